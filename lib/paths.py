@@ -1,0 +1,18 @@
+"""Where things live. Every path of the project is spelled here and nowhere else."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+NOTEBOOKS = ROOT / "notebooks"
+PROFILES = ROOT / "lib" / "profiles"
+LISTS = ROOT / "data" / "lists"    # word lists: facts, committed
+DEMO = ROOT / "data" / "demo"      # sentences written for this project, committed
+PAPER = ROOT / "data" / "paper"    # the papers' printed numbers, committed
+MODELS = ROOT / "data" / "models"  # the shipped models, committed
+SOURCES = ROOT / "data" / "sources.toml"
+
+FIGURES = ROOT / "figures"         # what the notebooks draw, a folder a run, committed
+BUILD = ROOT / "build"             # executed copies and reports, ignored by git
+CACHE = Path(os.environ.get("COMPANION_CACHE", ROOT / "data" / "cache"))  # fetched data and stored results, ignored
