@@ -1,0 +1,143 @@
+"""The command line: run the notebooks in order, each once, and say where to look.
+
+Executed copies go to build/<run>/, as notebooks and as web pages. A notebook whose copy is complete and up to
+date is not run again; so a run that failed or was stopped goes on where it was.
+"""
+
+import argparse
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from lib import CompanionError, paths
+
+EPILOG = """\
+also:
+  ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
+  ./reproduce.sh lab                      open the notebooks in JupyterLab
+
+examples:
+  ./reproduce.sh                          every table and figure, on the shipped models
+  ./reproduce.sh --only 02-05             those of notebooks 02 to 05
+  ./reproduce.sh --data paper             the shipped models on the papers' data sets
+  ./reproduce.sh --profile paper          the papers' models on the papers' data sets; wants a GPU
+  ./reproduce.sh --model roberta-base     another encoder in place of the profile's
+"""
+
+
+def parser():
+    it = argparse.ArgumentParser(
+        prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Recreate the tables and figures of three papers on bias in language models.")
+    it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/profiles")
+    it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
+    it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
+    it.add_argument("--data", choices=["mini", "paper"], default="", help="what ships, or the papers' own")
+    it.add_argument("--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one")
+    it.add_argument("--recompute", action="store_true", help="run and compute again what is there already")
+    it.add_argument("--list", action="store_true", help="say what would run, and stop")
+    it.add_argument("--store", action="store_true", help="for developers: put outputs into notebooks/")
+    return it
+
+
+def main(argv=None):
+    """Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 130 stopped by Ctrl-C."""
+    try:
+        return reproduce(parser().parse_args(argv))
+    except CompanionError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def reproduce(options):
+    """Do what the command line asks for."""
+    from lib.notebook import Notebook  # here, so that --help needs no environment
+    from lib.run import Run, fingerprint
+
+    is_folder = options.model and Path(options.model).is_dir()  # spelled out, since notebooks run elsewhere
+    run = Run(profile=options.profile, data=options.data, device=options.device,
+              model=str(Path(options.model).resolve()) if is_folder else options.model)
+    if options.store and run.flags:
+        raise CompanionError("--store is for the run mini: leave the flags that choose another out.")
+    inputs = fingerprint(
+        paths.ROOT / "lib", paths.ROOT / "requirements.txt", paths.ROOT / "constraints.txt",
+        paths.LISTS, paths.DEMO, paths.PAPER, paths.MODELS, paths.SOURCES)
+    available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    notebooks = [Notebook(path, run, inputs) for path in select(available, options.only)]
+
+    print(run)
+    width = max(len(notebook.name) for notebook in notebooks)
+    if options.list:
+        for notebook in notebooks:
+            state = "up to date" if notebook.is_done() else "to run"
+            print(f"{notebook.name:{width}}  {state:10}  {notebook.title}")
+        return 0
+
+    if options.recompute:
+        for notebook in notebooks:
+            notebook.forget()
+    for i, notebook in enumerate(notebooks):
+        status = carry_out(notebook, options.recompute, width)
+        if status:
+            rest = ["--recompute", "--only", ",".join(later.number for later in notebooks[i:])]
+            again = rest if options.recompute else ["--only", options.only] if options.only else []
+            print(f"Its copy so far is {short(notebook.copy)}. To go on from there: "
+                  f"{shlex.join(['./reproduce.sh', *run.flags, *again])}")
+            return status
+    if options.store:
+        for notebook in notebooks:
+            notebook.store()
+    print(f"Figures and tables: {short(run.out)}")
+    print(f"Executed notebooks, as web pages too: {short(notebooks[0].copy.parent)}")
+    print("To explore them: ./reproduce.sh lab")
+    return 0
+
+
+def carry_out(notebook, recompute, width):
+    """Execute a notebook unless it is up to date, and say how that went."""
+    from lib.notebook import Failed, explain
+
+    def say(outcome):
+        print(f"{notebook.name:{width}}  {outcome}", flush=True)
+
+    if notebook.is_done():
+        say("up to date")
+        return 0
+    start = time.time()
+    try:
+        notebook.execute(recompute)
+    except KeyboardInterrupt:
+        say("stopped")
+        return 130
+    except Failed as error:
+        say(f"failed after {time.time() - start:.0f} s\n\n{explain(error)}\n")
+        return 1
+    say(f"done in {time.time() - start:.0f} s")
+    return 0
+
+
+def select(notebooks, only):
+    """Those of the notebooks that `only` names, by numbers and ranges; all of them where it names none."""
+    numbers = {int(path.name[:2]): path for path in notebooks}
+    there = ", ".join(f"{number:02d}" for number in numbers)
+    if not numbers:
+        raise CompanionError("There are no notebooks: restore them with `git checkout notebooks`.")
+    chosen = set()
+    for part in only.split(",") if only else [f"{min(numbers)}-{max(numbers)}"]:
+        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        found = bounds and numbers.keys() & range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)
+        if not found:
+            raise CompanionError(f"There is no notebook {part.strip() or repr(only)}: choose from {there}.")
+        chosen |= found
+    return [numbers[number] for number in sorted(chosen)]
+
+
+def short(path):
+    """A path as seen from the repository, where it lies in it."""
+    return path.relative_to(paths.ROOT) if path.is_relative_to(paths.ROOT) else path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Sets up the environment, once, and recreates the papers' tables and figures: see ./reproduce.sh --help
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+
+find_python() {  # prints the first Python that is new enough
+    if [ -n "${PYTHON:-}" ]; then set -- "$PYTHON"; else set -- python3 python3.11 python3.12 python3.13; fi
+    for candidate in "$@"; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "There is no Python 3.11 or newer here (tried: $*): install one, or set PYTHON to its path." >&2
+    return 1
+}
+
+set_up() {  # sets $python, in .venv unless conda's environment of this project is active
+    if [ "${CONDA_DEFAULT_ENV:-}" = "$(sed -n 's/^name: //p' "$root/environment.yml")" ]; then
+        python="$CONDA_PREFIX/bin/python"
+        return
+    fi
+    python="$root/.venv/bin/python"
+    # .venv/installed is written last, so that an install that was stopped or is out of date is done again
+    wanted="$(cat "$root"/{requirements,constraints}.txt)"
+    if "$python" -c '' 2>/dev/null && [ "$(cat "$root/.venv/installed" 2>/dev/null)" = "$wanted" ]; then
+        return
+    fi
+    if ! "$python" -m pip --version >/dev/null 2>&1; then
+        base="$(find_python)"
+        echo "Making .venv"
+        "$base" -m venv --clear "$root/.venv"
+    fi
+    echo "Installing the packages of requirements.txt: minutes, once"
+    "$python" -m pip install --quiet --disable-pip-version-check \
+        -r "$root/requirements.txt" -c "$root/constraints.txt"
+    echo "$wanted" > "$root/.venv/installed"
+}
+
+run_tests() {  # the notebooks start from an empty cache, and write to build/ alone
+    cd "$root"
+    status=0
+    echo "Tests"
+    "$python" -m pytest tests -q || status=$?
+    echo "Notebooks, against their stored outputs"
+    rm -rf build/nbval
+    COMPANION_CACHE="$root/build/nbval/cache" COMPANION_OUT="$root/build/nbval/out" \
+        "$python" -m pytest notebooks -q --nbval --nbval-current-env \
+        --nbval-sanitize-with tests/nbval_sanitize.cfg || status=$?
+    return "$status"
+}
+
+# The caller's folder stays current, since --model may name one in it; -P keeps it off Python's path.
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+case "${1:-}" in
+    -h | --help)
+        base="$(find_python)"
+        exec "$base" -P -m lib.reproduce --help ;;
+    test) set_up; run_tests ;;
+    lab) set_up; exec "$python" -m jupyterlab "$root/notebooks" ;;
+    *) set_up; exec "$python" -P -m lib.reproduce "$@" ;;
+esac

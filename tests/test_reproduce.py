@@ -1,0 +1,274 @@
+"""The one entry: notebooks in order, each once, stopping and going on. Real kernels, tiny notebooks."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from lib import CompanionError, notebook, paths, reproduce
+from lib.run import Run, replace
+
+PARAMETERS = 'profile = "mini"\ndata = "mini"\nmodel = ""\ndevice = ""\nseed = 0\nrecompute = False\nout = ""'
+PATHS = ["NOTEBOOKS", "BUILD", "MODELS"]  # what a project here has of its own
+
+
+class Project:
+    """A folder with notebooks of its own, its figures and its build."""
+
+    def __init__(self, folder, capsys):
+        self.folder, self.capsys, self.log = folder, capsys, folder / "log"
+        self.log.write_text("")
+
+    def add(self, name, *cells):
+        """A notebook that leaves its number in the log, and then runs `cells`."""
+        log = f"open({str(self.log)!r}, 'a').write('{name[:2]} ')"
+        text = new_markdown_cell(f"Before.\n\n## The {name}")
+        parameters = new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
+        content = new_notebook(cells=[text, parameters, *map(new_code_cell, [log, *cells])])
+        paths.NOTEBOOKS.mkdir(exist_ok=True)
+        nbformat.write(content, paths.NOTEBOOKS / f"{name}.ipynb")
+
+    def run(self, *flags):
+        """Exit status, what was printed, and which notebooks ran."""
+        self.log.write_text("")
+        self.capsys.readouterr()
+        status = reproduce.main(list(flags))
+        printed = self.capsys.readouterr()
+        text = printed.err if status == 2 else printed.out  # progress bars go to stderr too
+        return status, text, self.log.read_text().split()
+
+    def copy(self, name):
+        return nbformat.read(paths.BUILD / "mini" / f"{name}.ipynb", as_version=4)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "a project"
+    folder.mkdir()
+    for name in PATHS:
+        monkeypatch.setattr(paths, name, folder / name.lower())
+    monkeypatch.setenv("COMPANION_OUT", str(folder / "figures"))
+    monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
+    monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
+    return Project(folder, capsys)
+
+
+def text(content):
+    return "".join(output.get("text", "") for cell in content.cells for output in cell.get("outputs", []))
+
+
+def test_each_notebook_runs_once_in_order(project, monkeypatch):
+    foreign = project.folder / "jupyter" / "kernels" / "python3" / "kernel.json"
+    replace(foreign, b'{"argv": ["false"], "display_name": "of somebody else", "language": "python"}')
+    monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
+    figure = project.folder / "figures" / "fig.svg"
+    project.add("02_second", "print(recompute)")
+    project.add("01_first", "import sys, pathlib\nprint(sys.executable)",
+                f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir()\nfigure.touch()")
+
+    status, printed, ran = project.run()
+    assert (status, ran) == (0, ["01", "02"])
+    assert re.search(r"01_first +done in \d+ s\n", printed) and "./reproduce.sh lab" in printed
+    assert text(project.copy("01_first")).strip() == sys.executable
+    assert "The 02_second" in (paths.BUILD / "mini" / "02_second.html").read_text()
+
+    status, printed, ran = project.run()
+    assert (status, ran) == (0, []) and printed.count("up to date") == 2
+    status, printed, ran = project.run("--recompute", "--only", "2")
+    assert ran == ["02"] and text(project.copy("02_second")) == "True\n"
+    figure.unlink()
+    assert project.run("--list")[1].splitlines()[1:] == ["01_first   to run      The 01_first",
+                                                         "02_second  up to date  The 02_second"]
+
+
+def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
+    flag = project.folder / "flag"
+    project.add("01_first")
+    project.add("02_second", "print('so far')", f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'")
+    project.add("03_third")
+
+    status, printed, ran = project.run()
+    assert (status, ran) == (1, ["01", "02"])
+    assert "In [4]  AssertionError: no flag" in printed and "import os" in printed and "\x1b" not in printed
+    assert len(printed.splitlines()) <= 40
+    assert "build" in printed and printed.endswith("To go on from there: ./reproduce.sh\n")
+    assert "so far" in text(project.copy("02_second"))
+    assert project.run("--recompute")[1].endswith(" ./reproduce.sh --recompute --only 02,03\n")
+
+    flag.touch()
+    status, printed, ran = project.run()
+    assert (status, ran) == (0, ["02", "03"])
+
+
+def test_an_error_of_ours_is_one_sentence_and_a_dead_kernel_too(project):
+    project.add("01_ours", "import lib", "raise lib.CompanionError('No network: connect it.')")
+    project.add("02_dead", "import os; os.kill(os.getpid(), 9)")
+    status, printed, _ = project.run("--only", "01")
+    assert status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
+    status, printed, _ = project.run("--only", "02")
+    assert status == 1 and "Its Python process died, most often for want of memory" in printed
+
+
+@pytest.mark.parametrize("sent, expected", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent, expected):
+    project.add("01_slow", "import time; time.sleep(60)")
+    code = ["import pathlib, sys", "from lib import paths, reproduce"]
+    code += [f"paths.{name} = pathlib.Path({str(getattr(paths, name))!r})" for name in PATHS]
+    code = "\n".join([*code, "sys.exit(reproduce.main([]))"])
+    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    deadline = time.time() + 60
+    while not project.log.read_text() and time.time() < deadline:
+        time.sleep(.1)
+    runner.send_signal(sent)
+    printed = runner.communicate(timeout=30)[0]
+    assert runner.returncode == expected
+    if sent == signal.SIGINT:
+        assert "stopped" in printed and "To go on from there: ./reproduce.sh" in printed
+    assert (paths.BUILD / "mini" / "01_slow.ipynb").exists()
+    assert "to run" in project.run("--list")[1]
+
+
+def test_stored_outputs_are_clean_and_the_same_each_time(project):
+    project.add("01_first", "import sys; print('kept'); print('a', 'bar', file=sys.stderr)", "1 + 1")
+    path = paths.NOTEBOOKS / "01_first.ipynb"
+    assert project.run("--store")[0] == 0
+    once = path.read_text()
+    assert project.run("--store", "--recompute")[0] == 0  # injects a cell, and leaves other times
+    assert path.read_text() == once
+    assert "papermill" not in once and "a bar" not in once and "injected" not in once
+    content = nbformat.read(path, as_version=4)
+    assert text(content) == "kept\n" and content.cells[-1].outputs[0].data["text/plain"] == "2"
+    assert [cell.id for cell in content.cells] == [f"01-{i:02d}" for i in range(1, 6)]
+    assert [cell.execution_count for cell in content.cells[1:]] == [1, 2, 3, 4]
+    assert project.run("--list")[1].count("up to date") == 1  # outputs are no input
+
+
+def test_what_makes_a_notebook_stale(project, monkeypatch):
+    project.add("01_first")
+    path = paths.NOTEBOOKS / "01_first.ipynb"
+
+    def first(run=None, inputs="hash"):
+        return notebook.Notebook(path, run or Run(), inputs)
+
+    assert not first().is_done()
+    replace(first().copy, b"{}")
+    replace(first().done, json.dumps({"stamp": first().stamp, "files": []}).encode())
+    assert first().is_done()
+    assert not first(inputs="another hash").is_done()
+    assert not first(run=Run(device="cpu")).is_done()
+    assert not first(run=Run(out=project.folder / "elsewhere")).is_done()
+    project.add("01_first", "another = 'cell'")
+    assert not first().is_done()
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--only", "07"], "There is no notebook 07: choose from 01, 02, 12."),
+    (["--only", "01,x"], "There is no notebook x: choose from 01, 02, 12."),
+    (["--only", "03-11"], "There is no notebook 03-11: choose from 01, 02, 12."),
+    (["--profile", "paper", "--data", "mini"], "The profile paper does not run on the data set mini: choose"),
+    (["--profile", "grand"], "There is no profile grand: choose one of mini, paper, or add"),
+    (["--store", "--data", "paper"], "--store is for the run mini"),
+])
+def test_what_cannot_be_done_is_said_in_a_sentence(project, flags, message):
+    for name in ("01_a", "02_b", "12_c"):
+        project.add(name)
+    status, printed, ran = project.run(*flags)
+    assert (status, ran) == (2, []) and printed.startswith(message) and len(printed.splitlines()) == 1
+
+
+@pytest.mark.parametrize("only, numbers", [
+    ("", "01 02 12"), ("2", "02"), ("12,01", "01 12"), ("02-12", "02 12"), ("01-02, 2", "01 02"),
+])
+def test_only(project, only, numbers):
+    for name in ("12_c", "01_a", "02_b"):
+        project.add(name)
+    chosen = reproduce.select(sorted(paths.NOTEBOOKS.iterdir()), only)
+    assert [path.name[:2] for path in chosen] == numbers.split()
+
+
+def test_a_broken_notebook_and_none_at_all(project):
+    with pytest.raises(CompanionError, match="There are no notebooks"):
+        reproduce.select([], "")
+    project.add("01_a")
+    (paths.NOTEBOOKS / "01_a.ipynb").write_text("<<<<<<< HEAD")
+    status, printed, _ = project.run()
+    assert status == 2 and printed.startswith("01_a.ipynb is not a notebook")
+
+
+@pytest.fixture
+def script(tmp_path):
+    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting its calls."""
+    root = tmp_path / "with spaces" / "companion"
+    root.mkdir(parents=True)
+    for name in ("reproduce.sh", "requirements.txt", "constraints.txt", "environment.yml"):
+        shutil.copy(paths.ROOT / name, root)
+    log = tmp_path / "log"
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/bash
+        echo "$PWD: $*" >> {shlex.quote(str(log))}
+        if [ "$1 $2" = "-m venv" ]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi
+        if [ "$1 $2 $3" = "-m pip install" ]; then exit ${{PIP_STATUS:-0}}; fi
+        if [ "$*" = "-m pytest tests -q" ]; then exit ${{PYTEST_STATUS:-0}}; fi""")
+    python.chmod(0o755)
+
+    def call(*args, **environment):
+        log.write_text("")
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
+        done = subprocess.run([root / "reproduce.sh", *args], cwd=tmp_path, capture_output=True, text=True,
+                              env=clean | {"PYTHON": str(python)} | environment)
+        return done.returncode, done.stdout + done.stderr, log.read_text()
+
+    return call
+
+
+def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
+    status, printed, calls = script(PIP_STATUS="1")
+    assert status == 1 and "lib.reproduce" not in calls
+    status, printed, calls = script("--only", "02")
+    assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
+    assert calls.splitlines()[-1].endswith(": -P -m lib.reproduce --only 02")
+    status, printed, calls = script()
+    assert (status, printed) == (0, "") and "pip" not in calls and "venv" not in calls
+
+
+def test_the_active_conda_environment_is_used_as_it_is(script, tmp_path):
+    (tmp_path / "bin").mkdir()
+    shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
+    status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
+    assert (status, printed) == (0, "") and calls.strip().endswith(": -P -m lib.reproduce")
+
+
+def test_tests_run_both_halves_and_fail_if_one_does(script):
+    script()
+    assert script("test")[0] == 0
+    status, printed, calls = script("test", PYTEST_STATUS="1")
+    assert status == 1 and "--nbval" in calls.splitlines()[-1] and "companion: " in calls
+
+
+def test_help_needs_no_environment_and_python_is_asked_for(script):
+    assert "venv" not in script("--help")[2]
+    status, printed, _ = script(PYTHON="/nowhere/python")
+    assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")
+
+
+def pins(name):
+    lines = (paths.ROOT / name).read_text().splitlines()
+    return dict(line.lower().split("==") for line in lines if line and not line.startswith("#"))
+
+
+def test_there_is_one_list_of_pins():
+    wanted, all_pins = pins("requirements.txt"), pins("constraints.txt")
+    assert wanted.items() <= all_pins.items()
+    assert not any(mark in version for version in all_pins.values() for mark in "+@/")
+    environment = (paths.ROOT / "environment.yml").read_text()
+    entries = re.findall(r"^ +- (.+)$", environment, re.MULTILINE)[1:]  # after the channel
+    assert entries == ["python=3.11", "pip", "pip:", "-r requirements.txt", "-c constraints.txt"]
