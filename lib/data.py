@@ -1,0 +1,206 @@
+"""Getting data: what ships with the repository by name, what lives elsewhere by name, hash and licence.
+
+    data.words("occupations")                    a word list of data/lists
+    data.demo("triples")                         sentences of data/demo
+    data.path("wikitext2_raw/wiki.test.raw")     an outside file, found or fetched, its hash checked
+    data.hub("hub_snli", "plain_text", "train")  a set that the model hub serves
+    data.sources()                               what there is, as a table
+
+Outside files are listed in data/sources.toml. One is looked for in the folder that COMPANION_DATA names
+(laid out as the names are: wikitext2_raw/wiki.test.raw), then in the cache, and is then downloaded into the
+cache. Nothing is used whose hash is wrong, and no download happens without a line that says so.
+readers.py gives the files a shape.
+"""
+
+import difflib
+import errno
+import hashlib
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+
+from lib import CompanionError, paths
+
+
+def sources() -> pd.DataFrame:
+    """Every outside data set, a row each: name, title, licence, files (how many), MB (millions of bytes),
+    used_by (notebooks), status.
+
+    status: "at hand" (every file is here), "to fetch" (`path` will download), "not fetchable" (a file has no
+    address, see the set's note in data/sources.toml), "hub" (`hub` reads it). Nothing is downloaded.
+    """
+    rows = []
+    for name, entry in _table().items():
+        files = entry.get("files", [])
+        sizes = [file.get("bytes") for file in files]
+        rows.append({
+            "name": name, "title": entry["title"], "licence": entry["licence"], "files": len(files),
+            "MB": round(sum(sizes) / 1e6, 3) if sizes and None not in sizes else float("nan"),
+            "used_by": ", ".join(entry["used_by"]), "status": _status(entry),
+        })
+    return pd.DataFrame(rows)
+
+
+def path(name: str) -> Path:
+    """Where the outside file `name` ("wikitext2_raw/wiki.test.raw") lies, downloaded first if it must be."""
+    entry = _file(name)
+    given = _given_folder()
+    if given and (given / name).exists():
+        found = _sha256(given / name)
+        if found != entry.get("sha256", found):
+            raise CompanionError(f"{given / name} is not the published file (sha256 {found}, expected "
+                                 f"{entry['sha256']}): put the published one in its place, or take it away "
+                                 "to have it downloaded.")
+        return given / name
+    if "url" not in entry:
+        mend = f"put it into {given}" if given else "set COMPANION_DATA to a folder that has it"
+        raise CompanionError(f"{name} has no address of its own: {mend}, or use what it stands in for "
+                             f"(its note in {paths.SOURCES.name} says what).")
+    return _fetch(name, entry, reason=f"{name} is not in {given}: " if given else "")
+
+
+def available(name: str) -> bool:
+    """Whether `path(name)` would need no download. Looks at presence and size; `path` checks the hash."""
+    entry = _file(name)
+    places = [folder / name for folder in (_given_folder(), _cache()) if folder]
+    found = next((place for place in places if place.exists()), None)
+    return found is not None and found.stat().st_size == entry.get("bytes", found.stat().st_size)
+
+
+def hub(name: str, config: str, split: str):
+    """One split of a hub set of data/sources.toml, at the revision pinned there, as a `datasets.Dataset`."""
+    entry = _one_of({key: value for key, value in _table().items() if "hub" in value}, name, "hub data set")
+    _one_of(dict.fromkeys(entry["configs"]), config, f"configuration of {name}")
+    import datasets  # slow to import, and needed by the paper profile alone
+
+    try:
+        return datasets.load_dataset(entry["hub"], config, split=split, revision=entry["revision"])
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        raise CompanionError(f"{entry['hub']} ({config}, {split}) could not be had from the model hub "
+                             f"({_short(error)}): connect to the network and run again, or use --data mini."
+                             ) from error
+
+
+def words(name: str) -> pd.DataFrame:
+    """The word list data/lists/<name>.csv, its # header skipped. Words such as "null" stay words."""
+    return _shipped(paths.LISTS, name, "word list")
+
+
+def demo(name: str) -> pd.DataFrame | list[str]:
+    """data/demo/<name>: a table where it is a .csv, a list of lines where it is a .txt."""
+    return _shipped(paths.DEMO, name, "demo file")
+
+
+def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
+    files = {file.stem: file for file in sorted(folder.glob("*")) if file.suffix in (".csv", ".txt")}
+    file = _one_of(files, name, kind)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    header = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    if file.suffix == ".txt":
+        return [line for line in lines[header:] if line.strip()]
+    # An empty percentage is a missing number; anything else empty, or spelled "nan" or "null", is a string.
+    return pd.read_csv(file, skiprows=header, keep_default_na=False, na_values={"percent_women": [""]})
+
+
+def _table() -> dict:
+    with paths.SOURCES.open("rb") as file:
+        return tomllib.load(file)
+
+
+def _file(name: str) -> dict:
+    files = {file["name"]: file for entry in _table().values() for file in entry.get("files", [])}
+    return _one_of(files, name, "data file")
+
+
+def _one_of(known: dict, name: str, kind: str):
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    guess = f", did you mean {' or '.join(map(repr, close))}?" if close else "."
+    few = len(known) <= 20
+    there = f"There are: {', '.join(known) or 'none'}." if few else f"{paths.SOURCES} has them all."
+    raise CompanionError(f"There is no {kind} {name!r}{guess} {there}")
+
+
+def _status(entry: dict) -> str:
+    if "hub" in entry:
+        return "hub"
+    if all(available(file["name"]) for file in entry["files"]):
+        return "at hand"
+    return "to fetch" if all("url" in file for file in entry["files"]) else "not fetchable"
+
+
+def _given_folder() -> Path | None:
+    """The folder that COMPANION_DATA names, relative to the repository; None if the variable is not set."""
+    if not os.environ.get("COMPANION_DATA"):
+        return None
+    folder = paths.ROOT / Path(os.environ["COMPANION_DATA"]).expanduser()
+    if not folder.is_dir():
+        raise CompanionError(f"COMPANION_DATA names {folder}, which is not a folder: correct it or unset it.")
+    return folder
+
+
+def _cache() -> Path:
+    return paths.CACHE / "sources"
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _fetch(name: str, entry: dict, reason: str) -> Path:
+    """The file in the cache, downloaded if it is not there with the right hash.
+
+    pooch writes to a temporary file beside the final one and renames it once the hash is right, so that a
+    download that fails leaves nothing under the final name.
+    """
+    target = _cache() / name
+    known = entry.get("sha256")
+    if target.exists():
+        if known is None or _sha256(target) == known:
+            return target
+        reason += "the copy in the cache is damaged: "
+    import pooch  # here, so that a machine that has the files needs no downloader
+
+    print(f"{reason}fetching {name} from {entry['url']}", file=sys.stderr)
+    pooch.get_logger().setLevel("WARNING")  # the line above says it
+    bar = sys.stderr.isatty() or "ipykernel" in sys.modules
+    download = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=30)
+    try:
+        pooch.retrieve(entry["url"], known, fname=target.name, path=target.parent, downloader=download)
+    except (OSError, ValueError) as error:
+        raise CompanionError(_why_not(error, name, entry)) from error
+    if known is None:
+        print(f"{name}: no hash is published; what came has sha256 {_sha256(target)}", file=sys.stderr)
+    return target
+
+
+def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
+    """What went wrong with a download, and its mend, in a sentence."""
+    from requests import exceptions
+
+    by_hand = "set COMPANION_DATA to a folder that has it"
+    match error:
+        case exceptions.HTTPError():
+            code = error.response.status_code
+            return f"{entry['url']} answers {code}: find {name} elsewhere and {by_hand}."
+        case exceptions.ChunkedEncodingError():
+            return f"The download of {name} broke off and was thrown away: run again."
+        case exceptions.RequestException():
+            return (f"{name} could not be downloaded, {entry['url']} is out of reach: "
+                    f"connect to the network and run again, or {by_hand}.")
+        case ValueError():  # pooch's word for a wrong hash
+            return (f"What came from {entry['url']} is not the published file (its sha256 is not "
+                    f"{entry.get('sha256')}) and was thrown away: run again, or {by_hand}.")
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    mend = "the disk is full: free some space" if full else f"{_short(error)}: make that folder writable"
+    return f"{name} could not be written to {_cache()}, {mend}, or set COMPANION_CACHE to another folder."
+
+
+def _short(error: Exception) -> str:
+    """The first line of what an error says, to be quoted inside a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
