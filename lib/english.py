@@ -1,0 +1,46 @@
+"""The little English that filling a pattern needs: a or an, and capitals.
+
+    english.sentence("{a} {word} closed the window.", word="heiress")   "An heiress closed the window."
+"""
+
+import re
+
+from lib import CompanionError
+
+SLOT = re.compile(r"{(\w+)}")
+
+# Words whose first letter misleads: a silent h, and vowels that begin with the sound of "you" or "one".
+SILENT_H = re.compile(r"hour|honest|honou?r|heir")
+CONSONANT_SOUND = re.compile(r"eu|ew|one(?!r)|once|ubiq|uni(?!n|m|dent)|unanim|ur(an|ea|in)|us[aeu]|ut[eio]")
+
+# Words that keep their capitals inside a sentence. The lists have them in lower case.
+CAPITALS = {word.lower(): word for word in
+            "Mr. Mrs. CEO Africa African America Europe Caucasian Viagra Cialis".split()}
+
+
+def article(word: str) -> str:
+    """The indefinite article that `word` takes, by its sound: a university, an hour, an heiress."""
+    word = word.lower()
+    vowel = word[:1] in set("aeiou") and not CONSONANT_SOUND.match(word)
+    return "an" if vowel or SILENT_H.match(word) else "a"
+
+
+def written(word: str) -> str:
+    """A word of the lists as it is written inside a sentence: "mrs." is "Mrs.", "nurse" stays as it is."""
+    return CAPITALS.get(word, word)
+
+
+def sentence(pattern: str, **words: str) -> str:
+    """The pattern filled from `words`, {a} by the article of the slot after it, its first letter capital."""
+    def fill(slot: re.Match) -> str:
+        if slot[1] == "a":
+            following = SLOT.search(pattern, slot.end())
+            return article(word_for(following[1] if following else "a"))
+        return written(word_for(slot[1]))
+
+    def word_for(name: str) -> str:
+        if name not in words:
+            raise CompanionError(f"No word was given for {{{name}}} of {pattern!r}: pass it.")
+        return words[name]
+
+    return re.sub(r"^\W*\w", lambda first: first[0].upper(), SLOT.sub(fill, pattern))

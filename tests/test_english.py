@@ -1,0 +1,49 @@
+"""Articles by sound, patterns filled, capitals where English has them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib import CompanionError, english
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("expected, words", [
+    ("a", "woman nurse king yoga house hero hostess host CEO Caucasian"),
+    ("a", "university unicorn unique unanimous one once European ewe usual user uterus utility uranium"),
+    ("an", "aunt actor engineer executive African elephant egg owl ovum umbrella uncle usher urban utter"),
+    ("an", "hour honest honor honour heir heiress onerous onion unimportant unidentified unanswered"),
+])
+def test_article(expected, words):
+    assert {word: english.article(word) for word in words.split()} == dict.fromkeys(words.split(), expected)
+
+
+@given(NAMES)
+def test_article_is_one_of_two_and_blind_to_case(word):
+    assert english.article(word) in ("a", "an")
+    assert english.article(word) == english.article(word.upper()) == english.article(word.capitalize())
+
+
+@given(NAMES)
+def test_article_is_for_the_next_slot(word):
+    assert english.sentence("{a} {word} met {a} {target}.", word=word, target="owl").endswith(" met an owl.")
+    assert english.sentence("we met {a} {word}.", word=word).split()[2] == english.article(word)
+
+
+@pytest.mark.parametrize("pattern, words, expected", [
+    ("{a} {word} closed the window.", {"word": "heiress"}, "An heiress closed the window."),
+    ("{word} Hill knew {word} Reed.", {"word": "mrs."}, "Mrs. Hill knew Mrs. Reed."),
+    ("we saw {a} {word}.", {"word": "ceo"}, "We saw a CEO."),
+    ('"{word} is far away," they said.', {"word": "africa"}, '"Africa is far away," they said.'),
+    ("1957 was {a} {word} year.", {"word": "european"}, "1957 was a european year."),
+    ("my {attribute} is {a} {target}.", {"attribute": "aunt", "target": "owl"}, "My aunt is an owl."),
+])
+def test_sentence(pattern, words, expected):
+    assert english.sentence(pattern, **words) == expected
+
+
+@pytest.mark.parametrize("pattern", ["{word} and {target}", "{a} {target}", "{word} ends with {a}"])
+def test_a_missing_word_is_named(pattern):
+    with pytest.raises(CompanionError, match="No word was given for"):
+        english.sentence(pattern, word="king")
