@@ -1,0 +1,236 @@
+"""Look into a model, or change what flows through it. Nothing else in the project touches a module's inside.
+
+Contents:
+    head_mask(model, mask)          multiply each attention head's output    (Bias A-head, equation 2)
+    project(model, interventions)   take a subspace out of hidden vectors    (Projective methods, equation 5)
+    record(model, locations)        keep what passed a location in the last forward
+    Projection                      one subspace, how much of it goes, and for which tokens
+    ANATOMY                         where each family keeps its parts: the place to add a family
+
+All three are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
+At one location masks and projections come first and `record` last: it keeps what really flows on.
+
+Locations count layers FROM 0, like the models' code. Heads written (layer, head), as in lib/heads.py, count
+both FROM 1, like the papers: layer 11 of the Projective paper is "layer.10" here.
+
+    embeddings   what enters the first layer                                [batch, tokens, hidden]
+    layer.N      what leaves layer N: transformers' hidden_states[N + 1], so the last layer of GPT-2 and
+                 LLaMA is seen after the closing norm                       [batch, tokens, hidden]
+    attn.q.N     queries of layer N; LLaMA's before their rotation          [batch, tokens, heads, head size]
+    attn.k.N     keys, likewise; a LLaMA may have fewer of these heads
+    attn.v.N     values; likewise
+    attn.out.N   each head's output, as it enters the output projection W^O
+    pooler       an encoder's sentence vector: the pooler's output, or in a model without pooler the
+                 first token of the last layer                              [batch, hidden]
+"""
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from lib import CompanionError
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Where a family keeps its parts, as module paths: q to out in a layer, the others in the base model."""
+    layers: Callable[[nn.Module], list[nn.Module]]  # base model -> one module a layer
+    q: str
+    k: str
+    v: str
+    out: str
+    embeddings: str
+    norm: str | None = None    # closes the last layer
+    pooler: str | None = None
+
+
+def _albert_layers(base):
+    """ALBERT runs the same few layers again and again: list each as often as it runs."""
+    groups, runs = base.encoder.albert_layer_groups, base.config.num_hidden_layers
+    return [layer for run in range(runs) for layer in groups[run * len(groups) // runs].albert_layers]
+
+
+_BERT = Anatomy(lambda base: base.encoder.layer, "attention.self.query", "attention.self.key",
+                "attention.self.value", "attention.output.dense", "embeddings", pooler="pooler")
+
+ANATOMY = {
+    "bert": _BERT,
+    "roberta": _BERT,
+    "albert": Anatomy(_albert_layers, "attention.query", "attention.key", "attention.value",
+                      "attention.dense", "encoder.embedding_hidden_mapping_in", pooler="pooler_activation"),
+    "distilbert": Anatomy(lambda base: base.transformer.layer, "attention.q_lin", "attention.k_lin",
+                          "attention.v_lin", "attention.out_lin", "embeddings"),
+    # GPT-2 computes queries, keys and values in one product: a third of its output each
+    "gpt2": Anatomy(lambda base: base.h, "attn.c_attn", "attn.c_attn", "attn.c_attn",
+                    "attn.c_proj", "drop", norm="ln_f"),
+    "llama": Anatomy(lambda base: base.layers, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                     "self_attn.o_proj", "embed_tokens", norm="norm"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """h - sum_i weight_i <h, g_i> g_i, for orthonormal g_i: equation 5 of Projective methods.
+
+    basis    [d, width], or at attn.* [heads, d, head size]: a subspace a head
+    weight   [d], or at attn.* also [heads, d]; 1 takes a component out whole (the paper's n = 0, hard), the
+             share of variance that it explains takes that share of it (n = 1, soft), 0 leaves it
+    tokens   "all", or "first": the first token alone, BERT's [CLS]
+    """
+    basis: torch.Tensor
+    weight: torch.Tensor | float = 1.0
+    tokens: str = "all"
+
+    def __post_init__(self):
+        if self.tokens not in ("all", "first"):
+            raise CompanionError(f"A Projection has no tokens='{self.tokens}': choose 'all' or 'first'.")
+        gram = self.basis.float() @ self.basis.float().mT
+        if not torch.allclose(gram, torch.eye(gram.shape[-1]).to(gram).expand_as(gram), atol=1e-3):
+            raise CompanionError("A Projection's basis must have orthonormal rows: take it from a PCA or QR.")
+
+    def __call__(self, h: torch.Tensor) -> torch.Tensor:
+        """Project h: [..., width], or where each head has its basis [..., heads, head size]."""
+        basis, weight = self.basis.to(h), torch.as_tensor(self.weight).to(h)
+        heads = "h" if basis.dim() == 3 else ""
+        components = torch.einsum(f"...{heads}w,{heads}dw->...{heads}d", h, basis)
+        return h - torch.einsum(f"...{heads}d,{heads}dw->...{heads}w", components * weight, basis)
+
+
+@contextlib.contextmanager
+def head_mask(model, mask: torch.Tensor):
+    """Multiply the output of head h of layer l by mask[l, h] before W^O mixes the heads: 0 removes it.
+
+    mask: [n_layers, n_heads]. It may require gradients: they reach it though all weights are frozen, and at a
+    mask of ones they are the paper's bias scores (equation 4). Ones change nothing, bit for bit.
+    """
+    if tuple(mask.shape) != (model.n_layers, model.n_heads):
+        raise CompanionError(f"This head mask has shape {list(mask.shape)}: {model.name} needs "
+                             f"[{model.n_layers}, {model.n_heads}], a row a layer.")
+
+    def scale(layer):
+        return lambda heads: heads * mask[layer].to(heads)[:, None]
+
+    with _edit(model, {f"attn.out.{layer}": scale(layer) for layer in range(model.n_layers)}):
+        yield
+
+
+@contextlib.contextmanager
+def project(model, interventions: dict[str, Projection]):
+    """Project what passes each location, {"layer.10": Projection(...), ...}; the model goes on from there.
+
+    Where two nested blocks project at one location, the inner one acts first.
+    """
+    def edit(location, projection):
+        if projection.basis.dim() != (3 if location.startswith("attn") else 2):
+            raise CompanionError(f"A basis of shape {list(projection.basis.shape)} does not fit {location}: "
+                                 "make it [d, width], or at attn.* [heads, d, head size].")
+        if projection.tokens == "all":
+            return projection
+        if location == "pooler":
+            raise CompanionError("The pooler has one vector, no tokens: leave tokens='first' out.")
+        return lambda h: torch.cat([projection(h[:, :1]), h[:, 1:]], dim=1)
+
+    with _edit(model, {location: edit(location, chosen) for location, chosen in interventions.items()}):
+        yield
+
+
+@contextlib.contextmanager
+def record(model, locations: list[str]):
+    """Yield a dict: for each location the tensor that passed it in the last forward, graph and all."""
+    seen = {}
+
+    def keep(location):
+        return lambda value: seen.update({location: value})
+
+    with _edit(model, {location: keep(location) for location in locations}, last=True):
+        yield seen
+
+
+# How the three work: a location is found as a site, and a hook there hands what passes to a function.
+
+@dataclass(frozen=True, eq=False)
+class _Site:
+    """Which tensor a location means: a module's output (or input), or some part of it."""
+    module: nn.Module
+    entering: bool = False          # the module's input, not its output
+    part: slice | None = None       # of the last dimension: GPT-2's queries, keys or values
+    head_size: int | None = None    # split the last dimension into heads of this size
+    first_token: bool = False
+    turn: int = 0                   # where ALBERT runs one module several times: the run that is meant,
+    turns: int = 1                  # of how many in a forward
+
+    def take(self, whole):
+        value = whole[..., self.part] if self.part else whole
+        value = value.unflatten(-1, (-1, self.head_size)) if self.head_size else value
+        return value[:, 0] if self.first_token else value
+
+    def put(self, whole, value):
+        if self.first_token:
+            value = torch.cat([value[:, None], whole[:, 1:]], dim=1)
+        if self.head_size:
+            value = value.flatten(-2)
+        if self.part:
+            value = torch.cat([whole[..., :self.part.start], value, whole[..., self.part.stop:]], dim=-1)
+        return value
+
+
+def _find(model, location) -> _Site:
+    base, parts, config = model.net.base_model, ANATOMY[model.family], model.net.config
+    layers = parts.layers(base)
+    match = re.fullmatch(r"embeddings|pooler|(?:layer|attn\.(?P<part>q|k|v|out))\.(?P<n>\d+)", location)
+    if not match or int(match["n"] or 0) >= len(layers):
+        raise CompanionError(f"{model.name} has no location '{location}': name embeddings, pooler, layer.N, "
+                             f"attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {len(layers) - 1}.")
+    if location == "embeddings":
+        return _Site(base.get_submodule(parts.embeddings))
+    if location == "pooler":
+        if model.is_causal:
+            raise CompanionError(f"{model.name} has no sentence vector, its first token sees itself alone: "
+                                 f"use layer.{len(layers) - 1}.")
+        pooler = getattr(base, parts.pooler) if parts.pooler else None
+        last = _find(model, f"layer.{len(layers) - 1}")
+        return _Site(pooler) if pooler else replace(last, first_token=True)
+
+    n, part = int(match["n"]), match["part"]
+    runs = [i for i, layer in enumerate(layers) if layer is layers[n]]
+    shared = dict(turn=runs.index(n), turns=len(runs))
+    if part is None:
+        closing = parts.norm and n == len(layers) - 1
+        return _Site(base.get_submodule(parts.norm)) if closing else _Site(layers[n], **shared)
+    module = layers[n].get_submodule(getattr(parts, part))
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // model.n_heads
+    if part == "out":
+        return _Site(module, entering=True, head_size=head_size, **shared)
+    start = "qkv".index(part) * config.hidden_size
+    third = slice(start, start + config.hidden_size) if parts.q == parts.k else None
+    return _Site(module, part=third, head_size=head_size, **shared)
+
+
+@contextlib.contextmanager
+def _edit(model, edits: dict[str, Callable], last=False):
+    """Hand what passes each location to its function; what it returns, unless None, flows on instead."""
+    passed = Counter()  # how often each location's module ran in this forward
+
+    def hook(location, function, site):
+        def at(whole):
+            passed[location] += 1
+            if (passed[location] - 1) % site.turns != site.turn:
+                return None
+            value = function(site.take(whole))
+            return None if value is None else site.put(whole, value)
+
+        if site.entering:
+            return site.module.register_forward_pre_hook(lambda _, inputs: at(inputs[0]), prepend=not last)
+        return site.module.register_forward_hook(lambda _, inputs, output: at(output), prepend=not last)
+
+    with contextlib.ExitStack() as stack:
+        # a forward that broke off half way must not shift the count of the next
+        stack.callback(model.net.base_model.register_forward_pre_hook(lambda *_: passed.clear()).remove)
+        for location, function in edits.items():
+            stack.callback(hook(location, function, _find(model, location)).remove)
+        yield

@@ -1,0 +1,423 @@
+"""What the hooks claim, proved on tiny models of every family, in float64 where a number is compared."""
+
+import copy
+import math
+
+import pytest
+import torch
+import transformers
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+from lib import CompanionError, hooks
+from tests.tiny import FAMILIES, batch, one_thread, tiny  # noqa: F401
+
+LAYERS, HEADS, SIZE, HIDDEN = 3, 4, 8, 32
+ENCODERS = [family for family in FAMILIES if family not in ("gpt2", "llama")]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def logits(model, **options):
+    outputs = model.net(**batch(model), **options)
+    return outputs.prediction_logits if model.has_nsp else outputs.logits
+
+
+def states(model):
+    """Embeddings, then the output of each layer."""
+    return model.net(**batch(model), output_hidden_states=True).hidden_states
+
+
+def real(model, *shape):
+    """Random numbers of the model's type, the same at every call."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(model.net.dtype)
+
+
+def orthonormal(model, *shape):
+    """Random orthonormal rows: [d, width] or [heads, d, width]."""
+    return torch.linalg.qr(real(model, *shape).mT).Q.mT
+
+
+def unrolled(model):
+    """An ALBERT of the same function whose layers each have weights of their own."""
+    config = copy.deepcopy(model.net.config)
+    config.num_hidden_groups = config.num_hidden_layers
+    net = transformers.AlbertForMaskedLM(config).to(model.net.dtype)
+    shared = "albert_layer_groups.0."
+    weights = {key.replace(shared, f"albert_layer_groups.{group}."): value
+               for key, value in model.net.state_dict().items() for group in range(LAYERS)}
+    net.load_state_dict(weights)
+    return type(model)(net.eval().requires_grad_(False), model.tokenizer, "unrolled", "in memory")
+
+
+def albert_layer(net, group):
+    return net.albert.encoder.albert_layer_groups[group].albert_layers[0]
+
+
+def output_projection(net, layer):
+    """W^O of a layer, [hidden out, hidden in], spelled out here a second time on purpose."""
+    return {
+        "bert": lambda: net.bert.encoder.layer[layer].attention.output.dense.weight,
+        "roberta": lambda: net.roberta.encoder.layer[layer].attention.output.dense.weight,
+        "albert": lambda: albert_layer(net, layer).attention.dense.weight,
+        "distilbert": lambda: net.distilbert.transformer.layer[layer].attention.out_lin.weight,
+        "gpt2": lambda: net.transformer.h[layer].attn.c_proj.weight.T,
+        "llama": lambda: net.model.layers[layer].self_attn.o_proj.weight,
+    }[net.config.model_type]()
+
+
+def hook_count(model):
+    return sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.net.modules())
+
+
+# head_mask
+
+@every_family
+def test_zero_in_the_mask_is_a_zeroed_column_block_of_the_output_projection(family):
+    model = tiny(family, dtype=torch.float64)
+    plain = logits(model)
+    mask = torch.ones(LAYERS, HEADS)
+    mask[0, 1] = mask[1, 3] = mask[2, 0] = 0
+    with hooks.head_mask(model, mask):
+        masked = logits(model)
+
+    cut = unrolled(model) if family == "albert" else model
+    torch.testing.assert_close(logits(cut), plain)
+    for layer, head in [(0, 1), (1, 3), (2, 0)]:
+        output_projection(cut.net, layer)[:, head * SIZE:(head + 1) * SIZE] = 0
+    torch.testing.assert_close(masked, logits(cut))
+    assert (masked - plain).abs().max() > 1e-3
+
+
+def test_masking_a_layer_of_albert_leaves_its_other_layers_alone():
+    model = tiny("albert")
+    mask = torch.ones(LAYERS, HEADS)
+    mask[1] = 0
+    with hooks.record(model, ["layer.0", "layer.1"]) as plain:
+        logits(model)
+    with hooks.head_mask(model, mask), hooks.record(model, ["layer.0", "layer.1"]) as masked:
+        for _ in range(2):  # the count starts anew at each forward
+            logits(model)
+            assert torch.equal(masked["layer.0"], plain["layer.0"])
+            assert not torch.allclose(masked["layer.1"], plain["layer.1"], atol=1e-2)
+
+
+def test_a_forward_that_breaks_off_does_not_shift_alberts_layers():
+    model = tiny("albert")
+    mask = real(model, LAYERS, HEADS)
+    with hooks.head_mask(model, mask):
+        expected = logits(model)
+
+        def fail(module, inputs):
+            raise KeyError("half way")
+
+        handle = albert_layer(model.net, 0).ffn.register_forward_pre_hook(fail)
+        with pytest.raises(KeyError):
+            logits(model)
+        handle.remove()
+        assert torch.equal(logits(model), expected)
+
+
+@every_family
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_mask_of_ones_changes_no_bit(family, attention):
+    model = tiny(family, attention)
+    plain = logits(model)
+    with hooks.head_mask(model, torch.ones(LAYERS, HEADS)):
+        assert torch.equal(logits(model), plain)
+    with hooks.head_mask(model, torch.full((LAYERS, HEADS), 0.9)):
+        assert not torch.allclose(logits(model), plain, atol=1e-3)
+
+
+@every_family
+def test_the_gradient_of_the_mask_is_its_finite_difference(family):
+    model = tiny(family, dtype=torch.float64)
+    if family == "llama":  # its own norm drops to float32 inside, too coarse for differences
+        for name, norm in list(model.net.named_modules()):
+            if type(norm).__name__ == "LlamaRMSNorm":
+                exact = torch.nn.RMSNorm(HIDDEN, norm.variance_epsilon)
+                exact.weight = norm.weight
+                model.net.set_submodule(name, exact)
+    direction = real(model, *logits(model).shape)
+
+    def loss(mask):
+        with hooks.head_mask(model, mask):
+            return (logits(model).tanh() * direction).sum()
+
+    at = torch.ones(LAYERS, HEADS, dtype=torch.float64, requires_grad=True)
+    gradient, = torch.autograd.grad(loss(at), at)
+    step, numeric = 1e-5, torch.zeros(LAYERS, HEADS, dtype=torch.float64)
+    with torch.no_grad():
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                nudge = torch.zeros(LAYERS, HEADS, dtype=torch.float64)
+                nudge[layer, head] = step
+                numeric[layer, head] = (loss(at + nudge) - loss(at - nudge)) / (2 * step)
+    torch.testing.assert_close(gradient, numeric, rtol=1e-6, atol=1e-6)
+    assert gradient.abs().min() > 1e-4
+    assert not any(weight.requires_grad or weight.grad is not None for weight in model.net.parameters())
+
+
+def test_gradients_of_several_batches_add_up_inside_one_block():
+    model = tiny("bert")
+    mask = torch.ones(LAYERS, HEADS, requires_grad=True)
+    with hooks.head_mask(model, mask):
+        logits(model).sum().backward()
+        once = mask.grad.clone()
+        logits(model).sum().backward()
+    torch.testing.assert_close(mask.grad, 2 * once)
+
+
+def test_llama_masks_query_heads_though_two_share_a_key_and_a_value():
+    model = tiny("llama")
+    assert model.net.config.num_key_value_heads == 2 and model.n_heads == 4
+    mask = torch.ones(LAYERS, HEADS)
+    mask[0, 1] = 0
+    where = ["attn.q.0", "attn.k.0", "attn.v.0", "attn.out.0"]
+    with hooks.record(model, where) as plain:
+        logits(model)
+    with hooks.head_mask(model, mask), hooks.record(model, where) as masked:
+        logits(model)
+    assert [plain[name].shape[2] for name in where] == [4, 2, 2, 4]
+    before, after = plain["attn.out.0"], masked["attn.out.0"]
+    assert after[:, :, 1].abs().max() == 0 < before[:, :, 1].abs().max()
+    for head in (0, 2, 3):  # 0 shares its key and value with 1
+        assert torch.equal(after[:, :, head], before[:, :, head])
+
+
+def test_a_mask_of_the_wrong_shape_is_refused():
+    with pytest.raises(CompanionError, match=r"\[4, 3\].*\[3, 4\]"):
+        with hooks.head_mask(tiny("bert"), torch.ones(4, 3)):
+            pass
+
+
+# record
+
+@every_family
+def test_recorded_layers_are_the_hidden_states(family):
+    model = tiny(family)
+    with hooks.record(model, ["embeddings", *(f"layer.{n}" for n in range(LAYERS))]) as seen:
+        expected = states(model)
+    assert len(expected) == LAYERS + 1
+    for value, name in zip(expected, ["embeddings", "layer.0", "layer.1", "layer.2"]):
+        assert torch.equal(seen[name], value), name
+
+
+@every_family
+def test_recorded_queries_and_keys_make_the_attention_map_and_values_the_heads_output(family):
+    model = tiny(family, "eager", dtype=torch.float64)
+    inputs = batch(model)
+    for n in range(LAYERS):
+        with hooks.record(model, [f"attn.{part}.{n}" for part in ("q", "k", "v", "out")]) as seen:
+            maps = model.net(**inputs, output_attentions=True).attentions
+        q, k, v = (seen[f"attn.{part}.{n}"].transpose(1, 2) for part in "qkv")
+        assert q.shape == (*inputs.input_ids.shape[:1], HEADS, inputs.input_ids.shape[1], SIZE)
+        if family == "llama":
+            positions = torch.arange(q.shape[2])[None]
+            q, k = apply_rotary_pos_emb(q, k, *model.net.model.rotary_emb(q, positions))
+            k, v = k.repeat_interleave(2, dim=1), v.repeat_interleave(2, dim=1)
+        allowed = inputs.attention_mask[:, None, None].bool()
+        if model.is_causal:
+            allowed = allowed & torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).tril()
+        attention = (q @ k.mT / math.sqrt(SIZE)).masked_fill(~allowed, -math.inf).softmax(-1)
+        loose = dict(rtol=1e-5, atol=1e-6, check_dtype=False)  # LLaMA's softmax is always in float32
+        torch.testing.assert_close(attention, maps[n], **loose)
+        torch.testing.assert_close((attention @ v).transpose(1, 2), seen[f"attn.out.{n}"], **loose)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_sentence_vector_is_the_poolers_or_the_first_token(family):
+    model = tiny(family)
+    with hooks.record(model, ["pooler"]) as seen:
+        last = states(model)[-1]
+    expected = model.net.bert.pooler(last) if family == "bert" else last[:, 0]
+    assert torch.equal(seen["pooler"], expected)
+
+
+@pytest.mark.parametrize("family", ["roberta", "albert"])
+def test_a_pooler_is_used_where_there_is_one(family):
+    model = tiny(family)
+    base = type(model.net.base_model)(model.net.config).eval()
+    model = type(model)(base, model.tokenizer, "with pooler", "in memory")
+    with hooks.record(model, ["pooler"]) as seen:
+        expected = base(**batch(model)).pooler_output
+    assert torch.equal(seen["pooler"], expected)
+
+
+def test_the_graph_of_what_was_recorded_reaches_the_mask():
+    model = tiny("gpt2")
+    mask = torch.ones(LAYERS, HEADS, requires_grad=True)
+    with hooks.head_mask(model, mask), hooks.record(model, ["layer.1"]) as seen:
+        logits(model)
+    seen["layer.1"].sum().backward()
+    assert torch.all(mask.grad[:2] != 0) and torch.all(mask.grad[2] == 0)
+
+
+@pytest.mark.parametrize("location", ["layer.3", "attn.q.3", "attn.x.0", "layer", "pooler.1", "layer.-1", ""])
+def test_an_unknown_location_is_refused(location):
+    model = tiny("bert")
+    before = hook_count(model)
+    with pytest.raises(CompanionError, match="N from 0 to 2"), hooks.record(model, ["layer.0", location]):
+        pass
+    assert hook_count(model) == before
+
+
+def test_a_causal_model_has_no_sentence_vector():
+    with pytest.raises(CompanionError, match="layer.2"), hooks.record(tiny("gpt2"), ["pooler"]):
+        pass
+
+
+# project
+
+def components(h, basis):
+    return torch.einsum("...hw,hdw->...hd" if basis.dim() == 3 else "...w,dw->...d", h, basis)
+
+
+@pytest.mark.parametrize("weight, left", [
+    (1.0, [0.0, 0.0]), (torch.ones(2), [0.0, 0.0]), (torch.tensor([0.7, 0.2]), [0.3, 0.8])])
+@every_family
+def test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family, weight, left):
+    model = tiny(family)
+    basis = orthonormal(model, 2, HIDDEN)
+    for name in ["embeddings", "layer.0", "layer.1"]:
+        with hooks.record(model, [name]) as plain:
+            logits(model)
+        with hooks.project(model, {name: hooks.Projection(basis, weight)}):
+            with hooks.record(model, [name]) as seen:
+                logits(model)
+        before, after = plain[name], seen[name]
+        expected = components(before, basis) * torch.tensor(left)
+        torch.testing.assert_close(components(after, basis), expected, rtol=0, atol=2e-6)
+        removed = components(before, basis) - expected
+        torch.testing.assert_close(before, after + removed @ basis, rtol=0, atol=2e-6)
+        assert removed.abs().max() > 0.1
+
+
+@every_family
+def test_each_heads_queries_keys_and_values_lose_their_own_direction(family):
+    model = tiny(family)
+    names = ["attn.q.1", "attn.k.1", "attn.v.1"]
+    with hooks.record(model, names) as plain:
+        before = logits(model)
+    bases = {name: orthonormal(model, plain[name].shape[2], 1, SIZE) for name in names}
+    with hooks.project(model, {name: hooks.Projection(basis) for name, basis in bases.items()}):
+        with hooks.record(model, names) as seen:
+            after = logits(model)
+    for name, basis in bases.items():
+        assert components(seen[name], basis).abs().max() < 2e-6
+        assert components(plain[name], basis).abs().max() > 0.1
+        taken = torch.einsum("...hd,hdw->...hw", components(plain[name], basis), basis)
+        torch.testing.assert_close(seen[name], plain[name] - taken)
+    assert (after - before).abs().max() > 1e-3
+
+
+@every_family
+def test_projected_values_are_the_same_as_projected_weights(family):
+    """Taking a direction out of a head's values = taking it out of the rows of its value weights."""
+    model = tiny(family, dtype=torch.float64)
+    with hooks.record(model, ["attn.v.0"]) as plain:
+        logits(model)
+    heads = plain["attn.v.0"].shape[2]
+    basis = orthonormal(model, heads, 1, SIZE)
+    with hooks.project(model, {"attn.v.0": hooks.Projection(basis)}):
+        projected = logits(model)
+    cut = unrolled(model) if family == "albert" else model
+    base = cut.net.base_model
+    value = {"bert": lambda: base.encoder.layer[0].attention.self.value,
+             "roberta": lambda: base.encoder.layer[0].attention.self.value,
+             "albert": lambda: albert_layer(cut.net, 0).attention.value,
+             "distilbert": lambda: base.transformer.layer[0].attention.v_lin,
+             "gpt2": lambda: base.h[0].attn.c_attn,
+             "llama": lambda: base.layers[0].self_attn.v_proj}[family]()
+    rows = value.weight.T[2 * HIDDEN:] if family == "gpt2" else value.weight  # views, to be written to
+    bias = None if value.bias is None else value.bias[-heads * SIZE:]
+    for head in range(heads):
+        keep = torch.eye(SIZE, dtype=torch.float64) - basis[head].T @ basis[head]
+        block = slice(head * SIZE, (head + 1) * SIZE)
+        rows[block] = keep @ rows[block]
+        if bias is not None:
+            bias[block] = keep @ bias[block]
+    torch.testing.assert_close(projected, logits(cut))
+
+
+@every_family
+def test_tokens_first_changes_the_first_token_alone(family):
+    model = tiny(family)
+    basis = orthonormal(model, 1, HIDDEN)
+    plain = states(model)
+    with hooks.project(model, {"layer.1": hooks.Projection(basis, tokens="first")}):
+        seen = states(model)  # transformers' own record sees the projection too
+    assert torch.equal(seen[2][:, 1:], plain[2][:, 1:])
+    assert components(seen[2][:, 0], basis).abs().max() < 2e-6
+    assert not torch.allclose(seen[3][:, 1:], plain[3][:, 1:], atol=1e-4)  # the next layer mixes tokens
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_projected_sentence_vector_is_what_the_model_goes_on_with(family):
+    model = tiny(family)
+    basis = orthonormal(model, 1, HIDDEN)
+    before = model.net(**batch(model))
+    with hooks.project(model, {"pooler": hooks.Projection(basis)}), hooks.record(model, ["pooler"]) as seen:
+        after = model.net(**batch(model))
+    assert components(seen["pooler"], basis).abs().max() < 2e-6
+    if family == "bert":
+        assert torch.equal(after.seq_relationship_logits, model.net.cls.seq_relationship(seen["pooler"]))
+        assert torch.equal(after.prediction_logits, before.prediction_logits)
+        assert not torch.allclose(after.seq_relationship_logits, before.seq_relationship_logits, atol=1e-4)
+    else:  # no pooler: the first token of the last layer
+        assert torch.equal(after.logits[:, 1:], before.logits[:, 1:])
+        assert not torch.allclose(after.logits[:, 0], before.logits[:, 0], atol=1e-4)
+
+
+def test_a_projection_worked_out_by_hand():
+    g = torch.tensor([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    h = torch.tensor([3.0, 4.0, 2.0])  # 5 g_0 + 2 g_1
+    torch.testing.assert_close(hooks.Projection(g)(h), torch.zeros(3))
+    soft = hooks.Projection(g, torch.tensor([0.5, 0.0]))
+    torch.testing.assert_close(soft(h), torch.tensor([1.5, 2.0, 2.0]))
+
+
+def test_projections_that_would_do_something_else_are_refused():
+    model = tiny("bert")
+    with pytest.raises(CompanionError, match="orthonormal"):
+        hooks.Projection(2 * orthonormal(model, 2, HIDDEN))
+    with pytest.raises(CompanionError, match="'all' or 'first'"):
+        hooks.Projection(orthonormal(model, 1, HIDDEN), tokens="cls")
+    flat = hooks.Projection(orthonormal(model, 1, HIDDEN))
+    first = hooks.Projection(orthonormal(model, 1, HIDDEN), tokens="first")
+    by_head = hooks.Projection(orthonormal(model, 4, 1, SIZE))
+    for location, projection in [("attn.q.0", flat), ("layer.0", by_head), ("pooler", first)]:
+        with pytest.raises(CompanionError), hooks.project(model, {location: projection}):
+            pass
+
+
+# all of them
+
+@every_family
+def test_nested_in_any_order(family):
+    model = tiny(family)
+    mask = real(model, LAYERS, HEADS)
+    cut = {"layer.1": hooks.Projection(orthonormal(model, 1, HIDDEN))}
+    where = ["layer.1", "attn.out.1"]
+    with hooks.head_mask(model, mask), hooks.project(model, cut), hooks.record(model, where) as inner:
+        one = logits(model)
+    with hooks.record(model, where) as outer, hooks.project(model, cut), hooks.head_mask(model, mask):
+        other = logits(model)
+    assert torch.equal(one, other) and all(torch.equal(inner[name], outer[name]) for name in where)
+    with hooks.head_mask(model, mask):
+        assert not torch.allclose(logits(model), one, atol=1e-3)
+    with hooks.project(model, cut):
+        assert not torch.allclose(logits(model), one, atol=1e-3)
+
+
+@every_family
+def test_no_hook_stays_whatever_happens(family):
+    model = tiny(family)
+    plain, before = logits(model), hook_count(model)
+    cut = {"layer.0": hooks.Projection(orthonormal(model, 1, HIDDEN))}
+    with pytest.raises(ZeroDivisionError):
+        with hooks.head_mask(model, torch.zeros(LAYERS, HEADS)), hooks.project(model, cut):
+            with hooks.record(model, ["layer.1"]):
+                assert hook_count(model) >= before + LAYERS + 2
+                raise ZeroDivisionError
+    assert hook_count(model) == before
+    assert torch.equal(logits(model), plain)
