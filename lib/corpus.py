@@ -1,0 +1,203 @@
+"""Text files in, token streams out: what pre-training reads.
+
+A corpus is text with one paragraph a line and a blank line between documents, plain or compressed (.xz, .gz).
+`prepare` drops the documents that share a 10-gram with text the models are later judged on, sets a share of the
+documents aside, and writes both parts. `train_tokenizer` learns a vocabulary, `encode` turns documents into one
+array of token ids with the places where sentences, paragraphs and documents begin.
+"""
+
+import gzip
+import json
+import lzma
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from tokenizers import decoders, normalizers, pre_tokenizers, processors, trainers
+from tqdm.auto import tqdm
+
+from lib import CompanionError
+
+NGRAM = 10
+BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
+# A full stop after these, or after a single initial, does not end a sentence.
+ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
+                          r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$")
+
+
+def open_text(path: Path):
+    """A text file, decompressed on the way where its name says so."""
+    opener = {".xz": lzma.open, ".gz": gzip.open}.get(Path(path).suffix, open)
+    return opener(path, "rt", encoding="utf-8")
+
+
+def documents(paths: Iterable[Path]) -> Iterator[str]:
+    """Every document of the files, in order: its paragraphs, a line each."""
+    for path in paths:
+        with open_text(path) as file:
+            paragraphs = []
+            for line in chain(file, [""]):
+                if line.strip():
+                    paragraphs.append(line.strip())
+                elif paragraphs:
+                    yield "\n".join(paragraphs)
+                    paragraphs = []
+
+
+def sentences(paragraph: str) -> list[str]:
+    """The sentences of a paragraph, by punctuation followed by a capital."""
+    found, start = [], 0
+    for match in BOUNDARY.finditer(paragraph):
+        piece = paragraph[start : match.end()].strip()
+        if not ABBREVIATION.search(piece):
+            found.append(piece)
+            start = match.end()
+    return [s for s in found + [paragraph[start:].strip()] if s]
+
+
+# ---------------------------------------------------------------- keeping evaluation text unseen
+
+def ngrams(text: str, n: int = NGRAM) -> set[str]:
+    """The runs of n words in a text, without case and punctuation, so that formatting cannot hide a copy."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
+
+
+def prepare(files: list[Path], unseen: list[Path], out: Path, heldout: float = .01, seed: int = 0) -> dict:
+    """Write `train.txt` and `heldout.txt` under `out`; return (and write) what was counted.
+
+    Documents that share a 10-gram with a file of `unseen` are dropped from both parts. The held-out part is a
+    random share of the documents, decided document by document from the seed.
+    """
+    def label(path): return f"{path.parent.name}/{path.name}"
+    owner = {}  # 10-gram -> the evaluation file it stands in
+    for path in unseen:
+        with open_text(path) as file:
+            owner.update(dict.fromkeys(ngrams(file.read()), label(path)))
+    rng, counts = random.Random(seed), dict(documents=0, train=0, heldout=0, dropped=0, dropped_characters=0)
+    dropped_for = Counter()
+    out.mkdir(parents=True, exist_ok=True)
+    parts = {name: out / f"{name}.txt" for name in ("train", "heldout")}
+    partial = {name: path.with_suffix(".partial") for name, path in parts.items()}
+    with open(partial["train"], "w") as train, open(partial["heldout"], "w") as aside:
+        for document in tqdm(documents(files), desc="documents", unit_scale=True):
+            counts["documents"] += 1
+            part = "heldout" if rng.random() < heldout else "train"
+            if shared := owner.keys() & ngrams(document):
+                dropped_for.update({owner[ngram] for ngram in shared})
+                counts["dropped"] += 1
+                counts["dropped_characters"] += len(document)
+                continue
+            counts[part] += 1
+            (aside if part == "heldout" else train).write(document + "\n\n")
+    for name, path in parts.items():
+        os.replace(partial[name], path)
+    if not counts["train"] or not counts["heldout"]:
+        raise CompanionError(f"The text gave {counts['train']} training and {counts['heldout']} held-out documents: "
+                             "give more documents (separated by blank lines) or a larger --heldout share.")
+    counts["dropped_for"] = {label(path): dropped_for[label(path)] for path in unseen}
+    (out / "counts.json").write_text(json.dumps(counts, indent=1))
+    return counts
+
+
+# ---------------------------------------------------------------- tokens
+
+def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -> tokenizers.Tokenizer:
+    """A tokenizer of the kind the papers' models have: uncased WordPiece for bert, byte-level BPE for gpt2."""
+    if kind == "bert":
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, min_frequency=2,
+                                            limit_alphabet=300, show_progress=False)
+    elif kind == "gpt2":
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False,
+                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    else:
+        raise CompanionError(f"No tokenizer is known for kind {kind!r}: use bert or gpt2.")
+    tokenizer.train_from_iterator(texts, trainer)
+    if kind == "bert":
+        cls, sep = (tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]"))
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
+    return tokenizer
+
+
+@dataclass
+class Tokens:
+    """One stream of token ids and where its sentences and documents begin (positions in the stream).
+
+    A byte-level stream spells the text: a sentence keeps the space or line break before it, and every document
+    opens with <|endoftext|>.
+    """
+
+    ids: np.ndarray          # uint16
+    sentences: np.ndarray    # int64, first token of each sentence
+    documents: np.ndarray    # int64, first token of each document
+
+    def save(self, path: Path):
+        partial = path.with_suffix(".partial.npz")
+        np.savez(partial, ids=self.ids, sentences=self.sentences, documents=self.documents)
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokens":
+        with np.load(path, allow_pickle=False) as stored:
+            return cls(stored["ids"], stored["sentences"], stored["documents"])
+
+    @classmethod
+    def joined(cls, parts: list["Tokens"]) -> "Tokens":
+        offsets = np.cumsum([0] + [len(p.ids) for p in parts[:-1]])
+        return cls(np.concatenate([p.ids for p in parts]),
+                   np.concatenate([p.sentences + o for p, o in zip(parts, offsets)]),
+                   np.concatenate([p.documents + o for p, o in zip(parts, offsets)]))
+
+
+def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250) -> Tokens:
+    tokenizer = tokenizers.Tokenizer.from_str(tokenizer_json)
+    spaced = isinstance(tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel)
+    ids, sentence_starts, document_starts, position = [], [], [], 0
+    for text in texts:
+        pieces = []
+        for n, paragraph in enumerate(text.split("\n")):
+            first, *rest = sentences(paragraph)
+            pieces += ["\n" * bool(spaced and n) + first] + [" " * spaced + s for s in rest]
+        document_starts.append(position)
+        if spaced:
+            ids.append(np.array([tokenizer.token_to_id("<|endoftext|>")], np.uint16))
+            position += 1
+        for encoded in tokenizer.encode_batch(pieces, add_special_tokens=False):
+            # WordPiece streams cut the rare endless sentence; byte-level ones must go on spelling the text.
+            kept = encoded.ids if spaced else encoded.ids[:longest]
+            if kept:  # an empty piece is one whose characters the normaliser removed
+                sentence_starts.append(position)
+                ids.append(np.array(kept, np.uint16))
+                position += len(kept)
+    return Tokens(np.concatenate(ids or [np.zeros(0, np.uint16)]), np.array(sentence_starts, np.int64),
+                  np.array(document_starts, np.int64))
+
+
+def encode(tokenizer: tokenizers.Tokenizer, texts: Iterable[str], workers: int | None = None) -> Tokens:
+    """The documents as one token stream, in order, by `workers` processes (default: one a core)."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    workers = workers or os.cpu_count()
+    texts = list(texts)
+    chunks = [texts[i : i + 500] for i in range(0, len(texts), 500)]
+    spelled = tokenizer.to_str()
+    if workers == 1 or len(chunks) < 2:
+        return Tokens.joined([_encode_documents(spelled, chunk) for chunk in chunks])
+    with ProcessPoolExecutor(workers) as pool:
+        parts = pool.map(_encode_documents, [spelled] * len(chunks), chunks)
+        return Tokens.joined(list(tqdm(parts, total=len(chunks), desc="tokens")))

@@ -1,0 +1,238 @@
+"""Corpus, packing and training: what is sampled is what the text says, and packing changes no output."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings, strategies as st
+
+from lib import CompanionError, corpus, pretrain
+from lib.muon import Muon
+from lib.packing import IGNORED, PairSampler, WindowSampler
+
+SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
+WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()
+
+
+def toy_documents(n=120, seed=0):
+    """Documents of a topic each: a sentence is followed by one on the same animal, so that NSP can be learned."""
+    rng, texts = random.Random(seed), []
+    for i in range(n):
+        animal = ("cat", "dog", "bird", "horse", "goat", "owl")[i % 6]
+        paragraphs = [" ".join(f"The {animal} {' '.join(rng.choices(WORDS, k=rng.randint(3, 8)))}."
+                               for _ in range(rng.randint(2, 6))) for _ in range(rng.randint(1, 3))]
+        texts.append("\n".join(paragraphs))
+    return texts
+
+
+@pytest.fixture(scope="module")
+def text_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "all.txt").write_text("\n\n".join(toy_documents()))
+    corpus.prepare([folder / "all.txt"], [], folder, heldout=.2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bert_tokens(text_folder):
+    tokenizer = pretrain.load_tokenizer("bert", text_folder, 300)
+    return tokenizer, corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+
+
+# ---------------------------------------------------------------- corpus
+
+@pytest.mark.parametrize("text, expected", [
+    ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+    ("Dr. Smith met J. R. Brown. He left.", ["Dr. Smith met J. R. Brown.", "He left."]),
+    ('"Go." She went.', ['"Go."', "She went."]),
+    ("It cost 3.50 dollars. no capital follows", ["It cost 3.50 dollars. no capital follows"]),
+    ("No end", ["No end"]),
+])
+def test_sentences(text, expected):
+    assert corpus.sentences(text) == expected
+
+
+def test_documents_are_separated_by_blank_lines_and_read_compressed(tmp_path):
+    import lzma
+    with lzma.open(tmp_path / "t.txt.xz", "wt") as file:
+        file.write("a\nb\n\n\nc\n")
+    assert list(corpus.documents([tmp_path / "t.txt.xz"])) == ["a\nb", "c"]
+
+
+def test_prepare_drops_documents_that_share_a_ten_gram(tmp_path):
+    secret = "one two three four five six seven eight nine ten"
+    texts = [f"Filler {i} and nothing else here at all today my friend." for i in range(50)]
+    texts[7] = "Before it. One, two -- three four FIVE six seven (eight) nine ten! After."
+    texts[9] = "One two three four five six seven eight nine, which is only nine words of it."
+    (tmp_path / "all.txt").write_text("\n\n".join(texts))
+    (tmp_path / "judge").mkdir()
+    (tmp_path / "judge/test.txt").write_text(f"prefix {secret} suffix")
+    counts = corpus.prepare([tmp_path / "all.txt"], [tmp_path / "judge/test.txt"], tmp_path / "out", heldout=.2)
+    kept = (tmp_path / "out/train.txt").read_text() + (tmp_path / "out/heldout.txt").read_text()
+    assert counts["dropped"] == 1 and counts["dropped_for"] == {"judge/test.txt": 1}
+    assert "Before it" not in kept and "only nine words" in kept
+    assert counts["train"] + counts["heldout"] == 49
+    assert json.loads((tmp_path / "out/counts.json").read_text()) == counts
+
+
+def test_held_out_documents_are_not_trained_on(text_folder):
+    train, heldout = (set(corpus.documents([text_folder / f"{part}.txt"])) for part in ("train", "heldout"))
+    assert train and heldout and not train & heldout
+
+
+def test_prepare_with_too_little_text_names_the_mend(tmp_path):
+    (tmp_path / "one.txt").write_text("A single document.")
+    with pytest.raises(CompanionError, match="more documents"):
+        corpus.prepare([tmp_path / "one.txt"], [], tmp_path / "out")
+
+
+def test_streams_do_not_depend_on_the_number_of_workers(text_folder, bert_tokens):
+    tokenizer, one = bert_tokens
+    texts = list(corpus.documents([text_folder / "train.txt"])) * 8  # more than one chunk of documents
+    alone, many = corpus.encode(tokenizer, texts, workers=1), corpus.encode(tokenizer, texts, workers=2)
+    for field in ("ids", "sentences", "documents"):
+        assert np.array_equal(getattr(alone, field), getattr(many, field))
+    assert np.array_equal(alone.ids[: len(one.ids)], one.ids)
+
+
+def test_byte_level_stream_spells_the_text(text_folder):
+    tokenizer = pretrain.load_tokenizer("gpt2", text_folder, 400)
+    texts = ["First one. Second one.\nA new paragraph. Its end.", "Another document. Done."]
+    tokens = corpus.encode(tokenizer, texts, workers=1)
+    assert tokenizer.decode(tokens.ids, skip_special_tokens=False) == "".join(f"<|endoftext|>{t}" for t in texts)
+    assert len(tokens.documents) == 2 and len(tokens.sentences) == 6
+
+
+# ---------------------------------------------------------------- packing
+
+def pairs_of(batch):
+    """The batch taken apart again: (token ids with targets put back, types, not_next) of every whole pair."""
+    ids = batch.ids.clone()
+    ids[batch.masked[batch.targets >= 0]] = batch.targets[batch.targets >= 0]
+    for n, label in enumerate(batch.not_next.tolist()):
+        if label != IGNORED:
+            low, high = batch.bounds[n], batch.bounds[n + 1]
+            yield ids[low:high].tolist(), batch.types[low:high].tolist(), batch.positions[low:high].tolist(), label
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
+def test_packed_pairs_are_what_the_text_says(bert_tokens, seed, everyday):
+    tokenizer, tokens = bert_tokens
+    sampler = PairSampler(tokens, tokenizer, "cpu", everyday=everyday, longest=64)
+    batch = sampler.draw(1024, generator=torch.Generator().manual_seed(seed))
+    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    stream = " ".join(map(str, tokens.ids))
+    pairs = list(pairs_of(batch))
+    assert len(pairs) > 10
+    for ids, types, positions, not_next in pairs:
+        assert len(ids) <= 64 and positions == list(range(len(ids)))
+        assert ids[0] == cls and ids[-1] == sep and ids.count(sep) == 2
+        middle = ids.index(sep)
+        assert types == [0] * (middle + 1) + [1] * (len(ids) - middle - 1)
+        a, b = ids[1:middle], ids[middle + 1 : -1]
+        assert a and b
+        joined = " ".join(map(str, a + b))
+        if not not_next:  # B follows A in the stream (directly, as no sentence of the toy text is cut)
+            assert joined in stream
+    assert batch.bounds[-1] == 1024 and (batch.bounds.diff() >= 0).all()
+
+
+def test_masking_follows_berts_proportions(bert_tokens):
+    tokenizer, tokens = bert_tokens
+    batch = PairSampler(tokens, tokenizer, "cpu", longest=64).draw(65_536, generator=torch.Generator().manual_seed(0))
+    now = batch.ids[batch.masked]
+    assert len(batch.masked) == int(.15 * 65_536) and (batch.targets >= 5).all()
+    assert (now == tokenizer.token_to_id("[MASK]")).float().mean() == pytest.approx(.8, abs=.02)
+    assert (now == batch.targets).float().mean() == pytest.approx(.1, abs=.02)
+    is_next = batch.not_next[batch.not_next >= 0] == 0
+    assert .35 < is_next.float().mean() <= .52  # half, less the pairs whose A ends its document
+
+
+def test_next_sentences_come_from_the_same_document(bert_tokens):
+    tokenizer, tokens = bert_tokens
+    batch = PairSampler(tokens, tokenizer, "cpu", longest=64).draw(16_384, generator=torch.Generator().manual_seed(1))
+    animals = [tokenizer.token_to_id(a) for a in ("horse", "goat", "owl")]  # each names its document's topic
+    followed = [ids for ids, _, _, not_next in pairs_of(batch) if not not_next]
+    assert len(followed) > 50
+    assert all(len({i for i in ids if i in animals}) <= 1 for ids in followed)
+
+
+def test_packing_changes_no_output(bert_tokens):
+    """Every pair alone through the plain model gives what it gives in the packed row."""
+    tokenizer, tokens = bert_tokens
+    torch.manual_seed(0)
+    task = pretrain.Bert(tokenizer, **SHAPE)
+    task.net.eval()
+    batch = PairSampler(tokens, tokenizer, "cpu", longest=64).draw(512, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        _, follows = task.outputs(batch.ids, batch.positions, batch.types, batch.bounds, batch.masked, batch.first)
+        task.net.set_attn_implementation("sdpa")
+        for n in (batch.not_next >= 0).nonzero().flatten().tolist():
+            low, high = batch.bounds[n], batch.bounds[n + 1]
+            alone = task.net(input_ids=batch.ids[None, low:high], token_type_ids=batch.types[None, low:high])
+            torch.testing.assert_close(alone.seq_relationship_logits[0], follows[n], atol=1e-5, rtol=1e-4)
+
+
+def test_windows_begin_at_documents_and_sentences(text_folder):
+    tokenizer = pretrain.load_tokenizer("gpt2", text_folder, 400)
+    tokens = corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+    windows = WindowSampler(tokens, tokenizer, "cpu", 16).draw(16 * 400, torch.Generator().manual_seed(0))
+    texts = [tokenizer.decode(w.tolist(), skip_special_tokens=False) for w in windows]
+    marked = sum(t.startswith("<|endoftext|>") for t in texts)
+    assert 60 < marked < 140
+    assert all(t.startswith(("<|endoftext|>The", " The", "The")) for t in texts)
+
+
+# ---------------------------------------------------------------- training
+
+def test_batched_muon_takes_the_steps_of_torchs():
+    torch.manual_seed(0)
+    start = [torch.randn(shape) for shape in [(8, 8), (8, 8), (32, 8), (8, 32), (8, 32)]]
+    ours, theirs = ([torch.nn.Parameter(m.clone()) for m in start] for _ in range(2))
+    mine = Muon(ours, lr=.05, weight_decay=.1)
+    reference = torch.optim.Muon(theirs, lr=.05, weight_decay=.1, adjust_lr_fn="match_rms_adamw")
+    for _ in range(4):
+        for one, other in zip(ours, theirs):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        mine.step(), reference.step()
+    for one, other, before in zip(ours, theirs, start):
+        assert (one - before).norm() > .1
+        torch.testing.assert_close(one, other, atol=5e-3, rtol=0)  # both orthogonalise in bfloat16
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_path):
+    budget = dict(batch_tokens=2048, learning_rate=1e-2, warmup=5, report=10**9)
+    measures = [pretrain.train(kind, text_folder, tmp_path / f"{kind}-{steps}", vocabulary=400, shape=SHAPE,
+                               device="cpu", measure_batches=2, steps=steps, **budget)["heldout"]
+                for steps in (1, 40)]
+    before, after = (next(iter(m.values())) for m in measures)
+    assert after < .5 * before, "perplexity on held-out text halves"
+
+    from transformers import AutoModelForPreTraining, AutoTokenizer
+    folder = tmp_path / f"{kind}-40"
+    _, info = AutoModelForPreTraining.from_pretrained(folder, output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    ids = AutoTokenizer.from_pretrained(folder)("The cat sat.").input_ids
+    assert (ids[0], ids[-1]) == (2, 3) if kind == "bert" else len(ids) == 4
+    assert json.loads((folder / "training.json").read_text())["heldout"] == measures[1]
+    assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
+
+
+def test_training_is_deterministic(text_folder, tmp_path):
+    runs = [pretrain.train("bert", text_folder, tmp_path / f"run{n}", vocabulary=400, shape=SHAPE, device="cpu",
+                           steps=3, batch_tokens=512, measure_batches=1, seed=3)["heldout"] for n in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_bad_requests_name_the_mend(tmp_path, text_folder):
+    with pytest.raises(CompanionError, match="choose one of bert, gpt2"):
+        pretrain.train("elmo", text_folder, tmp_path / "x", steps=1)
+    with pytest.raises(CompanionError, match="prepare"):
+        pretrain.train("bert", tmp_path, tmp_path / "x", steps=1)
+    with pytest.raises(CompanionError, match="--minutes or --steps"):
+        pretrain.train("bert", text_folder, tmp_path / "x")
