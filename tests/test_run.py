@@ -178,7 +178,7 @@ def noted(log, value, name=""):
 def test_a_result_is_computed_once(tmp_path, monkeypatch):
     log = tmp_path / "log"
     weights = {"mini-bert": "r1"}
-    monkeypatch.setattr(models, "_find", lambda name: (None, weights[name]))
+    monkeypatch.setattr(models, "locate", lambda name: (None, weights[name]))
     run = Run()
 
     def calls(run, *args, **kwargs):

@@ -1,0 +1,73 @@
+"""Many texts through a model: sorted by length, a fixed number of tokens a batch, results in the order given.
+
+Sorting keeps padding small; a fixed number of tokens keeps memory even. A batch that does not fit is halved and
+tried again. Padding changes no result beyond rounding, which tests/test_batches.py proves for every family.
+"""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from tqdm.auto import tqdm
+
+from lib import CompanionError
+
+TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep the device busy
+
+
+def encode(model, texts: list, seconds: list | None = None) -> list[dict]:
+    """Texts, or pairs of texts, as token ids, one dict each, not yet padded.
+
+    A text longer than the model's positions is an error, since cutting it would change what is measured.
+    """
+    if not texts:
+        return []
+    encoded = model.tokenizer(texts, seconds) if seconds is not None else model.tokenizer(texts)
+    longest = max(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
+    size, limit = len(encoded["input_ids"][longest]), model.tokenizer.model_max_length
+    if size > limit:
+        raise CompanionError(f"'{texts[longest][:40]}...' has {size} tokens, more than the {limit} of {model.name}: "
+                             "shorten it or choose a model with more positions.")
+    return [{name: values[i] for name, values in encoded.items()} for i in range(len(texts))]
+
+
+def by_length(sizes: list[int], tokens: int) -> Iterator[list[int]]:
+    """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once."""
+    batch, longest = [], 0
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        longest = longest or sizes[i]
+        if batch and (len(batch) + 1) * longest > tokens:
+            yield batch
+            batch, longest = [], sizes[i]
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def each(model, encoded: list[dict], function: Callable, tokens: int | None = None, progress: str = "") -> list:
+    """function(batch, indices) for padded batches on the model's device; its rows, put back in order.
+
+    `batch` is what the network takes; `indices` says which of `encoded` its rows are. The function returns one row
+    (a tensor's row or a list's item) for each.
+    """
+    results = [None] * len(encoded)
+    tokens = tokens or TOKENS.get(model.device.type, TOKENS["cpu"])
+    waiting = list(by_length([len(e["input_ids"]) for e in encoded], tokens))[::-1]
+    with tqdm(total=len(encoded), desc=progress, disable=not progress, leave=False) as bar:
+        while waiting:
+            indices = waiting.pop()
+            batch = model.tokenizer.pad([encoded[i] for i in indices], return_tensors="pt").to(model.device)
+            try:
+                rows = function(batch, indices)
+            except torch.OutOfMemoryError:
+                if len(indices) == 1:
+                    raise CompanionError(f"One text of {batch['input_ids'].shape[1]} tokens does not fit the memory "
+                                         f"of {model.device}: use a smaller model, bfloat16 or --device cpu.") from None
+                del batch
+                torch.cuda.empty_cache()
+                half = len(indices) // 2
+                waiting += [indices[half:], indices[:half]]
+                continue
+            for i, row in zip(indices, rows, strict=True):
+                results[i] = row
+            bar.update(len(indices))
+    return results
