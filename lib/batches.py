@@ -21,7 +21,7 @@ def encode(model, texts: list, seconds: list | None = None) -> list[dict]:
     """
     if not texts:
         return []
-    encoded = model.tokenizer(texts, seconds) if seconds is not None else model.tokenizer(texts)
+    encoded = model.tokenizer(texts, seconds, verbose=False)  # what it would warn of is raised below
     longest = max(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
     size, limit = len(encoded["input_ids"][longest]), model.tokenizer.model_max_length
     if size > limit:

@@ -45,10 +45,11 @@ def bars(ax, labels, values, title: str, color=NEITHER, format: str = "{:.2f}"):
     ax.grid(axis="y", visible=False)
 
 
-def odds_by_share(ax, frame: pd.DataFrame, title: str, name_outliers: int = 5):
+def odds_by_share(ax, frame: pd.DataFrame, title: str):
     """Odds of she against he in a model (log2) over the share of women in each occupation, in percent.
 
-    Columns of the frame: occupation, percent_women, log_odds. The line is least squares, its band the bootstrap's.
+    Columns of the frame: occupation, percent_women, log_odds. The line is least squares, its band the bootstrap's;
+    the two occupations at either end are named.
     """
     sns.regplot(frame, x="percent_women", y="log_odds", ax=ax, seed=0, n_boot=500, color="#333333",
                 scatter=False, line_kws={"linewidth": 1.4})
@@ -56,8 +57,30 @@ def odds_by_share(ax, frame: pd.DataFrame, title: str, name_outliers: int = 5):
                c=[FEMALE if share > 50 else MALE for share in frame.percent_women])
     ax.axhline(0, color=NEITHER, linewidth=.8, linestyle=":")
     ax.axvline(50, color=NEITHER, linewidth=.8, linestyle=":")
-    far = (frame.log_odds - frame.log_odds.median()).abs().nlargest(name_outliers).index
-    for _, row in frame.loc[far].iterrows():
-        ax.annotate(row.occupation, (row.percent_women, row.log_odds), fontsize=7, xytext=(4, 3),
-                    textcoords="offset points")
+    ends = frame.sort_values("log_odds").iloc[[0, 1, -2, -1]]
+    for _, row in ends.iterrows():
+        left = row.percent_women > 60  # or the name would run out of the frame
+        ax.annotate(row.occupation, (row.percent_women, row.log_odds), fontsize=7.5, xytext=(-5 if left else 5, 3),
+                    textcoords="offset points", ha="right" if left else "left")
     ax.set(title=title, xlabel="women in the occupation, percent", ylabel="log2 odds, she : he", xlim=(0, 100))
+
+
+def fillers(ax, frame: pd.DataFrame, title: str):
+    """The likeliest words for a blank (columns word, probability), pronouns in their gender's colour."""
+    colors = [{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word]
+    bars(ax, frame.word, frame.probability, title, color=colors)
+    ax.set_xlabel("probability")
+
+
+def next_sentences(ax, frame: pd.DataFrame):
+    """p(next) of each example's three continuations (columns context, label, probability): a row an example."""
+    labels = {"stereotype": BAD, "anti_stereotype": GOOD, "unrelated": "#333333"}
+    contexts = list(dict.fromkeys(frame.context))
+    for (label, color), shift in zip(labels.items(), (.12, -.12, 0)):
+        part = frame[frame.label == label]
+        ax.scatter(part.probability, [-contexts.index(c) + shift for c in part.context], s=46, color=color,
+                   label=label.replace("_", "-"), marker="X" if label == "unrelated" else "o", zorder=3)
+    ax.set_yticks([-i for i in range(len(contexts))], contexts)
+    ax.set(xlabel="p(next sentence)", xlim=(-.03, 1.03), ylim=(.6 - len(contexts), .6))
+    ax.axvline(.5, color=NEITHER, linewidth=.8, linestyle=":")
+    ax.legend(loc="upper center", bbox_to_anchor=(.35, -.22), ncols=3, handletextpad=.2)

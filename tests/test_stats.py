@@ -1,0 +1,34 @@
+"""Statistics against answers worked out by hand."""
+
+import numpy as np
+import pytest
+
+from lib import stats
+
+
+def test_slope_and_rank_correlation_of_a_line():
+    x = np.arange(5.)
+    assert stats.slope(x, 2 * x + 1) == pytest.approx(2)
+    assert stats.rank_correlation(x, np.exp(x)) == pytest.approx(1)
+
+
+def test_bootstrap_covers_the_truth_and_is_seeded():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for seed in range(60):
+        sample = rng.normal(3, 1, 40)
+        estimate = stats.bootstrap(np.mean, sample, draws=400, seed=seed)
+        assert estimate.low < estimate.value < estimate.high
+        covered += estimate.low < 3 < estimate.high
+    assert 50 <= covered <= 60  # about 95 % of 60, a little less for so small a sample
+    assert stats.bootstrap(np.mean, sample, draws=100) == stats.bootstrap(np.mean, sample, draws=100)
+
+
+def test_bootstrap_keeps_pairs_together():
+    x = np.arange(30.)
+    estimate = stats.bootstrap(stats.rank_correlation, x, x, draws=50)
+    assert (estimate.value, estimate.low, estimate.high) == (pytest.approx(1), pytest.approx(1), pytest.approx(1))
+
+
+def test_an_estimate_prints_with_its_interval():
+    assert str(stats.Estimate(.123, -.2, .4)) == "0.12 [-0.20, 0.40]"
