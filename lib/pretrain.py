@@ -14,6 +14,7 @@ import argparse
 import json
 import math
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -199,9 +200,10 @@ def save(task, out: Path, record: dict):
     partial.rename(out)
 
 
-def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=SHAPE, device=None, measure_batches=40,
+def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
           **budget) -> dict:
     """Text folder in, model folder out; returns what training.json says."""
+    shape = shape or SHAPE
     if kind not in KINDS:
         raise CompanionError(f"Unknown kind {kind!r}: choose one of {', '.join(KINDS)}.")
     if not (text / "train.txt").exists():
@@ -244,12 +246,17 @@ def main(arguments=None):
     for name, kind in dict(minutes=float, steps=int, batch_tokens=int, learning_rate=float, seed=int).items():
         training.add_argument(f"--{name.replace('_', '-')}", type=kind, default=0 if name == "seed" else None)
     given = vars(parser.parse_args(arguments))
-    if given.pop("command") == "prepare":
-        result = corpus.prepare(given["texts"], given["unseen"], given["out"], given["heldout"])
-    else:
-        result = train(given.pop("kind"), given.pop("text"), given.pop("out"), **given)
+    try:
+        if given.pop("command") == "prepare":
+            result = corpus.prepare(given["texts"], given["unseen"], given["out"], given["heldout"])
+        else:
+            result = train(given.pop("kind"), given.pop("text"), given.pop("out"), **given)
+    except CompanionError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(json.dumps(result, indent=1))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

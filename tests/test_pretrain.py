@@ -236,3 +236,15 @@ def test_bad_requests_name_the_mend(tmp_path, text_folder):
         pretrain.train("bert", tmp_path, tmp_path / "x", steps=1)
     with pytest.raises(CompanionError, match="--minutes or --steps"):
         pretrain.train("bert", text_folder, tmp_path / "x")
+
+
+def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pretrain, "SHAPE", SHAPE)
+    (tmp_path / "all.txt").write_text("\n\n".join(toy_documents()))
+    text, out = str(tmp_path / "text"), str(tmp_path / "model")
+    prepare = ["prepare", str(tmp_path / "all.txt"), "--out", text, "--heldout", ".2"]
+    train = ["train", "gpt2", "--text", text, "--out", out, "--steps", "2", "--batch-tokens", "512"]
+    assert pretrain.main(prepare) == 0 and pretrain.main(train) == 0
+    assert (tmp_path / "model/model.safetensors").exists()
+    assert pretrain.main(train[:-4]) == 2  # neither minutes nor steps
+    assert capsys.readouterr().err.endswith("Say how long to train: --minutes or --steps.\n")
