@@ -1,0 +1,65 @@
+"""What packing and batched Muon save, side by side in one run: python -m benchmarks.pretraining [--device cuda]
+
+Uses the shipped mini-bert's shape and tokenizer, and the project's prose repeated into documents as text.
+"""
+
+import argparse
+import time
+
+import tokenizers
+import torch
+
+from lib import corpus, data, paths, pretrain
+from lib.muon import Muon
+from lib.packing import PairSampler
+
+
+def seconds(function, repeats: int, device: str) -> float:
+    """Best of three rounds of so many calls, a call."""
+    rounds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            function()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        rounds.append((time.perf_counter() - start) / repeats)
+    return min(rounds)
+
+
+def padding(device: str) -> tuple[float, float]:
+    """Share of the tokens of a batch that are real: pairs packed end to end, and a row of 128 each."""
+    tokenizer = tokenizers.Tokenizer.from_file(str(paths.MODELS / "mini-bert" / "tokenizer.json"))
+    prose = data.demo("prose")
+    documents = ["\n".join(prose[i : i + 10]) for i in range(0, len(prose), 10)] * 50
+    sampler = PairSampler(corpus.encode(tokenizer, documents, workers=1), tokenizer, device, longest=128)
+    batch = sampler.draw(131_072, generator=pretrain.seeded(device, 0))
+    pairs = int((batch.not_next >= 0).sum())
+    real = int(batch.bounds[pairs])
+    return real / len(batch.ids), real / (128 * pairs)
+
+
+def optimiser_steps(device: str) -> tuple[float, float]:
+    """Seconds a step of the 72 matrices of mini-bert's layers: batched by shape, and torch's one by one."""
+    width = 288
+    shapes = [(width, width)] * 48 + [(4 * width, width)] * 12 + [(width, 4 * width)] * 12
+    matrices = [torch.nn.Parameter(torch.randn(shape, device=device)) for shape in shapes]
+    for matrix in matrices:
+        matrix.grad = torch.randn_like(matrix)
+    ours = Muon(matrices, lr=1e-3)
+    theirs = torch.optim.Muon(matrices, lr=1e-3, adjust_lr_fn="match_rms_adamw")
+    repeats = 20 if device == "cuda" else 1
+    return seconds(ours.step, repeats, device), seconds(theirs.step, repeats, device)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    device = parser.parse_args().device
+    packed, padded = padding(device)
+    ours, theirs = optimiser_steps(device)
+    print(f"device                      {device}, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"real tokens, packed         {packed:.1%}")
+    print(f"real tokens, rows of 128    {padded:.1%}   ratio {packed / padded:.2f}")
+    print(f"Muon step, batched          {1e3 * ours:.1f} ms")
+    print(f"Muon step, torch.optim      {1e3 * theirs:.1f} ms   ratio {theirs / ours:.2f}")
