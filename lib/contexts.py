@@ -1,17 +1,23 @@
-"""Sentences for the word lists, from patterns written for this project (data/demo): nothing is downloaded.
+"""Sentences for the word lists: from patterns written for this project (data/demo), or found in a corpus.
 
     contexts.from_patterns(["king", "queen"], n=20)   {word: sentences}, as embed.words reads them
+    contexts.from_text(["king", "queen"], texts, n=20, apart=(["queen"], ["king"]))   the same, from real text
     contexts.counter_sentences("gender", n=500)       the sentence pairs of the counter-stereotype experiment
 
 Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2).
 """
 
 import random
+import re
 from collections.abc import Iterable
 
 import pandas as pd
 
 from lib import CompanionError, data, english
+
+# Where a line of running text ends: at its end, or after a full stop that a capital follows (not that of Mr. Smith).
+LINE_END = re.compile(r"\n+|(?<=[.!?])(?<!\bMr\.)(?<!\bMrs\.)[\"')]*\s+(?=[\"'(]?[A-Z])")
+WORD = re.compile(r"mrs?\.|[\w-]+", re.IGNORECASE)  # whole words as embed.find has them; the lists write mr. and mrs.
 
 
 def usable(words: Iterable[str]) -> list[str]:
@@ -41,6 +47,29 @@ def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list
     chosen = {kind: random.Random(f"{seed} {kind}").sample(patterns[kind], min(n, len(patterns[kind])))
               for kind in {kinds[word] for word in words}}
     return {word: [english.sentence(pattern, word=word) for pattern in chosen[kinds[word]]] for word in words}
+
+
+def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
+              apart: Iterable[Iterable[str]] = ()) -> dict[str, list[str]]:
+    """Up to n lines of the texts for each word, drawn at random; words without a line are left out.
+
+    apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
+    cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
+    another; it serves a word of no group, a target, only if it holds no word of any. Texts without line breaks
+    are cut into sentences first.
+    """
+    groups = [frozenset(group) for group in apart]
+    found = {word: [] for word in words}
+    for line in dict.fromkeys(line.strip() for text in texts for line in LINE_END.split(text)):
+        if not 2 <= len(line.split()) <= 128:
+            continue
+        held = {word.lower() for word in WORD.findall(line)}
+        there = [group for group in groups if group & held]
+        for word in held & found.keys():
+            if all(word in group for group in there):
+                found[word].append(line)
+    return {word: random.Random(f"{seed} {word}").sample(lines, min(n, len(lines)))
+            for word, lines in found.items() if lines}
 
 
 def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:

@@ -4,10 +4,11 @@ Contents:
     head_mask(model, mask)          multiply each attention head's output    (Bias A-head, equation 2)
     project(model, interventions)   take a subspace out of hidden vectors    (Projective methods, equation 5)
     record(model, locations)        keep what passed a location in the last forward
+    resume(model, layer, states)    start a forward half way, from recorded states
     Projection                      one subspace, how much of it goes, and for which tokens
     ANATOMY                         where each family keeps its parts: the place to add a family
 
-All three are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
+All four are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
 At one location masks and projections come first and `record` last: it keeps what really flows on.
 
 Locations count layers FROM 0, like the models' code. Heads written (layer, head), as in lib/heads.py, count
@@ -25,6 +26,7 @@ both FROM 1, like the papers: layer 11 of the Projective paper is "layer.10" her
 """
 
 import contextlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -151,7 +153,28 @@ def record(model, locations: list[str]):
         yield seen
 
 
-# How the three work: a location is found as a site, and a hook there hands what passes to a function.
+@contextlib.contextmanager
+def resume(model, layer: int, states: torch.Tensor):
+    """In the one forward inside, the layers before `layer` (from 0) do nothing, and it starts from `states`."""
+    passed = itertools.count()  # counted over all layers: ALBERT's are one module
+
+    def resuming(run):
+        def forward(hidden, *args, **kwargs):
+            n = next(passed)
+            return hidden if n < layer else run(states if n == layer else hidden, *args, **kwargs)
+        return forward
+
+    modules = set(ANATOMY[model.family].layers(model.net.base_model))
+    for module in modules:
+        module.forward = resuming(module.forward)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.forward  # the class's own is seen again
+
+
+# How the first three work: a location is found as a site, and a hook there hands what passes to a function.
 
 @dataclass(frozen=True, eq=False)
 class _Site:
@@ -161,8 +184,9 @@ class _Site:
     part: slice | None = None       # of the last dimension: GPT-2's queries, keys or values
     head_size: int | None = None    # split the last dimension into heads of this size
     first_token: bool = False
-    turn: int = 0                   # where ALBERT runs one module several times: the run that is meant,
-    turns: int = 1                  # of how many in a forward
+    turn: int = 0                   # where ALBERT runs one layer several times: the run that is meant,
+    turns: int = 1                  # of how many in a forward,
+    layer: nn.Module | None = None  # of this layer
 
     def take(self, whole):
         value = whole[..., self.part] if self.part else whole
@@ -198,7 +222,7 @@ def _find(model, location) -> _Site:
 
     n, part = int(match["n"]), match["part"]
     runs = [i for i, layer in enumerate(layers) if layer is layers[n]]
-    shared = dict(turn=runs.index(n), turns=len(runs))
+    shared = dict(turn=runs.index(n), turns=len(runs), layer=layers[n])
     if part is None:
         closing = parts.norm and n == len(layers) - 1
         return _Site(base.get_submodule(parts.norm)) if closing else _Site(layers[n], **shared)
@@ -214,12 +238,11 @@ def _find(model, location) -> _Site:
 @contextlib.contextmanager
 def _edit(model, edits: dict[str, Callable], last=False):
     """Hand what passes each location to its function; what it returns, unless None, flows on instead."""
-    passed = Counter()  # how often each location's module ran in this forward
+    passed = Counter()  # how often each location's layer was entered in this forward
 
     def hook(location, function, site):
         def at(whole):
-            passed[location] += 1
-            if (passed[location] - 1) % site.turns != site.turn:
+            if site.turns > 1 and (passed[location] - 1) % site.turns != site.turn:
                 return None
             value = function(site.take(whole))
             return None if value is None else site.put(whole, value)
@@ -232,5 +255,9 @@ def _edit(model, edits: dict[str, Callable], last=False):
         # a forward that broke off half way must not shift the count of the next
         stack.callback(model.net.base_model.register_forward_pre_hook(lambda *_: passed.clear()).remove)
         for location, function in edits.items():
-            stack.callback(hook(location, function, _find(model, location)).remove)
+            site = _find(model, location)
+            if site.turns > 1:  # counted where the layer is entered, which `resume` does even with those it skips
+                count = site.layer.register_forward_pre_hook(lambda *_, here=location: passed.update([here]))
+                stack.callback(count.remove)
+            stack.callback(hook(location, function, site).remove)
         yield

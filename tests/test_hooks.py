@@ -421,3 +421,36 @@ def test_no_hook_stays_whatever_happens(family):
                 raise ZeroDivisionError
     assert hook_count(model) == before
     assert torch.equal(logits(model), plain)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_a_resumed_forward_ends_as_the_whole_one(family, layer):
+    model = tiny(family)
+    batch = model.tokenizer(["the nurse said that he was late ."], return_tensors="pt")
+    entry = "embeddings" if layer == 0 else f"layer.{layer - 1}"
+    with torch.inference_mode():
+        with hooks.record(model, [entry]) as seen:
+            whole = model.net.base_model(**batch).last_hidden_state
+        with hooks.resume(model, layer, seen[entry]):
+            resumed = model.net.base_model(**batch).last_hidden_state
+        with hooks.resume(model, layer, seen[entry].flip(-1)):
+            assert not torch.allclose(model.net.base_model(**batch).last_hidden_state, whole, atol=1e-3)
+        again = model.net.base_model(**batch).last_hidden_state
+    torch.testing.assert_close(resumed, whole, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(again, whole, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_resumed_forward_meets_the_mask_of_its_own_layers(family):
+    """ALBERT's layers are one module: which one runs must be known though some are skipped."""
+    model = tiny(family)
+    batch = model.tokenizer(["the nurse said that he was late ."], return_tensors="pt")
+    mask = torch.ones(model.n_layers, model.n_heads)
+    mask[2, 1] = 0
+    with torch.inference_mode(), hooks.head_mask(model, mask):
+        with hooks.record(model, ["layer.1"]) as seen:
+            whole = model.net.base_model(**batch).last_hidden_state
+        with hooks.resume(model, 2, seen["layer.1"]):
+            resumed = model.net.base_model(**batch).last_hidden_state
+    torch.testing.assert_close(resumed, whole, atol=1e-6, rtol=1e-5)

@@ -1,0 +1,70 @@
+"""Vectors of words: the right tokens, and the same numbers in whatever batches."""
+
+import pytest
+import torch
+
+from lib import CompanionError, batches, embed
+from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+every_family = pytest.mark.parametrize("family", FAMILIES)
+CONTEXTS = {"doctor": ["the doctor said that she was here .", "he met the doctor .", "Doctor said ."],
+            "poetry": ["he likes poetry .", "a woman likes poetry in the office and she was late for the engineer ."],
+            "doctors": ["he met the doctors .", "the doctors"]}
+
+
+def states(model, sentence):
+    return model.net.base_model(**model.tokenizer(sentence, return_tensors="pt")).last_hidden_state[0]
+
+
+@every_family
+def test_words_are_the_mean_over_pieces_and_contexts(family):
+    """Against token ranges found by counting the tokens of what stands before the word."""
+    model = tiny(family, dtype=torch.float64)
+
+    def alone(word, sentence):
+        before = sentence[:sentence.lower().index(word)].rstrip()
+        special = 0 if family == "gpt2" else 1  # that opens
+        first = special + len(model.tokenizer(before, add_special_tokens=False).input_ids)
+        up_to = special + len(model.tokenizer(sentence[:sentence.lower().index(word) + len(word)],
+                                              add_special_tokens=False).input_ids)
+        return states(model, sentence)[first:up_to].mean(0)
+
+    one_by_one = [torch.stack([alone(word, s) for s in sentences]).mean(0) for word, sentences in CONTEXTS.items()]
+    torch.testing.assert_close(embed.words(model, CONTEXTS), torch.stack(one_by_one))
+
+
+@every_family
+def test_batches_and_padding_change_nothing(family, monkeypatch):
+    model = tiny(family, dtype=torch.float64)
+    whole = embed.words(model, CONTEXTS)
+    monkeypatch.setitem(batches.TOKENS, "cpu", 1)  # a sentence a batch
+    monkeypatch.setattr(embed, "CHUNK", 2)
+    torch.testing.assert_close(embed.words(model, CONTEXTS), whole)
+
+
+@pytest.mark.parametrize("word, sentence, found", [
+    ("he", "The hen saw that he left.", "he"),          # whole words alone
+    ("nurse", "A NURSE and a nurse.", "NURSE"),         # the first, in any capitals
+    ("mrs.", "They met Mrs. Hill.", "Mrs."),            # the stop is part of the word
+    ("white", "The non-white shirt was white.", "white"),
+    ("she", "I hope she's here.", "she"),
+])
+def test_where_a_word_stands(word, sentence, found):
+    first, last = embed.find(word, sentence)
+    assert sentence[first:last] == found and (word != "white" or first > 12)
+
+
+def test_a_word_that_is_not_there():
+    with pytest.raises(CompanionError, match="'he' does not stand in 'the hen"):
+        embed.words(tiny("bert"), {"he": ["the hen likes her"]})
+    with pytest.raises(CompanionError, match="'he' has no sentence"):
+        embed.words(tiny("bert"), {"he": []})
+
+
+@every_family
+def test_sentences_are_the_first_token_or_the_last(family):
+    model = tiny(family, dtype=torch.float64)
+    texts = ["he likes poetry .", "a man and a woman met the engineer in the office ."]
+    place = -1 if model.is_causal else 0
+    torch.testing.assert_close(embed.sentences(model, texts), torch.stack([states(model, t)[place] for t in texts]))

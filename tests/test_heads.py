@@ -1,0 +1,143 @@
+"""Head scores: two passes are one big graph, the graph is the real change, and choosing heads."""
+
+import pytest
+import torch
+
+from lib import CompanionError, batches, embed, heads, hooks, models, seat
+from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+
+every_family = pytest.mark.parametrize("family", FAMILIES)
+SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
+CONTEXTS = {
+    "nurse": ["the nurse said that it was late .", "a nurse likes the office .", "they met the nurse ."],
+    "poetry": ["the engineer likes poetry .", "poetry was here .", "poetry likes mathematics ."],
+    "doctor": ["the doctor was late .", "a doctor said that it was here .", "the office and the doctor"],
+    "engineer": ["the engineer in the office likes poetry .", "an engineer", "a late engineer was here ."],
+    "mathematics": ["the doctor likes mathematics .", "mathematics was late .", "the mathematics office"],
+    "she": ["she was here .", "the office that she likes", "she met the doctor ."],
+    "woman": ["the woman was late .", "a woman likes mathematics .", "the doctor and the woman met ."],
+    "he": ["he was here in the office .", "poetry that he likes", "he met the nurse ."],
+    "man": ["the man was late .", "a man likes poetry .", "the doctor and the man met ."]}
+
+
+def size(model, mask, contexts=CONTEXTS):
+    """|SEAT| under a mask, in one graph."""
+    pairs = [(word, sentence) for word in SETS.words for sentence in contexts[word]]
+    encoded, places = embed.prepare(model, pairs)
+    with hooks.head_mask(model, mask):
+        batch = model.tokenizer.pad(encoded, return_tensors="pt")
+        vectors = embed.pool(model.net.base_model(**batch).last_hidden_state, places)
+    row, _ = embed.rows({word: contexts[word] for word in SETS.words})
+    vectors = torch.stack([vectors[row == i].mean(0) for i in range(len(SETS.words))])
+    return seat.effect_size(*SETS.of(vectors, SETS.words)).abs()
+
+
+def ones():
+    return torch.ones(3, 4, dtype=torch.float64)
+
+
+@every_family
+def test_two_passes_are_one_big_graph(family, one_thread, monkeypatch):
+    model = tiny(family, dtype=torch.float64)
+    mask = ones().requires_grad_()
+    whole = size(model, mask)
+    expected, = torch.autograd.grad(whole, mask)
+    monkeypatch.setitem(batches.TOKENS, "cpu", 80)  # some sentences a batch
+    found = heads.bias_scores(model, SETS, CONTEXTS)
+    torch.testing.assert_close(found.scores.double(), expected, atol=1e-6, rtol=1e-5)
+    assert abs(found.seat) == pytest.approx(whole.item()) and expected.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_scores_are_finite_differences(family, one_thread):
+    model, step = tiny(family, dtype=torch.float64), 1e-5
+    found = heads.bias_scores(model, SETS, CONTEXTS).scores
+    for layer, head in [(0, 0), (1, 3), (2, 2)]:
+        nudge = torch.zeros(3, 4, dtype=torch.float64)
+        nudge[layer, head] = step
+        rise = (size(model, ones() + nudge) - size(model, ones() - nudge)) / (2 * step)
+        assert found[layer, head].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
+
+
+def test_each_fold_is_scored_as_if_it_were_all(one_thread):
+    model = tiny("bert", dtype=torch.float64)
+    found = heads.bias_scores(model, SETS, CONTEXTS, folds=3)
+    torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, CONTEXTS).scores)
+    for fold in range(3):
+        part = {word: sentences[fold::3] for word, sentences in CONTEXTS.items()}
+        torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS, part).scores)
+
+
+def test_a_word_with_few_contexts_is_missing_in_the_last_folds(one_thread):
+    model = tiny("bert", dtype=torch.float64)
+    fewer = CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
+    found = heads.bias_scores(model, SETS, fewer, folds=3)
+    part = {word: sentences[2::3] for word, sentences in fewer.items() if sentences[2::3]}
+    assert "poetry" not in part
+    torch.testing.assert_close(found.folds[2], heads.bias_scores(model, SETS.only(part), part).scores)
+
+
+@every_family
+def test_ablation_is_the_model_under_that_mask(family, one_thread):
+    model = tiny(family, dtype=torch.float64)
+    found = heads.ablation(model, SETS, CONTEXTS)
+    for layer, head in [(1, 1), (2, 4), (3, 2)]:
+        fall = size(model, ones()) - size(model, heads.mask(model, [(layer, head)]).double())
+        assert found[layer - 1, head - 1].item() == pytest.approx(fall.item(), abs=1e-6)
+    torch.testing.assert_close(size(model, ones()).item(), abs(heads.seat_value(model, SETS, CONTEXTS)))  # unharmed
+
+
+# Choosing
+
+SCORES = torch.tensor([[.3, -.2, 0.], [.1, .5, -.4]])
+
+
+def test_top_bottom_and_positive_count_from_one():
+    assert heads.top(SCORES, 2) == [(2, 2), (1, 1)]
+    assert heads.bottom(SCORES, 2) == [(2, 3), (1, 2)]
+    assert heads.positive(SCORES) == [(2, 2), (1, 1), (2, 1)]
+    assert heads.positive(heads.HeadScores(SCORES, .1, .5, SCORES[None])) == heads.positive(SCORES)
+
+
+def test_random_heads_are_distinct_and_seeded():
+    drawn = heads.random(SCORES, 4, seed=1)
+    assert len(set(drawn)) == 4 and drawn == heads.random(SCORES, 4, seed=1)
+    assert drawn != heads.random(SCORES, 4, seed=2)
+    assert set(heads.random(SCORES, 6)) == {(layer, head) for layer in (1, 2) for head in (1, 2, 3)}
+
+
+def test_mask_has_zeros_there_alone():
+    expected = torch.ones(3, 4)
+    expected[0, 3] = expected[2, 1] = 0
+    assert torch.equal(heads.mask(tiny("bert"), [(1, 4), (3, 2)]), expected)
+
+
+@pytest.mark.parametrize("wrong", [lambda: heads.top(SCORES, 7), lambda: heads.random(SCORES, -1),
+                                   lambda: heads.mask(tiny("bert"), [(0, 1)]),
+                                   lambda: heads.mask(tiny("bert"), [(1, 5)]),
+                                   lambda: heads.sets_and_contexts("age", "mini", 1),
+                                   lambda: heads.seat_value(tiny("bert"), SETS, {"she": ["she"]})])
+def test_what_cannot_be_is_said(wrong):
+    with pytest.raises(CompanionError):
+        wrong()
+
+
+# The lists, and a model that ships
+
+def test_the_sets_are_the_papers_as_read_in_the_lists():
+    gender, race = heads.gender_sets(), heads.race_sets()
+    assert [len(part) for part in gender.parts()] == [82, 84, 202, 207]
+    assert [len(part) for part in race.parts()] == [5, 6, 3, 3]
+    assert "beautiful" in gender.X and "soldier" in gender.Y and "she" in gender.A and "he" in gender.B
+    assert "criminal" in race.X and "manager" in race.Y and "black" in race.A and "white" in race.B
+    assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
+    assert [len(part) for part in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
+
+
+def test_masking_the_top_heads_of_mini_bert_lowers_seat():
+    sets, found = heads.sets_and_contexts("race", "mini", 4)
+    model = models.load("mini-bert", device="cpu")
+    scores = heads.bias_scores(model, sets, found)
+    with hooks.head_mask(model, heads.mask(model, heads.top(scores, 3))):
+        without = heads.seat_value(model, sets, found)
+    assert without < scores.seat and scores.seat > .3
