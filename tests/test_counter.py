@@ -1,0 +1,300 @@
+"""Attention read off the right entry, sentences swapped into good English, tests that equal scipy's by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+
+from lib import CompanionError, contexts, counter
+from tests.tiny import one_thread, tiny  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+READ = ["bert", "roberta", "albert", "distilbert", "gpt2", "llama"]
+
+
+def pairs_of(*rows):
+    """(original, attribute, target) -> the pairs, with their twins."""
+    made = [(text, *counter.swap(text, attribute), attribute, target) for text, attribute, target in rows]
+    return pd.DataFrame(made, columns=["original", "counter", "counterpart", "attribute", "target"])
+
+
+PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
+                 ("The mothers met a mechanic.", "mothers", "mechanic"),
+                 ("A man said that an engineer was late and that the doctor was here.", "man", "doctor"))
+
+
+# attention
+
+@pytest.mark.parametrize("family", READ)
+def test_attention_is_the_entry_of_the_models_own_maps(family):
+    """Pieces found by decoding token after token, in place of the offsets that the code uses."""
+    model = tiny(family, attention="eager")
+    found = counter.attention(model, PAIRS)
+    assert found.shape == (3, 2, 3, 4) and found.dtype == torch.float32
+    for i, row in enumerate(PAIRS.itertuples()):
+        for side, (text, attribute) in enumerate([(row.original, row.attribute), (row.counter, row.counterpart)]):
+            ids = model.tokenizer(text, return_tensors="pt")
+            maps = torch.stack(model.net(**ids, output_attentions=True).attentions)[:, 0]
+            rows, columns = (by_decoding(model, text, word) for word in (row.target, attribute))
+            expected = maps[:, :, rows][..., columns].sum(-1).mean(-1)
+            torch.testing.assert_close(found[i, side], expected)
+
+
+def by_decoding(model, text, word):
+    """The tokens of a word: those that are there once the text is read up to its end and not up to its start."""
+    start, end = counter.place(text, word)
+    special = model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"].index(0)
+    before, upto = (model.tokenizer(part, add_special_tokens=False).input_ids
+                    for part in (text[:start].rstrip(), text[:end]))
+    found = range(len(before), len(upto))
+    return [special + i for i in found if model.tokenizer.decode(upto[i]).strip()]  # byte-level ones may be a space
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_words_in_pieces_are_among_them(family):
+    row = PAIRS.iloc[1]
+    assert all(len(by_decoding(tiny(family), row.original, word)) > 1 for word in (row.attribute, row.target))
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_a_sentence_does_not_depend_on_its_batch(family, monkeypatch):
+    model = tiny(family, attention="eager")
+    together = counter.attention(model, PAIRS)
+    alone = torch.cat([counter.attention(model, PAIRS.iloc[[i]]) for i in range(len(PAIRS))])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence a batch
+    torch.testing.assert_close(together, counter.attention(model, PAIRS), rtol=1e-4, atol=1e-6)
+
+
+def test_all_words_of_a_sentence():
+    model = tiny("bert", attention="eager")
+    row = PAIRS.iloc[0]
+    words, weights = counter.over_words(model, row.original, row.target)
+    assert words == ["The", "woman", "met", "a", "nurse", "in", "the", "office"]
+    torch.testing.assert_close(weights[..., 1], counter.attention(model, PAIRS.iloc[[0]])[0, 0])
+    assert (weights.sum(-1) < 1).all()  # the rest is on [CLS], [SEP] and the full stop
+    scaled = counter.normalised(weights)
+    assert torch.equal(scaled.amin(-1), torch.zeros(3, 4)) and torch.equal(scaled.amax(-1), torch.ones(3, 4))
+
+
+def test_maps_that_do_not_come_are_said():
+    with pytest.raises(CompanionError, match="sdpa attention, which hands out no maps: load it with"):
+        counter.attention(tiny("bert"), PAIRS)
+
+
+def test_a_causal_model_needs_the_attribute_first():
+    late = pairs_of(("The nurse likes her office.", "her", "nurse"))
+    assert counter.attention(tiny("bert", attention="eager"), late).min() > 0
+    with pytest.raises(CompanionError, match="reads from left to right"):
+        counter.attention(tiny("gpt2", attention="eager"), late)
+
+
+def test_no_sentences():
+    with pytest.raises(CompanionError, match="no sentence pairs"):
+        counter.attention(tiny("bert", attention="eager"), PAIRS.head(0))
+
+
+# swapping
+
+@pytest.mark.parametrize("attribute, original, expected", [
+    # her is his before a noun phrase, him elsewhere
+    ("her", "I met her boss.", "I met his boss."),
+    ("her", "Her old friends left.", "His old friends left."),
+    ("her", "We all liked her.", "We all liked him."),
+    ("her", "I saw her, and she waved.", "I saw him, and she waved."),
+    ("her", "I told her that it was late.", "I told him that it was late."),
+    ("her", "They gave her a book.", "They gave him a book."),
+    ("her", "Nobody let her know.", "Nobody let him know."),
+    ("her", "It made her emotional.", "It made him emotional."),
+    ("her", "It made her life easier.", "It made his life easier."),
+    ("her", "I like her in-laws.", "I like his in-laws."),
+    ("her", 'I met her "boss".', 'I met his "boss".'),
+    # his is her before a noun phrase, hers elsewhere
+    ("his", "I met his boss.", "I met her boss."),
+    ("his", "HIS BOSS LEFT.", "HER BOSS LEFT."),
+    ("his", "The book is his.", "The book is hers."),
+    ("his", "His is the red one.", "Hers is the red one."),
+    ("hers", "The book is hers.", "The book is his."),
+    ("him", "I gave him a pen.", "I gave her a pen."),
+    ("himself", "By himself he is calm.", "By herself he is calm."),
+    # capitals, plurals, possessives, contractions
+    ("women", "Women are emotional.", "Men are emotional."),
+    ("women", "WOMEN are emotional.", "MEN are emotional."),
+    ("mother", "My mother's car is pink.", "My father's car is pink."),
+    ("boys", "The boys' room is neat.", "The girls' room is neat."),
+    ("she", "She's a nurse.", "He's a nurse."),
+    ("wives", "Their wives cook.", "Their husbands cook."),
+    ("mrs.", "Mrs. Hill is a nurse.", "Mr. Hill is a nurse."),
+    ("ma'am", "Yes, ma'am, it is pink.", "Yes, sir, it is pink."),
+    # a and an
+    ("actress", "She met an actress.", "She met an actor."),
+    ("uncle", "An uncle of mine drives.", "An aunt of mine drives."),
+    ("heir", "I saw an heir.", "I saw an heiress."),
+    ("king", "A king spoke.", "A queen spoke."),
+    ("empress", "Here is an empress.", "Here is an emperor."),
+    ("wizard", "A wizard ate an egg.", "A witch ate an egg."),
+    ("host", "He is a host.", "He is a hostess."),
+    ("gentleman", "A gentleman waits.", "A lady waits."),
+])
+def test_swap(attribute, original, expected):
+    text, counterpart = counter.swap(original, attribute)
+    assert text == expected
+    assert counter.place(text, counterpart)[0] >= 0
+
+
+@pytest.mark.parametrize("attribute, original, expected", [
+    ("black", "A black man.", "A white man."),
+    ("african", "An African leader.", "A Caucasian leader."),
+    ("caucasian", "A Caucasian leader.", "An African leader."),
+    ("europe", "The guest from Europe is a manager.", "The guest from Africa is a manager."),
+])
+def test_swap_race(attribute, original, expected):
+    assert counter.swap(original, attribute, "race")[0] == expected
+
+
+def test_swapping_twice_gives_the_demo_sentences_back():
+    pairs = contexts.counter_sentences("gender", 300)
+    for row in pairs.itertuples():
+        assert counter.swap(row.original, row.attribute) == (row.counter, row.counterpart)
+        assert counter.swap(row.counter, row.counterpart) == (row.original, row.attribute)
+
+
+# sentences of real text
+
+def test_exactly_one_attribute_and_one_target_of_its_group():
+    texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
+             "Women are emotional and sweet. Women are emotional and strong. Women are here.",
+             "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
+             "Men are strong. Men are strong, see http://example.org. I miss you and all the pink."]
+    found = counter.from_texts(texts, "gender")
+    assert set(found["original"]) == {"Women are emotional.", "An emotional woman spoke.", "Men are strong."}
+    assert set(found["counter"]) == {"Men are emotional.", "An emotional man spoke.", "Women are strong."}
+    assert list(found) == list(contexts.counter_sentences("gender", 1))
+    first = found.set_index("original").loc["Women are emotional."]
+    assert list(first[1:]) == ["women", "men", "emotional", "female", "text-1"]
+    causal = counter.from_texts(texts, "gender", causal=True)
+    assert set(causal["original"]) == {"Women are emotional.", "Men are strong."}
+
+
+def test_a_sample_is_drawn_by_the_seed_and_repeats_are_dropped():
+    texts = [f"Women from town {i} are emotional." for i in range(30)] * 2
+    assert len(counter.from_texts(texts, "gender", n=100)) == 30
+    some = counter.from_texts(texts, "gender", n=10, seed=1)
+    assert len(some) == 10 and some.equals(counter.from_texts(texts, "gender", n=10, seed=1))
+    assert not some.equals(counter.from_texts(texts, "gender", n=10, seed=2))
+
+
+def test_nothing_found_is_an_empty_frame_of_the_same_shape():
+    assert counter.from_texts(["Nothing here."], "race").empty
+    assert counter.from_texts(["Nothing here."], "race", causal=True).empty
+
+
+def test_sources(tmp_path):
+    assert counter.sentences("race", "mini", 20).equals(contexts.counter_sentences("race", 20))
+    (tmp_path / "posts.txt").write_text("Women are emotional.\n\nMen are strong.\n")
+    assert len(counter.sentences("gender", str(tmp_path / "posts.txt"))) == 2
+    with pytest.raises(CompanionError, match="take 'mini', 'paper' or a text file's path"):
+        counter.sentences("gender", "posts")
+    with pytest.raises(CompanionError, match="take 'gender' or 'race'"):
+        counter.from_texts(["Women."], "age")
+
+
+def test_reddit(real_data):
+    pairs = counter.sentences("gender", "paper", 500)
+    assert len(pairs) == 500 and pairs["original"].is_unique
+    for row in pairs.itertuples():
+        one, two = ([m[0].lower() for m in counter.WORD.finditer(text)] for text in (row.original, row.counter))
+        changed = [pair for pair in zip(one, two, strict=True) if pair[0] != pair[1] and pair[0] not in ("a", "an")]
+        assert changed == [(row.attribute, row.counterpart)]
+    assert len(counter.sentences("race", "paper", 500)) < 10
+
+
+# tests
+
+def made_up(n=60, seed=0):
+    """Weights in which head 2-1 has a true difference, and the other five have none."""
+    weights = torch.rand(n, 2, 3, 2, generator=torch.Generator().manual_seed(seed))
+    weights[:, 0, 1, 0] += .5
+    return weights
+
+
+def test_the_papers_test_is_scipys():
+    weights, chosen = made_up(), [(2, 1), (3, 2)]
+    means = torch.stack([weights[:, :, 1, 0], weights[:, :, 2, 1]]).double().mean(0).numpy()
+    expected = stats.ttest_rel(means[:, 0], means[:, 1], alternative="greater")
+    change = means[:, 0] - means[:, 1]
+    row = counter.test(weights, chosen).loc["sentence"]
+    assert row["t"] == pytest.approx(expected.statistic) and row["p"] == pytest.approx(expected.pvalue)
+    assert row["n"] == 60 and row["difference"] == pytest.approx(change.mean())
+    assert row["d"] == pytest.approx(change.mean() / change.std(ddof=1)) == pytest.approx(row["t"] / 60**.5)
+    half = stats.t.ppf(.975, 59) * change.std(ddof=1) / 60**.5
+    assert (row["low"], row["high"]) == pytest.approx((change.mean() - half, change.mean() + half))
+    assert row["d_low"] < row["d"] < row["d_high"]
+
+
+def test_by_hand():
+    """Differences 1, 2, 3: mean 2, standard deviation 1, t = 2 sqrt(3)."""
+    weights = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]
+    row = counter.test(weights, [(1, 1)]).loc["sentence"]
+    assert (row["original"], row["counter"], row["d"]) == (2, 0, 2) and row["t"] == pytest.approx(12**.5)
+
+
+def frame_of(n, **columns):
+    """The columns of sentence pairs that tests look at: everything different, women and men in turn."""
+    columns = {"pattern_id": range(n), "target": range(n), "group": ["female", "male"] * (n // 2)} | columns
+    female = np.array(columns["group"]) == "female"
+    words = {"attribute": np.where(female, "women", "men"), "counterpart": np.where(female, "men", "women")}
+    return pd.DataFrame(words | columns)
+
+
+def test_copies_of_a_sentence_add_nothing_to_the_clustered_test():
+    weights, pairs = made_up(20), frame_of(20)
+    once = counter.test(weights, [(2, 1)], pairs)
+    again = counter.test(weights.repeat(5, 1, 1, 1), [(2, 1)], pd.concat([pairs] * 5))
+    assert again["t"]["sentence"] > 2 * once["t"]["sentence"]
+    for unit in ("pattern", "target"):
+        assert again["t"][unit] == pytest.approx(once["t"][unit]) == pytest.approx(once["t"]["sentence"])
+        assert again["n"][unit] == 20
+    assert (again["n"]["female only"], again["n"]["male only"]) == (50, 50)
+
+
+def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
+    """It sees the first word of four pairs 1 more than the second, whatever is said: with nine sentences in ten
+    about the first that looks like a stereotype, and is none."""
+    group = np.array((["female"] * 9 + ["male"]) * 40)
+    pair = np.arange(400) // 100
+    first, second = (np.char.add(name, pair.astype(str)) for name in ("a", "b"))
+    pairs = frame_of(400, group=group, attribute=np.where(group == "female", first, second),
+                     counterpart=np.where(group == "female", second, first))
+    noise = torch.randn(400, generator=torch.Generator().manual_seed(0)) * .5
+    change = torch.tensor(np.where(group == "female", 1., -1.)) + noise
+    found = counter.test(torch.stack([change, torch.zeros(400)], 1)[..., None, None], [(1, 1)], pairs)
+    assert found["p"]["sentence"] < 1e-6 and found["n"]["word pair"] == 4
+    assert found["p"]["word pair"] > .05 and abs(found["difference"]["word pair"]) < .15
+    assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
+
+
+def test_pairs_that_occur_one_way_round_are_left_out_of_the_pairs():
+    pairs = frame_of(20, group=["female"] * 20)
+    assert "word pair" not in counter.test(made_up(20), [(2, 1)], pairs).index
+
+
+def test_per_head():
+    weights = made_up()
+    found = counter.per_head(weights)
+    assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
+    one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")
+    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(one.pvalue)
+    assert list(found.index[found["p_holm"] < .05]) == [2]
+    assert (found["p"] <= found["q"]).all() and (found["q"] <= found["p_holm"] + 1e-12).all()
+
+
+def test_holm_by_hand():
+    """4 * .01, 3 * .02, 2 * .03 (not below the one before), 1 * .5"""
+    np.testing.assert_allclose(counter.holm(np.array([.03, .01, .5, .02])), [.06, .04, .5, .06])
+
+
+def test_no_heads():
+    with pytest.raises(CompanionError, match="No head was chosen"):
+        counter.test(made_up(), [])
