@@ -1,0 +1,136 @@
+"""Pseudo-perplexity: the batched way against the slow obvious one, one mask and one plain forward at a time."""
+
+import math
+
+import pytest
+import torch
+
+from lib import CompanionError, batches, hooks, pppl
+from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+
+DECODERS = ["gpt2", "llama"]
+ENCODERS = [family for family in FAMILIES if family not in DECODERS]
+TEXTS = ["the doctor said that she was here .", "he likes poetry .", "a nurse", "the man met the woman ."]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def log_probabilities(model, ids):
+    """Of the whole network on one sequence: [tokens, vocabulary]."""
+    outputs = model.net(input_ids=torch.tensor([ids]))
+    return (outputs.prediction_logits if model.has_nsp else outputs.logits)[0].log_softmax(-1)
+
+
+def slowly(model, text):
+    """Log-probability of each token of a short line."""
+    ids = model.tokenizer(text).input_ids
+    if model.is_causal:
+        found = log_probabilities(model, ids)
+        return [found[place - 1, ids[place]].item() for place in range(1, len(ids))]
+    around = model.tokenizer.all_special_ids
+    assert ids[0] in around and ids[-1] in around
+    found = []
+    for place in range(1, len(ids) - 1):
+        masked = ids[:place] + [model.tokenizer.mask_token_id] + ids[place + 1:]
+        found.append(log_probabilities(model, masked)[place, ids[place]].item())
+    return found
+
+
+@every_family
+def test_it_is_what_one_mask_at_a_time_gives(family):
+    model = tiny(family, dtype=torch.float64)
+    found, expected = pppl.pseudo_perplexity(model, TEXTS), [slowly(model, text) for text in TEXTS]
+    assert found.log_likelihoods.tolist() == pytest.approx([sum(line) for line in expected], rel=1e-6)
+    assert found.lengths.tolist() == [len(line) for line in expected]
+    tokens = [p for line in expected for p in line]
+    assert found.n_tokens == len(tokens)
+    assert found.value == pytest.approx(math.exp(-sum(tokens) / len(tokens)), rel=1e-6)
+
+
+@every_family
+@pytest.mark.parametrize("tokens", [1, 17, 100_000])
+def test_batches_do_not_matter(family, tokens):
+    model = tiny(family, dtype=torch.float64)
+    usual, other = pppl.pseudo_perplexity(model, TEXTS), pppl.pseudo_perplexity(model, TEXTS, tokens=tokens)
+    assert other.log_likelihoods == pytest.approx(usual.log_likelihoods, rel=1e-6)
+
+
+@every_family
+def test_a_long_line_is_read_in_windows_side_by_side(family):
+    model = tiny(family, dtype=torch.float64)
+    ids = model.tokenizer("the doctor met a nurse . " * 14, add_special_tokens=False).input_ids
+    text = model.tokenizer.decode(ids)
+    added = len(model.tokenizer("").input_ids)
+    width = model.tokenizer.model_max_length - added
+    assert len(ids) > 2 * width
+    found = pppl.pseudo_perplexity(model, [text, "he likes poetry ."])
+
+    def around(window):  # what the tokenizer puts around a text, put around a window by hand
+        frame = model.tokenizer("").input_ids
+        return frame[:1] + window + frame[1:]
+
+    expected = 0.0
+    for start in range(0, len(ids), width):
+        window = around(ids[start:start + width])
+        for place in range(1 if added or model.is_causal else 0, len(window) - (added == 2)):
+            if model.is_causal:
+                expected += log_probabilities(model, window)[place - 1, window[place]].item()
+                continue
+            masked = window[:place] + [model.tokenizer.mask_token_id] + window[place + 1:]
+            expected += log_probabilities(model, masked)[place, window[place]].item()
+    assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-6)
+    # no special token is asked for; of a gpt2 window's tokens the first has nothing before it
+    assert found.lengths[0] == len(ids) - (math.ceil(len(ids) / width) if family == "gpt2" else 0)
+    assert found.log_likelihoods[1] == pytest.approx(sum(slowly(model, "he likes poetry .")), rel=1e-6)
+
+
+@every_family
+def test_a_head_mask_changes_it_and_ones_do_not(family):
+    model = tiny(family)
+    mask = torch.ones(3, 4)
+    plain = pppl.pseudo_perplexity(model, TEXTS).value
+    with hooks.head_mask(model, mask):
+        assert pppl.pseudo_perplexity(model, TEXTS).value == plain
+    mask[1, 2] = 0
+    with hooks.head_mask(model, mask):
+        assert abs(pppl.pseudo_perplexity(model, TEXTS).value / plain - 1) > 1e-4
+
+
+def test_only_one_batch_of_masked_copies_is_ever_held(monkeypatch):
+    """What waits for its turn are references to the windows, one object however many masks it has."""
+    model, seen = tiny("bert"), []
+    each = batches.each
+
+    def look(model, encoded, *rest):
+        seen.extend(encoded)
+        return each(model, encoded, *rest)
+
+    monkeypatch.setattr(batches, "each", look)
+    pppl.pseudo_perplexity(model, TEXTS)
+    assert len(seen) > 15 and len({id(row) for row in seen}) == len(TEXTS)
+    assert all(model.tokenizer.mask_token_id not in row["input_ids"] for row in seen)
+
+
+def test_lines_without_a_token_count_for_nothing():
+    model = tiny("bert")
+    found = pppl.pseudo_perplexity(model, ["he likes poetry .", ""])
+    assert found.lengths[1] == 0 and found.log_likelihoods[1] == 0
+    assert found.value == pppl.pseudo_perplexity(model, ["he likes poetry ."]).value
+
+
+def test_an_interval_over_lines_holds_the_value():
+    found = pppl.pseudo_perplexity(tiny("bert"), TEXTS).interval(draws=200)
+    assert found.low < found.value < found.high
+
+
+@pytest.mark.parametrize("texts", [[], [""], "he likes poetry ."])
+def test_no_line_is_refused(texts):
+    with pytest.raises(CompanionError, match="line"):
+        pppl.pseudo_perplexity(tiny("bert"), texts)
+
+
+def test_a_broken_model_is_noticed():
+    model = tiny("bert")
+    model.net.cls.predictions.decoder.weight.mul_(1_000)
+    with pytest.raises(AssertionError, match="perplexity of"):
+        pppl.pseudo_perplexity(model, TEXTS)
