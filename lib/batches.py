@@ -47,7 +47,8 @@ def each(model, encoded: list[dict], function: Callable, tokens: int | None = No
     """function(batch, indices) for padded batches on the model's device; its rows, put back in order.
 
     `batch` is what the network takes; `indices` says which of `encoded` its rows are. The function returns one row
-    (a tensor's row or a list's item) for each.
+    (a tensor's row or a list's item) for each. What it does besides, it does last: where memory runs out half way it
+    is called again with half of the rows.
     """
     results = [None] * len(encoded)
     tokens = tokens or TOKENS.get(model.device.type, TOKENS["cpu"])

@@ -119,10 +119,9 @@ def _one_of(known: dict, name: str, kind: str):
     if name in known:
         return known[name]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    guess = f", did you mean {' or '.join(map(repr, close))}?" if close else "."
-    few = len(known) <= 20
-    there = f"There are: {', '.join(known) or 'none'}." if few else f"{paths.SOURCES} has them all."
-    raise CompanionError(f"There is no {kind} {name!r}{guess} {there}")
+    guess = f" (is it {' or '.join(map(repr, close))}?)" if close else ""
+    there = f"choose one of {', '.join(known) or 'none'}" if len(known) <= 20 else f"{paths.SOURCES} lists them all"
+    raise CompanionError(f"There is no {kind} {name!r}{guess}: {there}.")
 
 
 def _status(entry: dict) -> str:

@@ -24,7 +24,7 @@ def words(model, contexts: dict[str, list[str]], progress: str = "") -> torch.Te
     row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
     with torch.no_grad():
-        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.double().cpu()), progress)
+        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), progress)
     return (total / count[:, None]).to(model.net.dtype)
 
 

@@ -52,8 +52,8 @@ def summary(results: dict) -> pd.DataFrame:
 
 
 def p_text(p: float) -> str:
-    """Sampled p-values wobble in their second digit: below a thousandth, that is all that is said."""
-    return "< .001" if p < .001 else f"{p:.2f}"
+    """Two digits after the point, or what p is below: sampled p-values wobble."""
+    return "< .001" if p < .001 else "< .01" if p < .01 else f"{p:.2f}"
 
 
 def survivors(result: dict, sizes: list[int]) -> dict[str, str]:
@@ -67,7 +67,7 @@ def survival(results: dict, sizes=(3, 5, 10, 20)) -> pd.DataFrame:
     """`survivors` of every result, and what two random choices would have in common."""
     n = next(iter(results.values()))["scores"].size
     rows = [{"model": name, "bias": bias} | survivors(result, sizes) for (name, bias), result in results.items()]
-    chance = {"model": "by chance", "bias": ""} | {f"top {k}": round(k * k / n, 1) for k in sizes}
+    chance = {"model": "by chance", "bias": ""} | {f"top {k}": f"{k * k / n:.1f}" for k in sizes}
     return pd.DataFrame([*rows, chance])
 
 
@@ -116,7 +116,8 @@ def against_paper(results: dict) -> pd.DataFrame:
         if result is None:
             rows.append(shown | {"ours": "", "difference": "", "verdict": "not run: no model of this kind in the run"})
             continue
-        close = abs(found - row.value) < (.005 if row.quantity == "SEAT" else .5)
+        digits = len(f"{row.value:g}".partition(".")[2])  # as printed
+        close = abs(found - row.value) <= .5 * 10 ** -digits
         verdict = "other model" if not same else "matches" if close else "differs: other corpus of contexts"
         rows.append(shown | {"ours": f"{name}: {found:.3g}", "difference": f"{found - row.value:+.2g}",
                              "verdict": verdict})

@@ -101,7 +101,7 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     total = torch.zeros(folds, len(contexts), model.net.config.hidden_size, dtype=torch.float64)
     with torch.no_grad():
         embed.each(model, pairs, lambda vectors, which: total.index_put_(
-            (fold[which], row[which]), vectors.double().cpu(), accumulate=True), progress)
+            (fold[which], row[which]), vectors.cpu().double(), accumulate=True), progress)
     vectors, slope = _slope(sets, list(contexts), total.sum(0), count)
 
     scores = torch.zeros(model.n_layers, model.n_heads, dtype=torch.float64)
@@ -116,7 +116,7 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
         def send_back(vectors, which):
             at = row[mine[which]]
             found = [(vectors * way[at].to(vectors)).sum() for way in ([slope, own] if folds > 1 else [slope])]
-            grads = [torch.autograd.grad(value, mask, retain_graph=i + 1 < len(found))[0].double().cpu()
+            grads = [torch.autograd.grad(value, mask, retain_graph=i + 1 < len(found))[0].cpu().double()
                      for i, value in enumerate(found)]
             scores.add_(grads[0])
             by_fold[part].add_(grads[-1])
@@ -213,7 +213,7 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
     total = torch.zeros(len(every), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype)
 
     def without_each(batch, indices):
-        here = [places[i] for i in indices]
+        here, part = [places[i] for i in indices], torch.zeros_like(total)
         for i, off in enumerate(every):
             if off is None:  # the full model, whose states all others start from
                 with hooks.record(model, _entries(model)) as entering:
@@ -223,7 +223,8 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
                 with hooks.resume(model, layer, entering[_entries(model)[layer]]), \
                         hooks.head_mask(model, mask(model, [(layer + 1, head + 1)])):
                     states = model.net.base_model(**batch).last_hidden_state
-            total[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
+            part[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
+        total.add_(part)  # last: a batch that does not fit is tried again in halves, and must not count twice
         return indices
 
     batches.each(model, encoded, without_each, progress=progress)

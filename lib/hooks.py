@@ -1,4 +1,4 @@
-"""Look into a model, or change what flows through it. Nothing else in the project touches a module's inside.
+"""Look into a model, or change what flows through it. Nothing else in the project hooks into a network or changes it.
 
 Contents:
     head_mask(model, mask)          multiply each attention head's output    (Bias A-head, equation 2)
@@ -165,13 +165,17 @@ def resume(model, layer: int, states: torch.Tensor):
         return forward
 
     modules = set(ANATOMY[model.family].layers(model.net.base_model))
+    before = {module: module.__dict__.get("forward") for module in modules}  # accelerate may have put one there
     for module in modules:
         module.forward = resuming(module.forward)
     try:
         yield
     finally:
-        for module in modules:
-            del module.forward  # the class's own is seen again
+        for module, forward in before.items():
+            if forward is None:
+                del module.forward  # the class's own is seen again
+            else:
+                module.forward = forward
 
 
 # How the first three work: a location is found as a site, and a hook there hands what passes to a function.

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from lib import data as sources
-from lib import embed, heads, hooks, lpbs, models, paths, pppl, readers, seat, stats
+from lib import CompanionError, embed, heads, hooks, lpbs, models, paths, pppl, readers, seat, stats
 
 LITTLE, MUCH = .05, .20  # what "little cost" and "much worse" in PPPL are taken to mean; the paper has .017 and .38
 
@@ -27,6 +27,8 @@ def plan(scores, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (), c
     "Random-All" draws as many heads as have a positive score, as "All" masks. Draws are made from all heads.
     """
     every = len(heads.positive(scores))
+    if every < k:
+        raise CompanionError(f"{every} heads have a positive score, fewer than the {k} to mask: choose a smaller k.")
     sizes = sorted({k, every, *(size for size in curve if k < size < every)})
     chosen = [("full", 0, 0.0, [])]
     chosen += [(name, 0, 0.0, pick(scores, n)) for name, pick in (("top", heads.top), ("bottom", heads.bottom))
@@ -94,7 +96,7 @@ def change(found: pd.DataFrame, part: pd.DataFrame) -> stats.Estimate:
     """By how much |SEAT| differs from the full model's."""
     full = found.iloc[0]
     if len(part) > 1:
-        return stats.bootstrap(np.mean, part["seat"].to_numpy() - full["seat"])
+        return stats.mean(part["seat"].to_numpy() - full["seat"])
     return stats.bootstrap(lambda masked, plain, in_x: _seat(masked, in_x) - _seat(plain, in_x),
                            part["associations"].iloc[0], full["associations"], full["in_x"], draws=1_000)
 
@@ -103,7 +105,7 @@ def times(found: pd.DataFrame, part: pd.DataFrame) -> stats.Estimate:
     """How many times the full model's PPPL this one is: 1.02 is two percent worse."""
     full = found.iloc[0]
     if len(part) > 1:
-        return stats.bootstrap(np.mean, part["pppl"].to_numpy() / full["pppl"])
+        return stats.mean(part["pppl"].to_numpy() / full["pppl"])
     return stats.bootstrap(lambda masked, plain, n: np.exp((plain.sum() - masked.sum()) / n.sum()),
                            part["likelihoods"].iloc[0], full["likelihoods"], full["lengths"], draws=1_000)
 
@@ -131,7 +133,7 @@ def against_paper(found: pd.DataFrame, curve: pd.DataFrame, same_model: bool) ->
     table = table.rename(columns={"value": "paper"}).astype({"ours": float})
     table["difference"] = table["ours"] - table["paper"]
     table["verdict"] = "other model" if not same_model else np.where(
-        table["difference"].abs() < .005, "matches", "differs")
+        table["difference"].abs() <= .005, "matches", "differs: other contexts, or a choice that the paper leaves open")
     table.loc[table["paper"].isna(), "verdict"] = "not run (the printed number is lost)"
     table.loc[table["ours"].isna(), "verdict"] = "not run (fewer heads of positive score)"
     table.loc[table["row"] == "5 or 10", "verdict"] = "not run (which K is lost)"

@@ -9,7 +9,6 @@ import pandas as pd
 import seaborn as sns
 
 FEMALE, MALE, NEITHER = "#0072B2", "#E69F00", "#7F7F7F"
-GENDER = {"female": FEMALE, "male": MALE}
 ACCENT, GOOD, BAD = "#CC79A7", "#009E73", "#D55E00"
 COLUMN, PAGE = 4.2, 8.4  # inches
 

@@ -2,7 +2,7 @@
 
     python -m lib.pretrain prepare TEXT... --unseen FILE... --out data/cache/pretrain
     python -m lib.pretrain train bert --text data/cache/pretrain --out data/models/mini-bert --minutes 14
-    python -m lib.pretrain train gpt2 --text data/cache/pretrain --out data/models/mini-gpt2 --minutes 6
+    python -m lib.pretrain train gpt2 --text data/cache/pretrain --out data/models/mini-gpt2 --minutes 5.6
 
 `prepare` is described in corpus.py. `train` learns the tokenizer (unless one lies in the text folder), encodes the
 text, trains on one GPU in bfloat16 (or, for a try, on a CPU with --steps), measures the model on held-out documents

@@ -16,6 +16,8 @@ TRIPLE = ["context_id", "context", "next_sentence", "label", "gender", "gender_s
 TRIPLE_LABELS = {"stereotype", "anti-stereotype", "unrelated"}
 NLI_LABELS = ["entailment", "neutral", "contradiction"]  # in SNLI's own order: 0, 1, 2
 
+NEWS = {"news_commentary": "news_commentary/news-commentary-v15.en.gz", "bbc_news": "bbc_news/bbc.jsonl.gz"}
+
 
 def stereoset() -> pd.DataFrame:
     """Projective methods' triples: 234 contexts, three rows each (stereotype, anti-stereotype, unrelated).
@@ -67,15 +69,22 @@ def wikitext(full: bool = False) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def news(source: str = "bbc_news") -> list[str]:
-    """News texts to take contexts from: "bbc_news" (2,225 articles) stands in for Bias A-head's own
-    "news_commentary" (a line each)."""
+def news(source: str = "") -> list[str]:
+    """News texts to take contexts from: Bias A-head's own "news_commentary" (a line each), or "bbc_news" (2,225
+    articles), which stands in for it.
+
+    Left open, it is what lies at hand, the paper's own first; where neither does, the paper's own is fetched, since
+    the other has no address. Which one it is gets printed.
+    """
+    if not source:
+        at_hand = [name for name, file in NEWS.items() if data.available(file)]
+        source = at_hand[0] if at_hand else "news_commentary"
+        print(f"News texts: {source}{' (stands in for news_commentary)' if source == 'bbc_news' else ''}")
     if source == "bbc_news":
-        with gzip.open(data.path("bbc_news/bbc.jsonl.gz"), "rt", encoding="utf-8") as file:
+        with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
             return [json.loads(line)["text"].strip() for line in file]
     if source == "news_commentary":
-        archive = data.path("news_commentary/news-commentary-v15.en.gz")
-        with gzip.open(archive, "rt", encoding="utf-8") as file:
+        with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
             return [line.strip() for line in file if line.strip()]
     raise CompanionError(f"There is no news source {source!r}: take 'bbc_news' or 'news_commentary'.")
 

@@ -150,7 +150,7 @@ def test_demo_reads_tables_and_lines(monkeypatch, tmp_path):
     (tmp_path / "table.csv").write_text("# written here\nid,text\n1,One.\n", encoding="utf-8")
     assert data.demo("lines") == ["One.", "Two."]
     assert data.demo("table").to_dict("records") == [{"id": 1, "text": "One."}]
-    with pytest.raises(CompanionError, match=r"no demo file 'tables', did you mean 'table'.*lines, table"):
+    with pytest.raises(CompanionError, match=r"no demo file 'tables' .is it 'table'.*lines, table"):
         data.demo("tables")
 
 
@@ -389,7 +389,7 @@ def test_file_without_an_address(one_source):
 @pytest.mark.parametrize("name, meant", [("wikitext2_raw", "wikitext2_raw/wiki.test.raw"),
                                          ("seat/sent_weat6.jsonl", "seat/sent-weat6.jsonl")])
 def test_unknown_file_is_answered_with_close_names(name, meant):
-    with pytest.raises(CompanionError, match=f"no data file '{name}', did you mean .*'{meant}'"):
+    with pytest.raises(CompanionError, match=f"no data file '{name}' .is it .*'{meant}'"):
         data.path(name)
 
 
@@ -401,7 +401,7 @@ def test_hub_set_is_asked_for_at_its_revision(monkeypatch):
     data.hub("hub_glue", "cola", "train")
     revision = SOURCES["hub_glue"]["revision"]
     assert asked == {"args": ("nyu-mll/glue", "cola"), "split": "train", "revision": revision}
-    with pytest.raises(CompanionError, match="no configuration of hub_glue 'colla', did you mean 'cola'"):
+    with pytest.raises(CompanionError, match="no configuration of hub_glue 'colla' .is it 'cola'"):
         data.hub("hub_glue", "colla", "train")
 
 

@@ -141,3 +141,17 @@ def test_masking_the_top_heads_of_mini_bert_lowers_seat():
     with hooks.head_mask(model, heads.mask(model, heads.top(scores, 3))):
         without = heads.seat_value(model, sets, found)
     assert without < scores.seat and scores.seat > .3
+
+
+def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(one_thread, monkeypatch):
+    model, pool, calls = tiny("bert", dtype=torch.float64), embed.pool, []
+    plain = heads.ablation(model, SETS, CONTEXTS)
+
+    def tight(*args):
+        calls.append(1)
+        if len(calls) == 5:
+            raise torch.OutOfMemoryError
+        return pool(*args)
+
+    monkeypatch.setattr(embed, "pool", tight)
+    torch.testing.assert_close(heads.ablation(model, SETS, CONTEXTS), plain)

@@ -454,3 +454,17 @@ def test_a_resumed_forward_meets_the_mask_of_its_own_layers(family):
         with hooks.resume(model, 2, seen["layer.1"]):
             resumed = model.net.base_model(**batch).last_hidden_state
     torch.testing.assert_close(resumed, whole, atol=1e-6, rtol=1e-5)
+
+
+def test_resuming_nests_and_gives_back_a_forward_that_was_there():
+    """accelerate puts a forward of its own on modules that it has placed."""
+    model = tiny("bert")
+    layer, states = model.net.base_model.encoder.layer[0], torch.zeros(1, 3, 32)
+    layer.forward = own = layer.forward
+    try:
+        with hooks.resume(model, 1, states), hooks.resume(model, 2, states):
+            pass
+        assert layer.__dict__["forward"] is own
+        assert "forward" not in model.net.base_model.encoder.layer[1].__dict__
+    finally:
+        del layer.forward

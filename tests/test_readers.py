@@ -79,12 +79,23 @@ def test_texts(files, monkeypatch):
     files["news_commentary/news-commentary-v15.en.gz"] = "One.\n\nTwo.\n"
     files["reddit_top/sub.csv"] = 'title,selftext\nSalt &amp; pepper,\nnull,"Two\nlines"\n'
     assert readers.wikitext() == ["= A title =", "Some text ."]
-    assert readers.news() == ["Title\n\nBody."]
+    assert readers.news("bbc_news") == ["Title\n\nBody."]
     assert readers.news("news_commentary") == ["One.", "Two."]
     assert readers.reddit("sub") == ["Salt & pepper", "null\nTwo\nlines"]
     served = {"text": ["", " = A title = \n", " Some text . \n"]}
     monkeypatch.setattr(data, "hub", lambda name, config, split: served)
     assert readers.wikitext(full=True) == readers.wikitext()
+
+
+@pytest.mark.parametrize("at_hand, taken, said", [
+    (["news_commentary", "bbc_news"], ["One."], "news_commentary"), (["news_commentary"], ["One."], "news_commentary"),
+    (["bbc_news"], ["Body."], "bbc_news (stands in for news_commentary)"), ([], ["One."], "news_commentary")])
+def test_news_is_what_lies_at_hand_and_says_so(files, monkeypatch, capsys, at_hand, taken, said):
+    files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Body."}) + "\n"
+    files["news_commentary/news-commentary-v15.en.gz"] = "One.\n"
+    monkeypatch.setattr(data, "available", lambda file: file.split("/")[0] in at_hand)
+    assert readers.news() == taken
+    assert capsys.readouterr().out == f"News texts: {said}\n"
 
 
 def test_seat_names_its_four_sets(files):

@@ -32,3 +32,8 @@ def test_bootstrap_keeps_pairs_together():
 
 def test_an_estimate_prints_with_its_interval():
     assert str(stats.Estimate(.123, -.2, .4)) == "0.12 [-0.20, 0.40]"
+
+
+def test_the_interval_of_a_few_values_is_students():
+    estimate = stats.mean([-.028, -.025, -.029, -.112, -.015])  # by hand: mean -.0418, sd .0397, t(4) 2.776
+    assert estimate == pytest.approx((-.0418, -.0911, .0075), abs=2e-4)
