@@ -124,7 +124,9 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
     code = ["import pathlib, sys", "from lib import paths, reproduce"]
     code += [f"paths.{name} = pathlib.Path({str(getattr(paths, name))!r})" for name in PATHS]
     code = "\n".join([*code, "sys.exit(reproduce.main([]))"])
-    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    # a shell that runs the tests in the background has its children ignore Ctrl-C: this one must not
+    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     deadline = time.time() + 60
     while not project.log.read_text() and time.time() < deadline:
         time.sleep(.1)
