@@ -1,0 +1,125 @@
+"""The printed numbers: all there, as printed, and where they disagree with each other."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import CompanionError, nsp, paper, paths, stats
+
+TABLE7 = paper.printed("projective_methods", "Table 7")
+
+
+def test_every_table_has_its_numbers():
+    counts = paper.numbers("projective_methods")["table"].value_counts().to_dict()
+    assert {name: n for name, n in counts.items() if name.startswith("Table")} == {
+        "Table 1": 3, "Table 3": 10, "Table 4": 6, "Table 5": 36, "Table 6": 24, "Table 7": 456, "Table 7 caption": 1}
+    assert not paper.numbers("projective_methods").duplicated(["table", "row", "column"]).any()
+
+
+def test_table_7_has_76_rows_in_the_printed_order():
+    names = list(TABLE7.index)
+    assert len(names) == 76 and names[:4] == ["Base", "Sent-debias", "SENT 0", "SENT 1"]
+    assert [sum(name.startswith(level) for name in names) for level in paper.LEVELS] == [2, 8, 32, 32]
+    for level, length in zip(paper.LEVELS, (1, 3, 5, 5)):  # settings count upwards
+        settings = [name.removeprefix(level).strip(" ()") for name in names if name.startswith(level)]
+        assert settings == [", ".join(f"{n:0{length}b}") for n in range(2 ** length)]
+    assert list(TABLE7.columns) == ["S", "D", "parity", "accuracy", "eta", "SNLI"]
+    assert TABLE7.loc["+ attn (1, 1, 1, 1, 1)"].tolist() == [.2478, .5026, .6951, .7571, .5263, .8497]
+    assert (TABLE7.dtypes == float).all() and not TABLE7.isna().any(axis=None)
+
+
+def test_parity_counts_164_occupations():
+    counted = TABLE7["parity"] * 164
+    assert np.allclose(TABLE7["parity"], counted.round() / 164, atol=5.1e-5)
+
+
+def test_eta_is_accuracy_times_parity_but_for_one_row():
+    gap = (TABLE7["eta"] - TABLE7["accuracy"] * TABLE7["parity"]).abs()
+    assert list(gap[gap > 1.5e-4].index) == ["SENT 1"]
+
+
+def test_table_6_is_the_mean_of_table_7():
+    six = paper.printed("projective_methods", "Table 6")
+    for level, row in six.iterrows():
+        part = TABLE7.iloc[2:]["SNLI"] if level == "All" else TABLE7[TABLE7.index.str.startswith(level)]["SNLI"]
+        without, weighted = part.iloc[::2].to_numpy(), part.iloc[1::2].to_numpy()  # np is the last setting
+        assert len(without) == row["pairs"]
+        means = without.mean(), weighted.mean(), (weighted - without).mean()
+        assert np.allclose(means, row[["np = 0", "np = 1", "increase"]].astype(float), atol=1.5e-4)
+        if len(without) > 1:
+            assert (weighted - without).std(ddof=1) == pytest.approx(row["sd"], abs=1.5e-4)
+
+
+def test_the_contradictions_are_those_that_a_reader_finds():
+    found = paper.contradictions().set_index("where")
+    assert found.loc["Table 7, SENT 1, eta", ["printed", "recomputed"]].tolist() == ["0.1231", "0.069"]
+    assert found.loc["Section 5, Spearman of S and eta", "recomputed"] == "-0.0405"
+    assert found.loc["Table 5, + attn, S", "recomputed"] == "0.1934"
+    assert found.loc["Table 5, + attn, eta", "recomputed"] == "0.5263"
+    assert "have 0.4938" in found.loc["Table 5, + attn, eta", "note"]
+    assert found.loc["Section 5, viable with np = 0 at Layer 11 and + attn, absolute 5 %", "recomputed"] == "1"
+    assert found.loc["Section 5, viable with np = 1 at Layer 12, relative 5 %", "recomputed"] == "3"
+    assert len(found) == 9 and not (found["printed"] == found["recomputed"]).any()
+
+
+def test_tables_3_and_4_are_the_equations_of_the_paper():
+    strengths, distances = paper.printed("projective_methods", "Table 3"), paper.printed("projective_methods", "4")
+    for row in "ab":  # as printed, the swapped side's labels have changed places; a file keeps them
+        plain, swapped = strengths.loc[row], strengths.loc[f"{row}_GS"]
+        frame = {"stereo": [plain["Stereo"]], "anti": [plain["Anti"]], "gs_stereo": [swapped["Anti"]],
+                 "gs_anti": [swapped["Stereo"]]}
+        assert nsp.strengths(frame)[0] == pytest.approx(plain["s"], abs=5.1e-4)
+        pair = {"unrelated": [distances.loc[row, "Unr"]], "gs_unrelated": [distances.loc[f"{row}_GS", "Unr"]]}
+        assert nsp.distances(pair)[0] == pytest.approx(distances.loc[row, "d"], abs=1e-9)
+
+
+def test_any_file_of_this_shape_can_be_read():
+    table = paper.printed("bias_a_head_masking", "Table 1")
+    assert table.loc["full"].tolist() == [1.35, 4.09] and list(table.columns) == ["SEAT", "PPPL"]
+    assert paper.printed("bias_a_head_masking", "3").loc["5"].isna().all()
+    assert paper.printed("projective_methods", "Table 5").loc["+ attn", "S settings"] == "(0, 0, 1, 0, 0)"
+
+
+def test_what_is_not_there_is_said():
+    with pytest.raises(CompanionError, match="no 'Table 9': choose one of .*Table 7"):
+        paper.printed("projective_methods", "Table 9")
+    with pytest.raises(CompanionError, match="no printed numbers 'projective': choose one of .*projective_methods"):
+        paper.printed("projective", "Table 1")
+    with pytest.raises(CompanionError, match="columns of its own"):
+        paper.printed("bias_a_head_counter", "3")
+    with pytest.raises(CompanionError, match="prints no .*'Table 7', 'Bass'"):
+        paper.compare("projective_methods", {("Table 7", "Bass", "S"): 1.0}, same_model=True)
+
+
+@pytest.mark.parametrize("value, ours, same, said", [
+    ("0.30", .3049, True, "matches"), ("0.30", .3051, True, "differs: other pairs"), ("0.3", .349, True, "matches"),
+    ("0.30", stats.Estimate(.4, .2, .5), True, "within interval"), ("0.30", .30, False, "other model"),
+    ("0.30", stats.Estimate(.4, .35, .5), True, "differs: other pairs"), ("37", 37, True, "matches"),
+    (np.nan, .3, True, "not run (the printed number is lost)"), ("0.30", None, False, "not run (no head)"),
+    ("0.30", np.nan, True, "not run (no head)")])
+def test_a_verdict(value, ours, same, said):
+    assert paper.verdict(value, ours, same, why="other pairs", missing="no head") == said
+
+
+def test_comparison():
+    ours = {("Table 7", "Base", "S"): stats.Estimate(.25, .2, .31), ("Table 7", "Base", "D"): .7052}
+    table = paper.compare("projective_methods", ours, same_model=True)
+    assert table["paper"].tolist() == ["0.3069", "0.7052"] and table["difference"].tolist() == [-.06, 0]
+    assert table["ours"].tolist() == ["0.25 [0.20, 0.31]", "0.71"]
+    assert table["verdict"].tolist() == ["within interval", "matches"]
+    whole = paper.compare("projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09")
+    assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "other model": 2}
+
+
+@pytest.mark.parametrize("estimate, said", [
+    ((.1, .05, .2), "holds"), ((.1, -.05, .2), "holds (within chance)"), ((-.1, -.2, -.05), "fails"),
+    ((-.1, -.2, .05), "fails (within chance)"), (.3, "holds"), (-.3, "fails"), (0, "fails")])
+def test_a_claim(estimate, said):
+    assert paper.claim(stats.Estimate(*estimate) if isinstance(estimate, tuple) else estimate) == said
+
+
+def test_no_file_of_printed_numbers_holds_a_sentence():
+    for file in paths.PAPER.glob("*.csv"):
+        frame = pd.read_csv(file, comment="#", dtype=str, keep_default_na=False)
+        longest = max(len(cell) for column in frame for cell in frame[column])
+        assert longest <= 60, file.name
