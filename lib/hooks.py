@@ -5,10 +5,11 @@ Contents:
     project(model, interventions)   take a subspace out of hidden vectors    (Projective methods, equation 5)
     record(model, locations)        keep what passed a location in the last forward
     resume(model, layer, states)    start a forward half way, from recorded states
+    pool(model, first)              an encoder's sentence vectors from the first tokens of its last layer
     Projection                      one subspace, how much of it goes, and for which tokens
     ANATOMY                         where each family keeps its parts: the place to add a family
 
-All four are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
+The first four are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
 At one location masks and projections come first and `record` last: it keeps what really flows on.
 
 Locations count layers FROM 0, like the models' code. Heads written (layer, head), as in lib/heads.py, count
@@ -154,14 +155,19 @@ def record(model, locations: list[str]):
 
 
 @contextlib.contextmanager
-def resume(model, layer: int, states: torch.Tensor):
-    """In the one forward inside, the layers before `layer` (from 0) do nothing, and it starts from `states`."""
+def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
+    """In the one forward inside, the layers before `layer` (from 0) do nothing, and it starts from `states`.
+
+    Those after `until`, where it is given, do nothing either.
+    """
     passed = itertools.count()  # counted over all layers: ALBERT's are one module
 
     def resuming(run):
         def forward(hidden, *args, **kwargs):
             n = next(passed)
-            return hidden if n < layer else run(states if n == layer else hidden, *args, **kwargs)
+            if n < layer or (until is not None and n > until):
+                return hidden
+            return run(states if n == layer else hidden, *args, **kwargs)
         return forward
 
     modules = set(ANATOMY[model.family].layers(model.net.base_model))
@@ -176,6 +182,16 @@ def resume(model, layer: int, states: torch.Tensor):
                 del module.forward  # the class's own is seen again
             else:
                 module.forward = forward
+
+
+def pool(model, first: torch.Tensor) -> torch.Tensor:
+    """Sentence vectors from first tokens of the last layer, [n, hidden] both; without pooler they are the same."""
+    base = model.net.base_model
+    if getattr(base, "pooler", None) is None:
+        return first
+    if model.family == "albert":  # its pooler takes vectors, the others' all tokens of a text
+        return base.pooler_activation(base.pooler(first))
+    return base.pooler(first[:, None])
 
 
 # How the first three work: a location is found as a site, and a hook there hands what passes to a function.
