@@ -7,16 +7,15 @@
 Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2).
 """
 
+from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
+
 import random
 import re
 from collections.abc import Iterable
 
-import pandas as pd
+from lib import CompanionError, Lazy, corpus, data, english
 
-from lib import CompanionError, data, english
-
-# Where a line of running text ends: at its end, or after a full stop that a capital follows (not that of Mr. Smith).
-LINE_END = re.compile(r"\n+|(?<=[.!?])(?<!\bMr\.)(?<!\bMrs\.)[\"')]*\s+(?=[\"'(]?[A-Z])")
+pd = Lazy("pandas")
 WORD = re.compile(r"mrs?\.|[\w-]+", re.IGNORECASE)  # whole words as embed.find has them; the lists write mr. and mrs.
 
 
@@ -55,12 +54,13 @@ def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
 
     apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
     cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
-    another; it serves a word of no group, a target, only if it holds no word of any. Texts without line breaks
-    are cut into sentences first.
+    another; it serves a word of no group, a target, only if it holds no word of any. Lines are
+    cut into sentences first.
     """
     groups = [frozenset(group) for group in apart]
     found = {word: [] for word in words}
-    for line in dict.fromkeys(line.strip() for text in texts for line in LINE_END.split(text)):
+    for line in dict.fromkeys(line for text in texts for paragraph in text.splitlines()
+                              for line in corpus.sentences(paragraph)):
         if not 2 <= len(line.split()) <= 128:
             continue
         held = {word.lower() for word in WORD.findall(line)}

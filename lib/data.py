@@ -12,17 +12,21 @@ cache. Nothing is used whose hash is wrong, and no download happens without a li
 readers.py gives the files a shape.
 """
 
+from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
+
+import csv
 import difflib
 import errno
 import hashlib
 import os
 import sys
 import tomllib
+from itertools import dropwhile
 from pathlib import Path
 
-import pandas as pd
+from lib import CompanionError, Lazy, paths
 
-from lib import CompanionError, paths
+pd = Lazy("pandas")
 
 
 def sources() -> pd.DataFrame:
@@ -87,6 +91,12 @@ def hub(name: str, config: str, split: str):
 def words(name: str) -> pd.DataFrame:
     """The word list data/lists/<name>.csv, its # header skipped. Words such as "null" stay words."""
     return _shipped(paths.LISTS, name, "word list")
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    """The same list as `words`, a dict a row, every value a string: for machines without pandas."""
+    with (paths.LISTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(dropwhile(lambda line: line.startswith("#"), file)))
 
 
 def demo(name: str) -> pd.DataFrame | list[str]:

@@ -54,10 +54,12 @@ def gender_sets(every: int = 1) -> Sets:
     every   take each so many-th target of either side and pair of attributes alone. Whole pairs: where A and B hold
             unlike kinds of words, SEAT measures the kinds.
     """
-    pairs, targets = data.words("gender_pairs"), data.words("gender_stereotypes")
-    targets = targets[~targets["word"].isin([*pairs["female"], *pairs["male"]])]
-    return Sets(*(tuple(targets["word"][targets["stereotype"] == side][::every]) for side in ("female", "male")),
-                *(tuple(dict.fromkeys(pairs[side][::every])) for side in ("female", "male")))
+    pairs, targets = data.rows("gender_pairs"), data.rows("gender_stereotypes")
+    attributes = {word for pair in pairs for word in (pair["female"], pair["male"])}
+    sides = [[row["word"] for row in targets if row["stereotype"] == side and row["word"] not in attributes]
+             for side in ("female", "male")]
+    return Sets(*(tuple(words[::every]) for words in sides),
+                *(tuple(dict.fromkeys(pair[side] for pair in pairs[::every])) for side in ("female", "male")))
 
 
 def race_sets() -> Sets:
@@ -66,11 +68,11 @@ def race_sets() -> Sets:
     The paper counts ten roles and does not say which of the eleven it leaves out: all are kept. Its three pairs
     of attributes are inferred (data/lists/race_words.csv).
     """
-    roles, words = data.words("race_roles"), data.words("race_words")
-    words = words[words["pair"] != ""]
     groups = "african-american", "caucasian"
-    return Sets(*(tuple(roles["word"][roles["stereotype"] == group]) for group in groups),
-                *(tuple(words["word"][words["group"] == group]) for group in groups))
+    return Sets(*(tuple(row["word"] for row in data.rows("race_roles") if row["stereotype"] == group)
+                  for group in groups),
+                *(tuple(row["word"] for row in data.rows("race_words") if row["group"] == group and row["pair"])
+                  for group in groups))
 
 
 @dataclass(frozen=True, eq=False)

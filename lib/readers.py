@@ -3,18 +3,33 @@
 A reader returns a DataFrame or a list of strings; labels are words, not codes; nothing is shuffled.
 """
 
+from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
+
+import csv
 import gzip
 import html
 import json
 
-import pandas as pd
+from lib import CompanionError, Lazy, data
 
-from lib import CompanionError, data
+pd = Lazy("pandas")
 
 TRIPLE = ["context_id", "context", "next_sentence", "label", "gender", "gender_swapped_context",
           "gender_swapped_next_sentence"]
 TRIPLE_LABELS = {"stereotype", "anti-stereotype", "unrelated"}
 NLI_LABELS = ["entailment", "neutral", "contradiction"]  # in SNLI's own order: 0, 1, 2
+
+# GLUE's tasks at hand: the file of each part. Where "validation" is missing, it is to be held out from train.
+GLUE = {
+    "RTE": {"train": "RTE_becel_train", "evaluation": "RTE_becel_validation"},
+    "SST-2": {"train": "SST-2_alps_train", "validation": "SST-2_alps_dev", "evaluation": "SST-2_alps_test"},
+    "WNLI": {"train": "WNLI_train", "validation": "WNLI_val", "evaluation": "WNLI_dev"},
+    "CoLA": {"train": "CoLA_train", "validation": "CoLA_val", "evaluation": "CoLA_dev"},
+    "MRPC": {"train": "MRPC_becel_train", "evaluation": "MRPC_becel_validation"},
+    "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"},
+}
+GLUE_HEADERS = {"CoLA": ["source", "label", "star", "sentence"], "WNLI_val": ["index", "sentence1", "sentence2", "label"],
+                "STS-B": ["index", "genre", "file", "year", "old", "source1", "source2", "sentence1", "sentence2", "label"]}
 
 NEWS = {"news_commentary": "news_commentary/news-commentary-v15.en.gz", "bbc_news": "bbc_news/bbc.jsonl.gz"}
 
@@ -105,8 +120,32 @@ def seat(test: str) -> dict[str, list[str]]:
     return {key: parts[part]["examples"] for key, part in zip("XYAB", ("targ1", "targ2", "attr1", "attr2"))}
 
 
-def _tsv(name: str, names: list[str] | None = None) -> pd.DataFrame:
-    return pd.read_csv(data.path(name), sep="\t", dtype=str, keep_default_na=False, names=names)
+def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
+    """A GLUE task: first, second (empty where the task has single sentences) and label, GLUE's own code (in STS-B a
+    number from 0 to 5).
+
+    part: "train", "validation" (a part of GLUE's train set apart, where the files come so) or "evaluation" (GLUE's own
+    dev set; of STS-B, a re-split of its train). `full` takes all nine tasks from the model hub: "train", "evaluation",
+    and for MNLI "matched" and "mismatched".
+    """
+    if full:
+        split = {"train": "train", "evaluation": "validation"}.get(part, f"validation_{part}")
+        frame = data.hub("hub_glue", task.lower().replace("-", ""), split).to_pandas().drop(columns="idx")
+    else:
+        file = GLUE.get(task, {}).get(part)
+        if file is None:
+            raise CompanionError(f"The part {part} of GLUE's {task} is not at hand: take one of {', '.join(GLUE)}, "
+                                 "or --profile paper, which reads all nine tasks from the model hub.")
+        quoting = csv.QUOTE_MINIMAL if "becel" in file else csv.QUOTE_NONE
+        frame = _tsv(f"glue/{file}.tsv", GLUE_HEADERS.get(file) or GLUE_HEADERS.get(task), quoting)
+    texts = [name for name in frame.columns if name.startswith(("sentence", "question", "premise", "hypothesis"))]
+    labels = frame["label"].astype(float if task == "STS-B" else int)
+    second = frame[texts[1]] if len(texts) > 1 else ""
+    return pd.DataFrame({"first": frame[texts[0]].str.strip(), "second": second, "label": labels})
+
+
+def _tsv(name: str, names: list[str] | None = None, quoting: int = csv.QUOTE_MINIMAL) -> pd.DataFrame:
+    return pd.read_csv(data.path(name), sep="\t", dtype=str, keep_default_na=False, names=names, quoting=quoting)
 
 
 def _labelled(frame: pd.DataFrame, meaning: dict) -> pd.DataFrame:

@@ -3,7 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+
+from lib import Lazy
+
+stats = Lazy("scipy.stats")
 
 
 class Estimate(NamedTuple):
