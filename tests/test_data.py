@@ -24,6 +24,8 @@ LISTS = {  # name: rows, columns
     "nli_gendered": (6, ["word", "gender"]),
     "nli_objects": (95, ["word", "class"]),
     "nli_verbs": (27, ["verb", "class"]),
+    "nli_contexts": (33, ["verb", "object"]),
+    "verbalizer": (126, ["word", "gender"]),
     "lpbs_lists": (40, ["word", "list"]),
     "subspace_pairs": (40, ["female", "male", "source"]),
 }
