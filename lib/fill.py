@@ -4,7 +4,8 @@ One vocabulary row a prompt is computed, never the whole sequence's. Prompts mar
 model's own mask token is; a decoder reads what stands before the blank and is asked for the next token.
 """
 
-import pandas as pd
+from collections.abc import Callable
+
 import torch
 
 from lib import CompanionError, batches
@@ -29,11 +30,12 @@ def logits_at(model, batch, rows: torch.Tensor, places: torch.Tensor) -> torch.T
 
 
 def written(model, prompt: str) -> str:
-    """The prompt as this model reads it."""
+    """The prompt as this model reads it. The space before a blank is the missing word's own: its token may hold it."""
     if prompt.count(BLANK) != 1:
         raise CompanionError(f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted.")
     if not model.is_causal:
-        return prompt.replace(BLANK, model.mask_token)
+        before, after = prompt.split(BLANK)
+        return before.rstrip() + model.mask_token + after
     before = prompt.split(BLANK)[0].rstrip()
     if not before:
         raise CompanionError(f"{model.name} reads from left to right and cannot fill the first word of '{prompt}': "
@@ -41,34 +43,48 @@ def written(model, prompt: str) -> str:
     return before
 
 
-@torch.inference_mode()
 def probabilities(model, prompts: list[str], progress: str = "") -> torch.Tensor:
     """p(token | prompt) at the blank: [n_prompts, vocabulary], on the CPU."""
     encoded = batches.encode(model, [written(model, prompt) for prompt in prompts])
+    return torch.stack(at_blank(model, encoded, torch.Tensor.cpu, progress=progress))
+
+
+@torch.inference_mode()
+def at_blank(model, encoded: list[dict], keep: Callable, progress: str = "") -> list:
+    """What `keep` makes of each prompt's row of probabilities, in the order given.
+
+    encoded   prompts from batches.encode, each with one mask token, or for a decoder with nothing after the blank
+    keep      called with [n, vocabulary] on the model's device, returns a row (a tensor's, or a list's item) for each:
+              a vocabulary of 50,000 is too much to keep for thousands of prompts
+    """
     mask = None if model.is_causal else model.tokenizer.mask_token_id
 
-    def at_blank(batch, indices):
+    def read(batch, indices):
         rows = torch.arange(len(indices), device=model.device)
         if model.is_causal:
             places = batch["attention_mask"].sum(1) - 1  # padding is on the right
         else:
             places = (batch["input_ids"] == mask).int().argmax(1)
-        return logits_at(model, batch, rows, places).float().softmax(-1).cpu()
+        return keep(logits_at(model, batch, rows, places).float().softmax(-1))
 
-    return torch.stack(batches.each(model, encoded, at_blank, progress=progress))
+    return batches.each(model, encoded, read, progress=progress)
 
 
-def top(model, prompt: str, k: int = 5) -> pd.DataFrame:
+def top(model, prompt: str, k: int = 5) -> "pd.DataFrame":
     """The k likeliest fillers of one prompt: columns word, probability."""
+    import pandas as pd  # here, so that a machine that only measures needs none
+
     values, ids = probabilities(model, [prompt])[0].topk(k)
     return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})
 
 
-def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "") -> pd.DataFrame:
+def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "") -> "pd.DataFrame":
     """p(word | prompt) for words the vocabulary holds whole: a row a prompt, a column a word.
 
     A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.
     """
+    import pandas as pd
+
     opens = {prompt.startswith(BLANK) for prompt in prompts}
     if len(opens) != 1:
         raise CompanionError("Some prompts open with the blank and some do not: ask for them one kind at a time.")

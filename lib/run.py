@@ -1,7 +1,7 @@
 """A run is one profile, one data set and one set of models: its name, its sizes, and where it writes.
 
     run = Run(profile=profile, data=data, model=model, device=device, seed=seed, recompute=recompute, out=out)
-    run.encoder, run.decoder, run.sizes.nsp_examples, run.seed, run.device
+    run.encoder, run.decoder, run.cloze, run.sizes.nsp_examples, run.seed, run.device
     bert = run.load(run.encoder)                        # its revision is recorded with every result
     scores = run.cached(heads.scores, run.encoder)      # from disk when it was computed before
     run.save(figure_or_table, "fig1a", "What it shows.")
@@ -39,6 +39,7 @@ class Run:
         self.device = device or None
         self.sizes = SimpleNamespace(**chosen["sizes"])
         self.encoder, self.decoder = chosen["models"]["encoder"], chosen["models"]["decoder"]
+        self.cloze = [model] if model else chosen["models"].get("cloze", [])
         if model and _family(model) in DECODERS:
             self.decoder = model
         elif model:
@@ -78,7 +79,7 @@ class Run:
         from lib import models
 
         given = {value for value in [*args, *kwargs.values()] if isinstance(value, str)}
-        weights = {name: models.locate(name)[1] for name in sorted(given & {self.encoder, self.decoder})}
+        weights = {name: models.locate(name)[1] for name in sorted(given & {self.encoder, self.decoder, *self.cloze})}
         self.revisions |= weights
         code = fingerprint(*_sources(Path(inspect.getsourcefile(function))))
         name = f"{function.__module__}.{function.__qualname__}"
