@@ -1,0 +1,296 @@
+"""Gender subspaces and the sweep: every setting as one whole forward gives it, and projections that do what they say."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tiny import one_thread, tiny  # noqa: F401
+
+from lib import CompanionError, batches, hooks, models, projection, sentence_pairs
+from lib.projection import BASE, SENT_DEBIAS, Cut, Setting
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),
+         ("the doctor said that she was here .", "the doctor said that he was here ."),
+         ("a woman met the engineer .", "a man met the engineer ."), ("she was in the office .", "he was in the office .")]
+NATURAL = [("the nurse said that she was late .", "the nurse said that he was late ."),
+           ("she likes mathematics .", "he likes mathematics ."), ("she met the nurse .", "he met the nurse .")]
+TEXTS = ["the doctor said that she was late .", "he likes poetry .", "a man and a woman met .", "she was here ."]
+NEXT = ["he likes mathematics .", "she met the engineer in the office .", "the nurse said that he was late .", "he ."]
+
+
+def classifier(family, seed=0):
+    """A fine-tuned classifier's shape, with the tokenizer of its family."""
+    model = tiny(family, seed=seed)
+    torch.manual_seed(seed)
+    net = transformers.AutoModelForSequenceClassification.from_config(model.net.config)
+    net.config.num_labels = 2
+    for weight in net.parameters():
+        torch.nn.init.normal_(weight, mean=1.0 if weight.dim() == 1 and weight[0] == 1 else 0.0, std=0.2)
+    return models.Model(net.eval().requires_grad_(False), model.tokenizer, f"tiny {family} classifier", "in memory")
+
+
+def whole(model, subspaces, setting, encoded, head):
+    """The slow obvious way: the whole network under the setting's hooks."""
+    with torch.inference_mode(), hooks.project(model, subspaces.interventions(setting)):
+        with hooks.record(model, ["pooler"]) as seen:
+            model.net.base_model(**model.tokenizer.pad(encoded, return_tensors="pt"))
+        return head(seen["pooler"])
+
+
+def swept(model, subspaces, **options):
+    encoded, head = batches.encode(model, TEXTS, NEXT), projection.head(model)
+    return encoded, head, projection.sweep(model, subspaces, projection.models(), encoded, head, **options)
+
+
+@pytest.mark.parametrize("make, family, refit", [
+    (tiny, "bert", False), (tiny, "bert", True), (classifier, "bert", False), (classifier, "roberta", False),
+    (classifier, "albert", False), (classifier, "distilbert", False), (classifier, "distilbert", True)])
+def test_each_of_the_76_models_is_what_a_whole_forward_gives(make, family, refit):
+    model = make(family)
+    subspaces = projection.fit(model, PAIRS, refit=refit, natural=NATURAL)
+    encoded, head, found = swept(model, subspaces)
+    assert found.shape == (76, len(TEXTS), 2)
+    for setting, rows in zip(projection.models(), found):
+        expected = whole(model, subspaces, setting, encoded, head)
+        torch.testing.assert_close(rows, expected, atol=1e-5, rtol=0, msg=f"{setting.level} {setting}")
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert"])
+def test_the_base_of_a_classifier_is_the_classifier(family):
+    model = classifier(family)
+    encoded, head, found = swept(model, projection.fit(model, PAIRS, natural=NATURAL))
+    logits = model.net(**model.tokenizer.pad(encoded, return_tensors="pt")).logits
+    torch.testing.assert_close(found[0], logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_no_setting_equals_base_and_with_a_pooler_all_differ(family):
+    model = classifier(family)
+    _, _, found = swept(model, projection.fit(model, PAIRS, natural=NATURAL))
+    assert ((found[1:] - found[0]).abs().amax((1, 2)) > 1e-5).all()
+    apart = (found[:, None] - found[None]).abs().amax((2, 3)) + torch.eye(76)
+    if family == "bert":
+        assert (apart > 1e-6).all()
+    else:  # without pooler SENT is the vector of layer 12 again: after a hard projection there is nothing left to take
+        settings = [str(setting) for setting in projection.models()]
+        assert apart[settings.index("(0, 0, 0)"), settings.index("(0, 0, 1)")] < 1e-6
+
+
+def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
+    model, passes = tiny("bert"), []
+    subspaces = projection.fit(model, PAIRS, natural=NATURAL)
+    for i, layer in enumerate(model.net.bert.encoder.layer):
+        monkeypatch.setattr(layer, "forward", lambda *a, i=i, run=layer.forward, **k: passes.append(i) or run(*a, **k))
+    swept(model, subspaces)
+    assert [passes.count(i) for i in range(3)] == [1, 2, 9]
+    passes.clear()
+    encoded = batches.encode(model, TEXTS)
+    projection.sweep(model, subspaces, projection.settings()[:10], encoded, projection.head(model))
+    assert passes == [0, 1, 2]
+
+
+def test_batching_and_padding_change_nothing_and_the_order_is_kept():
+    model = tiny("bert")
+    subspaces = projection.fit(model, PAIRS, natural=NATURAL)
+    _, _, together = swept(model, subspaces)
+    _, _, alone = swept(model, subspaces, tokens=1)
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=0)
+
+
+def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
+    model, run = tiny("bert"), hooks.pool
+    subspaces = projection.fit(model, PAIRS, natural=NATURAL)
+    _, _, expected = swept(model, subspaces)
+
+    def pool(model, first):
+        if len(first) > 2 * 38:
+            raise torch.OutOfMemoryError
+        return run(model, first)
+
+    monkeypatch.setattr(hooks, "pool", pool)
+    torch.testing.assert_close(swept(model, subspaces)[2], expected, atol=1e-6, rtol=0)
+
+
+# What projections leave
+
+def recorded(model, subspaces, setting, location):
+    batch = model.tokenizer(TEXTS[:1], return_tensors="pt")
+    with torch.inference_mode(), hooks.project(model, subspaces.interventions(setting)):
+        with hooks.record(model, [location]) as seen:
+            model.net.base_model(**batch)
+    return seen[location].double()
+
+
+def test_hard_projections_leave_no_component_and_weighted_ones_their_share():
+    model = tiny("bert")
+    subspaces = projection.fit(model, PAIRS)
+    for part, place in (("tokens", "layer.1"), ("cls", "layer.2"), ("sent", "pooler")):
+        found = subspaces.of(part)
+        basis, share = found.basis.double(), found.explained.double()
+        plain = recorded(model, subspaces, BASE, place)
+        for weighted in (False, True):
+            setting = Setting(**{part: Cut(weighted, second=True)})
+            left, was = recorded(model, subspaces, setting, place) @ basis.T, plain @ basis.T
+            rows = [0] if part == "cls" else slice(None)  # of the last layer the first token alone
+            left, was = (left, was) if part == "sent" else (left[:, rows], was[:, rows])
+            expected = was * (1 - share) if weighted else torch.zeros_like(was)
+            torch.testing.assert_close(left, expected, atol=1e-6 * was.abs().max().item(), rtol=0)
+            assert (was.abs() > 1e-3).all()
+
+
+def test_np_takes_one_component_of_the_sentence_vector():
+    model = tiny("bert")
+    subspaces = projection.fit(model, PAIRS)
+    first, second = subspaces.of("sent").basis.double()
+    plain, share = recorded(model, subspaces, BASE, "pooler"), subspaces.of("sent").explained[0].double()
+    hard, soft = (recorded(model, subspaces, setting, "pooler") for setting in projection.settings()[:2])
+    torch.testing.assert_close(hard @ first, torch.zeros(1).double(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(soft @ first, (1 - share) * (plain @ first), atol=1e-6, rtol=0)
+    torch.testing.assert_close(hard @ second, plain @ second, atol=1e-6, rtol=0)
+
+
+def test_every_head_loses_the_component_of_its_own():
+    model = tiny("bert")
+    subspaces = projection.fit(model, PAIRS)
+    for part in "qkv":
+        basis = subspaces.of(part).basis.double()
+        assert basis.shape == (4, 1, 8)
+        left = recorded(model, subspaces, Setting(attention=True), f"attn.{part}.1")
+        assert torch.einsum("bthw,hdw->bthd", left, basis).abs().max() < 1e-5
+        was = recorded(model, subspaces, BASE, f"attn.{part}.1")
+        assert torch.einsum("bthw,hdw->bthd", was, basis).abs().max() > .1
+
+
+# Fitting
+
+def test_a_planted_direction_is_recovered():
+    rng = torch.Generator().manual_seed(0)
+    first, second = torch.linalg.qr(torch.randn(20, 2, generator=rng, dtype=torch.double)).Q.T
+    size = torch.randn(400, 2, generator=rng, dtype=torch.double) * torch.tensor([4.0, 2.0]) + torch.tensor([8.0, 0])
+    rows = size @ torch.stack([first, second]) + .01 * torch.randn(400, 20, generator=rng, dtype=torch.double)
+    plain, centred = projection.components(rows), projection.components(rows, center=True)
+    for found, spread in ((plain, (size ** 2).mean(0)), (centred, size.var(0, correction=0))):
+        torch.testing.assert_close((found.basis.double() @ torch.stack([first, second]).T).abs(),
+                                   torch.eye(2).double(), atol=.05, rtol=0)
+        torch.testing.assert_close(found.explained.double(), spread / spread.sum(), atol=.01, rtol=0)
+    assert plain.explained[0] > centred.explained[0] + .05
+
+
+def test_centring_is_an_ordinary_pca():
+    rows = torch.randn(30, 5, generator=torch.Generator().manual_seed(1)).double() + 3
+    found = projection.components(rows, center=True)
+    values, vectors = np.linalg.eigh(np.cov(rows.numpy().T))
+    np.testing.assert_allclose(found.explained, (values / values.sum())[::-1][:2], atol=1e-6)
+    np.testing.assert_allclose(np.abs(found.basis.double().numpy() @ vectors[:, ::-1][:, :2]), np.eye(2), atol=1e-5)
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert"])
+def test_fit_takes_the_differences_of_the_places_named(family, center):
+    """One sentence after the other, without batches: all tokens, the first, the sentence vector, and each head."""
+    model = tiny(family)
+    subspaces = projection.fit(model, PAIRS, center=center)
+    places = {"tokens": "layer.1", "cls": "layer.2", "sent": "pooler", "q": "attn.q.1", "k": "attn.k.1", "v": "attn.v.1"}
+    rows = {part: [] for part in places}
+    for pair in PAIRS:
+        sides = []
+        for text in pair:
+            with hooks.record(model, list(places.values())) as seen:
+                model.net.base_model(**model.tokenizer([text], return_tensors="pt"))
+            sides.append(seen)
+        for part, place in places.items():
+            difference = (sides[0][place] - sides[1][place])[0]
+            rows[part].append(difference[:1] if part == "cls" else difference[None] if part == "sent" else difference)
+    for part in places:
+        expected, found = projection.components(torch.cat(rows[part]), center), subspaces.of(part)
+        torch.testing.assert_close(found.explained, expected.explained, atol=1e-4, rtol=0)
+        cosines = (found.basis * expected.basis).sum(-1).abs()
+        torch.testing.assert_close(cosines, torch.ones_like(cosines), atol=1e-3, rtol=0)
+        gram = found.basis @ found.basis.mT
+        torch.testing.assert_close(gram, torch.eye(gram.shape[-1]).expand_as(gram), atol=1e-5, rtol=0)
+
+
+def test_refitting_looks_at_what_earlier_projections_leave():
+    model = tiny("bert")
+    once, again = projection.fit(model, PAIRS), projection.fit(model, PAIRS, refit=True)
+    assert len(once.parts) == 6 and len(again.parts) == 3 + 2 + 9 + 37
+    setting = Setting(cls=Cut(False, True), sent=Cut(False))
+    torch.testing.assert_close(once.of("cls", setting).explained, again.of("cls", setting).explained)
+    rows = []
+    for female, male in PAIRS:
+        batch = model.tokenizer([female, male], return_tensors="pt", padding=True)
+        with hooks.project(model, again.interventions(setting.before("sent"))), hooks.record(model, ["pooler"]) as seen:
+            model.net.base_model(**batch)
+        rows.append(seen["pooler"][0] - seen["pooler"][1])
+    expected = projection.components(torch.stack(rows))
+    torch.testing.assert_close(again.of("sent", setting).explained, expected.explained, atol=1e-5, rtol=0)
+    assert (again.of("sent", setting).explained[0] - once.of("sent", setting).explained[0]).abs() > 1e-3
+
+
+def test_tokens_are_paired_around_what_differs():
+    """x y | a b | z against x y | c | z: y, x and z by themselves, a and b by their mean."""
+    states, others = torch.tensor([[1.0], [2], [10], [20], [5]]), torch.tensor([[0.0], [0], [3], [0]])
+    found = projection._aligned([1, 2, 8, 9, 3], [1, 2, 7, 3], states, others)
+    assert found[:, 0].tolist() == [1, 2, 12, 5]
+    assert projection._aligned([1, 2, 3], [1, 3], states[:3], others[2:])[:, 0].tolist() == [-2, 10]  # nothing to pair
+    assert projection._aligned([1, 5], [2, 6], states[:2], others[:2])[:, 0].tolist() == [1, 2]
+
+
+# Settings
+
+def test_the_settings_are_table_7s():
+    settings = projection.settings()
+    assert len(settings) == len(set(settings)) == 74
+    counts = [sum(setting.level == level for setting in settings) for level in projection.LEVELS]
+    assert counts == [2, 8, 32, 32] and len(projection.models()) == 76
+    assert [str(settings[i]) for i in (0, 1, 2, 9, 10, 73)] == ["0", "1", "(0, 0, 0)", "(1, 1, 1)", "(0, 0, 0, 0, 0)",
+                                                               "(1, 1, 1, 1, 1)"]
+    deep = [tuple(map(int, str(s)[1:-1].split(","))) for s in settings if s.level == "+ attn"]
+    assert deep == sorted(deep)
+    assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
+
+
+def test_a_setting_reads_layer_11_first():
+    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
+    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
+    assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
+
+
+# Bad input
+
+def test_what_cannot_be_fitted_or_swept_says_what_to_do():
+    model = tiny("bert")
+    with pytest.raises(CompanionError, match="three or more"):
+        projection.fit(model, PAIRS[:2])
+    with pytest.raises(CompanionError, match="do not differ"):
+        projection.fit(model, [(a, a) for a, _ in PAIRS])
+    with pytest.raises(CompanionError, match="encoder"):
+        projection.fit(tiny("gpt2"), PAIRS)
+    with pytest.raises(CompanionError, match="natural="):
+        swept(model, projection.fit(model, PAIRS))
+    with pytest.raises(CompanionError, match="sequence-classification"):
+        projection.head(tiny("roberta"))
+
+
+# Sentence pairs
+
+@pytest.mark.parametrize("text, pair", [
+    ("She fed the cat.", ("She fed the cat.", "He fed the cat.")),
+    ("His map was wet, and he sighed.", ("Her map was wet, and she sighed.", "His map was wet, and he sighed.")),
+    ("I asked him.", ("I asked her.", "I asked him.")),
+    ("I asked her.", None), ("She and he met.", None), ("The cat slept.", None), ("He saw the queen.", None),
+    ("The theme is other.", None)])
+def test_natural_sentences_are_swapped_where_there_is_one_way(text, pair):
+    assert sentence_pairs.swapped(text, gendered={"queen", "king"}) == pair
+
+
+def test_the_pairs_at_hand():
+    written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()
+    assert len(written) == 40 and len(sentence_pairs.written(without="she-he")) == 36
+    assert len(natural) >= 40 and len(contexts) >= 90
+    for female, male in [*written, *natural, *contexts]:
+        assert female != male
+    for female, male in natural:
+        assert len(female.split()) == len(male.split())
+    assert not set(written) & set(natural)
