@@ -1,7 +1,7 @@
 """The command line: run the notebooks in order, each once, and say where to look.
 
-Executed copies go to build/<run>/, as notebooks and as web pages. A notebook whose copy is complete and up to
-date is not run again; so a run that failed or was stopped goes on where it was.
+Executed copies go to build/<run>/, as notebooks and as web pages; build/report/ shows all runs on one page. A notebook
+whose copy is complete and up to date is not run again; so a run that failed or was stopped goes on where it was.
 """
 
 import argparse
@@ -17,6 +17,7 @@ EPILOG = """\
 also:
   ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
   ./reproduce.sh lab                      open the notebooks in JupyterLab
+  ./reproduce.sh report                   make the page build/report/index.html anew, from what is in figures/
 
 examples:
   ./reproduce.sh                          every table and figure, on the shipped models
@@ -31,6 +32,7 @@ def parser():
     it = argparse.ArgumentParser(
         prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Recreate the tables and figures of three papers on bias in language models.")
+    it.add_argument("only_report", metavar="report", nargs="?", choices=["report"], help=argparse.SUPPRESS)
     it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
@@ -53,6 +55,8 @@ def main(argv=None):
 
 def reproduce(options):
     """Do what the command line asks for."""
+    if options.only_report:
+        return write_report()
     from lib.notebook import Notebook  # here, so that --help needs no environment
     from lib.run import Run, fingerprint
 
@@ -92,6 +96,15 @@ def reproduce(options):
     print(f"Figures and tables: {short(run.out)}")
     print(f"Executed notebooks, as web pages too: {short(notebooks[0].copy.parent)}")
     print("To explore them: ./reproduce.sh lab")
+    return write_report({run.name: run.out})
+
+
+def write_report(fresh=None):
+    """Put all stored runs, and in place of its stored one a run just made, on one page; say where that is."""
+    from lib import report
+
+    page = report.write(report.runs() | (fresh or {}))
+    print(f"All of it on one page: {short(page)}")
     return 0
 
 

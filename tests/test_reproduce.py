@@ -18,7 +18,7 @@ from lib import CompanionError, notebook, paths, reproduce
 from lib.run import Run, replace
 
 PARAMETERS = 'profile = "mini"\ndata = "mini"\nmodel = ""\ndevice = ""\nseed = 0\nrecompute = False\nout = ""'
-PATHS = ["NOTEBOOKS", "BUILD", "MODELS"]  # what a project here has of its own
+PATHS = ["NOTEBOOKS", "BUILD", "MODELS", "FIGURES"]  # what a project here has of its own
 
 
 class Project:
@@ -56,7 +56,8 @@ def project(tmp_path, monkeypatch, capsys):
     folder.mkdir()
     for name in PATHS:
         monkeypatch.setattr(paths, name, folder / name.lower())
-    monkeypatch.setenv("COMPANION_OUT", str(folder / "figures"))
+    monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
+    replace(folder / "figures" / "stored" / "01_table.csv", b"a,b\n1,2\n")  # of a run made before
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
     return Project(folder, capsys)
@@ -70,7 +71,7 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     foreign = project.folder / "jupyter" / "kernels" / "python3" / "kernel.json"
     replace(foreign, b'{"argv": ["false"], "display_name": "of somebody else", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
-    figure = project.folder / "figures" / "fig.svg"
+    figure = project.folder / "out" / "fig.svg"
     project.add("02_second", "print(recompute)")
     project.add("01_first", "import sys, pathlib\nprint(sys.executable)",
                 f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir()\nfigure.touch()")
@@ -78,6 +79,7 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["01", "02"])
     assert re.search(r"01_first +done in \d+ s\n", printed) and "./reproduce.sh lab" in printed
+    assert printed.splitlines()[-1] == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}"
     assert text(project.copy("01_first")).strip() == sys.executable
     assert "The 02_second" in (paths.BUILD / "mini" / "02_second.html").read_text()
 
