@@ -52,6 +52,11 @@ class Setting:
         first = next((name for name in PLACES if getattr(self, name)), None)
         return {"attention": "+ attn", "tokens": "Layer 11", "cls": "Layer 12", "sent": "SENT"}.get(first, "Base")
 
+    @property
+    def name(self) -> str:
+        """Level and digits: "Layer 11 (0, 1, 1, 0, 1)", as data/paper names the rows of Table 7."""
+        return f"{self.level} {self}".strip()
+
     def __str__(self):
         digits = [int(digit) for cut in (self.tokens, self.cls) if cut for digit in (cut.weighted, cut.second)]
         digits += [int(self.sent.weighted)] if self.sent else []
