@@ -1,13 +1,13 @@
 """One page of everything that the runs under figures/ hold: build/report/index.html, with nothing fetched from outside.
 
 What a table is, its columns say, so that a notebook needs no entry here:
-- with `verdict` and `claim` (or `presupposed`): claims. `where`, or else `model`, `data` and `bias`, say what a claim was
-  tested on (without these: the models of its provenance), `figure` names the figure behind it (4a is NN_fig4a; without
-  it: the notebook's figures), and every other column is its evidence.
+- with `verdict` and `claim` (or `presupposed`): claims. `where`, or else `model`, `data` and `bias`, say what a claim
+  was tested on (without these: the models of its provenance), `figure` names the figure behind it (4a is NN_fig4a;
+  without it: the notebook's figures), and every other column is its evidence.
 - with `verdict`, `paper` and `ours`: printed numbers beside ours, named by the columns that are left.
 - any other is shown as it is, among the figures.
-A verdict begins with one of VERDICTS; what follows, in brackets or after a colon, is its reason. The same files give the
-same page: it holds no date. Its look and its filters are in report.html.
+A verdict begins with one of VERDICTS; what follows, in brackets or after a colon, is its reason. The same files give
+the same page: it holds no date. Its look and its filters are in report.html.
 """
 
 import base64
@@ -171,8 +171,8 @@ def render(results):
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
         gallery=[(number, list(part)) for number, part in groupby(shown, key=lambda result: result.number)],
         by_paper=[(paper, list(part)) for paper, part in groupby(notebooks, key=paper_of)],
-        pictures=pictures, paper_of=paper_of, is_number=_is_number, table_rows=TABLE_ROWS, n_claims=len(claims), n_numbers=len(numbers),
-        n_figures=sum(not result.is_table for result in results))
+        pictures=pictures, paper_of=paper_of, is_number=_is_number, table_rows=TABLE_ROWS,
+        n_claims=len(claims), n_numbers=len(numbers), n_figures=sum(not result.is_table for result in results))
 
 
 def paper_of(number):

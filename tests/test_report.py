@@ -176,7 +176,8 @@ def test_names_and_captions_are_escaped_whatever_they_hold(project):
 
 def test_claims_of_every_shape(project):
     project.add("mini", "03_fig4a", png(), caption="f")
-    project.add("mini", "03_claims", "claim,figure,model,bias,t,verdict\nc,4a,m,race,1.5,fails\nc,9,m,,,holds (within chance)\n")
+    project.add("mini", "03_claims", "claim,figure,model,bias,t,verdict\nc,4a,m,race,1.5,fails\n"
+                "c,9,m,,,holds (within chance)\n")
     project.add("mini", "04_claims", "claim,paper,ours,verdict\nd,+1,2,holds\n", models={"m1": "x", "m2": "y"})
     project.add("mini", "02_claims", "claim,where,ours,verdict\ne,here,5,no idea\n")
     project.add("mini", "01_checks", "presupposed,model,verdict\nf,m,cannot be tested: no data\n")
@@ -193,14 +194,14 @@ def test_claims_of_every_shape(project):
 
 
 def test_numbers_of_two_runs_stand_side_by_side(project):
-    numbers = "table,row,paper,ours,difference,verdict\n1,x,1.5,{},{},{}\n1,y,,2,,not run (the printed number is lost)\n"
+    numbers = "table,row,paper,ours,difference,verdict\n1,x,1.5,{},{},{}\n1,y,,2,,not run (it is lost)\n"
     project.add("mini", "04_paper", numbers.format("1.0", "-0.5", "other model"))
     project.add("paper", "04_paper", numbers.format("1.5", "0", "matches"))
     assert project.page().verdicts() == [
         ("mini", "04", "other model", ["table 1, x", "1.5", "1.0", "-0.5", "mini", "other model"]),
         ("paper", "04", "matches", ["table 1, x", "1.5", "1.5", "0", "paper", "matches"]),
-        ("mini", "04", "not run", ["table 1, y", "", "2", "", "mini", "not run the printed number is lost"]),
-        ("paper", "04", "not run", ["table 1, y", "", "2", "", "paper", "not run the printed number is lost"])]
+        ("mini", "04", "not run", ["table 1, y", "", "2", "", "mini", "not run it is lost"]),
+        ("paper", "04", "not run", ["table 1, y", "", "2", "", "paper", "not run it is lost"])]
 
 
 def test_what_was_not_stored_is_said(project):

@@ -1,0 +1,93 @@
+"""A headless Chromium, spoken to in its own protocol (DevTools) over the websocket client that Jupyter brings."""
+
+import json
+import shutil
+import subprocess
+import time
+
+import websocket
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars --remote-debugging-port=0
+    --remote-allow-origins=*""".split()
+
+
+class Browser:
+    """One page. `complaints` are what the console and uncaught errors said, `requests` the addresses it asked for."""
+
+    def __init__(self, folder):
+        self.complaints, self.requests, self.count = [], [], 0
+        with open(folder / "log", "w") as log:
+            self.process = subprocess.Popen([PROGRAM, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+                                            stdout=log, stderr=log)
+        said, deadline = folder / "DevToolsActivePort", time.time() + 60  # where it listens: a port and a path
+        while not (said.exists() and len(said.read_text().split()) == 2):
+            if self.process.poll() is not None or time.time() > deadline:
+                self.process.kill()
+                raise RuntimeError("Chromium did not start:\n" + (folder / "log").read_text()[-1000:])
+            time.sleep(.05)
+        port, path = said.read_text().split()
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}{path}", timeout=60)
+        self.session = None
+        target = next(t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def ask(self, method, **parameters):
+        """The browser's answer to one command; what it reports meanwhile is noted."""
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": parameters}
+        self.socket.send(json.dumps(message | ({"sessionId": self.session} if self.session else {})))
+        while True:
+            answer = self._next()
+            if answer.get("id") == self.count:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+
+    def open(self, address):
+        """Load a page, to the end."""
+        self.ask("Page.navigate", url="about:blank")  # or another #fragment would be no new page
+        self._until("Page.loadEventFired")
+        self.complaints.clear()
+        self.requests.clear()
+        self.ask("Page.navigate", url=address)
+        self._until("Page.loadEventFired")
+
+    def run(self, script):
+        """The value of a JavaScript expression, once it is there."""
+        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", script))
+        return answer["result"].get("value")
+
+    def look(self, width, height=900, scheme="light", media=""):
+        """As a window of this width, in this colour scheme."""
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                 mobile=width < 600)
+        self.ask("Emulation.setEmulatedMedia", media=media,
+                 features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def close(self):
+        self.socket.close()
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+    def _next(self):
+        message = json.loads(self.socket.recv())
+        seen, about = message.get("method"), message.get("params", {})
+        if seen == "Runtime.exceptionThrown":
+            self.complaints.append(about["exceptionDetails"]["text"])
+        elif seen == "Log.entryAdded":
+            self.complaints.append(about["entry"]["text"])
+        elif seen == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning"):
+            self.complaints.append(str(about["args"]))
+        elif seen == "Network.requestWillBeSent":
+            self.requests.append(about["request"]["url"])
+        return message
+
+    def _until(self, event):
+        while self._next().get("method") != event:
+            pass
