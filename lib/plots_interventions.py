@@ -1,0 +1,101 @@
+"""Figure 1 of Projective methods, drawn: BERT from tokens to next-sentence prediction, and where projections act."""
+
+import matplotlib.pyplot as plt
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+
+from lib import plots
+
+COLORS = {"SENT": plots.FEMALE, "layer 12": plots.GOOD, "layer 11": plots.MALE, "+ attn": plots.ACCENT}
+INK, PALE, EDGE = "#333333", "#F4F4F2", "#B9B9B5"
+TOKENS = ["[CLS]", "My", "aunt", "...", "[SEP]", "She", "...", "[SEP]"]
+
+
+def interventions(n_layers: int = 12, n_heads: int = 12):
+    """The four intervention levels in a BERT of this size. The last two layers are drawn whole, those before as one."""
+    figure, ax = plt.subplots(figsize=(10, 7.4))
+    ax.set(xlim=(0, 16.6), ylim=(-.1, 13.1), aspect="equal")
+    ax.axis("off")
+    columns = [1.0 + .95 * i for i in range(len(TOKENS))]
+    last, before = f"layer {n_layers}", f"layer {n_layers - 1}"
+
+    for x, word in zip(columns, TOKENS):
+        ax.text(x, .15, word, ha="center", va="center", fontsize=8.5, color=INK, weight="bold" if x == 1 else "normal")
+    _box(ax, .5, .65, 7.7, .7, "embeddings: word + position + sentence A or B")
+    _arrows(ax, columns, 1.35, 1.7)
+    for shift in (.24, .12, 0):
+        _box(ax, .5 + shift, 1.7 + shift, 7.7, 1.05, f"layers 1 to {n_layers - 2}" if not shift else "")
+    _arrows(ax, columns, 2.75, 3.5, skip=.24)
+    _box(ax, .5, 3.5, 7.7, 2.35, "")
+    ax.text(.7, 5.6, before, fontsize=9, weight="bold", color=INK, va="center")
+    for i, name in enumerate(("queries", "keys", "values")):
+        _box(ax, .8 + 1.62 * i, 3.72, 1.5, .62, f"{name}\n{n_heads} heads", size=7, fill="white",
+             edge=COLORS["+ attn"], line=1.8)
+    _box(ax, .8, 4.6, 4.74, .55, "attention", size=8, fill="white")
+    _box(ax, 5.85, 3.72, 2.1, 1.43, "feed-\nforward", size=8, fill="white")
+    for i in range(3):
+        _arrow(ax, 1.55 + 1.62 * i, 4.34, 1.55 + 1.62 * i, 4.6)
+    _arrow(ax, 5.54, 4.87, 5.85, 4.87)
+    _arrows(ax, columns, 5.85, 6.75)
+    for x in columns:
+        _gate(ax, x, 6.3, COLORS["layer 11"])
+    _box(ax, .5, 6.75, 7.7, .9, last, weight="bold")
+    _arrows(ax, columns[1:], 7.65, 8.0, color="#CFCFCB")
+    _arrow(ax, columns[0], 7.65, columns[0], 9.0)
+    _gate(ax, columns[0], 8.3, COLORS["layer 12"])
+    ax.text(2.1, 8.3, "the other tokens end here", fontsize=7.5, color="#8A8A86", va="center", style="italic")
+    _box(ax, .25, 9.0, 1.5, .7, "pooler", size=8.5)
+    _arrow(ax, columns[0], 9.7, columns[0], 10.75)
+    _gate(ax, columns[0], 10.2, COLORS["SENT"])
+    _box(ax, .25, 10.75, 2.9, .7, "next-sentence head", size=8.5)
+    _arrow(ax, columns[0], 11.45, columns[0], 11.95)
+    ax.text(columns[0], 12.2, "p(next)", fontsize=10, weight="bold", ha="center", color=INK)
+
+    notes = {  # the line from its mark, the name, what is projected
+        "SENT": ([(1.32, 10.2), (9.3, 10.2)], "[SENT]   2 settings",
+                 "the pooled sentence vector; one direction;\nhard ($n_p$ = 0) or weighted ($n_p$ = 1)"),
+        "layer 12": ([(1.32, 8.3), (1.9, 8.3), (2.1, 8.65), (9.3, 8.65)], f"[{last}]   8 settings",
+                     "the [CLS] vector; one direction or two (c);\nhard or weighted (n)"),
+        "layer 11": ([(columns[-1] + .32, 6.3), (9.3, 6.3)], f"[{before}]   32 settings",
+                     "every token; one direction or two (c);\nhard or weighted (n)"),
+        "+ attn": ([(4.79, 3.72), (4.79, 3.12), (9.3, 3.12)], f"[{before} + attn]   32 settings",
+                   f"each head's query, key and value; one hard\ndirection each, {3 * n_heads} in all")}
+    for level, (line, name, what) in notes.items():
+        height = line[-1][1]
+        ax.plot(*zip(*line), color=COLORS[level], linewidth=1.2, zorder=1)
+        ax.text(9.45, height + .12, name, fontsize=9.5, weight="bold", color=COLORS[level], va="bottom")
+        ax.text(9.45, height + .02, what, fontsize=8, color=INK, va="top", linespacing=1.35)
+    _nesting(ax, [line[-1][1] for line, _, _ in notes.values()])
+    ax.text(.5, 12.85, f"Four places to take gender out of a BERT of {n_layers} layers: 74 settings in all",
+            fontsize=12, weight="bold", va="center")
+    return figure
+
+
+def _nesting(ax, heights):
+    """Brackets on the right: a level switches on all that come after it."""
+    for i, (height, color) in enumerate(zip(heights, COLORS.values())):
+        x = 15.15 + .32 * i
+        ax.annotate("", (x, 11.1), (x, height), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2})
+        ax.add_patch(Circle((x, height), .09, color=color))
+    ax.text(15.63, 11.3, "each level applies\nall that follow it", fontsize=7.5, ha="center", va="bottom", color=INK)
+
+
+def _box(ax, x, y, width, height, text, size=9, fill=PALE, edge=EDGE, weight="normal", line=1):
+    ax.add_patch(FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=.12", facecolor=fill,
+                                edgecolor=edge, linewidth=line))
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=INK, weight=weight)
+
+
+def _arrow(ax, x, y, to_x, to_y, color="#8A8A86"):
+    ax.add_patch(FancyArrowPatch((x, y), (to_x, to_y), arrowstyle="-|>", mutation_scale=7, color=color, linewidth=.9,
+                                 shrinkA=0, shrinkB=0))
+
+
+def _arrows(ax, columns, bottom, top, skip=0.0, color="#8A8A86"):
+    for x in columns:
+        _arrow(ax, x, bottom + skip, x, top, color)
+
+
+def _gate(ax, x, y, color):
+    """The mark of a projection: h - <h, g> g."""
+    ax.add_patch(Circle((x, y), .24, facecolor=color, edgecolor="white", linewidth=1.2, zorder=3))
+    ax.plot([x - .11, x + .11], [y, y], color="white", linewidth=1.8, zorder=4, solid_capstyle="round")

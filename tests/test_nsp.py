@@ -1,0 +1,94 @@
+"""Strength, Distance and SS: the paper's own examples by hand, and what must hold whatever the probabilities."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from lib import CompanionError, nsp
+
+# Tables 3 and 4 in the file's labels: the swapped Anti of the paper is the file's swapped stereotype row.
+TABLE3 = pd.DataFrame({"stereo": [.9994, .9986], "anti": [.9836, .0253], "gs_stereo": [.9997, .9930],
+                       "gs_anti": [.9894, .9888]})
+TABLE4 = {"unrelated": [.0151, .2752], "gs_unrelated": [.9985, .9955]}
+
+probabilities = arrays.arrays(float, st.tuples(st.integers(2, 40), st.just(6)), elements=st.floats(0, 1, width=32))
+
+
+def frame(values):
+    return dict(zip(nsp.COLUMNS, values.T))
+
+
+def test_table_3_by_hand():
+    assert nsp.strengths(TABLE3) == pytest.approx([.0055, .9691])  # printed: .006 and .969
+
+
+def test_table_4_by_hand():
+    assert nsp.distances(TABLE4) == pytest.approx([.9834, .7203])  # as printed
+
+
+def test_the_top_share_is_rounded_and_signed():
+    values = np.array([-.9, .5, .1, .3, -.2, .0, .05, .2, .4, .02])
+    assert nsp.top_mean(values, .1) == pytest.approx(.5)
+    assert nsp.top_mean(values, .24) == pytest.approx(.45)  # 2.4 of ten: two
+    assert nsp.top_mean(values, .26) == pytest.approx(.4)   # 2.6 of ten: three
+    assert nsp.top_mean(values, .001) == pytest.approx(.5)  # at least one
+    assert nsp.top_mean(values, 1) == pytest.approx(values.mean())  # -.9 is not among the most biased
+    assert nsp.top_mean(np.arange(234.)) == pytest.approx(222)  # the 23 from 211 to 233
+
+
+def test_strength_and_distance_average_the_top():
+    assert nsp.strength(TABLE3, .5) == pytest.approx(.9691) and nsp.strength(TABLE3, 1) == pytest.approx(.4873)
+    assert nsp.distance(TABLE4, .5) == pytest.approx(.9834) and nsp.distance(TABLE4, 1) == pytest.approx(.85185)
+
+
+def test_stereotype_score_counts_strict_preferences_of_one_side():
+    triples = pd.DataFrame({"stereo": [.9, .5, .2, .8], "anti": [.1, .5, .3, .7], "gs_stereo": [.9, 1, 1, .1],
+                            "gs_anti": [.1, 0, 0, .2], "unrelated": 0.0, "gs_unrelated": 0.0})
+    assert nsp.stereotype_score(triples) == .5
+    assert nsp.stereotype_score(nsp.swapped(triples)) == .25  # labels change places: only the last
+
+
+def test_accuracy_by_hand():
+    one = {name: [.9] for name in nsp.COLUMNS} | {"anti": [.4], "gs_unrelated": [.1]}
+    assert nsp.accuracy(one) == pytest.approx(4 / 6)  # the anti-stereotype and one unrelated sentence are called wrong
+    assert nsp.accuracy({"stereo": [.6], "anti": [.6], "unrelated": [.4]}) == 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(probabilities)
+def test_bounds_and_symmetry(values):
+    found = frame(values)
+    s, d = nsp.strengths(found), nsp.distances(found)
+    assert (np.abs(s) <= 2).all() and (d >= 0).all() and (d <= 1).all()
+    back = nsp.swapped(found) | {"gs_stereo": found["anti"], "gs_anti": found["stereo"],
+                                 "gs_unrelated": found["unrelated"]}  # which side is called the swapped one
+    assert np.allclose(nsp.strengths(back), s) and np.allclose(nsp.distances(back), d)
+    turned = found | {"stereo": found["anti"], "anti": found["stereo"], "gs_stereo": found["gs_anti"],
+                      "gs_anti": found["gs_stereo"]}
+    assert np.allclose(nsp.strengths(turned), -s)
+
+
+@settings(max_examples=50, deadline=None)
+@given(probabilities, st.floats(.01, 1), st.floats(.01, 1))
+def test_a_larger_share_never_raises_the_mean(values, one, other):
+    found = frame(values)
+    assert nsp.strength(found, max(one, other)) <= nsp.strength(found, min(one, other)) + 1e-12
+    order = np.random.default_rng(0).permutation(len(values))
+    assert nsp.strength(frame(values[order]), one) == pytest.approx(nsp.strength(found, one))
+    assert nsp.strength(pd.DataFrame(found), one) == nsp.strength(found, one)  # a frame or a dict
+
+
+@pytest.mark.parametrize("share", [0, -.1, 1.1])
+def test_a_share_that_makes_no_sense_is_refused(share):
+    with pytest.raises(CompanionError, match="above 0 and up to 1"):
+        nsp.strength(TABLE3, share)
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(CompanionError, match="lack the column 'gs_anti'"):
+        nsp.strength(TABLE3.drop(columns="gs_anti"))
+    with pytest.raises(CompanionError, match="no triple pairs"):
+        nsp.distance({"unrelated": [], "gs_unrelated": []})
