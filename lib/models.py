@@ -21,7 +21,7 @@ import transformers
 from huggingface_hub import errors as hub_errors, snapshot_download
 from safetensors import SafetensorError
 
-from lib import CompanionError, paths
+from lib import CompanionError, difference, paths
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ REGISTRY = {
     "mini-bert": Entry(paths.MODELS / "mini-bert", "bert", "shipped, made by lib/pretrain.py"),
     "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/pretrain.py"),
     "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
+    "bert-base-nli": Entry(paths.CACHE / "nli" / "bert-base-nli", "bert", "Projective; to be made by nli_classifier.py"),
     "bert-large": Entry("google-bert/bert-large-uncased", "bert", "Bias A-head Fig. 5, Counteracts"),
     "gpt2": Entry("openai-community/gpt2", "gpt2", "Bias A-head (its GPT-2 small), Counteracts"),
     "gpt2-medium": Entry("openai-community/gpt2-medium", "gpt2", "Counteracts"),
@@ -137,7 +138,8 @@ def load(name, device=None, dtype=torch.float32, attention="sdpa", task=None, la
                              f"choose a model of {', '.join(LANGUAGE_MODELS)}.")
     with _quiet():
         net = _weights(name, folder, family, device, dtype, attention, task, labels)
-        tokenizer = _tokenizer(name, folder, net.config)
+        base = difference.base_of(folder)
+        tokenizer = _tokenizer(name, locate(base)[0] if base else folder, net.config)
     try:
         net = net if device == "auto" else net.to(device)
     except torch.OutOfMemoryError:
@@ -167,7 +169,10 @@ def locate(name) -> tuple[Path, str]:
                              f"convert them, in that folder, by python -c \"{CONVERT % pickles[0].name}\"")
     if not weights:
         raise CompanionError(f"{name} has no model.safetensors: save it with save_pretrained, or convert it.")
-    return folder, commit or _digest([*weights, folder / "config.json", *folder.glob("tokenizer.json")])
+    revision = commit or _digest([*weights, folder / "config.json", *folder.glob("tokenizer.json")])
+    if base := difference.base_of(folder):  # the weights are the two folders' together
+        revision = "sha256:" + hashlib.sha256((revision + locate(base)[1]).encode()).hexdigest()[:12]
+    return folder, revision
 
 
 def _fetch(hub_id) -> Path:
@@ -198,16 +203,27 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
     options = dict(dtype=dtype, attn_implementation=attention, use_safetensors=True, trust_remote_code=False,
                    device_map="auto" if device == "auto" else None, output_loading_info=True)
     options |= dict(num_labels=labels) if labels else {}
-    for head in ("AutoModelForSequenceClassification",) if task else LANGUAGE_MODELS[family]:
+    source, base, own = folder, difference.base_of(folder), set()
+    if base:
+        merged, own = difference.merge(folder, locate(base)[0])
+        kinds = dict(num_labels=options.pop("num_labels")) if labels else {}
+        config = transformers.AutoConfig.from_pretrained(folder, **kinds)
+        source, options = None, options | dict(config=config, state_dict=merged)
+    classifier = transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[transformers.CONFIG_MAPPING[family]]
+    for head in (classifier,) if task else (getattr(transformers, name) for name in LANGUAGE_MODELS[family]):
         try:
-            net, report = getattr(transformers, head).from_pretrained(folder, **options)
+            net, report = head.from_pretrained(source, **options)
         except (SafetensorError, RuntimeError) as error:
             raise CompanionError(f"The weights of {name} are damaged or do not fit its config.json: "
                                  "fetch or save them again.") from error
         new = ("classifier.", "pre_classifier.", "score.") if labels else ()  # what a classifier adds
         missing = sorted(key for key in report["missing_keys"] if not key.startswith(new))
-        if not missing:
+        unused = sorted(own & set(report["unexpected_keys"])) if not labels else []
+        if not missing and not unused:
             return net
+    if not missing:
+        raise CompanionError(f"{name} differs from {base} in {len(unused)} weights that {type(net).__name__} has not "
+                             f"({unused[0]}, ...): load it with the task it was saved for.")
     raise CompanionError(f"{name} lacks {len(missing)} weights of {type(net).__name__} ({missing[0]}, ...): "
                          "load it with the task it was saved for, or save it with that head.")
 
