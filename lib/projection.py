@@ -202,9 +202,9 @@ def _differences(model, pairs, locations: dict[str, str]) -> dict[str, torch.Ten
                 for row, size in enumerate(sizes)]
 
     seen, ids = each(model, encoded, states), [one["input_ids"] for one in encoded]
-    n = len(pairs)
-    return {part: torch.cat([_aligned(ids[i], ids[n + i], seen[i][part], seen[n + i][part]) if part in (*"qkv", "tokens")
-                             else seen[i][part] - seen[n + i][part] for i in range(n)]) for part in locations}
+    couples = [(i, i + len(pairs)) for i in range(len(pairs))]
+    return {part: torch.cat([_aligned(ids[i], ids[j], seen[i][part], seen[j][part]) if part in (*"qkv", "tokens")
+                             else seen[i][part] - seen[j][part] for i, j in couples]) for part in locations}
 
 
 def _vectors(part, states, size):
@@ -239,7 +239,6 @@ def head(model):
     return net.classifier
 
 
-@torch.inference_mode()
 def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[dict], head, tokens: int | None = None,
           progress: str = "") -> torch.Tensor:
     """Logits of every text under every setting, [settings, texts, classes], on the CPU; what settings share runs once.
@@ -252,20 +251,25 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
     model of 12. The rest is arithmetic on one vector a text. tests/test_projection.py proves it equal, setting by
     setting, to whole forwards under `hooks.project`.
     """
+    return sweeps(model, [subspaces], settings, batches, head, tokens, progress)[0]
+
+
+@torch.inference_mode()
+def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[dict], head, tokens: int | None = None,
+           progress: str = "") -> torch.Tensor:
+    """`sweep` for several fits of the subspaces, which share the lower layers: [fits, settings, texts, classes]."""
     base, n = model.net.base_model, model.n_layers
     below, second, last = f"layer.{n - 3}" if n > 2 else "embeddings", f"layer.{n - 2}", f"layer.{n - 1}"
     entering = list(dict.fromkeys(setting.before("cls") for setting in settings))   # what the last layer can meet
     pooling = list(dict.fromkeys(setting.before("sent") for setting in settings))   # what the pooler can meet
-    cuts = {setting: subspaces.projections(setting, model.device) for setting in [*entering, *pooling, *settings]}
-    attention = {place: one for setting in entering if setting.attention
-                 for place, one in subspaces.interventions(setting.before("tokens")).items()}
+    cuts = [{setting: fit.projections(setting, model.device) for setting in [*entering, *pooling, *settings]}
+            for fit in fits]
+    hooked = [fit.interventions(Setting(attention=any(setting.attention for setting in settings))) for fit in fits]
 
-    def cut(part, setting, vectors):
-        return cuts[setting][part](vectors) if part in cuts[setting] else vectors
+    def upper(batch, plain, cuts, attention):
+        def cut(part, setting, vectors):
+            return cuts[setting][part](vectors) if part in cuts[setting] else vectors
 
-    def outputs(batch, indices):
-        with hooks.record(model, [below, second, last]) as plain:
-            base(**batch)
         leaving = {False: plain[second]}  # the second-to-last layer, by whether its attention is projected
         if attention:
             with hooks.resume(model, n - 2, plain[below], until=n - 2), hooks.project(model, attention):
@@ -280,11 +284,15 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
                         base(**batch)
                 first[setting] = seen[last][:, 0]
         rows = torch.stack([cut("cls", setting, first[setting.before("cls")]) for setting in pooling])
-        pooled = hooks.pool(model, rows.flatten(0, 1)).view(rows.shape)
-        pooled = dict(zip(pooling, pooled))
+        pooled = dict(zip(pooling, hooks.pool(model, rows.flatten(0, 1)).view(rows.shape)))
         vectors = [cut("sent_debias", setting, cut("sent", setting, pooled[setting.before("sent")]))
                    for setting in settings]
-        logits = head(torch.cat(vectors)).float().unflatten(0, (len(settings), -1))
-        return logits.transpose(0, 1).cpu()
+        return head(torch.cat(vectors)).float().unflatten(0, (len(settings), -1))
 
-    return torch.stack(each(model, batches, outputs, tokens, progress), dim=1)
+    def outputs(batch, indices):
+        with hooks.record(model, [below, second, last]) as plain:
+            base(**batch)
+        logits = torch.stack([upper(batch, plain, *fit) for fit in zip(cuts, hooked)])
+        return logits.movedim(2, 0).cpu()  # a row a text
+
+    return torch.stack(each(model, batches, outputs, tokens, progress), dim=2)

@@ -4,7 +4,7 @@
     sentence_pairs.natural(data="mini")      sentences found in text, their gender words swapped: for sent-debias
     sentence_pairs.contexts()                what opens the triples: the very sentences that the bias is measured on
 
-Projective methods fits on "a small set of paired sentences" and does not give it; notebook 08 shows what the choice does.
+Projective methods fits on "a small set of paired sentences" and does not give it: notebook 08 shows what that does.
 """
 
 import re

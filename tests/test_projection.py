@@ -1,4 +1,4 @@
-"""Gender subspaces and the sweep: every setting as one whole forward gives it, and projections that do what they say."""
+"""Gender subspaces and the sweep: every setting as a whole forward gives it; projections that do what they say."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from lib.projection import BASE, SENT_DEBIAS, Cut, Setting
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),
          ("the doctor said that she was here .", "the doctor said that he was here ."),
-         ("a woman met the engineer .", "a man met the engineer ."), ("she was in the office .", "he was in the office .")]
+         ("a woman met the engineer .", "a man met the engineer ."),
+         ("she was in the office .", "he was in the office .")]
 NATURAL = [("the nurse said that she was late .", "the nurse said that he was late ."),
            ("she likes mathematics .", "he likes mathematics ."), ("she met the nurse .", "he met the nurse .")]
 TEXTS = ["the doctor said that she was late .", "he likes poetry .", "a man and a woman met .", "she was here ."]
@@ -88,6 +89,16 @@ def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
     encoded = batches.encode(model, TEXTS)
     projection.sweep(model, subspaces, projection.settings()[:10], encoded, projection.head(model))
     assert passes == [0, 1, 2]
+
+
+def test_several_fits_at_once_are_each_as_alone():
+    model = tiny("bert")
+    fits = [projection.fit(model, pairs, center=center, natural=NATURAL)
+            for pairs, center in ((PAIRS, False), (PAIRS[::2], True))]
+    encoded, head, alone = swept(model, fits[1])
+    both = projection.sweeps(model, fits, projection.models(), encoded, head)
+    torch.testing.assert_close(both[1], alone, atol=0, rtol=0)
+    assert (both[0, 1:] - both[1, 1:]).abs().amax() > 1e-2
 
 
 def test_batching_and_padding_change_nothing_and_the_order_is_kept():
@@ -191,7 +202,7 @@ def test_fit_takes_the_differences_of_the_places_named(family, center):
     """One sentence after the other, without batches: all tokens, the first, the sentence vector, and each head."""
     model = tiny(family)
     subspaces = projection.fit(model, PAIRS, center=center)
-    places = {"tokens": "layer.1", "cls": "layer.2", "sent": "pooler", "q": "attn.q.1", "k": "attn.k.1", "v": "attn.v.1"}
+    places = {"tokens": "layer.1", "cls": "layer.2", "sent": "pooler"} | {part: f"attn.{part}.1" for part in "qkv"}
     rows = {part: [] for part in places}
     for pair in PAIRS:
         sides = []
