@@ -1,0 +1,278 @@
+"""Notebook 09: the 76 models at natural language inference. Projective methods' Tables 5, 6 and 7, and its claims.
+
+    found = run.cached(nli_tables.measure, "mini-bert-nli", "mini", contexts=9)
+    scores = nli_tables.scores(found)               a row a model, named and ordered as in Table 7
+    nli_tables.table5(scores), nli_tables.table6(scores), nli_tables.table7(scores)
+    nli_tables.claims(found, scores, strength)      the paper's claims: what it counts, what is counted here
+
+The subspaces are fitted on the fine-tuned model (the paper does not say). SNLI stands for accuracy at the task itself:
+on SNLI's test set with data "paper", on data/demo's pairs with "mini".
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats as scipy_stats
+
+from lib import data as sources
+from lib import CompanionError, batches, models, nli, paper, projection, readers, sentence_pairs, stats
+
+LEVELS = projection.LEVELS
+COLUMNS = ["parity", "accuracy", "eta", "SNLI"]  # of Table 7, in its order
+
+
+def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", device=None) -> dict:
+    """The 76 models' predictions in one sweep, for `run.cached`.
+
+    labels, of the classifier's outputs; probabilities [76, generated pairs, labels]; right [76, pairs of the task]
+    """
+    model = _classifier(name, device)
+    labels, pairs, task = nli.labels(model), nli.pairs(reading, contexts), task_pairs(data)
+    texts = pd.concat([pairs, task])
+    encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
+    subspaces = projection.fit(model, sentence_pairs.written(), natural=sentence_pairs.natural(data))
+    logits = projection.sweep(model, subspaces, projection.models(), encoded, projection.head(model),
+                              progress=f"76 models, {len(texts):,} pairs")
+    p = logits.softmax(-1).numpy()
+    right = nli.predictions(p[:, len(pairs):], labels) == task["label"].to_numpy(dtype=str)
+    return {"labels": labels, "reading": reading, "contexts": contexts, "probabilities": p[:, :len(pairs)],
+            "right": right}
+
+
+def task_pairs(data: str) -> pd.DataFrame:
+    """Premise, hypothesis, label of the task itself: 9,824 of SNLI's test set, or 198 of data/demo."""
+    return readers.snli("test") if data == "paper" else sources.demo("nli")
+
+
+def scores(found: dict, draws: int = 500) -> pd.DataFrame:
+    """A row a model, as in Table 7: level, settings, np (0, 1, none is NaN), parity, majority, accuracy, eta, SNLI.
+
+    `eta majority` takes the other reading of parity. `... low` and `... high` are 95 % intervals, over occupations,
+    for SNLI over its pairs.
+    """
+    pairs, rows = nli.pairs(found["reading"], found["contexts"]), {}
+    for setting, p, right in zip(projection.models(), found["probabilities"], found["right"]):
+        fair = nli.fairness(p, pairs, found["labels"], draws=draws)
+        named = {"parity": fair.parity, "majority": fair.majority, "accuracy": fair.accuracy, "eta": fair.eta,
+                 "eta majority": fair.eta_majority, "SNLI": share(right)}
+        row = {"level": setting.level, "settings": str(setting),
+               "np": float(setting.sent.weighted) if setting.sent else np.nan}
+        rows[setting.name] = row | {key: one.value for key, one in named.items()} | {
+            f"{key} {end}": getattr(one, end) for key, one in named.items() for end in ("low", "high")}
+    return pd.DataFrame(rows.values(), index=list(rows))
+
+
+def share(right: np.ndarray) -> stats.Estimate:
+    """A share with its 95 % interval (Wilson's, which stays right near 0 and 1 and on few pairs)."""
+    found = scipy_stats.binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
+    return stats.Estimate(float(right.mean()), float(found.low), float(found.high))
+
+
+def by_gender(found: dict, model: int) -> pd.DataFrame:
+    """Mean probability of neutral by occupation (rows) and gender (columns) in one of the 76 models, by its place."""
+    pairs = nli.pairs(found["reading"], found["contexts"])
+    neutral = found["probabilities"][model][:, found["labels"].index("neutral")]
+    return pairs.assign(p=neutral).pivot_table(index="occupation", columns="gender", values="p", sort=False)
+
+
+def printed() -> pd.DataFrame:
+    """Table 7 as printed, in the shape of `scores`, S and D too."""
+    table = paper.printed("projective_methods", "Table 7")
+    place = table.index.str.extract(r"^(SENT|Layer 1[12]|\+ attn|Base|Sent-debias) ?(.*)$")
+    last = place[1].str.rstrip(")").str[-1:]
+    extra = {"level": place[0].to_numpy(), "settings": place[1].to_numpy(),
+             "np": pd.to_numeric(last, errors="coerce").to_numpy()}
+    return table.assign(**extra)
+
+
+def table7(scores: pd.DataFrame) -> pd.DataFrame:
+    """Table 7's NLI columns, the printed number beside ours, eta's interval, and whether viable (see `verdicts`)."""
+    theirs, rows = printed(), {}
+    for column in COLUMNS:
+        rows[f"{column}, paper"], rows[column] = theirs[column].map("{:.4f}".format), scores[column].round(3)
+    rows["eta 95 %"] = [f"[{row['eta low']:.2f}, {row['eta high']:.2f}]" for _, row in scores.iterrows()]
+    rows["viable"] = verdicts(scores)
+    return pd.DataFrame(rows, index=scores.index).rename_axis("model")
+
+
+def verdicts(scores: pd.DataFrame) -> list[str]:
+    """Whether each model is viable: in points and relatively to the base model ("yes"), in points alone, or not."""
+    points, relative = (nli.viable(scores["SNLI"], scores.loc["Base", "SNLI"], relative=way) for way in (False, True))
+    return [{(True, True): "yes", (True, False): "in points", (False, True): "relatively"}.get(both, "no")
+            for both in zip(points, relative)]
+
+
+def best(scores: pd.DataFrame, base: float, relative: bool = False) -> pd.Series | None:
+    """The viable model of highest eta, of equals the most accurate; None where none keeps within 5 % of `base`."""
+    kept = scores[nli.viable(scores["SNLI"], base, relative=relative)]
+    return None if kept.empty else kept.sort_values(["eta", "SNLI"], ascending=False).iloc[0]
+
+
+def fairest(scores: pd.DataFrame) -> pd.Series:
+    """The best viable of the 74; where none is viable, the most accurate one."""
+    debiased = scores[scores["level"].isin(LEVELS)]
+    found = best(debiased, scores.loc["Base", "SNLI"])
+    return debiased.loc[debiased["SNLI"].idxmax()] if found is None else found
+
+
+def by_level(scores: pd.DataFrame, relative: bool = False) -> dict[str, pd.Series | None]:
+    """The best viable model of each level."""
+    base = scores.loc["Base", "SNLI"]
+    return {level: best(scores[scores["level"] == level], base, relative) for level in LEVELS}
+
+
+def table5(scores: pd.DataFrame) -> pd.DataFrame:
+    """Table 5's NLI columns: the best viable eta of each level, its SNLI accuracy and settings, the paper's beside.
+
+    Viable: within 5 points of base. Where 5 % of base chooses another model, `relative` names it.
+    """
+    theirs = paper.printed("projective_methods", "Table 5")
+    chosen = {"Base": scores.loc["Base"], "sent-debias": scores.loc["Sent-debias"]} | by_level(scores)
+    relative = by_level(scores, relative=True)
+    rows = {}
+    for level, one in chosen.items():
+        rows[level] = {"eta, paper": theirs.loc[level, "eta"], "SNLI, paper": theirs.loc[level, "SNLI"],
+                       "settings, paper": theirs["eta settings"].fillna("")[level]}
+        if one is None:
+            rows[level] |= {"eta": "none viable", "SNLI": "", "settings": "", "relative 5 %": ""}
+            continue
+        other = relative.get(level, one)
+        named = "none viable" if other is None else f"{other['settings']}: {other['eta']:.2f}"
+        rows[level] |= {"eta": f"{one['eta']:.2f} [{one['eta low']:.2f}, {one['eta high']:.2f}]",
+                        "SNLI": f"{one['SNLI']:.3f}", "settings": one["settings"],
+                        "relative 5 %": "" if other is one or other is not None and other.name == one.name else named}
+    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="level"))
+
+
+def gains(scores: pd.DataFrame) -> pd.DataFrame:
+    """The 37 pairs of models that differ in np alone: level, settings without np, SNLI at np = 0 and 1, increase."""
+    pairs = scores[scores["np"].notna()]
+    pairs = pairs.assign(rest=pairs["settings"].str.replace(r"(, )?\d\)?$", "", regex=True))
+    wide = pairs.pivot(index=["level", "rest"], columns="np", values="SNLI")
+    wide = wide.rename(columns={0.: "np = 0", 1.: "np = 1"})
+    wide = wide.reindex(pd.MultiIndex.from_frame(pairs[["level", "rest"]]).unique())
+    return wide.assign(increase=wide["np = 1"] - wide["np = 0"]).rename_axis(columns=None).reset_index()
+
+
+def table6(scores: pd.DataFrame) -> pd.DataFrame:
+    """Table 6: mean SNLI accuracy at np = 0 and 1 by level, the increase, its standard deviation; the paper's beside.
+
+    `gain` counts the pairs whose accuracy rises, `same` those where it stays.
+    """
+    pairs, theirs = gains(scores), paper.printed("projective_methods", "Table 6")
+    parts = {level: pairs[pairs["level"] == level] for level in LEVELS} | {"All": pairs}
+    rows = {}
+    for level, part in parts.items():
+        increase = part["increase"]
+        ours = {"np = 0": part["np = 0"].mean(), "np = 1": part["np = 1"].mean(), "increase": increase.mean(),
+                "sd": increase.std(ddof=1)}
+        rows[level] = {"pairs": len(part)} | {key: value for column, mine in ours.items() for key, value in
+                                              ((f"{column}, paper", theirs.loc[level, column]), (column, mine))}
+        rows[level] |= {"gain": (increase > 1e-9).sum(), "same": (increase.abs() <= 1e-9).sum()}
+    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="level")).round(4)
+
+
+def correlation(strength: pd.Series, eta: pd.Series, draws: int = 1_000) -> dict:
+    """Spearman's rho of Strength and eta over the models, its bootstrap interval, and p by permutation.
+
+    The models are points of one grid, not a random sample: the interval says how far rho hangs on single models.
+    """
+    x, y = strength.loc[eta.index].to_numpy(), eta.to_numpy()
+    a, b = (scipy_stats.rankdata(values) - (len(x) + 1) / 2 for values in (x, y))
+    test = scipy_stats.permutation_test((a,), lambda drawn, axis: (drawn * b).sum(axis), permutation_type="pairings",
+                                        vectorized=True, n_resamples=9_999, rng=np.random.default_rng(0))
+    return {"rho": stats.bootstrap(stats.rank_correlation, x, y, draws=draws), "p": float(test.pvalue),
+            "models": len(x)}
+
+
+def mean_gain(found: dict) -> stats.Estimate:
+    """The mean accuracy that the 37 pairs gain by weighting at SENT, its interval over the pairs of the task."""
+    weight = np.array([setting.sent.weighted - .5 if setting.sent else 0 for setting in projection.models()])
+    return stats.bootstrap(np.mean, 2 * weight @ found["right"] / 37, draws=1_000)
+
+
+def claims(found: dict, scores: pd.DataFrame, strength: pd.Series) -> pd.DataFrame:
+    """What the paper says of NLI in section 5, counted as it counts: in its own Table 7, and here.
+
+    Columns claim, paper (what it says), Table 7 (what its printed numbers give), ours, verdict (of ours). Viable is
+    within 5 points of base. That Strength and eta are not correlated holds where the interval of rho has zero in it.
+    """
+    theirs = printed()
+    theirs = theirs.assign(**{"eta low": theirs["eta"], "eta high": theirs["eta"]})  # the paper has no intervals
+    said = ["37 of 37", "+.058", "4 of 4, 0 of 4", "all", "base .038, best .649", ".123, .137, .649",
+            ".412 against .649", "yes", "rho .04, p = .73"]
+    table7 = counted(theirs, theirs["S"], gains(theirs)["increase"].mean())
+    ours = counted(scores, strength, mean_gain(found))
+    rows = [(claim, printed_claim, table7[claim][0], evidence, verdict)
+            for (claim, (evidence, verdict)), printed_claim in zip(ours.items(), said, strict=True)]
+    return pd.DataFrame(rows, columns=["claim", "paper", "Table 7", "ours", "verdict"])
+
+
+def counted(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | float) -> dict[str, tuple[str, str]]:
+    """For each claim what was counted, and whether it holds by that. `mean`: what the 37 pairs gain on average."""
+    level, base, gain = scores["level"], scores.loc["Base"], gains(scores)["increase"]
+    viable = scores[nli.viable(scores["SNLI"], base["SNLI"])]
+    twelve, deep = (viable.loc[viable["level"].isin(names), "np"] for names in (["Layer 12"], ["Layer 11", "+ attn"]))
+    eta = {name: np.nan if one is None else one["eta"] for name, one in by_level(scores).items()}
+    shown = {name: "none viable" if np.isnan(value) else f"{value:.2f}" for name, value in eta.items()}
+    top = best(scores[level.isin(LEVELS)], base["SNLI"])
+    more = top is not None and stats.Estimate(*(top[key] - base["eta"] for key in ("eta", "eta low", "eta high")))
+    cost = [scores.loc[level == name, "SNLI"].mean() for name in LEVELS]
+    rho = correlation(strength, scores["eta"])
+    average = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*mean) if isinstance(mean, tuple) else f"{mean:+.3f}"
+    return {
+        "Weighting at SENT raises SNLI accuracy in all 37 pairs": (
+            f"{(gain > 1e-9).sum()} of {len(gain)}, {(gain < -1e-9).sum()} lose", _holds((gain > 1e-9).all())),
+        "On average it raises SNLI accuracy": (average, paper.claim(mean)),
+        "Layer 12 is viable with weighting at SENT, not without": (
+            f"{(twelve == 1).sum()} of 4, {(twelve == 0).sum()} of 4", _holds(list(twelve) == [1] * 4)),
+        "Layer 11, + attn: all viable models weight at SENT": (
+            f"{(deep == 1).sum()} do, {(deep == 0).sum()} do not",
+            _holds((deep == 1).all()) if len(deep) else "cannot be tested (none is viable)"),
+        "Some viable model is fairer downstream": (
+            f"base {base['eta']:.2f}, " + (f"best {top['eta']:.2f}" if more else "none viable"),
+            paper.claim(more) if more else "fails"),
+        "Best viable eta rises from SENT to Layer 12 to Layer 11": (
+            ", ".join(list(shown.values())[:3]), _holds(eta["SENT"] < eta["Layer 12"] < eta["Layer 11"])),
+        "+ attn sets no new best viable eta": (
+            f"{shown['+ attn']} against {shown['Layer 11']}",
+            _holds(not eta["+ attn"] > np.nanmax([0, *(eta[name] for name in LEVELS[:3])]))),
+        "The deeper the intervention, the lower the mean SNLI accuracy": (
+            ", ".join(f"{value:.3f}" for value in cost), _holds((np.diff(cost) < 0).all())),
+        "Strength is not correlated with eta over the 76 models": (
+            f"rho {rho['rho']}, p {_p(rho['p'])}", _holds(rho["rho"].low <= 0 <= rho["rho"].high)),
+    }
+
+
+def readings(found: dict, other: dict, strength: pd.Series) -> pd.DataFrame:
+    """What the choices that the paper leaves open do: both readings of the pairs by both of parity."""
+    rows = []
+    for one in (found, other):
+        table = scores(one, draws=100)
+        for agree, parity, eta in ("all contexts", "parity", "eta"), ("most", "majority", "eta majority"):
+            rho = stats.rank_correlation(strength.loc[table.index], table[eta])
+            top = table.loc[table[eta][1:].idxmax()]
+            rows.append({"hypotheses": one["reading"], "contexts": one["contexts"],
+                         "parity: agree in": agree, "base parity": table.loc["Base", parity],
+                         "base accuracy": table.loc["Base", "accuracy"], "base eta": table.loc["Base", eta],
+                         "best eta": top[eta], "of": top.name, "rho with Strength": rho})
+    return pd.DataFrame(rows).round(2)
+
+
+def _classifier(name: str, device):
+    made_by = "make it by python -m lib.nli_classifier, then name its folder with --model"
+    if not name:
+        raise CompanionError(f"This encoder has no classifier for natural language inference: {made_by}.")
+    entry = models.REGISTRY.get(name)
+    if entry and isinstance(entry.source, Path) and not entry.source.is_dir():
+        raise CompanionError(f"{name} is not there, since it does not ship: {made_by}, or put it at {entry.source}.")
+    return models.load(name, device=device, task="sequence-classification")
+
+
+def _holds(true) -> str:
+    return "holds" if true else "fails"
+
+
+def _p(p: float) -> str:
+    return "< .001" if p < .001 else f"= {p:.2f}"
