@@ -219,7 +219,8 @@ def _numbers(result):
         kind, reason = verdict(row["verdict"])
         named = [(name, value) for name, value in row.items()
                  if value and name not in ("paper", "ours", "difference", "verdict")]
-        what = ", ".join(f"{name} {value}" if name in ("table", "figure") else value for name, value in named)
+        what = ", ".join(f"{name.capitalize()} {value}" if name in ("table", "figure") and value[0].isdigit() else value
+                         for name, value in named)
         yield {"run": result.run, "number": result.number, "what": what, "kind": kind, "reason": reason,
                "paper": row["paper"], "ours": row["ours"], "difference": row.get("difference", "")}
 
@@ -235,14 +236,17 @@ def _grouped(rows, *keys):
 
 
 def _glance(claims, names):
-    """(paper, [counts of a run, ...]) for every paper that claims were tested of."""
+    """(paper, [of a run: (kind, count, how many of these within chance), ...]) for every paper with tested claims."""
     rows = []
     for paper in (*PAPERS, ALL_PAPERS):
         of_paper = [row for row in claims if paper_of(row["number"]) == paper]
-        counts = [[(kind, sum(row["kind"] == kind and row["run"] == run for row in of_paper))
-                   for kind in (*VERDICTS, "other")] for run in names]
+        counts = []
+        for run in names:
+            kinds = [(row["kind"], "chance" in row["reason"]) for row in of_paper if row["run"] == run]
+            told = [(kind, kinds.count((kind, False)), kinds.count((kind, True))) for kind in (*VERDICTS, "other")]
+            counts.append([(kind, sure + chance, chance) for kind, sure, chance in told if sure + chance])
         if of_paper:
-            rows.append((paper, [[(kind, count) for kind, count in run if count] for run in counts]))
+            rows.append((paper, counts))
     return rows
 
 

@@ -190,18 +190,18 @@ def test_claims_of_every_shape(project):
         ("mini", "04", "holds", ["m1, m2 mini", "holds", "paper +1; ours 2 figures all of 04"])]
     assert "#mini.03_fig4a" in [a["href"] for a in page.all("a")]
     glance = [cells for _, cells in page.rows if cells[0].startswith("Bias A-head")]
-    assert glance[0][1].split() == ["2", "hold,", "1", "fail,", "1", "other"]
+    assert glance[0][1].split() == "2 hold (1 within chance), 1 fail, 1 other".split()
 
 
 def test_numbers_of_two_runs_stand_side_by_side(project):
-    numbers = "table,row,paper,ours,difference,verdict\n1,x,1.5,{},{},{}\n1,y,,2,,not run (it is lost)\n"
+    numbers = "table,row,paper,ours,difference,verdict\n1,x,1.5,{},{},{}\nTable 1,y,,2,,not run (it is lost)\n"
     project.add("mini", "04_paper", numbers.format("1.0", "-0.5", "other model"))
     project.add("paper", "04_paper", numbers.format("1.5", "0", "matches"))
     assert project.page().verdicts() == [
-        ("mini", "04", "other model", ["table 1, x", "1.5", "1.0", "-0.5", "mini", "other model"]),
-        ("paper", "04", "matches", ["table 1, x", "1.5", "1.5", "0", "paper", "matches"]),
-        ("mini", "04", "not run", ["table 1, y", "", "2", "", "mini", "not run it is lost"]),
-        ("paper", "04", "not run", ["table 1, y", "", "2", "", "paper", "not run it is lost"])]
+        ("mini", "04", "other model", ["Table 1, x", "1.5", "1.0", "-0.5", "mini", "other model"]),
+        ("paper", "04", "matches", ["Table 1, x", "1.5", "1.5", "0", "paper", "matches"]),
+        ("mini", "04", "not run", ["Table 1, y", "", "2", "", "mini", "not run it is lost"]),
+        ("paper", "04", "not run", ["Table 1, y", "", "2", "", "paper", "not run it is lost"])]
 
 
 def test_what_was_not_stored_is_said(project):
