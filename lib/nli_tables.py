@@ -3,7 +3,7 @@
     found = run.cached(nli_tables.measure, "mini-bert-nli", "mini", contexts=9)
     scores = nli_tables.scores(found)               a row a model, named and ordered as in Table 7
     nli_tables.table5(scores), nli_tables.table6(scores), nli_tables.table7(scores)
-    nli_tables.claims(found, scores, strength)      the paper's claims: what it counts, what is counted here
+    nli_tables.correlation(strength, scores["eta"]) Spearman over the 76 models
 
 The subspaces are fitted on the fine-tuned model (the paper does not say). SNLI stands for accuracy at the task itself:
 on SNLI's test set with data "paper", on data/demo's pairs with "mini".
@@ -186,65 +186,6 @@ def correlation(strength: pd.Series, eta: pd.Series, draws: int = 1_000) -> dict
             "models": len(x)}
 
 
-def mean_gain(found: dict) -> stats.Estimate:
-    """The mean accuracy that the 37 pairs gain by weighting at SENT, its interval over the pairs of the task."""
-    weight = np.array([setting.sent.weighted - .5 if setting.sent else 0 for setting in projection.models()])
-    return stats.bootstrap(np.mean, 2 * weight @ found["right"] / 37, draws=1_000)
-
-
-def claims(found: dict, scores: pd.DataFrame, strength: pd.Series) -> pd.DataFrame:
-    """What the paper says of NLI in section 5, counted as it counts: in its own Table 7, and here.
-
-    Columns claim, paper (what it says), Table 7 (what its printed numbers give), ours, verdict (of ours). Viable is
-    within 5 points of base. That Strength and eta are not correlated holds where the interval of rho has zero in it.
-    """
-    theirs = printed()
-    theirs = theirs.assign(**{"eta low": theirs["eta"], "eta high": theirs["eta"]})  # the paper has no intervals
-    said = ["37 of 37", "+.058", "4 of 4, 0 of 4", "all", "base .038, best .649", ".123, .137, .649",
-            ".412 against .649", "yes", "rho .04, p = .73"]
-    table7 = counted(theirs, theirs["S"], gains(theirs)["increase"].mean())
-    ours = counted(scores, strength, mean_gain(found))
-    rows = [(claim, printed_claim, table7[claim][0], evidence, verdict)
-            for (claim, (evidence, verdict)), printed_claim in zip(ours.items(), said, strict=True)]
-    return pd.DataFrame(rows, columns=["claim", "paper", "Table 7", "ours", "verdict"])
-
-
-def counted(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | float) -> dict[str, tuple[str, str]]:
-    """For each claim what was counted, and whether it holds by that. `mean`: what the 37 pairs gain on average."""
-    level, base, gain = scores["level"], scores.loc["Base"], gains(scores)["increase"]
-    viable = scores[nli.viable(scores["SNLI"], base["SNLI"])]
-    twelve, deep = (viable.loc[viable["level"].isin(names), "np"] for names in (["Layer 12"], ["Layer 11", "+ attn"]))
-    eta = {name: np.nan if one is None else one["eta"] for name, one in by_level(scores).items()}
-    shown = {name: "none viable" if np.isnan(value) else f"{value:.2f}" for name, value in eta.items()}
-    top = best(scores[level.isin(LEVELS)], base["SNLI"])
-    more = top is not None and stats.Estimate(*(top[key] - base["eta"] for key in ("eta", "eta low", "eta high")))
-    cost = [scores.loc[level == name, "SNLI"].mean() for name in LEVELS]
-    rho = correlation(strength, scores["eta"])
-    average = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*mean) if isinstance(mean, tuple) else f"{mean:+.3f}"
-    return {
-        "Weighting at SENT raises SNLI accuracy in all 37 pairs": (
-            f"{(gain > 1e-9).sum()} of {len(gain)}, {(gain < -1e-9).sum()} lose", _holds((gain > 1e-9).all())),
-        "On average it raises SNLI accuracy": (average, paper.claim(mean)),
-        "Layer 12 is viable with weighting at SENT, not without": (
-            f"{(twelve == 1).sum()} of 4, {(twelve == 0).sum()} of 4", _holds(list(twelve) == [1] * 4)),
-        "Layer 11, + attn: all viable models weight at SENT": (
-            f"{(deep == 1).sum()} do, {(deep == 0).sum()} do not",
-            _holds((deep == 1).all()) if len(deep) else "cannot be tested (none is viable)"),
-        "Some viable model is fairer downstream": (
-            f"base {base['eta']:.2f}, " + (f"best {top['eta']:.2f}" if more else "none viable"),
-            paper.claim(more) if more else "fails"),
-        "Best viable eta rises from SENT to Layer 12 to Layer 11": (
-            ", ".join(list(shown.values())[:3]), _holds(eta["SENT"] < eta["Layer 12"] < eta["Layer 11"])),
-        "+ attn sets no new best viable eta": (
-            f"{shown['+ attn']} against {shown['Layer 11']}",
-            _holds(not eta["+ attn"] > np.nanmax([0, *(eta[name] for name in LEVELS[:3])]))),
-        "The deeper the intervention, the lower the mean SNLI accuracy": (
-            ", ".join(f"{value:.3f}" for value in cost), _holds((np.diff(cost) < 0).all())),
-        "Strength is not correlated with eta over the 76 models": (
-            f"rho {rho['rho']}, p {_p(rho['p'])}", _holds(rho["rho"].low <= 0 <= rho["rho"].high)),
-    }
-
-
 def readings(found: dict, other: dict, strength: pd.Series) -> pd.DataFrame:
     """What the choices that the paper leaves open do: both readings of the pairs by both of parity."""
     rows = []
@@ -260,6 +201,15 @@ def readings(found: dict, other: dict, strength: pd.Series) -> pd.DataFrame:
     return pd.DataFrame(rows).round(2)
 
 
+def examples(model, occupations: list[str], context: str = "prepared a pie") -> pd.DataFrame:
+    """What the classifier makes of some occupations in one context: each label's probability, and the likeliest."""
+    pairs = nli.pairs()
+    rows = pairs[pairs["occupation"].isin(occupations) & (pairs["context"] == context)]
+    p, names = nli.probabilities(model, rows).numpy(), nli.labels(model)
+    table = rows[["premise", "hypothesis"]].assign(**dict(zip(names, p.T.round(2))), says=nli.predictions(p, names))
+    return table.reset_index(drop=True)
+
+
 def _classifier(name: str, device):
     made_by = "make it by python -m lib.nli_classifier, then name its folder with --model"
     if not name:
@@ -268,11 +218,3 @@ def _classifier(name: str, device):
     if entry and isinstance(entry.source, Path) and not entry.source.is_dir():
         raise CompanionError(f"{name} is not there, since it does not ship: {made_by}, or put it at {entry.source}.")
     return models.load(name, device=device, task="sequence-classification")
-
-
-def _holds(true) -> str:
-    return "holds" if true else "fails"
-
-
-def _p(p: float) -> str:
-    return "< .001" if p < .001 else f"= {p:.2f}"

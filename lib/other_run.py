@@ -5,7 +5,7 @@
 
 import json
 
-from lib import CompanionError, paths
+from lib import paths
 
 
 def show(run, name: str, other: str = "mini-real"):
@@ -16,8 +16,8 @@ def show(run, name: str, other: str = "mini-real"):
     folder = paths.FIGURES / other
     file = next((folder / f"{name}{kind}" for kind in (".csv", ".png") if (folder / f"{name}{kind}").is_file()), None)
     if file is None:
-        raise CompanionError(f"figures/{other} has no {name}: restore it with git, or run "
-                             f"./reproduce.sh --only {name[:2]} --data paper.")
+        print(f"figures/{other} has no {name} yet: run ./reproduce.sh --only {name[:2]} --data paper.")
+        return None
     made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
     print(f"As stored in figures/{other}, made by {made['command']} (models {', '.join(made['models'])}): "
           f"{made['caption']}")

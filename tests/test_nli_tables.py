@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from lib import CompanionError, nli, nli_search, nli_tables, paper, projection
+from lib import CompanionError, nli, nli_claims, nli_search, nli_tables, paper, projection
 
 NAMES = [setting.name for setting in projection.models()]
 PRINTED = nli_tables.printed()
@@ -50,7 +50,7 @@ def test_table_6_follows_from_table_7():
 
 def test_the_papers_counts_in_its_own_table_7():
     """It says all, .649 and .412 where its Table 7 has one viable model without weighting, .32 and .53."""
-    found = nli_tables.counted(PRINTED, PRINTED["S"], .058)
+    found = nli_claims.counted(PRINTED, PRINTED["S"], .058)
     evidence = [text for text, _ in found.values()]
     assert evidence[:4] == ["37 of 37, 0 lose", "+0.058", "4 of 4, 0 of 4", "13 do, 1 do not"]
     assert evidence[5:7] == ["0.12, 0.14, 0.32", "0.53 against 0.32"]
@@ -98,7 +98,7 @@ def test_scores_are_those_of_each_model_by_itself():
 
 
 def test_mean_gain_is_the_mean_of_the_37():
-    gain = nli_tables.mean_gain(FOUND)
+    gain = nli_claims.mean_gain(FOUND)
     assert gain.value == pytest.approx(nli_tables.gains(SCORES)["increase"].mean())
     assert gain.low <= gain.value <= gain.high
 
@@ -118,14 +118,29 @@ def test_probability_of_neutral_by_gender():
 
 
 def test_claims_name_what_the_paper_says():
-    table = nli_tables.claims(FOUND, SCORES, PRINTED["S"])
+    table = nli_claims.claims(FOUND, SCORES, PRINTED["S"])
     assert list(table) == ["claim", "paper", "Table 7", "ours", "verdict"] and len(table) == 9
     assert table["verdict"].str.match("holds|fails|cannot be tested").all()
 
 
+def test_against_paper_never_matches():
+    table = nli_claims.against_paper(SCORES, PRINTED["S"])
+    assert table["table"].value_counts().to_dict() == {"Table 7": 76 * 4, "Table 6": 19, "Table 5": 12, "Section 5": 2}
+    assert set(table["verdict"]) == {"other model"}
+
+
+def test_observations_are_the_papers_three():
+    claims = nli_claims.claims(FOUND, SCORES, PRINTED["S"])
+    names = ["SENT alone lowers D", "Of 4 extensions of SENT 0", "Of 4 extensions of SENT 1", "(0, 1) has the worst S",
+             "Attention lowers S of the 24", "Attention does not lower S of the 8"]
+    intrinsic = pd.DataFrame({"claim": names, "paper": "", "ours": "", "verdict": "holds"})
+    table = nli_claims.observations(claims, intrinsic)
+    assert table["observation"].str[0].tolist() == [*"111", *"222", *"33"]
+
+
 def test_where_nothing_is_viable():
     scores = SCORES.assign(SNLI=np.where(SCORES.index == "Base", .9, .3))
-    table = nli_tables.claims(FOUND, scores, PRINTED["S"]).set_index("claim")["verdict"]
+    table = nli_claims.claims(FOUND, scores, PRINTED["S"]).set_index("claim")["verdict"]
     assert table["Layer 11, + attn: all viable models weight at SENT"].startswith("cannot be tested")
     assert table["Some viable model is fairer downstream"] == "fails"
     assert nli_tables.fairest(scores).name in NAMES[2:]
