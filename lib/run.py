@@ -1,7 +1,7 @@
 """A run is one profile, one data set and one set of models: its name, its sizes, and where it writes.
 
     run = Run(profile=profile, data=data, model=model, device=device, seed=seed, recompute=recompute, out=out)
-    run.encoder, run.decoder, run.cloze, run.sizes.nsp_examples, run.seed, run.device
+    run.encoder, run.decoder, run.classifier, run.cloze, run.sizes.nsp_examples, run.seed, run.device
     bert = run.load(run.encoder)                        # its revision is recorded with every result
     scores = run.cached(heads.scores, run.encoder)      # from disk when it was computed before
     run.save(figure_or_table, "fig1a", "What it shows.")
@@ -40,10 +40,13 @@ class Run:
         self.sizes = SimpleNamespace(**chosen["sizes"])
         self.encoder, self.decoder = chosen["models"]["encoder"], chosen["models"]["decoder"]
         self.cloze = [model] if model else chosen["models"].get("cloze", [])
-        if model and _family(model) in DECODERS:
+        self.classifier = chosen["models"].get("classifier", "")
+        if model and _is_classifier(model):
+            self.classifier = model
+        elif model and _family(model) in DECODERS:
             self.decoder = model
         elif model:
-            self.encoder = model
+            self.encoder, self.classifier = model, ""  # the profile's was made from another encoder
 
         self.flags = ["--profile", profile] if profile != "mini" else []
         self.flags += ["--data", data] if data != chosen["data"][0] else []
@@ -76,10 +79,7 @@ class Run:
         """
         import joblib
 
-        from lib import models
-
-        given = {value for value in [*args, *kwargs.values()] if isinstance(value, str)}
-        weights = {name: models.locate(name)[1] for name in sorted(given & {self.encoder, self.decoder, *self.cloze})}
+        weights = self.weights([*args, *kwargs.values()])
         self.revisions |= weights
         code = fingerprint(*_sources(Path(inspect.getsourcefile(function))))
         name = f"{function.__module__}.{function.__qualname__}"
@@ -89,6 +89,32 @@ class Run:
         if self.recompute:
             return stored.call(function, args, kwargs, key)[0]
         return stored(function, args, kwargs, key)
+
+    def measured(self, function, *args):
+        """`function(*args, device=...)` as lib/measure.py stored it for this run, saying so; otherwise `cached`.
+
+        A stored result is taken when function, arguments and the models' weights are the same. It is shown with the
+        command that made it; `recompute` computes it here.
+        """
+        from lib import stored
+
+        file, weights = stored.place(self.name, function, args), self.weights(args)
+        if file.exists() and not self.recompute:
+            result, made_from = stored.read(file)
+            if made_from["question"] == stored.question(function, args, weights):
+                self.revisions |= weights
+                print(f"{file.name}, as stored: {made_from['command']} ({made_from['device']}, {made_from['precision']})")
+                return result
+            print(f"{file.name} was made from other arguments or weights: computed anew")
+        return self.cached(function, *args, device=self.device)
+
+    def weights(self, args):
+        """The revisions of this run's models among the arguments of a function."""
+        from lib import models
+
+        given = {value for value in args if isinstance(value, str)}
+        own = {self.encoder, self.decoder, self.classifier, *self.cloze} - {""}
+        return {name: models.locate(name)[1] for name in sorted(given & own)}
 
     def save(self, result, name, caption):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it."""
@@ -154,7 +180,21 @@ def _family(name):
 
     if name in models.REGISTRY:  # said without fetching it
         return models.REGISTRY[name].family
-    return json.loads((models.locate(name)[0] / "config.json").read_text()).get("model_type")
+    return _config(name).get("model_type")
+
+
+def _is_classifier(name):
+    from lib import models
+
+    if name in models.REGISTRY and isinstance(models.REGISTRY[name].source, str):  # a paper's language model
+        return False
+    return any("ForSequenceClassification" in kind for kind in _config(name).get("architectures") or [])
+
+
+def _config(name):
+    from lib import models
+
+    return json.loads((models.locate(name)[0] / "config.json").read_text())
 
 
 def _call(function, args, kwargs, key):

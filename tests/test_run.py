@@ -228,3 +228,14 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
 def test_sources_follow_imports():
     found = {file.name for file in run_module._sources(paths.ROOT / "lib" / "run.py")}
     assert {"run.py", "profile.py", "paths.py", "models.py"} <= found and "reproduce.py" not in found
+
+
+def test_the_classifier_is_the_profiles_or_the_one_given(tmp_path):
+    replace(tmp_path / "model.safetensors", b"")
+    for kind, expected in ("BertForSequenceClassification", str(tmp_path)), ("BertForPreTraining", ""):
+        config = {"model_type": "bert", "architectures": [kind]}
+        replace(tmp_path / "config.json", json.dumps(config).encode())
+        run = Run(model=str(tmp_path))
+        assert run.classifier == expected and run.encoder == ("mini-bert" if expected else str(tmp_path))
+    assert Run().classifier == "mini-bert-nli" and Run(profile="paper").classifier == "bert-base-nli"
+    assert Run(model="mini-gpt2").classifier == "mini-bert-nli" and Run(model="bert-large").classifier == ""
