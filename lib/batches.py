@@ -6,6 +6,7 @@ tried again. Padding changes no result beyond rounding, which tests/test_batches
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 
@@ -43,6 +44,22 @@ def by_length(sizes: list[int], tokens: int) -> Iterator[list[int]]:
         yield batch
 
 
+def pad(model, encoded: list[dict]) -> dict[str, torch.Tensor]:
+    """One batch on the model's device, padded on the right: the tokenizer's own `pad`, less its loops over tokens.
+
+    Those take longer than a GPU takes for the batch.
+    """
+    shape = len(encoded), max(len(row["input_ids"]) for row in encoded)
+    batch = {name: np.full(shape, model.tokenizer.pad_token_id if name == "input_ids" else 0)
+             for name in encoded[0].keys() | {"attention_mask"}}
+    for i, row in enumerate(encoded):
+        for name, values in row.items():
+            batch[name][i, :len(values)] = values
+        if "attention_mask" not in row:
+            batch["attention_mask"][i, :len(row["input_ids"])] = 1
+    return {name: torch.from_numpy(values).to(model.device) for name, values in batch.items()}
+
+
 def each(model, encoded: list[dict], function: Callable, tokens: int | None = None, progress: str = "") -> list:
     """function(batch, indices) for padded batches on the model's device; its rows, put back in order.
 
@@ -56,7 +73,7 @@ def each(model, encoded: list[dict], function: Callable, tokens: int | None = No
     with tqdm(total=len(encoded), desc=progress, disable=not progress, leave=False) as bar:
         while waiting:
             indices = waiting.pop()
-            batch = model.tokenizer.pad([encoded[i] for i in indices], return_tensors="pt").to(model.device)
+            batch = pad(model, [encoded[i] for i in indices])
             try:
                 rows = function(batch, indices)
             except torch.OutOfMemoryError:

@@ -260,6 +260,23 @@ def _paired(frame: pd.DataFrame) -> dict:
             "d": d, "d_low": d - width, "d_high": d + width, "t": one_tailed.statistic, "p": one_tailed.pvalue}
 
 
+def verdict(claim: str, tested: pd.DataFrame, expected: bool) -> dict:
+    """A claim that an effect is there (or, not expected, that none is), at 5 %: by the paper's test and balanced.
+
+    The balanced test weighs each pair of attribute words both ways round (the row "word pair" of `test`); where no
+    two pairs occur so, it is not run.
+    """
+    found = {"claim": claim}
+    for name, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
+        if unit not in tested.index:
+            found |= {f"t, {name}": "", f"p, {name}": "", f"verdict, {name}": "not run: too few word pairs"}
+            continue
+        t, p = tested.loc[unit, ["t", "p"]]
+        found |= {f"t, {name}": f"{t:.1f}", f"p, {name}": f"{p:.2f}" if p >= .01 else "< .01",
+                  f"verdict, {name}": "holds" if (p < .05) == expected else "fails"}
+    return found
+
+
 def per_head(weights: torch.Tensor) -> pd.DataFrame:
     """The paired one-tailed test in every head, a row each: layer, head (from 1), difference, t, p, q, p_holm.
 

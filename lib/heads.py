@@ -240,7 +240,13 @@ def _entries(model) -> list[str]:
     return ["embeddings", *(f"layer.{n}" for n in range(model.n_layers - 1))]
 
 
-# By name, with plain results, for Run.cached
+# By name, with plain results, for Run.measured and Run.cached
+
+def asked(run, name: str, bias: str) -> tuple:
+    """The arguments of `measure` for a run: one place, so that notebooks 02 to 04 and lib/measure.py ask the same."""
+    contexts = {"gender": run.sizes.heads_contexts, "race": run.sizes.heads_race_contexts}
+    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed
+
 
 def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, device: str | None = None) -> dict:
     """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores`, each word in n contexts.

@@ -6,6 +6,7 @@ the same number with the target masked too, "[MASK] likes [MASK].". A test compa
     lpbs.score(model, ["algebra", "poetry"])           a row a word and template
     lpbs.effect_size(model, "math / arts")             how far the lists lie apart, in standard deviations
     lpbs.effect_sizes(model)                           all tests, both readings, an interval, in one pass
+    lpbs.top_k("mini-bert", ranked)                    the same with ever more heads masked
 
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
 is their notebook, which looks for the last mask and misses it by one: it reads the token before the target, the verb
@@ -20,7 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lib import CompanionError, batches, data, fill, stats
+from lib import CompanionError, batches, data, fill, heads, hooks, models, stats
 
 # subject and target; words that make the subject male; female
 TEMPLATES = [("{subject} likes {target}.", ["he"], ["she"]),
@@ -88,6 +89,18 @@ def effect_sizes(model, draws: int = 500) -> pd.DataFrame:
         rows.append({"test": test, "corrected": found.value, "low": found.low, "high": found.high,
                      "published": published})
     return pd.DataFrame(rows)
+
+
+def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, device=None) -> pd.DataFrame:
+    """`effect_sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3. Adds column k.
+
+    The model goes by name, for Run.cached.
+    """
+    model, tables = models.load(name, device=device), []
+    for k in [*range(0, len(ranked), step), len(ranked)]:
+        with hooks.head_mask(model, heads.mask(model, ranked[:k])):
+            tables.append(effect_sizes(model).assign(k=k))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _by_word(scores: pd.DataFrame, test: str, prior: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,23 +1,24 @@
-"""What masking heads does to bias and to language: Bias A-head's appendix A (Table 1) and appendix B (Table 3).
+"""What masking heads does to bias and to language: the measurement behind Bias A-head's Table 1 (appendix A).
 
-    scores = run.cached(heads.measure, "mini-bert", "gender", ...)["scores"]
-    plan = masking.plan(scores, draws=5)                        which heads, how often drawn
-    found = run.cached(masking.measure, "mini-bert", plan)      SEAT and PPPL of each, a row each
-    curve = run.cached(masking.top_k_lpbs, "mini-bert", heads.positive(scores))
-    masking.table1(found), masking.claims(found, curve)
+    scores = run.measured(heads.measure, *heads.asked(run, "mini-bert", "gender"))["scores"]
+    found = run.measured(masking.measure, *masking.asked(run, scores))      SEAT and PPPL under each mask, a row each
+    masking_tables.table1(masking_tables.frame(found))
 
-Functions for `run.cached` take plain arguments and load the model themselves. A plan is a list of (strategy, draw,
-factor, heads): the output of these heads is multiplied by the factor, 0 to mask them, above 1 to amplify them.
+A plan is a list of (strategy, draw, factor, heads): the output of these heads is multiplied by the factor, 0 to mask
+them, above 1 to amplify them. `prepare` loads what all masks need, `under` measures one, so that lib/measure.py can
+share a plan out among processes and go on where it was stopped. Needs no pandas: it may run on a GPU machine.
 """
 
+import contextlib
+from dataclasses import dataclass
+
 import numpy as np
-import pandas as pd
 import torch
 
 from lib import data as sources
-from lib import CompanionError, embed, heads, hooks, lpbs, models, paths, pppl, readers, seat, stats
+from lib import CompanionError, embed, heads, hooks, models, pppl, readers, seat
 
-LITTLE, MUCH = .05, .20  # what "little cost" and "much worse" in PPPL are taken to mean; the paper has .017 and .38
+PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
 def plan(scores, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (), curve_draws: int = 1,
@@ -39,169 +40,105 @@ def plan(scores, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (), c
     return chosen
 
 
-def measure(name: str, plan: list[tuple], data: str = "mini", contexts: int = 1, lines: int = 40,
-            device=None) -> pd.DataFrame:
-    """|SEAT| and PPPL under each mask of the plan, a row each, with what intervals need.
+def asked(run, scores) -> tuple:
+    """The arguments of `measure` for a run: one place, so that notebook 04 and lib/measure.py ask for the same."""
+    draws, curve, curve_draws, contexts, lines, sample = (getattr(run.sizes, f"masking_{name}")[run.data] for name in (
+        "draws", "curve", "curve_draws", "contexts", "lines", "sample"))
+    steps = plan(scores, draws, run.seed, curve=curve, curve_draws=curve_draws, amplify=run.sizes.masking_amplify)
+    return run.encoder, steps, run.data, contexts, lines, sample
 
-    lines: the so many shortest, since a line's cost grows with the square of its length; 0: all. The columns
-    associations (one a target word), likelihoods and lengths (one a line) hold what `seat` and `pppl` are made of.
+
+def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, device=None,
+            precision: str = "float32") -> dict[str, np.ndarray]:
+    """|SEAT| and PPPL under each mask of the plan, as columns: a row a mask (see `under`).
+
+    contexts    sentences a word for SEAT
+    lines       of text for PPPL: the so many shortest, since a line's cost grows with the square of its length; 0: all
+    sample      masks that are not in Table 1 read only so many of these lines, evenly spaced; 0: all
+    precision   of PPPL's arithmetic, "float32", "tf32" or "bfloat16"; SEAT's is always float32
     """
+    bench = prepare(name, plan, data, contexts, lines, sample, device, precision)
+    return columns([under(bench, step) for step in range(len(plan))])
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What all masks of a plan need: the model, the same for PPPL, words in context, texts and the sample of them."""
+    plan: list[tuple]
+    model: models.Model
+    reader: models.Model
+    sets: heads.Sets
+    words: dict[str, list[str]]
+    texts: list[str]
+    sampled: np.ndarray
+    precision: str
+
+
+def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, device=None,
+            precision: str = "float32") -> Bench:
+    """Load all that `under` needs; the arguments are those of `measure`."""
+    if precision not in PRECISIONS:
+        raise CompanionError(f"PPPL has no precision '{precision}': choose one of {', '.join(PRECISIONS)}.")
     model = models.load(name, device=device)
+    reader = models.load(name, device=device, dtype=torch.bfloat16) if precision == "bfloat16" else model
     sets, words = heads.sets_and_contexts("gender", data, contexts)
     texts = sources.demo("prose") if data == "mini" else readers.wikitext()
     texts = sorted(texts, key=len)[:lines] if lines else texts
-    rows = []
-    for strategy, draw, factor, chosen in plan:
-        mask = heads.mask(model, chosen)
-        with hooks.head_mask(model, torch.where(mask == 0, factor, mask)):
-            x, y, a, b = sets.of(embed.words(model, words).double(), words)
-            found = pppl.pseudo_perplexity(model, texts)
-        s, side = seat.associations(torch.cat([x, y]), a, b).numpy(), np.repeat([True, False], [len(x), len(y)])
-        rows.append({"strategy": strategy, "k": len(chosen), "draw": draw, "factor": factor, "seat": _seat(s, side),
-                     "pppl": found.value, "associations": s, "in_x": side, "likelihoods": found.log_likelihoods,
-                     "lengths": found.lengths})
-    return pd.DataFrame(rows)
+    sampled = np.ones(len(texts), dtype=bool)
+    if 0 < sample < len(texts):
+        sampled[:] = False
+        sampled[np.linspace(0, len(texts) - 1, sample).round().astype(int)] = True
+    return Bench(plan, model, reader, sets, words, texts, sampled, precision)
 
 
-def top_k_lpbs(name: str, ranked: list[tuple], step: int = 5, device=None) -> pd.DataFrame:
-    """LPBS with the first 0, step, 2 step, ... and all of the ranked heads masked.
+def under(bench: Bench, step: int) -> dict:
+    """One row of `measure`: the step's mask on, SEAT and PPPL measured.
 
-    Columns: k, and those of lpbs.effect_sizes.
+    Keys: step, strategy, k (how many heads), draw, factor; seat, in absolute value; pppl, over all lines (missing
+    where only the sample was read); pppl_sample, over the sample. What intervals need: associations and in_x, one a
+    target word; likelihoods and lengths, one a line (not for random draws, whose interval is over draws).
     """
-    model = models.load(name, device=device)
-    tables = []
-    for k in [*range(0, len(ranked), step), len(ranked)]:
-        with hooks.head_mask(model, heads.mask(model, ranked[:k])):
-            tables.append(lpbs.effect_sizes(model).assign(k=k))
-    return pd.concat(tables, ignore_index=True)
+    strategy, draw, factor, chosen = bench.plan[step]
+    sizes = [len(some) for name, _, _, some in bench.plan if name == "top"]
+    read = np.ones_like(bench.sampled)
+    if len(chosen) not in (0, min(sizes, default=0), max(sizes, default=0)) or strategy == "amplified":  # not in Table 1
+        read = bench.sampled
+    mask = heads.mask(bench.model, chosen)
+    mask = torch.where(mask == 0, factor, mask)
+    with hooks.head_mask(bench.model, mask):
+        x, y, a, b = bench.sets.of(embed.words(bench.model, bench.words).double(), bench.words)
+    with hooks.head_mask(bench.reader, mask), matmuls(bench.precision):
+        found = pppl.pseudo_perplexity(bench.reader, [text for text, wanted in zip(bench.texts, read) if wanted])
+    s, in_x = seat.associations(torch.cat([x, y]), a, b).numpy(), np.repeat([True, False], [len(x), len(y)])
+    likelihoods, lengths = np.full(len(read), np.nan), np.zeros(len(read))
+    likelihoods[read], lengths[read] = found.log_likelihoods, found.lengths
+    sample = pppl.perplexity(likelihoods[bench.sampled], lengths[bench.sampled])
+    if strategy == "random":
+        likelihoods[:], lengths[:] = np.nan, 0
+    return {"step": step, "strategy": strategy, "k": len(chosen), "draw": draw, "factor": factor,
+            "seat": seat_of(s, in_x), "pppl": found.value if read.all() else np.nan, "pppl_sample": sample,
+            "associations": s.astype(np.float32), "in_x": in_x, "likelihoods": likelihoods.astype(np.float32),
+            "lengths": lengths.astype(np.int32)}
 
 
-def table1(found: pd.DataFrame) -> pd.DataFrame:
-    """Table 1: a row a strategy; of several draws their mean, and their standard deviation in a column of its own.
-
-    Against the full model: `change` of SEAT, PPPL as `times` the full one's. Their 95 % intervals draw target words
-    (SEAT) and lines (PPPL) anew; where there are several draws of heads, they draw those anew.
-    """
-    rows = []
-    for name, part in _named(found).items():
-        compared = {"change": str(change(found, part)), "times": _three(times(found, part))}
-        rows.append({"masked": name, "heads": part["k"].iloc[0], "draws": len(part), "SEAT": part["seat"].mean(),
-                     "SEAT sd": part["seat"].std(ddof=1), "change": "", "PPPL": part["pppl"].mean(),
-                     "PPPL sd": part["pppl"].std(ddof=1), "times": ""} | (compared if name != "full" else {}))
-    table = pd.DataFrame(rows).set_index("masked")
-    return table.assign(**{name: table[name].map(_digits) for name in ("PPPL", "PPPL sd")}).round(2)
+def columns(rows: list[dict]) -> dict[str, np.ndarray]:
+    """Rows of `under` as one array a key, in the order of their steps."""
+    rows = sorted(rows, key=lambda row: row["step"])
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def change(found: pd.DataFrame, part: pd.DataFrame) -> stats.Estimate:
-    """By how much |SEAT| differs from the full model's."""
-    full = found.iloc[0]
-    if len(part) > 1:
-        return stats.mean(part["seat"].to_numpy() - full["seat"])
-    return stats.bootstrap(lambda masked, plain, in_x: _seat(masked, in_x) - _seat(plain, in_x),
-                           part["associations"].iloc[0], full["associations"], full["in_x"], draws=1_000)
-
-
-def times(found: pd.DataFrame, part: pd.DataFrame) -> stats.Estimate:
-    """How many times the full model's PPPL this one is: 1.02 is two percent worse."""
-    full = found.iloc[0]
-    if len(part) > 1:
-        return stats.mean(part["pppl"].to_numpy() / full["pppl"])
-    return stats.bootstrap(lambda masked, plain, n: np.exp((plain.sum() - masked.sum()) / n.sum()),
-                           part["likelihoods"].iloc[0], full["likelihoods"], full["lengths"], draws=1_000)
-
-
-def table3(curve: pd.DataFrame) -> pd.DataFrame:
-    """Table 3: a row a K, a column a test under either reading of the prior."""
-    wide = curve.pivot(index="k", columns="test", values=list(lpbs.PRIORS))
-    return wide.reindex(columns=[(prior, test) for prior in lpbs.PRIORS for test in lpbs.TESTS]).round(2) + 0.0
-
-
-def printed() -> pd.DataFrame:
-    """The paper's Tables 1 and 3: columns table, row, column, value. What the text at hand has lost is missing."""
-    return pd.read_csv(paths.PAPER / "bias_a_head_masking.csv", comment="#", dtype={"row": str})
-
-
-def against_paper(found: pd.DataFrame, curve: pd.DataFrame, same_model: bool) -> pd.DataFrame:
-    """paper | ours | difference | verdict, a row a printed number. Another model's number never matches."""
-    ours = {("1", name, column): part[column.lower()].mean()
-            for name, part in _named(found).items() for column in ("SEAT", "PPPL")}
-    last = curve["k"].max()
-    ours |= {("3", "All" if row.k == last else str(row.k), row.test): row.corrected for row in curve.itertuples()}
-    table = printed()
-    table["table"] = table["table"].astype(str)
-    table["ours"] = [ours.get(key) for key in zip(table["table"], table["row"], table["column"])]
-    table = table.rename(columns={"value": "paper"}).astype({"ours": float})
-    table["difference"] = table["ours"] - table["paper"]
-    table["verdict"] = "other model" if not same_model else np.where(
-        table["difference"].abs() <= .005, "matches", "differs: other contexts, or a choice that the paper leaves open")
-    table.loc[table["paper"].isna(), "verdict"] = "not run (the printed number is lost)"
-    table.loc[table["ours"].isna(), "verdict"] = "not run (fewer heads of positive score)"
-    table.loc[table["row"] == "5 or 10", "verdict"] = "not run (which K is lost)"
-    table[["ours", "difference"]] = table[["ours", "difference"]].map(_digits).round(2)
-    return table[["table", "row", "column", "paper", "ours", "difference", "verdict"]]
-
-
-def claims(found: pd.DataFrame, curve: pd.DataFrame) -> pd.DataFrame:
-    """The paper's claims on masking: its numbers, ours, and whether the claim holds here.
-
-    The direction decides; "within chance" is added where the 95 % interval reaches to the other side. A little cost
-    is taken to be at most 5 % of PPPL, a much worse one at least 20 %.
-    """
-    part = _named(found)
-    moved = {name: change(found, rows) for name, rows in part.items() if name != "full"}
-    top, every = part["Top-3"].iloc[0], part["All"].iloc[0]
-    gap = stats.bootstrap(lambda a, b, in_x: _seat(a, in_x) - _seat(b, in_x), every["associations"],
-                          top["associations"], top["in_x"], draws=1_000)
-    cost, between = times(found, part["Top-3"]), every["pppl"] / top["pppl"]
-    wide = curve.pivot(index="k", columns="test", values="corrected")[list(lpbs.TESTS)].round(2) + 0.0  # no -0.00
-    best = wide.abs().idxmin()
-    lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
-    rows = [
-        ("Top-3 lowers SEAT", "-.14", str(moved["Top-3"]), _verdict(_minus(moved["Top-3"]))),
-        ("Top-3 costs little PPPL", "1.02 times", f"{_three(cost)} times", _verdict(_minus(cost, 1 + LITTLE))),
-        ("Bottom-3 raises SEAT", "+.04", str(moved["Bottom-3"]), _verdict(moved["Bottom-3"])),
-        ("Random-3 raises SEAT", "+.01", str(moved["Random-3"]), _verdict(moved["Random-3"])),
-        ("Random-All raises SEAT", "+.11", str(moved["Random-All"]), _verdict(moved["Random-All"])),
-        ("All gives no lower SEAT than Top-3", "0 between them", str(gap), _verdict(gap)),
-        ("All has a much worse PPPL than Top-3", "1.38 times", f"{between:.3g} times", _verdict(between - 1 - MUCH)),
-        ("Masking top heads can lower LPBS", "in all three tests", "; ".join(lower), _verdict(min(best) - 1)),
-        ("All does not give the lowest LPBS", "lowest at K = 30; 15, 20; 40",
-         "nearest to 0 at K = " + "; ".join(map(str, best)), _verdict(max(wide.index) - 1 - min(best))),
-    ]
-    return pd.DataFrame(rows, columns=["claim", "paper", "ours", "verdict"])
-
-
-def _verdict(claim: stats.Estimate | float) -> str:
-    """Of the claim that this is not negative."""
-    value, low, high = claim if isinstance(claim, tuple) else (claim, claim, claim)
-    return ("holds" if value >= 0 else "fails") + (" (within chance)" if low < 0 < high else "")
-
-
-def _minus(estimate: stats.Estimate, start: float = 0.0) -> stats.Estimate:
-    """start - estimate."""
-    return stats.Estimate(start - estimate.value, start - estimate.high, start - estimate.low)
-
-
-def _named(found: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of a measurement that are Table 1's, by the names that they have there."""
-    masked = found[found["factor"] == 0]
-    low, high = masked.loc[masked["strategy"] == "top", "k"].agg(["min", "max"])
-    rows = {"full": ("full", 0), f"Top-{low}": ("top", low), f"Bottom-{low}": ("bottom", low), "All": ("top", high),
-            f"Random-{low}": ("random", low), "Random-All": ("random", high)}
-    return {name: masked[(masked["strategy"] == strategy) & (masked["k"] == k)]
-            for name, (strategy, k) in rows.items()}
-
-
-def _seat(associations: np.ndarray, in_x: np.ndarray) -> float:
+def seat_of(associations: np.ndarray, in_x: np.ndarray) -> float:
     """|SEAT| from the association of each target word."""
     in_x = in_x.astype(bool)  # the bootstrap hands it on as numbers
     return abs(associations[in_x].mean() - associations[~in_x].mean()) / associations.std(ddof=1)
 
 
-def _three(estimate: stats.Estimate) -> str:
-    return "{:g} [{:g}, {:g}]".format(*map(_digits, estimate))
-
-
-def _digits(value: float) -> float:
-    """Three digits: a PPPL may be 4 or 40,000."""
-    return float(f"{value:.3g}")
+@contextlib.contextmanager
+def matmuls(precision: str):
+    """TF32 for float32 products on a GPU, inside alone."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

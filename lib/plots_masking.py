@@ -61,12 +61,15 @@ def lpbs_curves(curve: pd.DataFrame, printed: pd.DataFrame, made_from: str):
 
 
 def curves(found: pd.DataFrame, made_from: str):
-    """SEAT and PPPL over the number of heads masked; random draws as points, their mean as a line."""
+    """SEAT and PPPL over the number of heads masked; random draws as points, their mean as a line.
+
+    PPPL is over the sample of lines that every mask was read on; likewise in `amplified`.
+    """
     figure, axes = plots.panels(2)
     full = found[found["strategy"] == "full"]
     for strategy in ("random", "bottom", "top"):
         part = pd.concat([full, found[found["strategy"] == strategy]])
-        for ax, column in zip(axes, ("seat", "pppl")):
+        for ax, column in zip(axes, ("seat", "pppl_sample")):
             mean = part.groupby("k")[column].mean()
             ax.plot(mean.index, mean, color=STRATEGIES[strategy], marker="o", markersize=4, label=LABELS[strategy])
             if strategy == "random":
@@ -89,7 +92,7 @@ def amplified(found: pd.DataFrame, made_from: str, k: int = 3):
     rows = pd.concat([found[is_masked], full, found[found["strategy"] == "amplified"]])
     full, top = full.iloc[0], found[(found["strategy"] == "top") & (found["k"] == k)].iloc[0]
     figure, axes = plots.panels(2)
-    for ax, column, label in zip(axes, ("seat", "pppl"), ("|SEAT|", "PPPL")):
+    for ax, column, label in zip(axes, ("seat", "pppl_sample"), ("|SEAT|", "PPPL")):
         ax.plot(rows["factor"], rows[column], color=STRATEGIES["amplified"], marker="o", label=f"bottom {k} times this")
         ax.axhline(full[column], color="black", linewidth=.8, linestyle=":", label="full model")
         ax.axhline(top[column], color=STRATEGIES["top"], linewidth=1, linestyle="--", label=f"top {k} masked")
@@ -98,10 +101,11 @@ def amplified(found: pd.DataFrame, made_from: str, k: int = 3):
     axes[1].set_title("Language")
     axes[1].legend(fontsize=7.5, loc="upper left")
     stronger = rows[rows["factor"] > 1]
-    cheap = stronger[stronger["pppl"] <= top["pppl"]]
+    cheap = stronger[stronger["pppl_sample"] <= top["pppl_sample"]]
     shown = cheap.iloc[-1] if len(cheap) else stronger.iloc[0]  # the strongest that costs no more than masking does
     return plots.sign(figure, f"Bottom {k} heads times {shown['factor']:g}: SEAT {shown['seat']:.2f}, PPPL "
-                              f"{shown['pppl']:.1f}; top {k} masked: {top['seat']:.2f}, {top['pppl']:.1f}", made_from)
+                              f"{shown['pppl_sample']:.1f}; top {k} masked: {top['seat']:.2f}, "
+                              f"{top['pppl_sample']:.1f}", made_from)
 
 
 def log_ticks(axis):

@@ -27,7 +27,7 @@ class Perplexity:
 
     def interval(self, draws: int = 2_000, seed: int = 0) -> stats.Estimate:
         """The value with a 95 % bootstrap interval over lines."""
-        return stats.bootstrap(_perplexity, self.log_likelihoods, self.lengths, draws=draws, seed=seed)
+        return stats.bootstrap(perplexity, self.log_likelihoods, self.lengths, draws=draws, seed=seed)
 
 
 @torch.inference_mode()
@@ -48,13 +48,13 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
     found = (_causal if model.is_causal else _masked)(model, windows, asked, tokens, progress)
     likelihoods = np.bincount(lines, weights=found, minlength=len(texts))
     lengths = np.bincount(lines, weights=[len(places) for places in asked], minlength=len(texts)).astype(int)
-    value = _perplexity(likelihoods, lengths)
+    value = perplexity(likelihoods, lengths)
     # blind guessing gives the size of the vocabulary, and confident errors more: far beyond it, something is broken
     assert 1 <= value <= 100 * model.net.config.vocab_size, f"a perplexity of {value:.3g} of {model.name}"
     return Perplexity(value, int(lengths.sum()), likelihoods, lengths)
 
 
-def _perplexity(likelihoods, lengths) -> float:
+def perplexity(likelihoods, lengths) -> float:
     with np.errstate(over="ignore"):  # infinite then, which the caller will not take
         return float(np.exp(-likelihoods.sum() / lengths.sum()))
 
@@ -69,7 +69,8 @@ def _windows(model, texts):
     asked = [[place for place, added in enumerate(window) if not added and (place or not model.is_causal)]
              for window in special]
     names = [name for name in model.tokenizer.model_input_names if name in encoded]
-    return [{name: encoded[name][i] for name in names} for i in range(len(lines))], lines, asked
+    windows = [{name: np.array(encoded[name][i]) for name in names} for i in range(len(lines))]
+    return windows, lines, asked
 
 
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
@@ -87,6 +88,8 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
         logits = fill.logits_at(model, batch, rows, at)
         return (-cross_entropy(logits.float(), wanted, reduction="none")).tolist()
 
+    if model.device.type == "cuda":  # one vocabulary row a text takes little room, and few large batches little time
+        tokens = tokens or 4 * batches.TOKENS["cuda"]
     found = batches.each(model, [windows[owner] for owner in owners], at_mask, tokens, progress)
     return np.bincount(owners, weights=found, minlength=len(windows))
 
