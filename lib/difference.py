@@ -28,8 +28,6 @@ def base_of(folder: Path) -> str | None:
 
 def merge(folder: Path, base: Path) -> tuple[dict[str, torch.Tensor], set[str]]:
     """The base's tensors with the folder's in their place; and the names of the folder's."""
-    if base_of(base):
-        raise CompanionError(f"{folder} is a difference from {base}, which is one itself: save it against a full model.")
     own, whole = _tensors(folder), _tensors(base)
     for name, tensor in own.items():
         if name in whole and tensor.shape != whole[name].shape:
@@ -42,7 +40,7 @@ def save(model, base: str, folder: Path, record: dict | None = None):
     """Write what differs from `base` in float16, whole or not at all; `record` becomes training.json."""
     from lib import models  # which imports this module
 
-    whole, state = _tensors(models.locate(base)[0]), model.net.state_dict()
+    whole, state = _tensors(models.locate(base, as_base=True)[0]), model.net.state_dict()
     names = [name for name, _ in model.net.named_parameters()]  # a tied weight under its first name alone
     names += [name for name, _ in model.net.named_buffers() if name in state]
     differ = {name: state[name].cpu().half().contiguous() for name in names

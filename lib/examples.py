@@ -1,7 +1,8 @@
 """Labelled texts as token ids, encoded once: what finetune.py trains on.
 
     train = examples.encode(model, firsts, seconds, targets)
-    train.save(file); examples.load(file)         to train where the texts and their readers are not
+    train.save(folder / "train.npz"); examples.sign(folder, model, "files")
+    examples.check(folder, "mini-bert"); examples.load(folder / "train.npz")      where the texts need not be
     for rows, width in examples.shuffled(train.sizes.tolist(), batch=32, seed=0):
         net(**train.batch(rows, width, pad))
 
@@ -9,6 +10,7 @@ All tokens lie in one row, on the device, and a batch is cut out of it there: a 
 its texts longer than it computes.
 """
 
+import json
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from io import BytesIO
@@ -17,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib import CompanionError
+from lib import CompanionError, models
 from lib.run import replace as write
 
 NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
@@ -55,7 +57,7 @@ class Examples:
         rows = torch.tensor(rows, device=self.ids.device)
         place = torch.arange(width, device=self.ids.device)
         there = place < self.sizes[rows][:, None]
-        at = (self.starts[rows][:, None] + place).clamp(max=len(self.ids) - 1)  # what lies past a text's end is not taken
+        at = (self.starts[rows][:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
         return {"input_ids": torch.where(there, self.ids[at].long(), pad), "attention_mask": there.long(),
                 "token_type_ids": torch.where(there, self.types[at].long(), 0)}
 
@@ -67,9 +69,24 @@ class Examples:
 
 def load(file: Path) -> Examples:
     if not Path(file).is_file():
-        raise CompanionError(f"There are no prepared examples {file}: make them with the command prepare.")
+        raise CompanionError(f"There are no prepared examples {file}: run the command prepare.")
     with np.load(file, allow_pickle=False) as stored:
         return Examples(*(torch.from_numpy(stored[field.name]) for field in fields(Examples)))
+
+
+def sign(folder: Path, model, source: str):
+    """Say in a folder of prepared examples which model they are encoded for, and where the texts are from."""
+    made = {"model": model.name, "revision": model.revision, "source": source}
+    write(Path(folder) / "prepared.json", (json.dumps(made, indent=1) + "\n").encode())
+
+
+def check(folder: Path, name: str) -> dict:
+    """What `sign` wrote, if it was for this model as it is now: other models have other tokens."""
+    file = Path(folder) / "prepared.json"
+    made = json.loads(file.read_text()) if file.is_file() else {}
+    if made.get("revision") != models.locate(name)[1]:
+        raise CompanionError(f"{folder} holds no examples prepared for {name} as it is now: run the command prepare.")
+    return made
 
 
 def encode(model, firsts: list[str], seconds: list[str] | None, targets: list) -> Examples:

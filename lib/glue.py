@@ -103,8 +103,7 @@ def prepare(name: str, source: str, tasks: list[str], folder: Path, progress: st
                 folder / f"{task}.{part}.npz")
         if progress:
             print(task, {part: len(frame) for part, frame in parts.items()}, file=sys.stderr)
-    replace(folder / "prepared.json", (json.dumps({"model": name, "revision": model.revision, "source": source},
-                                                  indent=1) + "\n").encode())
+    examples.sign(folder, model, source)
 
 
 def rank(name: str, data: str, contexts: int, file: Path, seed: int = 0, device: str | None = None):
@@ -125,14 +124,15 @@ def settings(profile: dict, n_train: int, seed: int) -> finetune.Settings:
     return finetune.Settings(**profile["sizes"]["glue_large" if n_train >= LARGE else "glue_small"], seed=seed)
 
 
-def run(name: str, profile: dict, prepared: Path, out: Path, task: str, mask: str, seed: int, device: str | None = None,
-        limit: int = 0, progress: bool = False) -> dict:
+def run(name: str, profile: dict, prepared: Path, out: Path, task: str, mask: str, seed: int,
+        device: str | None = None, limit: int = 0, progress: bool = False) -> dict:
     """One fine-tuning, or what it gave when it was done before. Writes `out`/TASK_MASK_SEED.json.
 
     limit  take so many examples of each part alone: for a try
     """
-    chosen, made = _heads(out, mask), _prepared(name, prepared)
-    parts = {part: examples.load(prepared / f"{task}.{part}.npz") for part in ("train", "validation", *TASKS[task].sets)}
+    chosen, made = _heads(out, mask), examples.check(prepared, name)
+    parts = {part: examples.load(prepared / f"{task}.{part}.npz")
+             for part in ("train", "validation", *TASKS[task].sets)}
     if limit:
         parts = {part: found.take(range(min(limit, len(found)))) for part, found in parts.items()}
     how = settings(profile, len(parts["train"]), seed)
@@ -168,20 +168,9 @@ def _heads(out: Path, mask: str) -> list:
     if mask == "none":
         return []
     if not (out / RANKING).is_file():
-        raise CompanionError(f"{out} has no {RANKING}, which says what to mask: run `python -m lib.glue prepare` first.")
+        raise CompanionError(f"{out} has no {RANKING}, which says what to mask: run `python -m lib.glue prepare`.")
     ranked = json.loads((out / RANKING).read_text())["heads"]
     return ranked[:3] if mask == "top3" else ranked
-
-
-def _prepared(name: str, folder: Path) -> dict:
-    file = folder / "prepared.json"
-    if not file.is_file():
-        raise CompanionError(f"{folder} holds no prepared tasks: run `python -m lib.glue prepare` first.")
-    made = json.loads(file.read_text())
-    if made["revision"] != models.locate(name)[1]:
-        raise CompanionError(f"{folder} was prepared for {made['model']} at another revision than {name} has now: "
-                             "run `python -m lib.glue prepare` again.")
-    return made
 
 
 def main(arguments=None):

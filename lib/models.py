@@ -147,8 +147,8 @@ def load(name, device=None, dtype=torch.float32, attention="sdpa", task=None, la
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), revision)
 
 
-def locate(name) -> tuple[Path, str]:
-    """The folder that holds a model, and the revision of what is in it."""
+def locate(name, as_base: bool = False) -> tuple[Path, str]:
+    """The folder that holds a model, and the revision of what is in it; `as_base`: a model that others differ from."""
     source, commit = REGISTRY[name].source if name in REGISTRY else name, None
     if isinstance(source, Path) or source.startswith(("/", "./", "../", "~")) or Path(source).is_dir():
         folder = Path(source).expanduser()
@@ -171,7 +171,9 @@ def locate(name) -> tuple[Path, str]:
         raise CompanionError(f"{name} has no model.safetensors: save it with save_pretrained, or convert it.")
     revision = commit or _digest([*weights, folder / "config.json", *folder.glob("tokenizer.json")])
     if base := difference.base_of(folder):  # the weights are the two folders' together
-        revision = "sha256:" + hashlib.sha256((revision + locate(base)[1]).encode()).hexdigest()[:12]
+        if as_base:
+            raise CompanionError(f"{name} is itself a difference, from {base}: name a full model as the base.")
+        revision = "sha256:" + hashlib.sha256((revision + locate(base, True)[1]).encode()).hexdigest()[:12]
     return folder, revision
 
 

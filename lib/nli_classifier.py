@@ -28,17 +28,20 @@ HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
 
 
-def prepare(name: str, folder: Path, held_out: int = HELD_OUT) -> dict[str, int]:
-    """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each."""
+def prepare(name: str, folder: Path, full: bool = False, held_out: int = HELD_OUT) -> dict[str, int]:
+    """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
+
+    full  all of SNLI, from the model hub: what the paper's BERT-base was trained on
+    """
     import pandas as pd  # `train` can do without
 
     from lib import readers
 
-    files = {split: readers.snli(split) for split in ("train", "validation", "test")}
+    files = {split: readers.snli(split, full) for split in ("train", "validation", "test")}
     premises = files["validation"]["premise"].unique()
     order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
     mixed = files["validation"].sort_values("premise", key=lambda column: column.map(order), kind="stable")
-    apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises: the last one may go past the number
+    apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises
     parts = {"train": pd.concat([files["train"], mixed[~apart]]), "validation": mixed.iloc[:held_out],
              "test": files["test"]}
     unseen = set(_pairs(parts["validation"])) | set(_pairs(parts["test"]))
@@ -47,6 +50,7 @@ def prepare(name: str, folder: Path, held_out: int = HELD_OUT) -> dict[str, int]
     for part, frame in parts.items():
         examples.encode(model, list(frame["premise"]), list(frame["hypothesis"]),
                         [LABELS.index(label) for label in frame["label"]]).save(folder / f"{part}.npz")
+    examples.sign(folder, model, "hub" if full else "files")
     return {part: len(frame) for part, frame in parts.items()}
 
 
@@ -56,7 +60,8 @@ def _pairs(frame) -> list[tuple[str, str]]:
 
 def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, device: str | None = None,
           limit: int = 0, progress: bool = True) -> dict:
-    """One run: the model with the best epoch's weights as a difference in `out`; returns what its training.json says."""
+    """One run: the best epoch's model as a difference in `out`; returns what its training.json says."""
+    made = examples.check(prepared, name)
     parts = {part: examples.load(prepared / f"{part}.npz") for part in ("train", "validation")}
     if limit:
         parts = {part: found.take(range(min(limit, len(found)))) for part, found in parts.items()}
@@ -66,7 +71,8 @@ def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, dev
     model.net.config.label2id = {label: i for i, label in enumerate(LABELS)}
     done = finetune.fit(model, parts["train"], parts["validation"], _accuracy, settings,
                         checkpoint=out.with_name(out.name + ".checkpoint"), progress=out.name if progress else "")
-    record = {"base": name, "base_revision": model.revision, "pairs": {part: len(parts[part]) for part in parts},
+    record = {"base": name, "base_revision": model.revision, "source": made["source"],
+              "pairs": {part: len(parts[part]) for part in parts},
               "settings": asdict(settings), **done, "torch": torch.__version__.split("+")[0]}
     difference.save(model, name, out, record)
     return record
@@ -109,14 +115,17 @@ def main(arguments=None):
         each[name].add_argument("--device")
         each[name].add_argument("--limit", type=int, default=0, help="so many pairs of each part: for a try")
     each["choose"].add_argument("runs", nargs="+", type=Path)
+    each["prepare"].add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+    each["train"].add_argument("--train-embeddings", action="store_true", help="a larger difference")
     for name, kind, value in ("rate", float, 3e-4), ("epochs", int, 6), ("batch", int, 128), ("seed", int, 0):
         each["train"].add_argument(f"--{name}", type=kind, default=value)
     given = parser.parse_args(arguments)
     try:
         if given.command == "prepare":
-            result = prepare(given.model, given.prepared)
+            result = prepare(given.model, given.prepared, given.full)
         elif given.command == "train":
-            settings = finetune.Settings(given.rate, given.epochs, given.batch, seed=given.seed, frozen=("embeddings",))
+            settings = finetune.Settings(given.rate, given.epochs, given.batch, seed=given.seed,
+                                         frozen=() if given.train_embeddings else ("embeddings",))
             result = train(given.model, given.prepared, settings, given.out, given.device, given.limit)
         else:
             result = choose(given.runs, given.prepared, given.out, given.device, given.limit)
