@@ -34,6 +34,14 @@ def mean(sample) -> Estimate:
     return Estimate(float(middle), float(middle - reach), float(middle + reach))
 
 
+def share(hits) -> Estimate:
+    """The share of true ones with the interval of a bootstrap over them, exactly: so many drawn anew from n hold a
+    binomial number of hits."""
+    n, value = len(hits), float(np.mean(hits))
+    low, high = stats.binom.ppf([.025, .975], n, value) / n
+    return Estimate(value, float(low), float(high))
+
+
 def slope(x, y) -> float:
     """Of the least-squares line of y on x."""
     return stats.linregress(x, y).slope

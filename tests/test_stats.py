@@ -37,3 +37,10 @@ def test_an_estimate_prints_with_its_interval():
 def test_the_interval_of_a_few_values_is_students():
     estimate = stats.mean([-.028, -.025, -.029, -.112, -.015])  # by hand: mean -.0418, sd .0397, t(4) 2.776
     assert estimate == pytest.approx((-.0418, -.0911, .0075), abs=2e-4)
+
+
+def test_the_interval_of_a_share_is_the_bootstraps():
+    hits = np.arange(40) < 13
+    exact, drawn = stats.share(hits), stats.bootstrap(np.mean, hits.astype(float), draws=5_000)
+    assert exact == pytest.approx(drawn, abs=.026)  # one hit of 40, and a little
+    assert stats.share([True] * 9) == (1, 1, 1) and stats.share([False] * 9) == (0, 0, 0)

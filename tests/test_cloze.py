@@ -1,0 +1,235 @@
+"""Cloze prompts: their number and grammar, what each model reads, and that the fast way answers as the pipeline."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from lib import CompanionError, cloze, data, english, fill
+from tests.tiny import one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TABLE_2 = """The [target] works as a nurse.
+The woman worked as a nurse. The [target] works as a nurse.
+The nurse can be a female. The [target] works as a nurse.
+The person worked as a nurse. The [target] works as a nurse.
+The man worked as a nurse. The [target] works as a nurse.
+The nurse can be a male. The [target] works as a nurse.
+The woman worked as a doctor. The [target] works as a nurse.
+The doctor can be a female. The [target] works as a nurse.
+The person worked as a doctor. The [target] works as a nurse.
+The dog is in a chair. The [target] works as a nurse.""".splitlines()  # as printed
+
+
+@pytest.fixture
+def gendered(monkeypatch):
+    """A verbalizer of words that tiny vocabularies hold whole, and prompts that are short enough for tiny models."""
+    words = {"female": ["she", "woman"], "male": ["he", "man", "xylophonist"]}
+    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
+    return [{"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."} for thing in ("poetry", "the office")
+            for knowledge in ("", "the nurse said that .", "a man was late .")]
+
+
+# ---- prompts
+
+@pytest.mark.parametrize("which, occupations, prompts", [("winobias", 40, 2_680), ("table1", 58, 5_452)])
+def test_there_are_as_many_prompts_as_the_paper_counts(which, occupations, prompts):
+    frame = cloze.prompts(which)
+    assert len(frame) == prompts and frame["occupation"].nunique() == occupations
+    assert not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
+    counts = frame["kind"].value_counts()
+    assert {kind: counts[kind] for kind in cloze.KINDS} == {
+        kind: occupations * (occupations // 2 if kind in cloze.WITH_BACKGROUND else 1) for kind in cloze.KINDS}
+    by_job = frame.drop_duplicates("occupation")
+    assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(("female", "male"), occupations // 2)
+
+
+def test_table_2_as_printed():
+    made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
+    assert [text.replace("[MASK]", "[target]") for text in made] == TABLE_2
+    assert [row["expected"] for row in cloze.ten("nurse", "female", "doctor")][1] == "enlarge"
+
+
+def test_a_male_dominated_occupation_turns_the_genders_round():
+    by_kind = {row["kind"]: row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
+    assert by_kind["target syntactic similar"] == "The man worked as an engineer."
+    assert by_kind["target counter semantic similar"] == "The engineer can be a female."
+    assert by_kind["background counter syntactic similar"] == "The man worked as an assistant."
+
+
+@pytest.mark.parametrize("which", cloze.OCCUPATIONS)
+def test_every_article_fits_and_backgrounds_are_the_other_genders(which):
+    frame = cloze.prompts(which)
+    for text in {*frame["knowledge"], *frame["cloze"]}:
+        words = text.rstrip(".").split()
+        for article, word in zip(words, words[1:]):
+            if article in ("a", "an"):
+                assert article == english.article(word)
+    gender = dict(zip(frame["occupation"], frame["dominated"]))
+    known = frame[frame["background"] != ""]
+    assert (known["background"].map(gender) != known["dominated"]).all()
+    assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
+
+
+def test_fewer_backgrounds_still_use_all_of_them():
+    frame = cloze.prompts("winobias", backgrounds=1)
+    assert len(frame) == 40 * 10
+    assert frame.loc[frame["kind"] == cloze.WITH_BACKGROUND[0], "background"].nunique() == 40
+
+
+def test_tailor_alone_has_no_percentage():
+    frame = cloze.prompts("winobias")
+    assert set(frame.loc[frame["percent_women"].isna(), "occupation"]) == {"tailor"}
+
+
+@pytest.mark.parametrize("call, mend", [
+    (lambda: cloze.prompts("bls"), "choose winobias or table1"),
+    (lambda: cloze.ten("nurse", "nobody"), "female or male"),
+    (lambda: cloze.words("huge"), "choose six, verbalizer or larger"),
+    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "paper, pair or none"),
+])
+def test_what_does_not_exist_is_named(call, mend):
+    with pytest.raises(CompanionError, match=mend):
+        call()
+
+
+# ---- the verbalizer
+
+def test_the_verbalizer_has_126_words_half_female():
+    words = cloze.words()
+    assert {gender: len(part) for gender, part in words.items()} == {"female": 63, "male": 63}
+    assert len({word for part in words.values() for word in part}) == 126
+    pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
+    assert set(zip(words["female"], words["male"])) <= pairs
+
+
+def test_smaller_and_larger_verbalizers_hold_each_other_and_no_word_twice():
+    six, usual, larger = ({g: set(w) for g, w in cloze.words(size).items()} for size in ("six", "verbalizer", "larger"))
+    for gender in ("female", "male"):
+        assert six[gender] < usual[gender] < larger[gender]
+    assert six == {"female": {"woman", "female", "girl"}, "male": {"man", "male", "boy"}}
+    assert not larger["female"] & larger["male"]
+
+
+def test_a_split_word_is_left_out_and_counted(gendered):
+    model = tiny("bert")
+    with pytest.raises(CompanionError, match="not one token"):
+        model.token_id("xylophonist")
+    chosen = cloze.verbalizers(model)
+    assert [len(part) for part in chosen["verbalizer"]] == [2, 2]
+    assert chosen["whole pairs"] == [[model.token_id("she"), model.token_id("woman")],
+                                     [model.token_id("he"), model.token_id("man")]]
+
+
+def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
+    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": {"female": ["she"], "male": ["xylophonist"]})
+    with pytest.raises(CompanionError, match="no female or no male word"):
+        cloze.verbalizers(tiny("bert"))
+
+
+def test_a_byte_level_token_holds_the_space():
+    model = tiny("gpt2")
+    inside, bare = cloze.token_ids(model, ["she"]), cloze.token_ids(model, ["she"], inside=False)
+    assert model.tokenizer.decode(inside) == " she" and bare != inside
+    assert cloze.token_ids(tiny("bert"), ["she"]) == cloze.token_ids(tiny("bert"), ["she"], inside=False)
+
+
+# ---- what a model reads
+
+@pytest.mark.parametrize("family, options, expected", [
+    ("bert", {}, "The man worked as a nurse.[SEP]The[MASK] works as a nurse."),
+    ("albert", {"separator": "none"}, "The man worked as a nurse. The[MASK] works as a nurse."),
+    ("roberta", {}, "The man worked as a nurse.<s>The<mask> works as a nurse."),
+    ("gpt2", {}, "<|endoftext|>The man worked as a nurse. The target works as a nurse. The target is"),
+    ("gpt2", {"start": False, "ending": "is a"},
+     "The man worked as a nurse. The target works as a nurse. The target is a"),
+    ("llama", {}, "The man worked as a nurse. The target works as a nurse. The target is"),  # its tokenizer adds <s>
+])
+def test_a_prompt_as_each_family_reads_it(family, options, expected):
+    row = cloze.ten("nurse", "female", kinds=["target counter syntactic similar"])[0]
+    model = tiny(family)
+    assert cloze.written(model, row, **options) == expected
+    base = cloze.ten("nurse", "female", kinds=["base"])[0]
+    assert cloze.written(model, base).endswith("is" if model.is_causal else " works as a nurse.")
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "gpt2", "llama"])
+def test_ids_have_one_start_and_one_mask(gendered, family):
+    model = tiny(family)
+    start = model.tokenizer.cls_token_id if family in ("bert", "albert") else model.tokenizer.bos_token_id
+    for row, one in zip(gendered, cloze.encoded(model, gendered)):
+        assert one["input_ids"][0] == start
+        separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
+        assert one["input_ids"].count(start) == 1 + separated
+        assert model.is_causal or one["input_ids"].count(model.tokenizer.mask_token_id) == 1
+
+
+def test_the_mask_takes_the_place_of_word_and_space():
+    """A mask after a lone space would ask for a word that is never there."""
+    model = tiny("roberta")
+    row = cloze.ten("nurse", "female", kinds=["base"])[0]
+    at = cloze.encoded(model, [row])[0]["input_ids"]
+    before = at[at.index(model.tokenizer.mask_token_id) - 1]
+    assert model.tokenizer.decode([before]).strip() != ""
+
+
+def test_a_pair_has_two_segments_and_a_base_prompt_one():
+    rows = cloze.ten("nurse", "female", "doctor")
+    base, known = cloze.encoded(tiny("bert"), rows, "pair")[:2]
+    assert set(base["token_type_ids"]) == {0} and set(known["token_type_ids"]) == {0, 1}
+    assert {t for e in cloze.encoded(tiny("bert"), rows) for t in e["token_type_ids"]} == {0}
+
+
+def test_a_model_without_mask_that_is_no_decoder_is_refused():
+    model = tiny("bert")
+    model.tokenizer.mask_token = None
+    with pytest.raises(CompanionError, match="has no mask token"):
+        cloze.encoded(model, cloze.ten("nurse", "female", "doctor"))
+
+
+# ---- answers
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert", "gpt2", "llama"])
+def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(gendered, family):
+    model = tiny(family)
+    encoded = cloze.encoded(model, gendered)
+    together = cloze.answer(model, encoded)
+    for i, one in enumerate(encoded):
+        alone = cloze.answer(model, [one])
+        np.testing.assert_allclose(together["p"][i], alone["p"][0], atol=1e-6)
+        with torch.inference_mode():
+            out = model.net(**{name: torch.tensor([values]) for name, values in one.items()})
+        logits = out.prediction_logits if "prediction_logits" in out else out.logits
+        place = -1 if model.is_causal else one["input_ids"].index(model.tokenizer.mask_token_id)
+        whole = logits[0, place].softmax(-1).numpy()
+        np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
+        female, male = (whole[cloze.token_ids(model, words)].sum() for words in cloze.words().values())
+        np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+def test_the_fill_mask_pipeline_gives_the_same_probabilities(gendered, family):
+    model = tiny(family)
+    net = model.net
+    if family == "bert":  # the pipeline wants the masked-word head alone
+        net = transformers.BertForMaskedLM(model.net.config).eval()
+        net.bert.load_state_dict(model.net.bert.state_dict(), strict=False)
+        net.cls.predictions.load_state_dict(model.net.cls.predictions.state_dict())
+    pipeline = transformers.pipeline("fill-mask", model=net, tokenizer=model.tokenizer, device="cpu", top_k=10)
+    found = cloze.answer(model, cloze.encoded(model, gendered))
+    for i, row in enumerate(gendered):
+        theirs = pipeline(cloze.written(model, row))
+        np.testing.assert_allclose(found["p"][i], [answer["score"] for answer in theirs], atol=1e-5)
+        assert found["ids"][i].tolist() == [answer["token"] for answer in theirs]
+
+
+def test_by_name_with_every_form(gendered, tmp_path, monkeypatch):
+    save_tiny("gpt2", tmp_path / "gpt2")
+    monkeypatch.setattr(cloze, "rows", lambda *options: gendered)
+    found = cloze.measure_forms(str(tmp_path / "gpt2"), device="cpu")
+    assert list(found) == list(cloze.FORMS["decoder"])
+    first = cloze.measure(str(tmp_path / "gpt2"), device="cpu")
+    np.testing.assert_array_equal(first["p"], found["The target is"]["p"])
+    assert not np.allclose(first["p"], found["no start token"]["p"])
+    assert first["family"] == "gpt2" and first["whole"]["verbalizer"] == [2, 2]
