@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+import transformers
 from hypothesis import given, strategies as st
+from tiny import SHAPE, one_thread, tiny  # noqa: F401
 
-from lib import CompanionError, nli, nli_claims, nli_search, nli_tables, paper, projection
+from lib import CompanionError, hooks, models, nli, nli_claims, nli_search, nli_tables, paper, projection
+from lib import sentence_pairs
 
 NAMES = [setting.name for setting in projection.models()]
 PRINTED = nli_tables.printed()
@@ -144,6 +148,33 @@ def test_where_nothing_is_viable():
     assert table["Layer 11, + attn: all viable models weight at SENT"].startswith("cannot be tested")
     assert table["Some viable model is fairer downstream"] == "fails"
     assert nli_tables.fairest(scores).name in NAMES[2:]
+
+
+def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
+    """Its own label order; base is the plain model, a setting the model under its hooks, right is against the gold."""
+    order = ["contradiction", "entailment", "neutral"]
+    torch.manual_seed(0)
+    config = transformers.BertConfig(**SHAPE, vocab_size=400, max_position_embeddings=256,
+                                     id2label=dict(enumerate(order)), label2id=dict(zip(order, range(3))))
+    net = transformers.BertForSequenceClassification(config)
+    for weight in net.parameters():
+        torch.nn.init.normal_(weight, std=.3)
+    net.save_pretrained(tmp_path)
+    tokenizer = tiny("bert").tokenizer
+    tokenizer.model_max_length = 256
+    tokenizer.save_pretrained(tmp_path)
+
+    found, pairs = nli_tables.measure(str(tmp_path), "mini", 1), nli.pairs(contexts=1)
+    assert found["labels"] == order and found["probabilities"].shape == (76, 328, 3)
+    assert found["right"].shape == (76, 198)
+    model = models.load(str(tmp_path), task="sequence-classification")
+    np.testing.assert_allclose(found["probabilities"][0], nli.probabilities(model, pairs), atol=1e-5)
+    task = nli_tables.task_pairs("mini")
+    assert found["right"][0].mean() == nli.accuracy(nli.probabilities(model, task), task["label"], order)
+    subspaces = projection.fit(model, sentence_pairs.written(), natural=sentence_pairs.natural("mini"))
+    with hooks.project(model, subspaces.interventions(projection.models()[60])):
+        np.testing.assert_allclose(found["probabilities"][60], nli.probabilities(model, pairs), atol=1e-5)
+    assert not np.allclose(found["probabilities"][60], found["probabilities"][0], atol=1e-3)
 
 
 def test_what_measure_refuses():
