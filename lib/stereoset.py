@@ -99,7 +99,7 @@ def examples(triples: pd.DataFrame, found: pd.DataFrame, data: str, table: str) 
                             | {"label": _printed_label(label, side), "p(next)": values[side + label]})
         if measure:
             rows[-2 * len(labels)][measure] = float(each(found.loc[[context_id]])[0])
-    result = pd.DataFrame(rows).round(4)
+    result = pd.DataFrame(rows).round(4 if measure else 5)  # as many digits as the paper prints
     result[measure or "p(next)"] += 0.0  # no -0.0
     if data != "mini":
         theirs = paper.numbers("projective_methods").set_index(["table", "row", "column"])["value"]
@@ -157,8 +157,7 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for quirk, part in lists.items():
         ids = [str(number) for number in dict.fromkeys(part["context_id"])]
-        which = ", ".join(ids[:12]) + (f", ... ({len(ids)} triples)" if len(ids) > 12 else "")
-        rows.append({"quirk": quirk, "rows": len(part), "triples": len(ids), "context_id": which})
+        rows.append({"quirk": quirk, "rows": len(part), "triples": len(ids), "context_id": ", ".join(ids)})
     return pd.DataFrame(rows)
 
 
@@ -170,7 +169,7 @@ def screening(triples: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([
         ("numbered", ids[-1] + 1, ""),
         ("taken out", len(gone), "context_id " + ", ".join(map(str, gone)) if gone else ""),
-        ("left", len(ids), f"{genders['M']} about a man or men, {genders['F']} about a woman or women"),
+        ("left", len(ids), f"{genders['M']} about men, {genders['F']} about women"),
     ], columns=["triples", "number", "which"])
 
 

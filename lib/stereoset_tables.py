@@ -24,10 +24,10 @@ def summary(found: pd.DataFrame, share: float = .1) -> pd.DataFrame:
     """
     n = round(len(found) * share)
     rows = [("SS", "share of triples with the stereotype likelier"),
-            ("SS, swapped side", "the same on the swapped side, where the labels have changed places"),
+            ("SS, swapped side", "the same on the swapped side, with its labels"),
             ("S", f"Strength: mean of the {n} highest s"), ("S, opposite", f"minus the mean of the {n} lowest s"),
             ("mean s", "of all triple pairs"), ("D", f"Distance: mean of the {n} highest d"),
-            ("mean d", "of all triple pairs"), ("accuracy", "both that belong follow, the unrelated one does not")]
+            ("mean d", "of all triple pairs"), ("accuracy", "sentences called right at .5")]
     values = estimates(found, share)
     return pd.DataFrame([(name, what, *np.round(values[name], 3)) for name, what in rows],
                         columns=["measure", "what", "value", "low", "high"])
@@ -66,6 +66,13 @@ def threshold(found: pd.DataFrame, shares: list[float] = SHARES, draws: int = 40
     return pd.DataFrame(rows)
 
 
+def threshold_table(curve: pd.DataFrame) -> pd.DataFrame:
+    """The curve of `threshold` with a row a share: value [low, high] of each measure."""
+    written = curve.assign(text=[_written(row) for row in curve[["value", "low", "high"]].to_numpy()])
+    table = written.pivot(index="share", columns="measure", values="text")
+    return table[["S", "S, opposite", "D"]].rename_axis(columns=None).reset_index()
+
+
 def choices(found: dict[str, pd.DataFrame], triples: pd.DataFrame) -> pd.DataFrame:
     """SS, S and D under the choices that the paper leaves open and without the file's quirks, a row each."""
     plain, signed = found["file"], nsp.strengths
@@ -87,7 +94,8 @@ def choices(found: dict[str, pd.DataFrame], triples: pd.DataFrame) -> pd.DataFra
 def claims(found: pd.DataFrame) -> pd.DataFrame:
     """What the paper says of SS, s and d, tested on this model: claim, paper, ours, verdict.
 
-    Thresholds are ours: s is close to 0 up to .05, two probabilities are almost the same within .01, most is half.
+    Thresholds are ours: s is close to 0 up to .05, a hair is less than .01, most is more than half. A call flips when
+    p(next) of a sentence crosses .5 with the swap.
     """
     s, counted = nsp.strengths(found), (found["stereo"] > found["anti"]).to_numpy()
     kept = (found["gs_stereo"] > found["gs_anti"]).to_numpy()[counted]
@@ -101,13 +109,12 @@ def claims(found: pd.DataFrame) -> pd.DataFrame:
     rows = [
         ("Some triples count for SS by a hair", "Table 1: .00003",
          f"{near.sum():.0f} of {len(near)} by less than {NEARLY}", paper.claim(near.sum())),
-        ("SS lacks a control: of the triples it counts, most prefer the same sentence after the swap", "Table 3 (a)",
-         f"{same} of {len(kept)}", paper.claim(_minus(same, .5))),
-        ("A long tail of pairs has s close to 0: most", "not counted", f"{close} within {SMALL}",
-         paper.claim(_minus(close, .5))),
-        ("Gender changes the call on unrelated sentences more often than on the others", "not counted",
+        ("Most that SS counts are preferred in the twin too", "Table 3 (a)", f"{same} of {len(kept)}",
+         paper.claim(_minus(same, .5))),
+        ("Most s are close to 0", "a long tail", f"{close} within {SMALL}", paper.claim(_minus(close, .5))),
+        ("Gender flips unrelated sentences more than others", "primarily",
          f"{unrelated.mean():.3f} against {np.mean(belong):.3f}", paper.claim(gap)),
-        ("S shows stereotypes: it is above its opposite (implied)", "not counted", f"by {tails}", paper.claim(tails)),
+        ("S is above its opposite (implied)", "not counted", f"by {_written(tails)}", paper.claim(tails)),
     ]
     return pd.DataFrame(rows, columns=["claim", "paper", "ours", "verdict"])
 
@@ -137,9 +144,14 @@ def stored(name: str, run: str = "mini-real") -> pd.DataFrame:
 
 def side_by_side(ours: pd.DataFrame, other: pd.DataFrame, made_from: str, stored_from: str) -> pd.DataFrame:
     """This run's summary beside a stored one: value [low, high] of each measure."""
-    table = {name: [str(stats.Estimate(*values)) for values in part[["value", "low", "high"]].to_numpy(float)]
+    table = {name: [_written(values) for values in part[["value", "low", "high"]].to_numpy(float)]
              for name, part in ((made_from, ours), (stored_from, other))}
     return pd.DataFrame({"measure": ours["measure"]} | table)
+
+
+def _written(estimate) -> str:
+    """value [low, high] to two digits, without a -0.00."""
+    return str(stats.Estimate(*(round(float(number), 2) + 0.0 for number in estimate)))
 
 
 def _minus(estimate: stats.Estimate, amount: float) -> stats.Estimate:
