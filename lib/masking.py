@@ -100,9 +100,8 @@ def under(bench: Bench, step: int) -> dict:
     """
     strategy, draw, factor, chosen = bench.plan[step]
     sizes = [len(some) for name, _, _, some in bench.plan if name == "top"]
-    read = np.ones_like(bench.sampled)
-    if len(chosen) not in (0, min(sizes, default=0), max(sizes, default=0)) or strategy == "amplified":  # not in Table 1
-        read = bench.sampled
+    in_table1 = strategy != "amplified" and len(chosen) in (0, min(sizes, default=0), max(sizes, default=0))
+    read = np.ones_like(bench.sampled) if in_table1 else bench.sampled
     mask = heads.mask(bench.model, chosen)
     mask = torch.where(mask == 0, factor, mask)
     with hooks.head_mask(bench.model, mask):

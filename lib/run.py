@@ -103,7 +103,7 @@ class Run:
             result, made_from = stored.read(file)
             if made_from["question"] == stored.question(function, args, weights):
                 self.revisions |= weights
-                print(f"{file.name}, as stored: {made_from['command']} ({made_from['device']}, {made_from['precision']})")
+                print("{}, as stored: {command} ({device}, {precision})".format(file.name, **made_from))
                 return result
             print(f"{file.name} was made from other arguments or weights: computed anew")
         return self.cached(function, *args, device=self.device)

@@ -18,7 +18,8 @@ RESERVED = "plain", "made_from"  # what is kept in the file beside the arrays, a
 
 def place(run: str, function, args) -> Path:
     """The file of a function's result: named by the run, the function and the names among its arguments."""
-    names = [f"{function.__module__.split('.')[-1]}.{function.__name__}", *(arg for arg in args if isinstance(arg, str))]
+    module = function.__module__.split(".")[-1]
+    names = [f"{module}.{function.__name__}", *(arg for arg in args if isinstance(arg, str))]
     return paths.FIGURES / run / "measured" / (re.sub(r"[^\w.-]+", "-", "_".join(names)) + ".npz")
 
 

@@ -16,7 +16,8 @@ else:
     pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 TEXTS = sorted(data.demo("prose"), key=len)[:60]
-SETS = heads.Sets(("nurse", "cashier", "secretary"), ("soldier", "captain", "boss"), ("she", "mother"), ("he", "father"))
+SETS = heads.Sets(("nurse", "cashier", "secretary"), ("soldier", "captain", "boss"),
+                  ("she", "mother"), ("he", "father"))
 CONTEXTS = {word: [f"Everyone saw the {word} there.", f"That {word} came back later in the day."]
             for word in SETS.words}
 

@@ -17,8 +17,8 @@ def measured(seat, pppl):
     for (strategy, k), value in seat.items():
         shift = base + np.where(side, 1, 0) * value
         for draw in range(2 if strategy == "random" else 1):
-            rows.append({"strategy": strategy, "k": k, "draw": draw, "factor": 0.0, "seat": masking.seat_of(shift, side),
-                         "pppl": pppl[strategy, k], "associations": shift, "in_x": side,
+            rows.append({"strategy": strategy, "k": k, "draw": draw, "factor": 0.0,
+                         "seat": masking.seat_of(shift, side), "pppl": pppl[strategy, k], "associations": shift, "in_x": side,
                          "likelihoods": np.full(10, -5 * np.log(pppl[strategy, k])), "lengths": np.full(10, 5)})
     return pd.DataFrame(rows)
 
@@ -48,7 +48,8 @@ def test_claims_that_hold_and_fail():
     held = masking_tables.claims(measured(*paper), curve)
     assert set(held["verdict"]) == {"holds"}
     wrong = dict(zip(KEYS, [2.0, 2.6, 1.2, 1.2, 1.4, 1.2])), dict(zip(KEYS, [4.0, 5.0, 4.1, 4.0, 4.0, 4.0]))
-    assert set(masking_tables.claims(measured(*wrong), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}))["verdict"][:7]) == {"fails"}
+    failed = masking_tables.claims(measured(*wrong), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}))
+    assert set(failed["verdict"][:7]) == {"fails"}
     best_is_all = masking_tables.claims(measured(*paper), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}))["verdict"]
     assert list(best_is_all[7:]) == ["holds", "fails"]
 
@@ -101,16 +102,17 @@ PLAN = [("full", 0, 0.0, []), ("top", 0, 0.0, [(1, 1)]), ("top", 0, 0.0, [(1, 1)
 
 
 def test_masks_outside_table_1_read_a_sample(few_words):
-    found = masking.measure("mini-bert", PLAN, "mini", 1, 5, 2, "cpu")
+    found = masking.measure("mini-bert", PLAN, "mini", 1, 3, 2, "cpu")
     assert {name: len(values) for name, values in found.items()} == dict.fromkeys(found, len(PLAN))
     assert list(np.isnan(found["pppl"])) == [False, False, True, False, False, True]  # 2 of 1 to 3 heads; amplified
-    assert list((found["lengths"] > 0).sum(1)) == [5, 5, 2, 5, 0, 2]  # of a random draw the numbers alone are kept
-    texts = sorted(data.demo("prose"), key=len)[:5]
+    assert list((found["lengths"] > 0).sum(1)) == [3, 3, 2, 3, 0, 2]  # of a random draw the numbers alone are kept
+    texts = sorted(data.demo("prose"), key=len)[:3]
     model = models.load("mini-bert", device="cpu")
     with hooks.head_mask(model, heads.mask(model, [(1, 1), (2, 2)])):
-        sample = pppl.pseudo_perplexity(model, [texts[0], texts[4]]).value
+        sample = pppl.pseudo_perplexity(model, [texts[0], texts[2]]).value
         seat = abs(heads.seat_value(model, *few_words))
-    assert found["pppl_sample"][2] == pytest.approx(sample, rel=1e-5) and found["seat"][2] == pytest.approx(seat, abs=1e-6)
+    assert found["pppl_sample"][2] == pytest.approx(sample, rel=1e-5)
+    assert found["seat"][2] == pytest.approx(seat, abs=1e-6)
     assert found["pppl_sample"][0] != pytest.approx(found["pppl"][0])
     twice = torch.ones(12, 12)
     twice[4, 4] = 2
@@ -119,9 +121,9 @@ def test_masks_outside_table_1_read_a_sample(few_words):
 
 
 def test_bfloat16_changes_pppl_by_less_than_a_percent_and_seat_not_at_all(few_words):
-    full, quick = (masking.measure("mini-bert", PLAN[:2], "mini", 1, 8, 0, "cpu", precision)
+    full, quick = (masking.measure("mini-bert", PLAN[:2], "mini", 1, 4, 0, "cpu", precision)
                    for precision in ("float32", "bfloat16"))
     assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .01
     np.testing.assert_array_equal(quick["seat"], full["seat"])
     with pytest.raises(CompanionError, match="no precision 'int8'"):
-        masking.measure("mini-bert", PLAN[:2], "mini", 1, 8, 0, "cpu", "int8")
+        masking.measure("mini-bert", PLAN[:2], "mini", 1, 4, 0, "cpu", "int8")
