@@ -22,20 +22,22 @@ LEVELS = projection.LEVELS
 COLUMNS = ["parity", "accuracy", "eta", "SNLI"]  # of Table 7, in its order
 
 
-def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", device=None) -> dict:
-    """The 76 models' predictions in one sweep, for `run.cached`.
+def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
+            device=None) -> dict:
+    """The 76 models' predictions in one sweep, for `run.cached`; without `task` on the generated pairs alone.
 
     labels, of the classifier's outputs; probabilities [76, generated pairs, labels]; right [76, pairs of the task]
     """
     model = _classifier(name, device)
-    labels, pairs, task = nli.labels(model), nli.pairs(reading, contexts), task_pairs(data)
-    texts = pd.concat([pairs, task])
+    labels, pairs = nli.labels(model), nli.pairs(reading, contexts)
+    gold = task_pairs(data) if task else pairs.head(0).assign(label="")
+    texts = pd.concat([pairs, gold])
     encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
     subspaces = projection.fit(model, sentence_pairs.written(), natural=sentence_pairs.natural(data))
     logits = projection.sweep(model, subspaces, projection.models(), encoded, projection.head(model),
                               progress=f"76 models, {len(texts):,} pairs")
     p = logits.softmax(-1).numpy()
-    right = nli.predictions(p[:, len(pairs):], labels) == task["label"].to_numpy(dtype=str)
+    right = nli.predictions(p[:, len(pairs):], labels) == gold["label"].to_numpy(dtype=str)
     return {"labels": labels, "reading": reading, "contexts": contexts, "probabilities": p[:, :len(pairs)],
             "right": right}
 
@@ -64,7 +66,9 @@ def scores(found: dict, draws: int = 500) -> pd.DataFrame:
 
 
 def share(right: np.ndarray) -> stats.Estimate:
-    """A share with its 95 % interval (Wilson's, which stays right near 0 and 1 and on few pairs)."""
+    """A share with its 95 % interval (Wilson's, which stays right near 0 and 1 and on few pairs); NaN of nothing."""
+    if not len(right):
+        return stats.Estimate(np.nan, np.nan, np.nan)
     found = scipy_stats.binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
     return stats.Estimate(float(right.mean()), float(found.low), float(found.high))
 

@@ -23,12 +23,12 @@ def models(ax, table: pd.DataFrame, x, y: str):
             if len(part):
                 ax.scatter(x[part.index], part[y], marker=mark, s=110 if mark == "*" else 30, linewidth=1.1,
                            facecolor=color if weighted else "none", edgecolor="white" if mark == "*" else color,
-                           alpha=.9, zorder=4 if mark in "*X" else 3, label=level if weighted else None)
+                           alpha=.9, zorder={"*": 5, "X": 4}.get(mark, 3), label=level if weighted else None)
 
 
 def tradeoff(scores: pd.DataFrame, made_from: str, task: str):
     """Eta against accuracy at the task, with the lines that viable models lie to the right of."""
-    figure, axes = plots.panels(2, height=3.8, sharey=True)
+    figure, axes = plots.panels(2, height=4.3, sharey=True)
     for ax, table, title in zip(axes, (nli_tables.printed(), scores), (PAPER, made_from)):
         models(ax, table, "SNLI", "eta")
         base = table.loc["Base", "SNLI"]
@@ -36,7 +36,7 @@ def tradeoff(scores: pd.DataFrame, made_from: str, task: str):
         ax.axvline(base * .95, color="black", linewidth=.9, linestyle=":", label="5 % below base")
         count = nli.viable(table["SNLI"], base)[2:].sum()
         ax.set(title=f"{title}\n{count} of 74 are viable", ylim=(-.03, 1.03))
-    axes[0].set(xlabel="accuracy, SNLI's test set", ylabel="eta: accuracy x parity, higher is fairer")
+    axes[0].set(xlabel="accuracy, SNLI's test set", ylabel="eta, higher is fairer")
     axes[1].set_xlabel(f"accuracy, {task}")
     _legend(figure, axes[0])
     top = nli_tables.best(scores[2:], scores.loc["Base", "SNLI"])
@@ -54,6 +54,7 @@ def against_strength(scores: pd.DataFrame, strength: pd.Series, made_from: str):
         found[title] = nli_tables.correlation(s, table["eta"])["rho"]
         ax.set(title=f"{title}\nSpearman {found[title]}", xlabel="Strength: lower is less biased",
                ylabel="eta: higher is fairer")
+        ax.locator_params(axis="x", nbins=6)
     _legend(figure, axes[0])
     rho = found[made_from]
     said = "does not tell" if rho.low <= 0 <= rho.high else "goes with more" if rho.value < 0 else "goes with less"
