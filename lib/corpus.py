@@ -111,7 +111,8 @@ def prepare(files: list[Path], unseen: list[Path], out: Path, heldout: float = .
 # ---------------------------------------------------------------- tokens
 
 def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -> tokenizers.Tokenizer:
-    """A tokenizer of the kind the papers' models have: uncased WordPiece for bert, byte-level BPE for gpt2."""
+    """A tokenizer of the kind the papers' models have: uncased WordPiece for bert, cased byte-level BPE for roberta
+    and gpt2, where a word inside a text carries the space before it and the first word has none."""
     if kind == "bert":
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -120,18 +121,23 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, min_frequency=2,
                                             limit_alphabet=300, show_progress=False)
-    elif kind == "gpt2":
+    elif kind in ("roberta", "gpt2"):
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False,
+        mask = tokenizers.AddedToken("<mask>", lstrip=True)  # the space before it is the masked word's own
+        special = ["<|endoftext|>"] if kind == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>", mask]
+        trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     else:
-        raise CompanionError(f"No tokenizer is known for kind {kind!r}: use bert or gpt2.")
+        raise CompanionError(f"No tokenizer is known for kind {kind!r}: use bert, roberta or gpt2.")
     tokenizer.train_from_iterator(texts, trainer)
     if kind == "bert":
         cls, sep = (tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]"))
         tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
+    elif kind == "roberta":
+        end, start = (tokenizer.token_to_id(t) for t in ("</s>", "<s>"))
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", end), ("<s>", start), add_prefix_space=False)
     return tokenizer
 
 
@@ -139,8 +145,8 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
 class Tokens:
     """One stream of token ids and where its sentences and documents begin (positions in the stream).
 
-    A byte-level stream spells the text: a sentence keeps the space or line break before it, and every document
-    opens with <|endoftext|>.
+    A byte-level stream spells the text: a sentence keeps the space or line break before it. Where the vocabulary has
+    <|endoftext|>, every document opens with it.
     """
 
     ids: np.ndarray          # uint16
@@ -168,6 +174,7 @@ class Tokens:
 def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250) -> Tokens:
     tokenizer = tokenizers.Tokenizer.from_str(tokenizer_json)
     spaced = isinstance(tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel)
+    opening = tokenizer.token_to_id("<|endoftext|>")
     ids, sentence_starts, document_starts, position = [], [], [], 0
     for text in texts:
         pieces = []
@@ -175,8 +182,8 @@ def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250)
             first, *rest = sentences(paragraph)
             pieces += ["\n" * bool(spaced and n) + first] + [" " * spaced + s for s in rest]
         document_starts.append(position)
-        if spaced:
-            ids.append(np.array([tokenizer.token_to_id("<|endoftext|>")], np.uint16))
+        if opening is not None:
+            ids.append(np.array([opening], np.uint16))
             position += 1
         for encoded in tokenizer.encode_batch(pieces, add_special_tokens=False):
             # WordPiece streams cut the rare endless sentence; byte-level ones must go on spelling the text.

@@ -2,9 +2,8 @@
 
     python -m lib.pretrain prepare TEXT... --unseen FILE... --out data/cache/pretrain
     python -m lib.pretrain train bert --text data/cache/pretrain --out data/models/mini-bert --minutes 14
-    python -m lib.pretrain train gpt2 --text data/cache/pretrain --out data/models/mini-gpt2 --minutes 5.6
 
-`prepare` is described in corpus.py. `train` learns the tokenizer (unless one lies in the text folder), encodes the
+`prepare` is described in corpus.py, the kinds (bert, roberta, albert, gpt2) in objectives.py. `train` learns the tokenizer (unless one lies in the text folder), encodes the
 text, trains on one GPU in bfloat16 (or, for a try, on a CPU with --steps), measures the model on held-out documents
 and writes an ordinary transformers folder: float16 safetensors, tokenizer, config, and training.json with what was
 done and measured. Optimiser: Muon for the matrices inside the layers, AdamW for everything else.
@@ -12,7 +11,6 @@ done and measured. Optimiser: Muon for the matrices inside the layers, AdamW for
 
 import argparse
 import json
-import math
 import shutil
 import sys
 import time
@@ -20,115 +18,21 @@ from pathlib import Path
 
 import tokenizers
 import torch
-import torch.nn.functional as F
 from torch import nn
-from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from lib import CompanionError, corpus
 from lib.corpus import Tokens
 from lib.muon import Muon
-from lib.packing import Pairs, PairSampler, WindowSampler
+from lib.objectives import KINDS, seeded
 
-SHAPE = dict(layers=12, heads=12, hidden=288, longest=256)
-
-
-class Bert:
-    """Masked words and next sentences, on packed pairs."""
-
-    batch_tokens, learning_rate = 131_072, 2.5e-3
-
-    def __init__(self, tokenizer, layers, heads, hidden, longest):
-        self.tokenizer, self.longest = tokenizer, longest
-        self.net = BertForPreTraining._from_config(BertConfig(
-            vocab_size=tokenizer.get_vocab_size(), hidden_size=hidden, num_hidden_layers=layers,
-            num_attention_heads=heads, intermediate_size=4 * hidden, max_position_embeddings=longest,
-            hidden_dropout_prob=0., attention_probs_dropout_prob=0.), attn_implementation="packed")
-
-    def sampler(self, tokens: Tokens, device, **options):
-        return PairSampler(tokens, self.tokenizer, device, longest=self.longest, **options)
-
-    def outputs(self, ids, positions, types, bounds, masked, first):
-        """Vocabulary logits at the masked places, next-sentence logits of the pairs."""
-        encoder, heads = self.net.bert, self.net.cls
-        states = encoder(input_ids=ids[None], position_ids=positions[None], token_type_ids=types[None],
-                         bounds=bounds, longest=self.longest).last_hidden_state[0]
-        return heads.predictions(states[masked]), heads.seq_relationship(encoder.pooler(states[first][:, None]))
-
-    def loss(self, ids, positions, types, bounds, masked, targets, first, not_next):
-        words, follows = self.outputs(ids, positions, types, bounds, masked, first)
-        return F.cross_entropy(words.float(), targets) + F.cross_entropy(follows.float(), not_next)
-
-    def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
-        """Perplexity of masked words and accuracy of next-sentence prediction: on the training mixture of lengths,
-        and on pairs of single sentences."""
-        measures = {}
-        for name, options in {"": {}, "_single_sentences": dict(everyday=1.)}.items():
-            sampler, generator = self.sampler(tokens, device, **options), seeded(device, 1)
-            surprise, words, right, pairs = 0., 0, 0, 0
-            for _ in range(batches):
-                batch: Pairs = sampler.draw(batch_tokens, generator=generator)
-                logits, follows = self.outputs(batch.ids, batch.positions, batch.types, batch.bounds, batch.masked,
-                                               batch.first)
-                surprise += F.cross_entropy(logits.float(), batch.targets, reduction="sum").item()
-                words += (batch.targets >= 0).sum().item()
-                right += (follows.argmax(1) == batch.not_next).sum().item()
-                pairs += (batch.not_next >= 0).sum().item()
-            measures |= {f"mlm_perplexity{name}": math.exp(surprise / words), f"nsp_accuracy{name}": right / pairs}
-        return measures
-
-    def hub_tokenizer(self):
-        return PreTrainedTokenizerFast(
-            tokenizer_object=self.tokenizer, unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]",
-            cls_token="[CLS]", mask_token="[MASK]", model_max_length=self.longest,
-            model_input_names=["input_ids", "token_type_ids", "attention_mask"])
-
-
-class Gpt2:
-    """The next token, on windows of the stream."""
-
-    batch_tokens, learning_rate = 65_536, 2.5e-3
-
-    def __init__(self, tokenizer, layers, heads, hidden, longest):
-        self.tokenizer, self.longest = tokenizer, longest
-        self.net = GPT2LMHeadModel._from_config(GPT2Config(
-            vocab_size=tokenizer.get_vocab_size(), n_embd=hidden, n_layer=layers, n_head=heads, n_positions=longest,
-            resid_pdrop=0., embd_pdrop=0., attn_pdrop=0., bos_token_id=0, eos_token_id=0))
-
-    def sampler(self, tokens: Tokens, device, longest=None):
-        return WindowSampler(tokens, self.tokenizer, device, longest or self.longest)
-
-    def loss(self, ids, reduction="mean"):
-        logits = self.net(ids, use_cache=False).logits[:, :-1]
-        return F.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction=reduction)
-
-    def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
-        """Perplexity of a token, in windows of the model's length and of half of it."""
-        measures = {}
-        for longest in (self.longest, self.longest // 2):
-            sampler, generator = self.sampler(tokens, device, longest), seeded(device, 1)
-            losses = [self.loss(sampler.draw(batch_tokens, generator)).item() for _ in range(batches)]
-            measures[f"perplexity_{longest}"] = math.exp(sum(losses) / len(losses))
-        return measures
-
-    def hub_tokenizer(self):
-        mark = "<|endoftext|>"
-        return PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, unk_token=mark, bos_token=mark, eos_token=mark,
-                                       model_max_length=self.longest,
-                                       model_input_names=["input_ids", "attention_mask"])
-
-
-KINDS = {"bert": Bert, "gpt2": Gpt2}
-
-
-def seeded(device, seed: int) -> torch.Generator:
-    return torch.Generator(device).manual_seed(seed)
+LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
 
 
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads."""
     inside, outside, plain = [], [], []
     for name, weight in net.named_parameters():
-        is_layer = ".layer." in name or ".h." in name
+        is_layer = any(part in name for part in LAYERS)
         (plain if weight.ndim < 2 else inside if is_layer else outside).append(weight)
     fused = dict(fused=True) if inside[0].is_cuda else {}
     return [Muon(inside, lr=learning_rate, weight_decay=.05),
@@ -156,7 +60,7 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
                 group["lr"] = rate * min(1, (step + 1) / warmup) * (1 - spent)
         batch = sampler.draw(batch_tokens, generator=generator)
         with torch.autocast("cuda", torch.bfloat16, enabled=on_gpu):
-            loss = loss_of(*batch) if isinstance(batch, Pairs) else loss_of(batch)
+            loss = loss_of(batch) if isinstance(batch, torch.Tensor) else loss_of(*batch)
         loss.backward()
         nn.utils.clip_grad_norm_(task.net.parameters(), 1.)
         for optimizer in each:
@@ -193,7 +97,7 @@ def save(task, out: Path, record: dict):
     """Write the folder whole or not at all: beside it first, then renamed."""
     partial = out.with_name(out.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    task.net.half().save_pretrained(partial)
+    task.shipped().half().save_pretrained(partial)
     task.hub_tokenizer().save_pretrained(partial)
     (partial / "training.json").write_text(json.dumps(record, indent=1) + "\n")
     shutil.rmtree(out, ignore_errors=True)
@@ -203,9 +107,9 @@ def save(task, out: Path, record: dict):
 def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
           **budget) -> dict:
     """Text folder in, model folder out; returns what training.json says."""
-    shape = shape or SHAPE
     if kind not in KINDS:
         raise CompanionError(f"Unknown kind {kind!r}: choose one of {', '.join(KINDS)}.")
+    shape, stream = shape or KINDS[kind].shape, KINDS[kind].vocabulary_of
     if not (text / "train.txt").exists():
         raise CompanionError(f"{text} holds no train.txt: run `python -m lib.pretrain prepare` first.")
     if not (budget.get("minutes") or budget.get("steps")):
@@ -213,9 +117,9 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(budget.get("seed", 0))
     torch.set_float32_matmul_precision("high")
-    tokenizer = load_tokenizer(kind, text, vocabulary)
-    tokens = text_as_tokens(kind, text, "train", tokenizer)
-    heldout = text_as_tokens(kind, text, "heldout", tokenizer)
+    tokenizer = load_tokenizer(stream, text, vocabulary)
+    tokens = text_as_tokens(stream, text, "train", tokenizer)
+    heldout = text_as_tokens(stream, text, "heldout", tokenizer)
     task = KINDS[kind](tokenizer, **shape)
     task.net.to(device)
     done = fit(task, tokens, device, **budget)
@@ -225,7 +129,7 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     measures = {name: round(value, 4) for name, value in measures.items()}
     counts = text / "counts.json"
     record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(),
-                  parameters=sum(p.numel() for p in task.net.parameters()), training=done, heldout=measures,
+                  parameters=sum(p.numel() for p in task.shipped().parameters()), training=done, heldout=measures,
                   text=json.loads(counts.read_text()) if counts.exists() else None, torch=torch.__version__)
     save(task, out, record)
     return record

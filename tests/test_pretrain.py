@@ -8,9 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from lib import CompanionError, corpus, pretrain
+from lib import CompanionError, corpus, hooks, models, pretrain
 from lib.muon import Muon
-from lib.packing import IGNORED, PairSampler, WindowSampler
+from lib.objectives import KINDS
+from lib.packing import IGNORED, PairSampler, SpanSampler, WindowSampler
 
 SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
 WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()
@@ -38,6 +39,12 @@ def text_folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bert_tokens(text_folder):
     tokenizer = pretrain.load_tokenizer("bert", text_folder, 300)
+    return tokenizer, corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+
+
+@pytest.fixture(scope="module")
+def roberta_tokens(text_folder):
+    tokenizer = pretrain.load_tokenizer("roberta", text_folder, 400)
     return tokenizer, corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
 
 
@@ -98,11 +105,30 @@ def test_streams_do_not_depend_on_the_number_of_workers(text_folder, bert_tokens
 
 
 def test_byte_level_stream_spells_the_text(text_folder):
-    tokenizer = pretrain.load_tokenizer("gpt2", text_folder, 400)
     texts = ["First one. Second one.\nA new paragraph. Its end.", "Another document. Done."]
-    tokens = corpus.encode(tokenizer, texts, workers=1)
-    assert tokenizer.decode(tokens.ids, skip_special_tokens=False) == "".join(f"<|endoftext|>{t}" for t in texts)
-    assert len(tokens.documents) == 2 and len(tokens.sentences) == 6
+    for kind, mark in ("gpt2", "<|endoftext|>"), ("roberta", ""):
+        tokenizer = pretrain.load_tokenizer(kind, text_folder, 400)
+        tokens = corpus.encode(tokenizer, texts, workers=1)
+        assert tokenizer.decode(tokens.ids, skip_special_tokens=False) == "".join(mark + t for t in texts)
+        assert len(tokens.documents) == 2 and len(tokens.sentences) == 6
+
+
+def test_robertas_tokenizer_keeps_case_and_gives_a_word_the_space_before_it(roberta_tokens):
+    tokenizer, _ = roberta_tokens
+    assert [tokenizer.token_to_id(t) for t in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")] == [0, 1, 2, 3, 4]
+    assert tokenizer.encode("The cat sat.").tokens == ["<s>", "The", "\u0120cat", "\u0120sat", ".", "</s>"]
+    assert tokenizer.encode(" The").tokens == ["<s>", "\u0120The", "</s>"]
+    # the mask takes the space before it, as the word that it stands for would
+    assert tokenizer.encode("The <mask> sat.").ids == [0, tokenizer.token_to_id("The"), 4,
+                                                       tokenizer.token_to_id("\u0120sat"),
+                                                       tokenizer.token_to_id("."), 2]
+
+
+@given(text=st.text())
+def test_robertas_tokenizer_loses_nothing(roberta_tokens, text):
+    tokenizer, _ = roberta_tokens
+    if not any(mark in text for mark in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")):
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
 # ---------------------------------------------------------------- packing
@@ -160,20 +186,83 @@ def test_next_sentences_come_from_the_same_document(bert_tokens):
     assert all(len({i for i in ids if i in animals}) <= 1 for ids in followed)
 
 
-def test_packing_changes_no_output(bert_tokens):
-    """Every pair alone through the plain model gives what it gives in the packed row."""
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
+def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, roberta_tokens, seed, everyday):
+    tokenizer, tokens = roberta_tokens
+    batch = SpanSampler(tokens, tokenizer, "cpu", everyday, 64).draw(1024, generator=torch.Generator().manual_seed(seed))
+    documents = list(corpus.documents([text_folder / "train.txt"]))
+    spans = list(spans_of(batch))
+    assert len(spans) > 10
+    for ids, positions in spans:
+        assert len(ids) <= 64 and positions == list(range(len(ids)))
+        text = tokenizer.decode(ids)
+        assert tokenizer.encode(text).ids == ids  # also at its first word, which had a space before it in its document
+        assert any(text in document for document in documents) and text[0] not in " \n"
+        assert everyday < 1 or len(corpus.sentences(text)) == 1
+        assert text.endswith(".")  # no sentence of the toy text is cut
+    assert (batch.ids[batch.bounds[-2] :] == 1).all() and batch.bounds[-1] == 1024
+    assert len(batch.masked) == int(.15 * 1024) and (batch.targets >= 5).all()
+
+
+def spans_of(batch):
+    """The batch taken apart again: token ids with targets put back, and positions, of every whole span."""
+    ids = batch.ids.clone()
+    ids[batch.masked] = batch.targets
+    for low, high in zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist()):
+        if low < high and ids[low] == 0:
+            yield ids[low:high].tolist(), batch.positions[low:high].tolist()
+
+
+def test_ordered_pairs_are_neighbours_and_half_of_them_are_swapped(bert_tokens):
     tokenizer, tokens = bert_tokens
+    sampler = PairSampler(tokens, tokenizer, "cpu", longest=64, order=True)
+    batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
+    sep, stream = tokenizer.token_to_id("[SEP]"), " ".join(map(str, tokens.ids))
+    swapped = 0
+    for ids, _, _, label in pairs_of(batch):
+        a, b = ids[1 : ids.index(sep)], ids[ids.index(sep) + 1 : -1]
+        assert " ".join(map(str, b + a if label else a + b)) in stream
+        swapped += label
+    labelled = (batch.not_next >= 0).sum().item()
+    assert labelled > 300 and .4 < swapped / labelled < .6
+    fits = batch.bounds[1:-1] < 16_384
+    assert labelled < fits.sum(), "a pair whose first text ends its document has no label"
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "roberta"])
+def test_packing_changes_no_output(kind, bert_tokens, roberta_tokens):
+    """Every text alone through the plain model gives what it gives in the packed row; so does a padded batch."""
+    tokenizer, tokens = roberta_tokens if kind == "roberta" else bert_tokens
     torch.manual_seed(0)
-    task = pretrain.Bert(tokenizer, **SHAPE)
+    task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
     task.net.eval()
-    batch = PairSampler(tokens, tokenizer, "cpu", longest=64).draw(512, generator=torch.Generator().manual_seed(0))
+    batch = task.sampler(tokens, "cpu").draw(512, generator=torch.Generator().manual_seed(0))
+    bounds = [(low, high) for low, high in zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist())
+              if low < high < 512]
     with torch.inference_mode():
-        _, follows = task.outputs(batch.ids, batch.positions, batch.types, batch.bounds, batch.masked, batch.first)
+        words, labels = task.outputs(*batch.inputs())
         task.net.set_attn_implementation("sdpa")
-        for n in (batch.not_next >= 0).nonzero().flatten().tolist():
-            low, high = batch.bounds[n], batch.bounds[n + 1]
-            alone = task.net(input_ids=batch.ids[None, low:high], token_type_ids=batch.types[None, low:high])
-            torch.testing.assert_close(alone.seq_relationship_logits[0], follows[n], atol=1e-5, rtol=1e-4)
+        rows = torch.nn.utils.rnn.pad_sequence([batch.ids[low:high] for low, high in bounds], True,
+                                               tokenizer.token_to_id("<pad>" if kind == "roberta" else "[PAD]"))
+        inside = torch.nn.utils.rnn.pad_sequence([torch.ones(high - low) for low, high in bounds], True)
+        types = torch.nn.utils.rnn.pad_sequence([batch.types[low:high] for low, high in bounds], True) \
+            if kind != "roberta" else None
+        padded = task.net(input_ids=rows, attention_mask=inside, token_type_ids=types)
+        compared = 0
+        for n, (low, high) in enumerate(bounds):
+            own = slice(None) if types is None else batch.types[None, low:high]
+            alone = task.net(input_ids=batch.ids[None, low:high], token_type_ids=None if types is None else own)
+            for place, logits in zip(batch.masked.tolist(), words):
+                if low <= place < high:
+                    for whole, row in (alone, 0), (padded, n):
+                        found = whole.logits if kind == "roberta" else whole.prediction_logits
+                        torch.testing.assert_close(found[row, place - low], logits, atol=1e-5, rtol=1e-4)
+                    compared += 1
+            if labels is not None:
+                own = alone.sop_logits if kind == "albert" else alone.seq_relationship_logits
+                torch.testing.assert_close(own[0], labels[n], atol=1e-5, rtol=1e-4)
+    assert len(bounds) > 8 and compared > 40
 
 
 def test_windows_begin_at_documents_and_sentences(text_folder):
@@ -204,7 +293,18 @@ def test_batched_muon_takes_the_steps_of_torchs():
         torch.testing.assert_close(one, other, atol=5e-3, rtol=0)  # both orthogonalise in bfloat16
 
 
-@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_muon_takes_the_matrices_inside_the_layers_alone(kind, bert_tokens):
+    task = KINDS["bert" if kind == "roberta" else kind](bert_tokens[0], **SHAPE)
+    muon, adam = pretrain.optimizers(task.net, 1e-3)
+    per_layer = {"bert": 6, "roberta": 6, "albert": 6, "gpt2": 4}[kind]
+    shared = 1 if kind == "albert" else SHAPE["layers"]
+    assert sum(len(group["params"]) for group in muon.param_groups) == per_layer * shared
+    every = [p for optimizer in (muon, adam) for group in optimizer.param_groups for p in group["params"]]
+    assert len(every) == len({id(p) for p in every}) == len(list(task.net.parameters()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_path):
     budget = dict(batch_tokens=2048, learning_rate=1e-2, warmup=5, report=10**9)
     measures = [pretrain.train(kind, text_folder, tmp_path / f"{kind}-{steps}", vocabulary=400, shape=SHAPE,
@@ -213,13 +313,19 @@ def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_pa
     before, after = (next(iter(m.values())) for m in measures)
     assert after < .5 * before, "perplexity on held-out text halves"
 
-    from transformers import AutoModelForPreTraining, AutoTokenizer
     folder = tmp_path / f"{kind}-40"
-    _, info = AutoModelForPreTraining.from_pretrained(folder, output_loading_info=True)
-    assert not info["missing_keys"] and not info["unexpected_keys"]
-    ids = AutoTokenizer.from_pretrained(folder)("The cat sat.").input_ids
-    assert (ids[0], ids[-1]) == (2, 3) if kind == "bert" else len(ids) == 4
-    assert json.loads((folder / "training.json").read_text())["heldout"] == measures[1]
+    model = models.load(folder)  # refuses a folder that lacks a weight
+    assert model.family == kind and (model.n_layers, model.n_heads) == (2, 2) and model.has_nsp == (kind == "bert")
+    ids = model.tokenizer("The cat sat.").input_ids
+    assert model.tokenizer.decode(ids, skip_special_tokens=True).lower() == "the cat sat."
+    assert len(ids) == (4 if kind == "gpt2" else 6) and model.tokenizer.model_max_length == 64
+    assert model.token_id("cat") == ids[1 if kind == "gpt2" else 2]
+    assert (model.token_id("The", inside=False) == ids[-4 if kind == "gpt2" else 1])
+    with hooks.record(model, ["layer.1"]) as seen:
+        model.net(torch.tensor([ids]))
+    assert seen["layer.1"].shape == (1, len(ids), 32)
+    record = json.loads((folder / "training.json").read_text())
+    assert record["heldout"] == measures[1] and record["parameters"] == model.net.num_parameters()
     assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
 
 
@@ -230,7 +336,7 @@ def test_training_is_deterministic(text_folder, tmp_path):
 
 
 def test_bad_requests_name_the_mend(tmp_path, text_folder):
-    with pytest.raises(CompanionError, match="choose one of bert, gpt2"):
+    with pytest.raises(CompanionError, match="choose one of bert, roberta, albert, gpt2"):
         pretrain.train("elmo", text_folder, tmp_path / "x", steps=1)
     with pytest.raises(CompanionError, match="prepare"):
         pretrain.train("bert", tmp_path, tmp_path / "x", steps=1)
@@ -239,7 +345,7 @@ def test_bad_requests_name_the_mend(tmp_path, text_folder):
 
 
 def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(pretrain, "SHAPE", SHAPE)
+    monkeypatch.setattr(KINDS["gpt2"], "shape", SHAPE)
     (tmp_path / "all.txt").write_text("\n\n".join(toy_documents()))
     text, out = str(tmp_path / "text"), str(tmp_path / "model")
     prepare = ["prepare", str(tmp_path / "all.txt"), "--out", text, "--heldout", ".2"]
