@@ -32,15 +32,15 @@ def plane(ours: pd.DataFrame, printed: pd.DataFrame, name: str, made_from: str):
         ax.scatter(sent["S"], sent["D"], color="black", marker="D", s=28, zorder=4, label="sent-debias")
         ax.axvline(base["S"], color="black", linewidth=.8, linestyle=":")
         ax.axhline(base["D"], color="black", linewidth=.8, linestyle=":")
-        below = (frame["S"].iloc[2:] < base["S"]).sum(), (frame["D"].iloc[2:] < base["D"]).sum()
-        ax.set(title=f"{title}\nbelow base: S {below[0]}, D {below[1]} of 74", xlabel="Strength: left is less biased",
-               ylabel="Distance: lower is less biased")
+        best = frame.iloc[2:][["S", "D"]].min()
+        ax.set(title=f"{title}\nS {base['S']:.3f}, at best {best['S']:.3f}; D {base['D']:.3f}, at best {best['D']:.3f}",
+               xlabel="Strength: left is less biased", ylabel="Distance: lower is less biased")
+        ax.title.set_fontsize(9.5)
     axes[1].scatter([], [], color=plots.NEITHER, marker="X", label="(0, 1) at layer 11")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=8,
                   handletextpad=.1, columnspacing=1)
-    base, best = ours.iloc[0], ours.iloc[2:][["S", "D"]].min()
-    return plots.sign(figure, f"Projections bring {name} from S {base['S']:.2f} down to {best['S']:.2f}, "
-                              f"and D from {base['D']:.2f} to {best['D']:.2f}", made_from)
+    lower = [(ours[column].iloc[2:] < ours[column].iloc[0]).sum() for column in "SD"]
+    return plots.sign(figure, f"{lower[0]} of 74 settings lower {name}'s Strength, {lower[1]} its Distance", made_from)
 
 
 def explained(shares: pd.DataFrame, made_from: str):
@@ -56,7 +56,7 @@ def explained(shares: pd.DataFrame, made_from: str):
         axes[0].text(first + second + .01, row, f"+ {second:.0%}", va="center", fontsize=8)
     axes[0].set_yticks(rows, [PARTS[part] for part in places])
     axes[0].set(title="Hidden vectors", xlabel="share of variance explained", xlim=(0, 1))
-    axes[0].legend(fontsize=7.5, loc="lower right")
+    axes[0].legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-.02, -.2), ncols=2)
     axes[0].grid(axis="y", visible=False)
     heads = shares[shares["head"] > 0].pivot(index="part", columns="head", values="share").loc[list("qkv")]
     sns.heatmap(heads, ax=axes[1], cmap="Blues", vmin=0, vmax=1, annot=100 * heads, fmt=".0f", cbar=False,
@@ -90,5 +90,6 @@ def choices(found: dict, made_from: str):
     axes[0].set_yticks(range(len(names)), names)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     other = table.iloc[1:]
-    return plots.sign(figure, f"Under other choices the 74 models rank with rho {other['rho of S'].min():.2f} to "
-                              f"{other['rho of S'].max():.2f} by S", made_from)
+    low, high = ([getattr(other[f"rho of {column}"], end)() for column in "SD"] for end in ("min", "max"))
+    return plots.sign(figure, f"Other choices rank the 74 alike with rho {low[0]:.2f} to {high[0]:.2f} by S, "
+                              f"{low[1]:.2f} to {high[1]:.2f} by D", made_from)

@@ -1,83 +1,26 @@
 """Strength and Distance of 76 models: Tables 5 and 7, intrinsic columns, and what the paper says of them (notebook 08).
 
-    found = run.cached(projection_tables.measure, "mini-bert", "mini")      all fits of the subspaces at once
+    found = run.cached(projection_fits.measure, "mini-bert", "mini")
     projection_tables.table7(found), projection_tables.table5(found)
     projection_tables.claims(found), projection_tables.sensitivity(found)
 
-`found` holds arrays [fits, 76 models, triple pairs]. A fit is one choice of what the paper leaves open: the sentence
-pairs, centring, refitting. The first of them, WRITTEN, is the one that the tables show.
+`found` holds arrays [fits, 76 models, triple pairs]; the tables show the first fit unless they are told another.
 """
 
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import torch
 
-from lib import batches, models, nsp, paper, projection, sentence_pairs, stats, stereoset
+from lib import nsp, paper, projection, stats
 from lib.projection import Cut
+from lib.projection_fits import WRITTEN
 
-WRITTEN = "written pairs"
 MODELS = projection.models()
 NAMES = [setting.name for setting in MODELS]
 LEVELS = ["Base", "Sent-debias", *projection.LEVELS]
 LITTLE = .05  # what "not very effective" is taken to mean: less than this share of the base model's Strength
 SAME_RANKS = .9  # what "relative ranks are unchanged" is taken to mean: Spearman's rho over the 76 models
-
-
-def fits(model, data: str = "mini", seed: int = 0) -> dict[str, projection.Subspaces]:
-    """The subspaces under each choice, by name. All but `refitted` are fitted on the untouched model."""
-    written, natural = sentence_pairs.written(), sentence_pairs.natural(data)
-    order = np.random.default_rng(seed).permutation(len(written))
-    halves = [[written[i] for i in sorted(half)] for half in np.array_split(order, 2)]
-    chosen = {WRITTEN: (written, {}), "half of them": (halves[0], {}), "the other half": (halves[1], {}),
-              "natural sentences": (natural, {}), "the triples' contexts": (sentence_pairs.contexts(data), {}),
-              "centred": (written, {"center": True}), "refitted": (written, {"refit": True})}
-    return {name: projection.fit(model, pairs, natural=natural, **how) for name, (pairs, how) in chosen.items()}
-
-
-def measure(name: str, data: str = "mini", seed: int = 0, device=None) -> dict:
-    """s, d and accuracy of every triple pair under all fits and models: arrays [fits, 76, triple pairs].
-
-    accuracy: how many of a pair's six sentences are called right at .5; besides, the first subspaces' explained
-    variance and how far the others' agree with them, as tables.
-    """
-    model, rows = models.load(name, device=device), stereoset.triples(data)
-    subspaces = fits(model, data, seed)
-    encoded = batches.encode(model, *(list(side) for side in zip(*stereoset.pairs(rows))))
-    logits = projection.sweeps(model, list(subspaces.values()), MODELS, encoded, projection.head(model),
-                               progress="76 models")
-    follows = logits.softmax(-1)[..., 0].numpy()
-    places = stereoset.frame(rows, np.arange(follows.shape[-1]))  # where each probability of a triple pair stands
-    frame = {column: follows[..., places[column].astype(int)] for column in nsp.COLUMNS}
-    right = np.mean([(frame[column] > .5) != column.endswith("unrelated") for column in nsp.COLUMNS], axis=0)
-    return {"fits": list(subspaces), "s": nsp.strengths(frame), "d": nsp.distances(frame), "accuracy": right,
-            "explained": explained(subspaces), "cosines": cosines(subspaces)}
-
-
-def explained(subspaces: dict[str, projection.Subspaces]) -> pd.DataFrame:
-    """Share of variance by fit, part, head (from 1; 0 where there are none) and component (from 1)."""
-    plain = [(fit, part, one) for fit, found in subspaces.items() for (part, before), one in found.parts.items()
-             if before == projection.BASE]
-    rows = [(fit, part, head, component, share) for fit, part, one in plain
-            for head, shares in enumerate(torch.atleast_2d(one.explained).tolist(), int(part in "qkv"))
-            for component, share in enumerate(shares, 1)]
-    return pd.DataFrame(rows, columns=["fit", "part", "head", "component", "share"])
-
-
-def cosines(subspaces: dict[str, projection.Subspaces]) -> pd.DataFrame:
-    """|cosine| of each fit's first component with that of the first fit: a row a fit, a column a part.
-
-    At attention the mean over heads. Refitted ones are left out: before any projection they are the same.
-    """
-    first, *others = [(name, found) for name, found in subspaces.items() if not found.refitted]
-
-    def agreement(part, found):
-        products = found.of(part).basis * first[1].of(part).basis
-        return products[..., 0, :].sum(-1).abs().mean().item()
-
-    parts = ["q", "k", "v", "tokens", "cls", "sent"]
-    return pd.DataFrame({name: {part: agreement(part, found) for part in parts} for name, found in others}).T
 
 
 # ---- tables
@@ -88,6 +31,12 @@ def summary(found: dict, fit: str = WRITTEN, share: float = .1) -> pd.DataFrame:
     return pd.DataFrame({"level": [setting.level for setting in MODELS], "settings": list(map(str, MODELS)),
                          "S": _tops(found["s"][at], share), "D": _tops(found["d"][at], share),
                          "accuracy": found["accuracy"][at].mean(-1)}, index=NAMES)
+
+
+def as_printed() -> pd.DataFrame:
+    """Table 7's S and D in the form of `summary`."""
+    printed = paper.printed("projective_methods", "Table 7").loc[NAMES]
+    return printed[["S", "D"]].assign(level=[one.level for one in MODELS], settings=list(map(str, MODELS)))
 
 
 def table7(found: dict) -> pd.DataFrame:
@@ -101,7 +50,7 @@ def table7(found: dict) -> pd.DataFrame:
 def table5(found: dict) -> pd.DataFrame:
     """Table 5's intrinsic columns: the best S and D of each level and their settings, of Table 7 and of ours."""
     rows = {}
-    for source, frame in ("paper", _printed()), ("ours", summary(found)):
+    for source, frame in ("paper", as_printed()), ("ours", summary(found)):
         for level in LEVELS:
             for column in "SD":
                 best = frame.loc[frame["level"] == level, column].idxmin()
@@ -163,7 +112,7 @@ def claims(found: dict, fit: str = WRITTEN, draws: int = 500, seed: int = 0) -> 
     """
     at = found["fits"].index(fit)
     s, d = found["s"][at], found["d"][at]
-    printed, ours = _count(_printed()), _count(summary(found, fit))
+    printed, ours = _count(as_printed()), _count(summary(found, fit))
     ranks = [stats.rank_correlation(_tops(s, share), _tops(s, .1)) for share in (.05, .2)]
     rng, frame, held = np.random.default_rng(seed), summary(found, fit), []
     for _ in range(draws):
@@ -215,12 +164,6 @@ def _count(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     rows.append(("Weighting and second components both turn up in the best settings",
                  f"in {weighted} and {second} of {len(winners)}", bool(weighted and second)))
     return rows
-
-
-def _printed() -> pd.DataFrame:
-    """Table 7's S and D in the form of `summary`."""
-    printed = paper.printed("projective_methods", "Table 7").loc[NAMES]
-    return printed[["S", "D"]].assign(level=[one.level for one in MODELS], settings=list(map(str, MODELS)))
 
 
 def _tops(values: np.ndarray, share: float = .1) -> np.ndarray:

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from tiny import tiny
 
-from lib import nsp, paper, projection, projection_tables
+from lib import hooks, models, nsp, paper, projection, projection_fits, projection_tables, stereoset
 from lib.projection import Cut
 from lib.projection_tables import MODELS, NAMES
 
@@ -15,7 +17,7 @@ def made(strength, distance=None, pairs=40, fits=1):
     """What `measure` gives, where every triple pair of a model has the same s and the same d."""
     s, d = (np.broadcast_to(np.asarray(values, float)[None, :, None], (fits, 76, pairs)).copy()
             for values in (strength, strength if distance is None else distance))
-    names = [projection_tables.WRITTEN, *(f"fit {i}" for i in range(1, fits))]
+    names = [projection_fits.WRITTEN, *(f"fit {i}" for i in range(1, fits))]
     return {"fits": names, "s": s, "d": d, "accuracy": np.ones_like(s)}
 
 
@@ -109,12 +111,43 @@ def test_numbers_against_the_papers(same_model, verdict):
 
 
 def test_explained_variance_is_listed_by_head_and_component():
-    import torch
-
     parts = {("cls", projection.BASE): projection.Subspace(torch.eye(2, 4), torch.tensor([.6, .3])),
              ("cls", replace(projection.BASE, tokens=Cut(True))): projection.Subspace(torch.eye(2, 4), torch.ones(2)),
-             ("q", projection.BASE): projection.Subspace(torch.eye(1, 4).expand(3, 1, 4), torch.tensor([[.5], [.4], [.3]]))}
-    table = projection_tables.explained({"a fit": projection.Subspaces(parts, 3)})
+             ("q", projection.BASE): projection.Subspace(torch.ones(3, 1, 1), torch.tensor([[.5], [.4], [.3]]))}
+    table = projection_fits.explained({"a fit": projection.Subspaces(parts, 3)})
     expected = [("cls", 0, 1, .6), ("cls", 0, 2, .3), ("q", 1, 1, .5), ("q", 2, 1, .4), ("q", 3, 1, .3)]
     pd.testing.assert_frame_equal(table.drop(columns="fit"),
                                   pd.DataFrame(expected, columns=["part", "head", "component", "share"]), rtol=1e-6)
+
+
+def test_cosines_compare_first_components_whatever_their_sign():
+    def fitted(rows, refitted=False):
+        one = projection.Subspace(torch.tensor(rows), torch.ones(len(rows)))
+        parts = {(part, projection.BASE): one for part in ("q", "k", "v", "tokens", "cls", "sent")}
+        return projection.Subspaces(parts, 3, refitted)
+
+    table = projection_fits.cosines({"a": fitted([[1.0, 0]]), "b": fitted([[-.6, .8]]), "c": fitted([[1.0, 0]], True)})
+    assert list(table.index) == ["b"] and table.loc["b"].tolist() == pytest.approx([.6] * 6)
+
+
+def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
+    """A tiny BERT, two settings, two fits: s, d and accuracy as nsp.py makes them of stereoset.frame."""
+    model = tiny("bert")
+    rows = stereoset.triples("mini")
+    rows = rows[rows["context_id"].isin([2, 0, 5])].reset_index(drop=True)
+    pairs = [("she likes poetry .", "he likes poetry ."), ("a woman was late .", "a man was late ."),
+             ("she was here .", "he was here .")]
+    chosen = {"one": projection.fit(model, pairs), "two": projection.fit(model, pairs, center=True)}
+    monkeypatch.setattr(models, "load", lambda name, device=None: model)
+    monkeypatch.setattr(stereoset, "triples", lambda data: rows)
+    monkeypatch.setattr(stereoset, "pairs", lambda rows, run=stereoset.pairs: [
+        (a[:24], b[:24]) for a, b in run(rows)])  # the tiny model reads letters, and has 40 positions
+    monkeypatch.setattr(projection_fits, "fits", lambda model, data, seed: chosen)
+    monkeypatch.setattr(projection, "models", lambda: projection.settings()[::40])
+    found = projection_fits.measure("tiny", "mini")
+    assert found["s"].shape == found["d"].shape == found["accuracy"].shape == (2, 2, 3)
+    with hooks.project(model, chosen["two"].interventions(projection.settings()[40])):
+        frame = stereoset.frame(rows, nsp.is_next(model, stereoset.pairs(rows)))
+    np.testing.assert_allclose(found["s"][1, 1], nsp.strengths(frame), atol=1e-5)
+    np.testing.assert_allclose(found["d"][1, 1], nsp.distances(frame), atol=1e-5)
+    assert found["accuracy"][1, 1].mean() == pytest.approx(nsp.accuracy(frame))
