@@ -103,7 +103,7 @@ def under(bench: Bench, step: int) -> dict:
     in_table1 = strategy != "amplified" and len(chosen) in (0, min(sizes, default=0), max(sizes, default=0))
     read = np.ones_like(bench.sampled) if in_table1 else bench.sampled
     mask = heads.mask(bench.model, chosen)
-    mask = torch.where(mask == 0, factor, mask)
+    mask = torch.where(mask == 0, factor, mask).to(bench.model.device)
     with hooks.head_mask(bench.model, mask):
         x, y, a, b = bench.sets.of(embed.words(bench.model, bench.words).double(), bench.words)
     with hooks.head_mask(bench.reader, mask), matmuls(bench.precision):

@@ -18,8 +18,9 @@ def measured(seat, pppl):
         shift = base + np.where(side, 1, 0) * value
         for draw in range(2 if strategy == "random" else 1):
             rows.append({"strategy": strategy, "k": k, "draw": draw, "factor": 0.0,
-                         "seat": masking.seat_of(shift, side), "pppl": pppl[strategy, k], "associations": shift, "in_x": side,
-                         "likelihoods": np.full(10, -5 * np.log(pppl[strategy, k])), "lengths": np.full(10, 5)})
+                         "seat": masking.seat_of(shift, side), "pppl": pppl[strategy, k], "associations": shift,
+                         "in_x": side, "likelihoods": np.full(10, -5 * np.log(pppl[strategy, k])),
+                         "lengths": np.full(10, 5)})
     return pd.DataFrame(rows)
 
 
