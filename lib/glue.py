@@ -25,7 +25,7 @@ from lib.run import replace, slug
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
 HELD_OUT = .1  # of the training set, where the files have no validation part
 LARGE = 20_000  # training examples from which on a profile's glue_large applies, not glue_small
-RANKING = "heads.json"
+RANKING, ABOUT = "heads.json", "tasks.json"  # beside the results: which heads, and what is known of the tasks
 MISSING = {"QNLI": "of its files only the dev set is at hand", "QQP": "its files are not at hand",
            "MNLI": "its files are not at hand"}  # --profile paper reads them from the model hub
 
@@ -86,14 +86,15 @@ TASKS = {  # in Table 2's order
 
 # Preparing
 
-def prepare(name: str, source: str, tasks: list[str], folder: Path, progress: str = ""):
+def prepare(name: str, source: str, tasks: list[str], folder: Path, out: Path):
     """Encode the tasks for a model into `folder`: the parts train, validation, and each evaluation set.
 
     source  "files": the copies at hand (readers.GLUE); "hub": all nine tasks
+    out     where ABOUT is written: each task's examples by part, and `constant`, what one answer for all scores
     """
     from lib import readers  # these import pandas, which `run` can do without
 
-    model = models.load(name, device="cpu")
+    model, about = models.load(name, device="cpu"), {}
     for task in tasks:
         parts = {part: readers.glue(task, part, source == "hub") for part in ("train", *TASKS[task].sets)}
         if source == "files" and "validation" in readers.GLUE[task]:
@@ -107,9 +108,17 @@ def prepare(name: str, source: str, tasks: list[str], folder: Path, progress: st
             pairs = list(frame["second"]) if (frame["second"] != "").any() else None
             examples.encode(model, list(frame["first"]), pairs, frame["label"].tolist()).save(
                 folder / f"{task}.{part}.npz")
-        if progress:
-            print(task, {part: len(frame) for part, frame in parts.items()}, file=sys.stderr)
+        about[task] = {"examples": {part: len(frame) for part, frame in parts.items()},
+                       "constant": [score for part in TASKS[task].sets
+                                    for score in constant(TASKS[task], parts[part]["label"].to_numpy())]}
     examples.sign(folder, model, source)
+    replace(out / ABOUT, (json.dumps(about, indent=1) + "\n").encode())
+
+
+def constant(task: Task, wanted: np.ndarray) -> list[float]:
+    """For each metric the best score that one answer for all gets: whoever has not more has learned nothing."""
+    answers = [np.tile(row, (len(wanted), 1)) for row in np.eye(task.labels)]
+    return [round(max(scores), 6) for scores in zip(*(task.scores(logits, wanted) for logits in answers))]
 
 
 def rank(name: str, data: str, contexts: int, file: Path, seed: int = 0, device: str | None = None):
@@ -144,8 +153,7 @@ def run(name: str, profile: dict, prepared: Path, out: Path, task: str, mask: st
     how = settings(profile, len(parts["train"]), seed)
     record = {"task": task, "mask": mask, "seed": seed, "model": name, "revision": made["revision"],
               "source": made["source"], "heads": len(chosen), "examples": {part: len(parts[part]) for part in parts},
-              "cut": sum(int(parts[part].cut) for part in parts), "settings": asdict(how),
-              "baseline": _scores(TASKS[task], parts, lambda part: _commonest(parts["train"], len(part)))}
+              "cut": sum(int(parts[part].cut) for part in parts), "settings": asdict(how)}
     file = out / f"{task}_{mask}_{seed}.json"
     if file.exists() and _same(stored := json.loads(file.read_text()), record):
         return stored
@@ -158,23 +166,12 @@ def run(name: str, profile: dict, prepared: Path, out: Path, task: str, mask: st
     record |= finetune.fit(model, parts["train"], parts["validation"],
                            lambda logits, wanted: np.mean(TASKS[task].scores(logits, wanted)), how, zeros,
                            file.with_suffix(".safetensors"), progress=f"{task} {mask} {seed}" if progress else "")
-    record |= {"scores": _scores(TASKS[task], parts, lambda part: finetune.predict(model, part, zeros)),
-               "device": model.device.type, "torch": torch.__version__.split("+")[0]}
+    scores = [score for part in TASKS[task].sets
+              for score in TASKS[task].scores(finetune.predict(model, parts[part], zeros), parts[part].targets.numpy())]
+    record |= {"scores": [round(score, 6) for score in scores], "device": model.device.type,
+               "torch": torch.__version__.split("+")[0]}
     replace(file, (json.dumps(record) + "\n").encode())
     return record
-
-
-def _scores(task: Task, parts: dict, logits) -> list[float]:
-    """On each evaluation set, each metric."""
-    return [round(score, 6) for name in task.sets
-            for score in task.scores(logits(parts[name]), parts[name].targets.numpy())]
-
-
-def _commonest(train: examples.Examples, n: int) -> np.ndarray:
-    """Logits of a model that knows nothing but the commonest class."""
-    if train.targets.is_floating_point():
-        return np.zeros((n, 1))
-    return np.tile(np.bincount(train.targets.numpy()), (n, 1))
 
 
 def _same(stored: dict, record: dict) -> bool:
@@ -214,7 +211,7 @@ def main(arguments=None):
         tasks = _names(given.tasks, available(source))
         if given.command == "prepare":
             rank(name, "paper", profile["sizes"]["heads_contexts"], given.out / RANKING, device=given.device)
-            prepare(name, source, tasks, folder, progress="tasks")
+            prepare(name, source, tasks, folder, given.out)
             return 0
         first, step = map(int, given.part.split("/"))
         for task, mask, seed in plan(tasks, _names(given.masks, list(MASKS)), given.seeds.split(","))[first - 1::step]:
