@@ -21,7 +21,7 @@ def plane(ours: pd.DataFrame, printed: pd.DataFrame, name: str, made_from: str):
     """
     figure, axes = plots.panels(2, width=4.6, height=4)
     advised = [bool(one.tokens) and str(one).startswith("(0, 1") for one in projection_tables.MODELS]
-    for ax, frame, title in (axes[0], printed, "BERT-base, as printed"), (axes[1], ours, f"{name}, this run"):
+    for ax, frame, title in (axes[0], printed, "BERT-base (printed)"), (axes[1], ours, f"{name} (this run)"):
         for level, color in COLORS.items():
             for against, marker in (False, "o"), (True, "X"):
                 part = frame[(frame["level"] == level) & (np.array(advised) == against)]
@@ -33,9 +33,9 @@ def plane(ours: pd.DataFrame, printed: pd.DataFrame, name: str, made_from: str):
         ax.axvline(base["S"], color="black", linewidth=.8, linestyle=":")
         ax.axhline(base["D"], color="black", linewidth=.8, linestyle=":")
         best = frame.iloc[2:][["S", "D"]].min()
-        ax.set(title=f"{title}\nS {base['S']:.3f}, at best {best['S']:.3f}; D {base['D']:.3f}, at best {best['D']:.3f}",
-               xlabel="Strength: left is less biased", ylabel="Distance: lower is less biased")
-        ax.title.set_fontsize(9.5)
+        ax.set_title(f"{title}: S {base['S']:.2f}, at best {best['S']:.2f}\nD {base['D']:.2f}, at best {best['D']:.2f}",
+                     fontsize=9.5)
+        ax.set(xlabel="Strength: left is less biased", ylabel="Distance: lower is less biased")
     axes[1].scatter([], [], color=plots.NEITHER, marker="X", label="(0, 1) at layer 11")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=8,
                   handletextpad=.1, columnspacing=1)
@@ -56,7 +56,7 @@ def explained(shares: pd.DataFrame, made_from: str):
         axes[0].text(first + second + .01, row, f"+ {second:.0%}", va="center", fontsize=8)
     axes[0].set_yticks(rows, [PARTS[part] for part in places])
     axes[0].set(title="Hidden vectors", xlabel="share of variance explained", xlim=(0, 1))
-    axes[0].legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-.02, -.2), ncols=2)
+    axes[0].legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-.02, -.26), ncols=2)
     axes[0].grid(axis="y", visible=False)
     heads = shares[shares["head"] > 0].pivot(index="part", columns="head", values="share").loc[list("qkv")]
     sns.heatmap(heads, ax=axes[1], cmap="Blues", vmin=0, vmax=1, annot=100 * heads, fmt=".0f", cbar=False,

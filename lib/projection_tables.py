@@ -82,8 +82,8 @@ def sensitivity(found: dict) -> pd.DataFrame:
     first = summary(found).iloc[2:]
     for fit in found["fits"]:
         frame = summary(found, fit).iloc[2:]
-        rows[fit] = {"best S": frame["S"].min(), "with": frame["S"].idxmin(), "best D": frame["D"].min(),
-                     "with ": frame["D"].idxmin(), "rho of S": stats.rank_correlation(frame["S"], first["S"]),
+        rows[fit] = {"best S": frame["S"].min(), "S with": frame["S"].idxmin(), "best D": frame["D"].min(),
+                     "D with": frame["D"].idxmin(), "rho of S": stats.rank_correlation(frame["S"], first["S"]),
                      "rho of D": stats.rank_correlation(frame["D"], first["D"]),
                      "claims that hold": claims(found, fit, draws=0)["verdict"].str.startswith("holds").sum()}
     table = pd.DataFrame(rows).T.infer_objects()
@@ -151,18 +151,18 @@ def _count(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     deep = [setting for setting in MODELS if setting.level == "Layer 11"]
     eight = [setting for setting in deep if setting.tokens == hard2]
     worst = sum(strength[setting] == max(strength[replace(setting, tokens=cut)] for cut in cuts) for setting in eight)
-    rows.append(("At Layer 11 (0, 1) has the worst S, all else equal", f"in {worst} of 8", worst == 8))
+    rows.append(("At Layer 11 (0, 1) has the worst S, all else equal", f"{worst} of 8", worst == 8))
     gains = {setting: strength[replace(setting, attention=True)] < strength[setting] for setting in deep}
     others = sum(gains[setting] for setting in deep if setting not in eight)
     spoilt = sum(not gains[setting] for setting in eight)
-    rows.append(("Attention lowers S of the 24 without (0, 1) at Layer 11", f"of {others} of 24", others == 24))
-    rows.append(("Attention does not lower S of the 8 with it", f"of {spoilt} of 8", spoilt == 8))
+    rows.append(("Attention lowers S of the 24 without (0, 1) at Layer 11", f"{others} of 24", others == 24))
+    rows.append(("Attention does not lower S of the 8 with it", f"{spoilt} of 8", spoilt == 8))
     winners = [MODELS[NAMES.index(frame.loc[frame["level"] == level, column].idxmin())]
                for level in projection.LEVELS[1:] for column in "SD"]
     weighted = sum(any(cut and cut.weighted for cut in (one.tokens, one.cls, one.sent)) for one in winners)
     second = sum(any(cut and cut.second for cut in (one.tokens, one.cls)) for one in winners)
     rows.append(("Weighting and second components both turn up in the best settings",
-                 f"in {weighted} and {second} of {len(winners)}", bool(weighted and second)))
+                 f"{weighted} and {second} of {len(winners)}", bool(weighted and second)))
     return rows
 
 

@@ -38,9 +38,9 @@ def test_on_the_papers_own_numbers_its_claims_are_counted_as_it_counts_them():
     assert (counted["paper"] == counted["ours"]).all()
     assert set(counted["verdict"]) == {"holds"} and set(counted["redrawn"]) == {"1.00"}
     said = found["paper"].to_dict()
-    assert said["At Layer 11 (0, 1) has the worst S, all else equal"] == "in 8 of 8"
-    assert said["Attention lowers S of the 24 without (0, 1) at Layer 11"] == "of 24 of 24"
-    assert said["Attention does not lower S of the 8 with it"] == "of 8 of 8"
+    assert said["At Layer 11 (0, 1) has the worst S, all else equal"] == "8 of 8"
+    assert said["Attention lowers S of the 24 without (0, 1) at Layer 11"] == "24 of 24"
+    assert said["Attention does not lower S of the 8 with it"] == "8 of 8"
     assert sum(text == "3 of 3 lower it; (0, 1) does not" for text in said.values()) == 2
     assert said["Every deeper level has a better best S"] == "3 of 3 steps: 0.308, 0.288, 0.246, 0.193"
 
