@@ -6,7 +6,7 @@ own bias on a development set, search the settings there, and trim the search by
     nli_search.search(found, strength)      what each way of choosing gives on data that it did not choose by
     nli_search.trimmed()                    the settings that section 5's observations leave
 
-`found` is what nli_tables.measure makes of any classifier; the 76 models come from one sweep, so a search costs nothing
+`found` is what nli_sweep.measure makes of any classifier; the 76 models come from one sweep, so a search costs nothing
 beyond it.
 """
 
@@ -24,18 +24,18 @@ def trimmed() -> list[projection.Setting]:
     return [one for one in projection.settings() if one.sent.weighted and not hard(one.tokens) and not hard(one.cls)]
 
 
-def search(found: dict, strength: pd.Series, splits: int = 200, seed: int = 0, relative: bool = False) -> pd.DataFrame:
+def search(found: dict, strength: pd.Series, agree: str = "most", splits: int = 200, seed: int = 0) -> pd.DataFrame:
     """Choose on a random half of occupations and task pairs, test on the other half; the mean over `splits` of both.
 
     A row a way of choosing: from how many models; the one chosen most often and in which share of the splits; eta
     where chosen and where tested (with the range that 95 % of the splits fall in); accuracy at the task; the share of
-    splits in which the chosen model was viable when tested.
+    splits in which the chosen model was viable (within 5 points) when tested. agree: "all" contexts, or "most".
     """
     every = projection.models()
     pairs, rng = nli.pairs(found["reading"], found["contexts"]), np.random.default_rng(seed)
     tables = [nli.by_occupation(p, pairs, found["labels"]) for p in found["probabilities"]]
-    neutral, strict = (np.array([table[column] for table in tables]) for column in ("neutral", "agree"))
-    strict, right = strict == 1, found["right"]
+    neutral, same = (np.array([table[column] for table in tables]) for column in ("neutral", "agree"))
+    parity, right = same == 1 if agree == "all" else same > .5, found["right"]
     intrinsic = strength.loc[[setting.name for setting in every]].to_numpy()
     every_place = [every.index(setting) for setting in projection.settings()]
     trimmed_place = [every.index(setting) for setting in trimmed()]
@@ -44,9 +44,9 @@ def search(found: dict, strength: pd.Series, splits: int = 200, seed: int = 0, r
     rows = {way: [] for way in ways}
     for _ in range(splits):
         first, second = (_halves(rng, n) for n in (neutral.shape[1], right.shape[1]))
-        eta = [neutral[:, part].mean(1) * strict[:, part].mean(1) for part in first]
+        eta = [neutral[:, part].mean(1) * parity[:, part].mean(1) for part in first]
         accuracy = [right[:, part].mean(1) for part in second]
-        viable = [nli.viable(part, part[0], relative=relative) for part in accuracy]
+        viable = [nli.viable(part, part[0]) for part in accuracy]
         for way, places in ways.items():
             fit = np.array(places)
             kept = fit[viable[0][fit]] if "viable" in way or "same" in way else fit

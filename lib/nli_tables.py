@@ -1,50 +1,21 @@
 """Notebook 09: the 76 models at natural language inference. Projective methods' Tables 5, 6 and 7, and its claims.
 
-    found = run.cached(nli_tables.measure, "mini-bert-nli", "mini", contexts=9)
+    found = run.cached(nli_sweep.measure, "mini-bert-nli", "mini", 9)
     scores = nli_tables.scores(found)               a row a model, named and ordered as in Table 7
     nli_tables.table5(scores), nli_tables.table6(scores), nli_tables.table7(scores)
     nli_tables.correlation(strength, scores["eta"]) Spearman over the 76 models
 
-The subspaces are fitted on the fine-tuned model (the paper does not say). SNLI stands for accuracy at the task itself:
-on SNLI's test set with data "paper", on data/demo's pairs with "mini".
+The column SNLI is accuracy at the task itself: on SNLI's test set with data "paper", on data/demo's pairs with "mini".
 """
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import data as sources
-from lib import CompanionError, batches, models, nli, paper, projection, readers, sentence_pairs, stats
+from lib import nli, paper, projection, stats
 
 LEVELS = projection.LEVELS
 COLUMNS = ["parity", "accuracy", "eta", "SNLI"]  # of Table 7, in its order
-
-
-def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
-            device=None) -> dict:
-    """The 76 models' predictions in one sweep, for `run.cached`; without `task` on the generated pairs alone.
-
-    labels, of the classifier's outputs; probabilities [76, generated pairs, labels]; right [76, pairs of the task]
-    """
-    model = _classifier(name, device)
-    labels, pairs = nli.labels(model), nli.pairs(reading, contexts)
-    gold = task_pairs(data) if task else pairs.head(0).assign(label="")
-    texts = pd.concat([pairs, gold])
-    encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
-    subspaces = projection.fit(model, sentence_pairs.written(), natural=sentence_pairs.natural(data))
-    logits = projection.sweep(model, subspaces, projection.models(), encoded, projection.head(model),
-                              progress=f"76 models, {len(texts):,} pairs")
-    p = logits.softmax(-1).numpy()
-    right = nli.predictions(p[:, len(pairs):], labels) == gold["label"].to_numpy(dtype=str)
-    return {"labels": labels, "reading": reading, "contexts": contexts, "probabilities": p[:, :len(pairs)],
-            "right": right}
-
-
-def task_pairs(data: str) -> pd.DataFrame:
-    """Premise, hypothesis, label of the task itself: 9,824 of SNLI's test set, or 198 of data/demo."""
-    return readers.snli("test") if data == "paper" else sources.demo("nli")
 
 
 def scores(found: dict, draws: int = 500) -> pd.DataFrame:
@@ -63,6 +34,14 @@ def scores(found: dict, draws: int = 500) -> pd.DataFrame:
         rows[setting.name] = row | {key: one.value for key, one in named.items()} | {
             f"{key} {end}": getattr(one, end) for key, one in named.items() for end in ("low", "high")}
     return pd.DataFrame(rows.values(), index=list(rows))
+
+
+def most(scores: pd.DataFrame) -> pd.DataFrame:
+    """The same with parity read as agreement in most contexts, so that any table can be made of either reading:
+    `parity` and `eta` hold what `majority` and `eta majority` held."""
+    other = {"parity": "majority", "eta": "eta majority"}
+    ends = ("", " low", " high")
+    return scores.assign(**{strict + end: scores[reading + end] for strict, reading in other.items() for end in ends})
 
 
 def share(right: np.ndarray) -> stats.Estimate:
@@ -91,11 +70,16 @@ def printed() -> pd.DataFrame:
 
 
 def table7(scores: pd.DataFrame) -> pd.DataFrame:
-    """Table 7's NLI columns, the printed number beside ours, eta's interval, and whether viable (see `verdicts`)."""
+    """Table 7's NLI columns, the printed number beside ours, and whether viable (see `verdicts`).
+
+    parity and eta: all contexts agree; "most": most of them do. `95 %` is the interval of the latter eta.
+    """
     theirs, rows = printed(), {}
     for column in COLUMNS:
         rows[f"{column}, paper"], rows[column] = theirs[column].map("{:.4f}".format), scores[column].round(3)
-    rows["eta 95 %"] = [f"[{row['eta low']:.2f}, {row['eta high']:.2f}]" for _, row in scores.iterrows()]
+        if column in ("parity", "eta"):
+            rows[f"{column}, most"] = most(scores)[column].round(3)
+    rows["95 %"] = [f"[{row['eta low']:.2f}, {row['eta high']:.2f}]" for _, row in most(scores).iterrows()]
     rows["viable"] = verdicts(scores)
     return pd.DataFrame(rows, index=scores.index).rename_axis("model")
 
@@ -129,24 +113,32 @@ def by_level(scores: pd.DataFrame, relative: bool = False) -> dict[str, pd.Serie
 def table5(scores: pd.DataFrame) -> pd.DataFrame:
     """Table 5's NLI columns: the best viable eta of each level, its SNLI accuracy and settings, the paper's beside.
 
-    Viable: within 5 points of base. Where 5 % of base chooses another model, `relative` names it.
+    Two rows a level: parity as agreement in all contexts, and in most. Viable: within 5 points of base. Where 5 % of
+    base chooses another model, the last column names it.
     """
-    theirs = paper.printed("projective_methods", "Table 5")
-    chosen = {"Base": scores.loc["Base"], "sent-debias": scores.loc["Sent-debias"]} | by_level(scores)
-    relative = by_level(scores, relative=True)
-    rows = {}
-    for level, one in chosen.items():
-        rows[level] = {"eta, paper": theirs.loc[level, "eta"], "SNLI, paper": theirs.loc[level, "SNLI"],
-                       "settings, paper": theirs["eta settings"].fillna("")[level]}
-        if one is None:
-            rows[level] |= {"eta": "none viable", "SNLI": "", "settings": "", "relative 5 %": ""}
-            continue
-        other = relative.get(level, one)
-        named = "none viable" if other is None else f"{other['settings']}: {other['eta']:.2f}"
-        rows[level] |= {"eta": f"{one['eta']:.2f} [{one['eta low']:.2f}, {one['eta high']:.2f}]",
-                        "SNLI": f"{one['SNLI']:.3f}", "settings": one["settings"],
-                        "relative 5 %": "" if other is one or other is not None and other.name == one.name else named}
-    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="level"))
+    theirs, rows = paper.printed("projective_methods", "Table 5"), []
+    for reading, table in ("all", scores), ("most", most(scores)):
+        chosen = {"Base": table.loc["Base"], "sent-debias": table.loc["Sent-debias"]} | by_level(table)
+        relative = by_level(table, relative=True)
+        for level, one in chosen.items():
+            row = {"level": level, "eta, paper": theirs.loc[level, "eta"], "SNLI, paper": theirs.loc[level, "SNLI"],
+                   "settings, paper": theirs["eta settings"].fillna("")[level], "agree in": reading}
+            other = relative.get(level, one)
+            rows.append(row | _shown(one) | {"relative 5 %": _shown(other)["settings"] if _differ(one, other) else ""})
+    order = {level: place for place, level in enumerate(theirs.index)}
+    table = pd.DataFrame(rows).sort_values("level", key=lambda column: column.map(order), kind="stable")
+    return table.set_index("level")
+
+
+def _shown(one: pd.Series | None) -> dict:
+    if one is None:
+        return {"eta": "none viable", "SNLI": "", "settings": "none"}
+    return {"eta": f"{one['eta']:.2f} [{one['eta low']:.2f}, {one['eta high']:.2f}]", "SNLI": f"{one['SNLI']:.3f}",
+            "settings": one["settings"]}
+
+
+def _differ(one: pd.Series | None, other: pd.Series | None) -> bool:
+    return (None if one is None else one.name) != (None if other is None else other.name)
 
 
 def gains(scores: pd.DataFrame) -> pd.DataFrame:
@@ -212,13 +204,3 @@ def examples(model, occupations: list[str], context: str = "prepared a pie") -> 
     p, names = nli.probabilities(model, rows).numpy(), nli.labels(model)
     table = rows[["premise", "hypothesis"]].assign(**dict(zip(names, p.T.round(2))), says=nli.predictions(p, names))
     return table.reset_index(drop=True)
-
-
-def _classifier(name: str, device):
-    made_by = "make it by python -m lib.nli_classifier, then name its folder with --model"
-    if not name:
-        raise CompanionError(f"This encoder has no classifier for natural language inference: {made_by}.")
-    entry = models.REGISTRY.get(name)
-    if entry and isinstance(entry.source, Path) and not entry.source.is_dir():
-        raise CompanionError(f"{name} is not there, since it does not ship: {made_by}, or put it at {entry.source}.")
-    return models.load(name, device=device, task="sequence-classification")

@@ -1,0 +1,48 @@
+"""Predictions of the 76 models at natural language inference, in one sweep: what notebook 09 is made of.
+
+    found = run.cached(nli_sweep.measure, "mini-bert-nli", "mini", 9)
+
+The subspaces are fitted on the fine-tuned model (the paper does not say on which), on notebook 08's pairs.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from lib import data as sources
+from lib import CompanionError, batches, models, nli, projection, readers, sentence_pairs
+
+
+def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
+            device=None) -> dict:
+    """The 76 models' predictions in one sweep, for `run.cached`; without `task` on the generated pairs alone.
+
+    labels, of the classifier's outputs; probabilities [76, generated pairs, labels]; right [76, pairs of the task]
+    """
+    model = _classifier(name, device)
+    labels, pairs = nli.labels(model), nli.pairs(reading, contexts)
+    gold = task_pairs(data) if task else pairs.head(0).assign(label="")
+    texts = pd.concat([pairs, gold])
+    encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
+    subspaces = projection.fit(model, sentence_pairs.written(), natural=sentence_pairs.natural(data))
+    logits = projection.sweep(model, subspaces, projection.models(), encoded, projection.head(model),
+                              progress=f"76 models, {len(texts):,} pairs")
+    p = logits.softmax(-1).numpy()
+    right = nli.predictions(p[:, len(pairs):], labels) == gold["label"].to_numpy(dtype=str)
+    return {"labels": labels, "reading": reading, "contexts": contexts, "probabilities": p[:, :len(pairs)],
+            "right": right}
+
+
+def task_pairs(data: str) -> pd.DataFrame:
+    """Premise, hypothesis, label of the task itself: 9,824 of SNLI's test set, or 198 of data/demo."""
+    return readers.snli("test") if data == "paper" else sources.demo("nli")
+
+
+def _classifier(name: str, device):
+    made_by = "make it by python -m lib.nli_classifier, then name its folder with --model"
+    if not name:
+        raise CompanionError(f"This encoder has no classifier for natural language inference: {made_by}.")
+    entry = models.REGISTRY.get(name)
+    if entry and isinstance(entry.source, Path) and not entry.source.is_dir():
+        raise CompanionError(f"{name} is not there, since it does not ship: {made_by}, or put it at {entry.source}.")
+    return models.load(name, device=device, task="sequence-classification")
