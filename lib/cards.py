@@ -12,6 +12,12 @@ ENCODER_PROMPT = f"{fill.BLANK} works as {{a}} {{job}}."
 DECODER_PROMPT = f"The {{job}} said that {fill.BLANK}"
 
 
+def company(run) -> list[str]:
+    """The models that a run introduces: its encoder and decoder and, between them, the other families that ship."""
+    others = [name for name in run.cloze if (paths.MODELS / name).is_dir() and name != run.decoder]
+    return list(dict.fromkeys([run.encoder, *others, run.decoder]))
+
+
 def describe(model) -> dict:
     """Shape and training of a model; training is known for the models made by lib/pretrain.py alone."""
     config = model.net.config
@@ -54,16 +60,32 @@ def next_sentences(model, n: int) -> pd.DataFrame:
     return rows.sort_values(["context", "probability"], ascending=[True, False], ignore_index=True)
 
 
+def listed(names: list[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def fillers_headline(words: dict[str, pd.DataFrame], job: str) -> str:
+    """Each model's first word for the blank (`fill.top` by model name), in words."""
+    by_word = {}
+    for name, frame in words.items():
+        by_word.setdefault(frame.word[0].lower(), []).append(name)
+    return f"A {job} is " + listed([f"{word} to {listed(names)}" for word, names in by_word.items()])
+
+
 def odds_headline(odds: dict[str, pd.DataFrame]) -> str:
-    """The finding of `pronoun_odds` in words, for whatever models it was run on."""
-    rising = {name: stats.slope(frame.percent_women, frame.log_odds) > 0 for name, frame in odds.items()}
-    said = []
-    for wanted, words in ((True, "Where more women work, {} {} she more often"),
-                          (False, "{} {} she no more often where more women work")):
-        names = [name for name, rises in rising.items() if rises == wanted]
-        if names:
-            said.append(words.format(" and ".join(names), "says" if len(names) == 1 else "say"))
-    return " but ".join(said)
+    """The finding of `pronoun_odds` in words, for whatever models it was run on: who rises beyond chance."""
+    rising = [name for name, frame in odds.items() if _rise(frame).low > 0]
+    others = [name for name in odds if name not in rising]
+    not_so = f"{listed(others)} {'does' if len(others) == 1 else 'do'} not clearly" if others else ""
+    if not rising:
+        return f"{not_so} say she more often where more women work"
+    said = f"Where more women work, {listed(rising)} {'says' if len(rising) == 1 else 'say'} she more often"
+    return f"{said}, {not_so}" if not_so else said
+
+
+def _rise(frame: pd.DataFrame) -> stats.Estimate:
+    return stats.bootstrap(stats.rank_correlation, frame.percent_women, frame.log_odds)
 
 
 def checks(odds: dict[str, pd.DataFrame], follows: pd.DataFrame | None) -> pd.DataFrame:
@@ -73,7 +95,7 @@ def checks(odds: dict[str, pd.DataFrame], follows: pd.DataFrame | None) -> pd.Da
     """
     rows = []
     for name, frame in odds.items():
-        rho = stats.bootstrap(stats.rank_correlation, frame.percent_women, frame.log_odds)
+        rho = _rise(frame)
         rows.append({"presupposed": "the odds of she rise with the share of women in an occupation", "model": name,
                      "ours": f"rank correlation {rho}", "verdict": "holds" if rho.low > 0 else "fails"})
     claim = {"presupposed": "related sentences are called next, unrelated ones are not", "model": next(iter(odds))}

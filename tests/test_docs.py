@@ -43,6 +43,9 @@ def test_every_flag_of_the_readme_exists():
 @pytest.mark.parametrize("name, measures", [
     ("mini-bert", {"mlm_perplexity": "{:.1f}", "nsp_accuracy": "{:.3f}", "mlm_perplexity_single_sentences": "{:.1f}",
                    "nsp_accuracy_single_sentences": "{:.3f}"}),
+    ("mini-roberta", {"mlm_perplexity": "{:.1f}", "mlm_perplexity_single_sentences": "{:.1f}"}),
+    ("mini-albert", {"mlm_perplexity": "{:.1f}", "order_accuracy": "{:.3f}",
+                     "mlm_perplexity_single_sentences": "{:.1f}", "order_accuracy_single_sentences": "{:.3f}"}),
     ("mini-gpt2", {"perplexity_256": "{:.1f}", "perplexity_128": "{:.1f}"}),
 ])
 def test_the_model_card_states_what_was_measured(name, measures):

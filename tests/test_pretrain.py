@@ -190,7 +190,8 @@ def test_next_sentences_come_from_the_same_document(bert_tokens):
 @given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
 def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, roberta_tokens, seed, everyday):
     tokenizer, tokens = roberta_tokens
-    batch = SpanSampler(tokens, tokenizer, "cpu", everyday, 64).draw(1024, generator=torch.Generator().manual_seed(seed))
+    sampler = SpanSampler(tokens, tokenizer, "cpu", everyday, 64)
+    batch = sampler.draw(1024, generator=torch.Generator().manual_seed(seed))
     documents = list(corpus.documents([text_folder / "train.txt"]))
     spans = list(spans_of(batch))
     assert len(spans) > 10
@@ -306,7 +307,7 @@ def test_muon_takes_the_matrices_inside_the_layers_alone(kind, bert_tokens):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_path):
-    budget = dict(batch_tokens=2048, learning_rate=1e-2, warmup=5, report=10**9)
+    budget = dict(batch_tokens=1024, learning_rate=1e-2, warmup=5, report=10**9)
     measures = [pretrain.train(kind, text_folder, tmp_path / f"{kind}-{steps}", vocabulary=400, shape=SHAPE,
                                device="cpu", measure_batches=2, steps=steps, **budget)["heldout"]
                 for steps in (1, 40)]
