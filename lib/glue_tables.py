@@ -1,7 +1,7 @@
 """Table 2 of Bias A-head from the runs that glue.py stored: means over seeds, changes, claims.
 
-    stored = glue_tables.read(glue_tables.folder(run))       a row a run and metric
-    found = glue_tables.whole(stored)                        the tasks that are done
+    stored = glue_tables.stored(run)         a row a run and metric
+    found = glue_tables.whole(stored)        the tasks that are done
     glue_tables.table2(found), glue_tables.changes(found), glue_tables.claims(found)
 
 Spreads and intervals are over seeds: what another start of the new head and another order of the examples change. That
@@ -48,20 +48,37 @@ def folder(run: Run) -> Path:
     return out
 
 
+def stored(run: Run) -> pd.DataFrame:
+    """What is stored for a run, `read`; the revision that was fine-tuned goes with everything that the run saves."""
+    place = folder(run)
+    run.revisions |= {one["model"]: one["revision"] for one in map(json.loads, map(Path.read_text, _runs(place)))}
+    return read(place)
+
+
+def _runs(place: Path) -> list[Path]:
+    return sorted(place.glob("*_*_*.json"))
+
+
 def read(place: Path) -> pd.DataFrame:
     """Every stored run, a row a metric, in Table 2's order."""
     rows = []
-    for file in sorted(place.glob("*_*_*.json")):
-        stored = json.loads(file.read_text())
-        task, about = stored["task"], json.loads((place / glue.ABOUT).read_text())[stored["task"]]
-        made = f"{stored['model']} {stored['revision']}, {stored['device']}, torch {stored['torch']}"
-        for metric, score, constant in zip(glue.TASKS[task].names, stored["scores"], about["constant"]):
-            rows.append([task, metric, f"{task} {metric}", glue.MASKS[stored["mask"]], stored["seed"], score, constant,
-                         made])
+    for one in map(json.loads, map(Path.read_text, _runs(place))):
+        task, about = one["task"], json.loads((place / glue.ABOUT).read_text())[one["task"]]
+        made = f"{one['model']} {one['revision']}, {one['device']}, torch {one['torch']}"
+        for metric, score, constant in zip(glue.TASKS[task].names, one["scores"], about["constant"]):
+            rows.append([task, metric, f"{task} {metric}", glue.MASKS[one["mask"]], one["seed"], score, constant, made])
     found = pd.DataFrame(rows, columns=COLUMNS)
     order = {name: i for i, name in enumerate([*glue.TASKS, *glue.MASKS.values()])}
     return found.sort_values(["task", "mask", "seed"], kind="stable", ignore_index=True,
                              key=lambda column: column.map(order) if column.name != "seed" else column)
+
+
+def made(stored: pd.DataFrame) -> str:
+    """A line on what is stored: how many runs, of which model, made where."""
+    runs = stored.drop_duplicates(["task", "mask", "seed"])
+    if runs.empty:
+        return "No run is stored for this model: make them with `python -m lib.glue prepare` and `run`, on a GPU."
+    return f"{len(runs)} runs, as stored by `python -m lib.glue run`: {'; '.join(runs['made'].unique())}"
 
 
 def whole(found: pd.DataFrame) -> pd.DataFrame:
@@ -78,7 +95,8 @@ def learned(found: pd.DataFrame) -> list[str]:
 
 
 def table2(found: pd.DataFrame) -> pd.DataFrame:
-    """Table 2: a row a metric; of ours the mean over seeds and the standard deviation, beside the printed numbers.
+    """Table 2: a row a metric; of ours the mean over seeds and the standard deviation, beside the printed numbers; "-"
+    where there is none.
 
     `constant` is the best that one answer for all gets: whoever has not more has learned nothing.
     """
@@ -86,7 +104,7 @@ def table2(found: pd.DataFrame) -> pd.DataFrame:
     mean, sd = (found.pivot_table(index="row", columns="mask", values="score", aggfunc=how) for how in ("mean", "std"))
     table = pd.DataFrame(index=printed.index)
     for mask in glue.MASKS.values():
-        table[mask] = [f"{mean.loc[row, mask]:.3f} ± {sd.loc[row, mask]:.3f}" if row in mean.index else "not run"
+        table[mask] = [f"{mean.loc[row, mask]:.3f} ± {sd.loc[row, mask]:.3f}" if row in mean.index else "-"
                        for row in table.index]
         table[f"paper, {mask}"] = printed[mask].map("{:.4f}".format)
     table.insert(0, "constant", found.groupby("row")["constant"].first().reindex(table.index).map("{:.3f}".format)

@@ -88,9 +88,8 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
     record = records[best] | {
         "pairs": records[best]["pairs"] | {"test": len(test)},
         "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
-        "tried": [{"rate": other["settings"]["rate"], "epochs": other["settings"]["epochs"],
-                   "seed": other["settings"]["seed"], "validation": other["validation"]}
-                  for other in records.values()]}
+        "tried": [{name: other["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
+                  | {"validation": other["validation"]} for other in records.values()]}
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(best, out)
     (out / "training.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -117,14 +116,14 @@ def main(arguments=None):
     each["choose"].add_argument("runs", nargs="+", type=Path)
     each["prepare"].add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
     each["train"].add_argument("--train-embeddings", action="store_true", help="a larger difference")
-    for name, kind, value in ("rate", float, 3e-4), ("epochs", int, 6), ("batch", int, 128), ("seed", int, 0):
-        each["train"].add_argument(f"--{name}", type=kind, default=value)
+    for name, value in dict(rate=3e-4, epochs=6, batch=128, dropout=.1, seed=0).items():
+        each["train"].add_argument(f"--{name}", type=type(value), default=value)
     given = parser.parse_args(arguments)
     try:
         if given.command == "prepare":
             result = prepare(given.model, given.prepared, given.full)
         elif given.command == "train":
-            settings = finetune.Settings(given.rate, given.epochs, given.batch, seed=given.seed,
+            settings = finetune.Settings(given.rate, given.epochs, given.batch, dropout=given.dropout, seed=given.seed,
                                          frozen=() if given.train_embeddings else ("embeddings",))
             result = train(given.model, given.prepared, settings, given.out, given.device, given.limit)
         else:

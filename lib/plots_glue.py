@@ -33,8 +33,7 @@ def changes(found: pd.DataFrame, moved: pd.DataFrame, learned: list[str], made_f
         ax.set(title=f"{mask} masked", xlabel="change of the score, masked less unmasked")
         ax.set_xlim(-1.3 * _reach(moved), 1.3 * _reach(moved))
         ax.grid(axis="y", visible=False)
-    axes[0].set_yticks([-y for y in range(len(rows))],
-                       [label(row) + ("" if row in wide.index else " (not run)") for row in rows])
+    axes[0].set_yticks([-y for y in range(len(rows))], [label(row) for row in rows])
     marks = [Line2D([], [], color=plots.FEMALE, marker="o", label="mean over seeds, 95 % interval; dots: seeds"),
              Line2D([], [], color=plots.NEITHER, marker="o", label="unmasked model has learned nothing"),
              Line2D([], [], color="black", marker="x", linestyle="", label="paper, BERT-base")]
@@ -59,5 +58,5 @@ def _title(moved: pd.DataFrame, learned: list[str], masks: list[str]) -> str:
         return "GLUE with heads masked: no task that the unmasked model has learned is run"
     top, every = (known[known["mask"] == mask]["value"].mean() for mask in masks)
     ran = moved.dropna(subset="value")["row"].nunique()
-    return (f"Masking {masks[0]} changes what was learned by {top + 0:+.3f} on average, {masks[1]} by {every:+.3f} "
-            f"({len(learned)} of {ran} metrics run)")
+    return (f"{masks[0]} masked {top:+.3f}, {masks[1]} {every:+.3f}: "
+            f"mean over the {len(learned)} of {ran} scores learned")

@@ -194,7 +194,7 @@ def test_table_2_beside_the_papers(stored, found):
     assert list(table.index) == list(paper.printed("bias_a_head_glue", "Table 2").index)
     assert table.loc["MRPC f1"].tolist() == ["0.500", "0.800 ± 0.010", "0.8701", "0.800 ± 0.000", "0.8748",
                                              "0.700 ± 0.000", "0.8729"]
-    assert table.loc["CoLA matthews", "All"] == "not run" and table.loc["QQP f1", "constant"] == ""
+    assert table.loc["CoLA matthews", "All"] == "-" and table.loc["QQP f1", "constant"] == ""
     missing = glue_tables.not_run(stored).set_index("task")
     assert list(missing.index) == ["SST-2", "WNLI", "QNLI", "CoLA", "QQP", "STS-B", "MNLI"]
     assert missing.loc["CoLA", "state"] == "partly run" and missing.loc["CoLA", "why"].startswith("5 of 9 runs")
@@ -238,12 +238,11 @@ def test_against_the_paper(found):
 
 def test_the_figure_says_what_was_found(found):
     figure = plots_glue.changes(found, glue_tables.changes(found), glue_tables.learned(found), "m")
-    assert figure.get_suptitle() == ("Masking Top-3 changes what was learned by +0.000 on average, "
-                                     "All by -0.100 (3 of 3 metrics run)")
+    assert figure.get_suptitle() == "Top-3 masked +0.000, All -0.100: mean over the 3 of 3 scores learned"
     nothing = found.iloc[:0]
     figure = plots_glue.changes(nothing, glue_tables.changes(nothing), [], "m")
     assert "no task" in figure.get_suptitle()
-    assert (glue_tables.table2(nothing)[list(glue.MASKS.values())] == "not run").all().all()
+    assert (glue_tables.table2(nothing)[list(glue.MASKS.values())] == "-").all().all()
 
 
 def test_a_mini_run_shows_what_the_real_one_stored(monkeypatch):
