@@ -72,7 +72,7 @@ def intervals(found: dict) -> pd.DataFrame:
                                   draws=1_000)
             rows.append((level, column, str(MODELS[best]), frame[column].iloc[best], *gap))
     table = pd.DataFrame(rows, columns=["level", "measure", "settings", "best", "below base", "low", "high"])
-    return table.round(3)
+    return table.round(3).replace(-0.0, 0.0)
 
 
 def sensitivity(found: dict) -> pd.DataFrame:
