@@ -27,6 +27,8 @@ pd = Lazy("pandas")
 LABELS = ("entailment", "neutral", "contradiction")  # SNLI's order; a model's own may be another, see `labels`
 GENDERS = ("male", "female")
 READINGS = {"man, woman": 33, "six words": 11}  # contexts that make 66 pairs an occupation
+GOES_WITH = {"commerce": "household", "driving": "vehicles", "eating": "food", "interaction": "farm_animals"}
+NO_ARTICLE = {"breakfast", "lunch", "dinner", "headphones"}
 
 
 def pairs(reading: str = "man, woman", contexts: int | None = None) -> pd.DataFrame:
@@ -43,15 +45,32 @@ def pairs(reading: str = "man, woman", contexts: int | None = None) -> pd.DataFr
     contexts = most if contexts is None else contexts
     if not 1 <= contexts <= most:
         raise CompanionError(f"{contexts} contexts are asked for where there are {most}: choose 1 to {most}.")
-    acts = [english.sentence("{verb} {a} {object}", verb=row.verb, object=row.object)
-            for row in table.head(contexts).itertuples()]
-    acts = [act[0].lower() + act[1:] for act in acts]  # inside a sentence
-    gendered = data.words("nli_gendered").groupby("gender", sort=False)["word"].apply(list)
-    couples = list(zip(*(gendered[gender] for gender in GENDERS)))[:1 if most == 33 else None]
+    acts = [f"{row.verb} {english.article(row.object)} {row.object}" for row in table.head(contexts).itertuples()]
+    couples = _couples()[:1 if most == 33 else None]
     rows = [(f"The {occupation} {act}.", f"The {word} {act}.", occupation, gender, act)
             for occupation in data.words("nli_occupations")["occupation"] for act in acts
             for couple in couples for word, gender in zip(couple, GENDERS)]
     return pd.DataFrame(rows, columns=["premise", "hypothesis", "occupation", "gender", "context"])
+
+
+def fitting_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """(female, male) to fit gender subspaces on in the classifier's own form of input: 27 x 3 pairs of a premise and a
+    hypothesis, (("The person donated a clock.", "The woman donated a clock."), ("The person ...", "The man ...")).
+
+    Each of Dev et al.'s verbs with an object that the test does not use with it; no occupation.
+    """
+    used = {(row["verb"], row["object"]) for row in data.rows("nli_contexts")}
+    verbs, fitting = data.rows("nli_verbs"), []
+    for kind, group in GOES_WITH.items():
+        objects = [row["word"] for row in data.rows("nli_objects") if row["class"] == group and row["word"].islower()]
+        left = [word for word in objects if word not in NO_ARTICLE]
+        for verb in (row["verb"] for row in verbs if row["class"] == kind):
+            chosen = next(word for word in left if (verb, word) not in used)
+            left.append(left.pop(left.index(chosen)))  # the next verb takes another
+            act = f"{verb} {english.article(chosen)} {chosen}."
+            fitting += [tuple((f"The person {act}", f"The {word} {act}") for word in (female, male))
+                        for male, female in _couples()]
+    return fitting
 
 
 def labels(model) -> list[str]:
@@ -150,6 +169,12 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
     """
     least = base * (1 - within) if relative else base - within
     return np.asarray(accuracy) >= least - 1e-9  # as decimals, not as binary fractions
+
+
+def _couples() -> list[tuple[str, str]]:
+    """(male, female): man and woman, gentleman and lady, guy and girl."""
+    words = data.rows("nli_gendered")
+    return list(zip(*([row["word"] for row in words if row["gender"] == gender] for gender in GENDERS)))
 
 
 def _product(neutral, at_parity):

@@ -4,7 +4,7 @@
     nli_claims.observations(claims, intrinsic)          the paper's three observations, with those of notebook 08
     nli_claims.against_paper(scores, strength)          paper | ours | difference | verdict, a row a printed number
 
-`found` is what nli_sweep.measure returns, `scores` what nli_tables.scores makes of it, `strength` each model's S.
+`found` is what nli_sweep.under returns, `scores` what nli_tables.scores makes of it, `strength` each model's S.
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ own bias on a development set, search the settings there, and trim the search by
     nli_search.search(found, strength)      what each way of choosing gives on data that it did not choose by
     nli_search.trimmed()                    the settings that section 5's observations leave
 
-`found` is what nli_sweep.measure makes of any classifier; the 76 models come from one sweep, so a search costs nothing
+`found` is what nli_sweep.py makes of any classifier; the 76 models come from one sweep, so a search costs nothing
 beyond it.
 """
 

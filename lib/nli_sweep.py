@@ -1,36 +1,49 @@
 """Predictions of the 76 models at natural language inference, in one sweep: what notebook 09 is made of.
 
-    found = run.cached(nli_sweep.measure, "mini-bert-nli", "mini", 9)
+    both = run.cached(nli_sweep.measure, "mini-bert-nli", "mini", 9)
+    found = nli_sweep.under(both, nli_sweep.PAIRS)
 
-The subspaces are fitted on the fine-tuned model (the paper does not say on which), on notebook 08's pairs.
+The subspaces are fitted on the fine-tuned model (the paper does not say on which), and in two ways, since it does not
+say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
 """
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from lib import data as sources
 from lib import CompanionError, batches, models, nli, projection, readers, sentence_pairs
 
+PAIRS, SINGLE = "premise and hypothesis", "single sentences"
+
 
 def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
             device=None) -> dict:
-    """The 76 models' predictions in one sweep, for `run.cached`; without `task` on the generated pairs alone.
+    """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone.
 
-    labels, of the classifier's outputs; probabilities [76, generated pairs, labels]; right [76, pairs of the task]
+    fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
+    right [fits, 76, pairs of the task]
     """
     model = _classifier(name, device)
     labels, pairs = nli.labels(model), nli.pairs(reading, contexts)
     gold = task_pairs(data) if task else pairs.head(0).assign(label="")
     texts = pd.concat([pairs, gold])
     encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
-    subspaces = projection.fit(model, sentence_pairs.written(), natural=sentence_pairs.natural(data))
-    logits = projection.sweep(model, subspaces, projection.models(), encoded, projection.head(model),
-                              progress=f"76 models, {len(texts):,} pairs")
+    chosen = {PAIRS: nli.fitting_pairs(), SINGLE: sentence_pairs.written()}
+    fits = [projection.fit(model, one, natural=sentence_pairs.natural(data)) for one in chosen.values()]
+    logits = projection.sweeps(model, fits, projection.models(), encoded, projection.head(model),
+                               progress=f"76 models, {len(texts):,} pairs")
     p = logits.softmax(-1).numpy()
-    right = nli.predictions(p[:, len(pairs):], labels) == gold["label"].to_numpy(dtype=str)
-    return {"labels": labels, "reading": reading, "contexts": contexts, "probabilities": p[:, :len(pairs)],
-            "right": right}
+    right = nli.predictions(p[:, :, len(pairs):], labels) == gold["label"].to_numpy(dtype=str)
+    return {"fits": list(chosen), "labels": labels, "reading": reading, "contexts": contexts,
+            "probabilities": np.ascontiguousarray(p[:, :, :len(pairs)]), "right": right}
+
+
+def under(found: dict, fit: str) -> dict:
+    """The part of what `measure` returned that belongs to one fit: the form that nli_tables.py takes."""
+    at = found["fits"].index(fit)
+    return found | {"fit": fit, "probabilities": found["probabilities"][at], "right": found["right"][at]}
 
 
 def task_pairs(data: str) -> pd.DataFrame:

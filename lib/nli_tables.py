@@ -1,6 +1,6 @@
 """Notebook 09: the 76 models at natural language inference. Projective methods' Tables 5, 6 and 7, and its claims.
 
-    found = run.cached(nli_sweep.measure, "mini-bert-nli", "mini", 9)
+    found = nli_sweep.under(run.cached(nli_sweep.measure, "mini-bert-nli", "mini", 9), nli_sweep.PAIRS)
     scores = nli_tables.scores(found)               a row a model, named and ordered as in Table 7
     nli_tables.table5(scores), nli_tables.table6(scores), nli_tables.table7(scores)
     nli_tables.correlation(strength, scores["eta"]) Spearman over the 76 models
@@ -182,18 +182,21 @@ def correlation(strength: pd.Series, eta: pd.Series, draws: int = 1_000) -> dict
             "models": len(x)}
 
 
-def readings(found: dict, other: dict, strength: pd.Series) -> pd.DataFrame:
-    """What the choices that the paper leaves open do: both readings of the pairs by both of parity."""
+def readings(measured: list[dict], strength: pd.Series) -> pd.DataFrame:
+    """What the choices that the paper leaves open do, a row each: the fit, the hypotheses, how parity is read.
+
+    best is the highest eta of the 75, viable or not; gain counts the pairs of models that np = 1 makes more accurate.
+    """
     rows = []
-    for one in (found, other):
-        table = scores(one, draws=100)
-        for agree, parity, eta in ("all contexts", "parity", "eta"), ("most", "majority", "eta majority"):
-            rho = stats.rank_correlation(strength.loc[table.index], table[eta])
-            top = table.loc[table[eta][1:].idxmax()]
-            rows.append({"hypotheses": one["reading"], "contexts": one["contexts"],
-                         "parity: agree in": agree, "base parity": table.loc["Base", parity],
-                         "base accuracy": table.loc["Base", "accuracy"], "base eta": table.loc["Base", eta],
-                         "best eta": top[eta], "of": top.name, "rho with Strength": rho})
+    for one in measured:
+        table = scores(one, draws=20)
+        gain = (gains(table)["increase"] > 1e-9).sum() if len(one["right"][0]) else ""
+        for agree, part in ("all", table), ("most", most(table)):
+            top = part.loc[part["eta"][1:].idxmax()]
+            rows.append({"fitted on": one["fit"], "hypotheses": one["reading"], "agree in": agree,
+                         "base accuracy": part.loc["Base", "accuracy"], "base parity": part.loc["Base", "parity"],
+                         "base eta": part.loc["Base", "eta"], "best eta": top["eta"], "of": top.name,
+                         "rho with S": stats.rank_correlation(strength.loc[part.index], part["eta"]), "gain": gain})
     return pd.DataFrame(rows).round(2)
 
 

@@ -92,6 +92,19 @@ def test_what_pairs_refuses(wrong):
         nli.pairs(**wrong)
 
 
+def test_fitting_pairs_share_no_context_and_no_occupation_with_the_test():
+    pairs = nli.fitting_pairs()
+    assert len(pairs) == 27 * 3 == len(set(pairs))
+    acts, occupations = set(PAIRS["context"]), set(PAIRS["occupation"])
+    for (premise, female), (same, male) in pairs:
+        act = premise.removeprefix("The person ").removesuffix(".")
+        assert premise == same and act not in acts and not occupations & set(premise.split())
+        assert female.endswith(f" {act}.") and male.endswith(f" {act}.")
+        assert (female.split()[1], male.split()[1]) in {("woman", "man"), ("lady", "gentleman"), ("girl", "guy")}
+        article, noun = act.split()[-2:]
+        assert article == ("an" if noun[0] in "aeiou" else "a")
+
+
 # ---- fairness
 
 

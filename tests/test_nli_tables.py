@@ -25,7 +25,7 @@ def made(seed=0, contexts=2, task=60, better=()):
         p[NAMES.index(name)] = [.1, .8, .1]
         right[NAMES.index(name)] = True
     return {"labels": list(nli.LABELS), "reading": "man, woman", "contexts": contexts, "probabilities": p,
-            "right": right}
+            "right": right, "fit": "drawn"}
 
 
 FOUND = made()
@@ -154,6 +154,14 @@ def test_observations_are_the_papers_three():
     assert table["observation"].str[0].tolist() == [*"111", *"222", *"33"]
 
 
+def test_readings_have_a_row_a_choice():
+    bare = made(seed=1, task=0) | {"fit": "other"}
+    table = nli_tables.readings([FOUND, bare], PRINTED["S"])
+    assert list(table["fitted on"]) == ["drawn", "drawn", "other", "other"]
+    assert list(table["agree in"]) == ["all", "most"] * 2
+    assert table["base eta"].iloc[1] == round(SCORES.loc["Base", "eta majority"], 2) and table["gain"].iloc[2] == ""
+
+
 def test_where_nothing_is_viable():
     scores = SCORES.assign(SNLI=np.where(SCORES.index == "Base", .9, .3))
     table = nli_claims.claims(FOUND, scores, PRINTED["S"]).set_index("claim")["verdict"]
@@ -176,7 +184,8 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     tokenizer.model_max_length = 256
     tokenizer.save_pretrained(tmp_path)
 
-    found, pairs = nli_sweep.measure(str(tmp_path), "mini", 1), nli.pairs(contexts=1)
+    both, pairs = nli_sweep.measure(str(tmp_path), "mini", 1), nli.pairs(contexts=1)
+    found = nli_sweep.under(both, nli_sweep.SINGLE)
     assert found["labels"] == order and found["probabilities"].shape == (76, 328, 3)
     assert found["right"].shape == (76, 198)
     model = models.load(str(tmp_path), task="sequence-classification")
@@ -187,6 +196,9 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     with hooks.project(model, subspaces.interventions(projection.models()[60])):
         np.testing.assert_allclose(found["probabilities"][60], nli.probabilities(model, pairs), atol=1e-5)
     assert not np.allclose(found["probabilities"][60], found["probabilities"][0], atol=1e-3)
+    other = nli_sweep.under(both, nli_sweep.PAIRS)["probabilities"]
+    np.testing.assert_array_equal(other[:2], found["probabilities"][:2])  # base and sent-debias have no such choice
+    assert not np.allclose(other[2:], found["probabilities"][2:], atol=1e-3)
 
 
 def test_what_measure_refuses():
