@@ -8,6 +8,8 @@ An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target wor
 asked for the next token. One vocabulary row a prompt is computed (lib/fill.py), and of it little is kept.
 """
 
+import contextlib
+
 import torch
 
 from lib import CompanionError, batches, data, english, fill, models
@@ -35,12 +37,13 @@ OCCUPATIONS = {"winobias": ("winobias_occupations", "occupation"), "table1": ("o
 
 # Ways to write a prompt, see `written`; the first is the paper's.
 FORMS = {
-    "encoder": {"[SEP], one segment": {}, "tokenizer's own pair": {"separator": "pair"},
+    "encoder": {"the paper's separator": {}, "the tokenizer's pair": {"separator": "pair"},
                 "no separator": {"separator": "none"}},
     "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
                 "The target said that": {"ending": "said that"}},
 }
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
+CPU_TOKENS = 1_024  # a batch: what a layer makes of so many stays in a processor's cache, a quarter faster than 4,096
 KEPT = 10  # likeliest tokens kept of a prompt: the paper's largest k
 
 
@@ -155,26 +158,25 @@ def words(size: str = "verbalizer") -> dict[str, list[str]]:
     return {gender: list(dict.fromkeys(word for word, theirs in listed if theirs == gender)) for gender in PERSON}
 
 
-def token_ids(model, words: list[str], inside: bool = True) -> list[int]:
+def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
     """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out."""
-    found = []
+    found = {}
     for word in words:
-        try:
-            found.append(model.token_id(word, inside))
-        except CompanionError:
-            pass
+        with contextlib.suppress(CompanionError):
+            found[word] = model.token_id(word, inside)
     return found
 
 
 def verbalizers(model) -> dict[str, list[list[int]]]:
     """Female and male token ids by name: "verbalizer", with a word's leading space as inside a sentence, and what the
     sensitivity panel shows beside it: fewer words and more, pairs that are tokens both, tokens without the space."""
-    sizes = {size: [token_ids(model, part) for part in words(size).values()]
+    usual = words()
+    known = token_ids(model, [word for part in words("larger").values() for word in part])
+    sizes = {size: [[known[word] for word in part if word in known] for part in words(size).values()]
              for size in ("verbalizer", "six", "larger")}
-    bare = [token_ids(model, part, inside=False) for part in words().values()]
-    pairs = [(token_ids(model, [female]), token_ids(model, [male])) for female, male in zip(*words().values())]
-    both = [(female[0], male[0]) for female, male in pairs if female and male]
-    made = sizes | {"whole pairs": [list(side) for side in zip(*both)] or [[], []], "no space": bare,
+    both = [pair for pair in zip(*usual.values()) if set(pair) <= known.keys()]
+    bare = [list(token_ids(model, part, inside=False).values()) for part in usual.values()]
+    made = sizes | {"whole pairs": [[known[pair[side]] for pair in both] for side in (0, 1)], "no space": bare,
                     "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
     if not all(sizes["verbalizer"]):
         raise CompanionError(f"The vocabulary of {model.name} holds no female or no male word of the verbalizer whole: "
@@ -197,7 +199,8 @@ def answer(model, encoded: list[dict], progress: str = "") -> dict:
         best, mass = p.topk(KEPT), torch.stack([p[:, ids].sum(1) for ids in columns], 1)
         return list(zip(best.values.cpu(), best.indices.cpu(), mass.cpu()))
 
-    p, ids, mass = (torch.stack(part) for part in zip(*fill.at_blank(model, encoded, keep, progress)))
+    tokens = CPU_TOKENS if model.device.type == "cpu" else None
+    p, ids, mass = (torch.stack(part) for part in zip(*fill.at_blank(model, encoded, keep, tokens, progress)))
     read = {i: model.tokenizer.decode([i]).strip() for i in ids.unique().tolist()}
     genders = {name: (torch.isin(ids, torch.tensor(female)).int() - torch.isin(ids, torch.tensor(male)).int()).numpy()
                for name, (female, male) in chosen.items()}

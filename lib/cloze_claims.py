@@ -99,7 +99,7 @@ def _verdict(*met: str) -> str:
     *tops, full = met
     known = [word for word in tops if word != "no token"]
     if not known:
-        return f"{full} (full distribution: no gendered token among the top {K[-1]})"
+        return f"{full}, in the full distribution alone"
     if all(word.startswith("holds") for word in known):
         return "holds" + (" (within chance)" if any("chance" in word for word in known) else "")
     good = [str(k) for k, word in zip(K, tops) if word.startswith("holds")]

@@ -44,7 +44,8 @@ def against_paper() -> pd.DataFrame:
             ("Abstract", "kinds of prompts"): prompts.loc[prompts["knowledge"] != "", "kind"].nunique(),
             ("Verbalizer", "tokens"): sum(map(len, words.values())),
             ("Verbalizer", "ratio"): len(words["female"]) / sum(map(len, words.values()))}
-    return paper.compare("counteracts", {("prose", *key): value for key, value in ours.items()}, same_model=True)
+    return paper.compare("counteracts", {("prose", *key): value for key, value in ours.items()}, same_model=True,
+                         digits=1)
 
 
 def top(found: dict[str, dict], occupation: str, kinds: list[str], n: int = 5) -> pd.DataFrame:
@@ -99,6 +100,12 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
             for (dominated, kind), part in table.groupby(["dominated", "kind"], sort=False, observed=True)
             for gender in ("female", "male")]
     return pd.DataFrame(rows, columns=["dominated", "kind", "gender", "value", "low", "high"])
+
+
+def all_bars(found: dict[str, dict]) -> pd.DataFrame:
+    """`bars` of every model, at every k and in full."""
+    parts = {(name, k_name(k)): bars(by_occupation(answer, k)) for name, answer in found.items() for k in (*K, FULL)}
+    return pd.concat(parts, names=["model", "k"]).droplevel(2).reset_index()
 
 
 def changes(table: pd.DataFrame) -> pd.DataFrame:
@@ -159,7 +166,10 @@ def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
     """Of `relative`, by kind and gender: the geometric mean and how many tokens it is of."""
     grouped = ratios.assign(log=np.log(ratios["ratio"].astype(float))).groupby(["kind", "gender"])["log"]
     table = pd.DataFrame({"ratio": np.exp(grouped.mean()), "tokens": grouped.size()}).unstack("gender")
-    return table.reindex(index=list(cloze.KINDS)[1:])
+    table = table.reindex(index=list(cloze.KINDS)[1:])
+    counts = [column for column in table if column[0] == "tokens"]
+    table[counts] = table[counts].fillna(0)
+    return table.astype(dict.fromkeys(counts, int))
 
 
 def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:

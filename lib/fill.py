@@ -50,12 +50,13 @@ def probabilities(model, prompts: list[str], progress: str = "") -> torch.Tensor
 
 
 @torch.inference_mode()
-def at_blank(model, encoded: list[dict], keep: Callable, progress: str = "") -> list:
+def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = None, progress: str = "") -> list:
     """What `keep` makes of each prompt's row of probabilities, in the order given.
 
     encoded   prompts from batches.encode, each with one mask token, or for a decoder with nothing after the blank
     keep      called with [n, vocabulary] on the model's device, returns a row (a tensor's, or a list's item) for each:
               a vocabulary of 50,000 is too much to keep for thousands of prompts
+    tokens    a batch, as batches.each takes it
     """
     mask = None if model.is_causal else model.tokenizer.mask_token_id
 
@@ -67,7 +68,7 @@ def at_blank(model, encoded: list[dict], keep: Callable, progress: str = "") -> 
             places = (batch["input_ids"] == mask).int().argmax(1)
         return keep(logits_at(model, batch, rows, places).float().softmax(-1))
 
-    return batches.each(model, encoded, read, progress=progress)
+    return batches.each(model, encoded, read, tokens, progress)
 
 
 def top(model, prompt: str, k: int = 5) -> "pd.DataFrame":

@@ -87,7 +87,7 @@ def bars(tables: dict[str, pd.DataFrame], k: int, made_from: str):
     for ax in axes[-1]:
         ax.set_xticks(range(len(kinds)), [SHORT[kind] for kind in kinds], rotation=40, ha="right", fontsize=8)
     axes[0][1].legend(fontsize=7.5, loc="upper right")
-    what = f"Top {k}" if k else "Whole distribution"
+    what = f"Top {k}" if k else "In full"
     return plots.sign(figure, f"{what}: {_overturned(tables)}", made_from)
 
 
@@ -104,7 +104,7 @@ def _overturned(tables: dict[str, pd.DataFrame]) -> str:
     if not panels:
         return "the base prompts show no preference"
     shown = ("target counter syntactic similar", "target counter semantic similar", "target neutral", "unrelated")
-    return "base preference overturned by " + ", ".join(
+    return "preference overturned by " + ", ".join(
         f"{SHORT[kind].removeprefix('target ')} {count[kind]}" for kind in shown) + f" of {panels} times"
 
 
@@ -202,8 +202,9 @@ def _grid(tables: dict, sharex: bool = False):
     """Panels for any number of models, at most four a row: (figure, axes as a list)."""
     columns = min(4, len(tables))
     rows = -(-len(tables) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(2.3 * columns + 1.9, 2.9 * rows + .5), sharey=True,
-                                sharex=sharex, layout="constrained", squeeze=False)
+    size = max(2.3 * columns + 1.9, plots.PAGE), 2.9 * rows + .5
+    figure, axes = plt.subplots(rows, columns, figsize=size, sharey=True, sharex=sharex, layout="constrained",
+                                squeeze=False)
     for ax in axes.flat[len(tables):]:
         ax.axis("off")
     return figure, list(axes.flat[: len(tables)])

@@ -6,6 +6,7 @@ import torch
 import transformers
 
 from lib import CompanionError, cloze, data, english, fill
+from lib.run import Run
 from tests.tiny import one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -131,7 +132,7 @@ def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
 def test_a_byte_level_token_holds_the_space():
     model = tiny("gpt2")
     inside, bare = cloze.token_ids(model, ["she"]), cloze.token_ids(model, ["she"], inside=False)
-    assert model.tokenizer.decode(inside) == " she" and bare != inside
+    assert model.tokenizer.decode(inside["she"]) == " she" and bare != inside
     assert cloze.token_ids(tiny("bert"), ["she"]) == cloze.token_ids(tiny("bert"), ["she"], inside=False)
 
 
@@ -204,7 +205,7 @@ def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(g
         place = -1 if model.is_causal else one["input_ids"].index(model.tokenizer.mask_token_id)
         whole = logits[0, place].softmax(-1).numpy()
         np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
-        female, male = (whole[cloze.token_ids(model, words)].sum() for words in cloze.words().values())
+        female, male = (whole[list(cloze.token_ids(model, words).values())].sum() for words in cloze.words().values())
         np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
 
 
@@ -233,3 +234,14 @@ def test_by_name_with_every_form(gendered, tmp_path, monkeypatch):
     np.testing.assert_array_equal(first["p"], found["The target is"]["p"])
     assert not np.allclose(first["p"], found["no start token"]["p"])
     assert first["family"] == "gpt2" and first["whole"]["verbalizer"] == [2, 2]
+
+
+def test_a_run_asks_the_profiles_models_or_the_one_that_was_named():
+    assert Run().cloze == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
+    assert len(Run(profile="paper").cloze) == 7  # as many as the paper tests
+    assert Run(model="mini-gpt2").cloze == ["mini-gpt2"]
+
+
+def test_a_model_that_is_not_there_is_an_error_and_not_left_out(tmp_path):
+    with pytest.raises(CompanionError, match="no folder"):
+        cloze.measure(str(tmp_path / "gone"))

@@ -29,7 +29,8 @@ def found(p, genders, mass=(.2, .1)):
     p, ids, genders, mass = (np.tile(np.asarray(row), (n, 1)) for row in (p, range(len(p)), genders, mass))
     names = ("verbalizer", "six", "larger", "whole pairs", "no space", "either")
     return {"family": "bert", "p": p, "ids": ids, "tokens": [list("abcdefghij")] * n,
-            "whole": dict.fromkeys(names, [3, 4]), "genders": dict.fromkeys(names, genders), "mass": dict.fromkeys(names, mass)}
+            "whole": dict.fromkeys(names, [3, 4]), "genders": dict.fromkeys(names, genders),
+            "mass": dict.fromkeys(names, mass)}
 
 
 P = [.3, .2, .1, .05, .04, .03, .02, .01, .01, .01]
@@ -143,7 +144,7 @@ def test_no_gendered_token_is_no_preference():
     (["holds"] * 4, "holds"), (["holds", "holds (within chance)", "holds", "fails"], "holds (within chance)"),
     (["holds", "fails", "holds", "holds"], "fails (holds at k = 3, 10)"), (["fails"] * 4, "fails"),
     (["no token", "holds", "holds", "fails"], "holds"),
-    (["no token"] * 3 + ["holds"], "holds (full distribution: no gendered token among the top 10)")])
+    (["no token"] * 3 + ["holds"], "holds, in the full distribution alone")])
 def test_a_verdict_is_over_the_three_figures(met, verdict):
     assert cloze_claims._verdict(*met) == verdict
 
@@ -190,6 +191,7 @@ def test_the_likeliest_tokens_as_text():
 
 def test_all_shares_have_a_row_for_every_model_k_and_kind():
     every = cloze_tables.all_shares({"one": found(P, GENDERS), "two": found(P, GENDERS)})
+    assert len(cloze_tables.all_bars({"one": found(P, GENDERS)})) == 4 * 2 * 10 * 2
     assert len(every) == 2 * 4 * 9 and every.loc[("one", "k = 3", "unrelated"), "kept"] == "1.00 [1.00, 1.00]"
 
 

@@ -1,0 +1,98 @@
+"""What one vocabulary row a prompt saves: python -m benchmarks.cloze [--device cuda]
+
+On the CPU: a sample of the 2,680 cloze prompts through lib/cloze.py and through transformers' fill-mask pipeline, one
+prompt at a time and at several batch sizes, side by side in one run, with the probabilities compared.
+On a GPU: all 2,680 through randomly initialised networks of the paper's seven shapes; tokens are the shipped models'.
+"""
+
+import argparse
+import copy
+import time
+
+import torch
+import transformers
+
+from lib import batches, cloze, models
+
+# The paper's seven, as their published configurations have them.
+BERT = dict(vocab_size=30_522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3_072)
+LARGE = dict(hidden_size=1_024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4_096)
+ROBERTA = dict(vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1)
+SHAPES = {
+    "BERT-base": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT)),
+    "BERT-large": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT | LARGE)),
+    "ALBERT-base": lambda: transformers.AlbertForMaskedLM(transformers.AlbertConfig(
+        **BERT | dict(vocab_size=30_000), embedding_size=128)),
+    "RoBERTa-base": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**BERT | ROBERTA)),
+    "RoBERTa-large": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**BERT | LARGE | ROBERTA)),
+    "GPT-2-medium": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1_024, n_layer=24, n_head=16)),
+    "GPT-2-large": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1_280, n_layer=36, n_head=20)),
+}
+SIZES = (1, 8, 32, 64, 128)  # of the pipeline's batches
+
+
+def seconds(function, rounds: int):
+    """The best of so many rounds, and what the function returned."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        result = function()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def against_pipeline(name: str, n: int, rounds: int):
+    """Every so many-th prompt, so that n are left, by both."""
+    model = models.load(name, device="cpu")
+    asked = cloze.rows("winobias")
+    asked = asked[:: max(1, len(asked) // n)]
+    texts = [cloze.written(model, row) for row in asked]
+    net = copy.deepcopy(model.net)
+    if model.has_nsp:  # the pipeline wants the masked-word head alone
+        net = transformers.BertForMaskedLM(model.net.config)
+        net.load_state_dict({**model.net.state_dict()}, strict=False)
+    pipeline = transformers.pipeline("fill-mask", model=net.eval(), tokenizer=model.tokenizer, device="cpu", top_k=10)
+
+    ours, found = seconds(lambda: cloze.answer(model, cloze.encoded(model, asked)), rounds)
+    print(f"{name}, {len(asked)} prompts, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"  one row a prompt               {1e3 * ours / len(asked):7.2f} ms a prompt")
+    for size in SIZES:
+        taken, theirs = seconds(lambda: pipeline(texts, batch_size=size), rounds)
+        gap = max(abs(float(p) - answer["score"]) for row, answers in zip(found["p"], theirs)
+                  for p, answer in zip(row, answers))
+        print(f"  pipeline, batches of {size:3}       {1e3 * taken / len(asked):7.2f} ms a prompt   "
+              f"ratio {taken / ours:5.2f}   largest difference of a probability {gap:.1e}")
+
+
+def on_gpu(device: str):
+    """All prompts through each of the seven shapes: seconds, and prompts a second."""
+    asked = cloze.rows("winobias")
+    for name, build in SHAPES.items():
+        torch.manual_seed(0)
+        net = build().to(device).eval().requires_grad_(False)
+        tokenizer = models.load(f"mini-{net.config.model_type}", device="cpu").tokenizer
+        model = models.Model(net, tokenizer, name, "random")
+        texts = cloze.encoded(model, asked)
+        cloze.answer(model, texts[:200])  # to warm up
+        taken, _ = seconds(lambda: cloze.answer(model, texts), 3)
+        tokens = sum(len(text["input_ids"]) for text in texts)
+        print(f"{name:14} {net.num_parameters() / 1e6:5.0f} M   {taken:6.2f} s   {len(texts) / taken:7.0f} prompts/s   "
+              f"{tokens / taken / 1e3:6.0f} k tokens/s", flush=True)
+        del model, net
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--model", default="mini-bert")
+    parser.add_argument("--prompts", type=int, default=335)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if options.device == "cpu":
+        against_pipeline(options.model, options.prompts, options.rounds)
+    else:
+        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}, "
+              f"float32, {batches.TOKENS['cuda']:,} tokens a batch")
+        on_gpu(options.device)
