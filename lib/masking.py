@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from tqdm.auto import tqdm
 
 from lib import data as sources
 from lib import CompanionError, embed, heads, hooks, models, pppl, readers, seat
@@ -58,7 +59,7 @@ def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
     precision   of PPPL's arithmetic, "float32", "tf32" or "bfloat16"; SEAT's is always float32
     """
     bench = prepare(name, plan, data, contexts, lines, sample, device, precision)
-    return columns([under(bench, step) for step in range(len(plan))])
+    return columns([under(bench, step) for step in tqdm(range(len(plan)), desc="masks", leave=False)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,13 +143,17 @@ def head_map(ax, by_head: pd.DataFrame, scores: np.ndarray):
 
 
 def finding(tests: dict[str, pd.DataFrame], model: str, bias: str) -> str:
-    """The outcome in a sentence, from the paper's test at 5 %."""
+    """The outcome in a sentence, by the paper's test at 5 %; where it finds something, also by the balanced one."""
     holds = {kind: found["p"]["sentence"] < .05 for kind, found in tests.items()}
-    outcome = {(True, False): "biased heads look harder at the stereotyped pair, regular ones do not: as in the paper",
+    outcome = {(True, False): "biased heads look harder at the stereotyped pair, regular ones do not",
                (True, True): "biased and regular heads alike look harder at the stereotyped pair",
                (False, True): "regular heads look harder at the stereotyped pair, biased ones do not",
                (False, False): "no group of heads looks harder at the stereotyped pair"}
-    return f"{model}, {bias}: {outcome[holds['biased'], holds['regular']]}"
+    said = f"{model}, {bias}: {outcome[holds['biased'], holds['regular']]}"
+    if not any(holds.values()) or any("word pair" not in found.index for found in tests.values()):
+        return said
+    left = [kind for kind, found in tests.items() if found["p"]["word pair"] < .05]
+    return f"{said}; balanced, {' and '.join(left) or 'none'} do"
 
 
 def made_from(run, model: str, bias: str) -> str:

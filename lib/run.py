@@ -125,7 +125,7 @@ class Run:
             print(f"This is the run {run}: its own table stands above.")
             return None
         if not file.exists():
-            print(f"figures/{run}/{name}.csv is not stored: run ./reproduce.sh --data paper where the data are.")
+            print(f"figures/{run}/{name}.csv has not been made: ./reproduce.sh --only {name[:2]} --data paper makes it.")
             return None
         made_from = json.loads(file.with_suffix(".json").read_text())
         print(f"figures/{run}/{name}.csv, as stored: {made_from['command']}, {', '.join(made_from['models'])}")

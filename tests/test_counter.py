@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from lib import CompanionError, contexts, counter
+from lib import CompanionError, contexts, counter, plots_counter
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -298,3 +298,28 @@ def test_holm_by_hand():
 def test_no_heads():
     with pytest.raises(CompanionError, match="No head was chosen"):
         counter.test(made_up(), [])
+
+
+def tested(sentence, word_pair=None):
+    """What `test` returns, as far as verdicts read it: t and p by unit."""
+    rows = {"sentence": sentence} | ({"word pair": word_pair} if word_pair else {})
+    return pd.DataFrame(rows, index=["t", "p"]).T
+
+
+def test_a_claim_is_judged_by_the_papers_test_and_by_the_balanced_one():
+    found = counter.verdict("they do", tested((5.74, .00001), (-1.18, .86)), True)
+    assert found == {"claim": "they do", "t, paper's test": "5.7", "p, paper's test": "< .01",
+                     "verdict, paper's test": "holds", "t, balanced": "-1.2", "p, balanced": "0.86",
+                     "verdict, balanced": "fails"}
+    found = counter.verdict("they do not", tested((5.74, .00001)), False)
+    assert found["verdict, paper's test"] == "fails" and found["verdict, balanced"].startswith("not run")
+
+
+@pytest.mark.parametrize("biased, regular, said", [
+    (((3, .01), (1, .2)), ((1, .2), (1, .2)), "regular ones do not; balanced, none do"),
+    (((3, .01), (3, .01)), ((3, .01), (1, .2)), "alike look harder at the stereotyped pair; balanced, biased do"),
+    (((1, .2), (3, .01)), ((1, .2), (1, .2)), "no group of heads looks harder at the stereotyped pair"),
+    (((3, .01),), ((1, .2),), "regular ones do not")])
+def test_the_title_says_whether_the_balanced_test_agrees(biased, regular, said):
+    found = plots_counter.finding({"biased": tested(*biased), "regular": tested(*regular)}, "m", "gender")
+    assert found.endswith(said)
