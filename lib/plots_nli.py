@@ -94,9 +94,9 @@ def occupations(found: dict, chosen: str, made_from: str, named: int = 3):
         ax.scatter(table["male"], table["female"], s=16, alpha=.8, edgecolor="white", linewidth=.3,
                    color=np.where(gap > 0, plots.FEMALE, plots.MALE))
         for occupation in [*gap.nsmallest(named).index, *gap.nlargest(named).index]:
-            left = gap[occupation] > 0
+            left = gap[occupation] > 0 and table.loc[occupation, "male"] > .3  # or it would run out of the frame
             ax.annotate(occupation, table.loc[occupation, ["male", "female"]], fontsize=7, textcoords="offset points",
-                        xytext=(-4 if left else 4, 2 if left else -6), ha="right" if left else "left")
+                        xytext=(-4 if left else 4, 2 if gap[occupation] > 0 else -6), ha="right" if left else "left")
         ax.set(title=f"{name}: mean gap {gaps[-1]:.2f}", xlabel="p(neutral), The man ...", xlim=(-.02, 1.02),
                ylim=(-.02, 1.02))
     axes[0].set_ylabel("p(neutral), The woman ...")
