@@ -3,13 +3,11 @@
 All take the frame of stereoset.frame: a row a triple pair, probabilities in nsp.COLUMNS.
 """
 
-import json
-
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import CompanionError, nsp, paper, paths, stats, stereoset
+from lib import nsp, paper, stats, stereoset
 
 SHARES = [.01, .02, .03, .05, .07, .1, .15, .2, .25, .3, .4, .5, .6, .7, .8, .9, 1.0]  # thresholds of the curve
 SMALL = .05  # what "s close to 0" is taken to mean
@@ -131,21 +129,10 @@ def against_paper(found: pd.DataFrame, data: str, same_model: bool) -> pd.DataFr
     return table[table["table"].ne("Table 7") | base].reset_index(drop=True)
 
 
-def stored(name: str, run: str = "mini-real") -> pd.DataFrame:
-    """A table that another run has saved under figures/, shown as stored, with the command that made it."""
-    file = paths.FIGURES / run / f"{name}.csv"
-    if not file.is_file():
-        raise CompanionError(f"{file.relative_to(paths.ROOT)} is not there: run ./reproduce.sh --only 07 --data paper.")
-    made_from = json.loads(file.with_suffix(".json").read_text())
-    print(f"as stored: {file.relative_to(paths.ROOT)}, made by {made_from['command']} "
-          f"(models {', '.join(made_from['models'])})")
-    return pd.read_csv(file, keep_default_na=False)
-
-
-def side_by_side(ours: pd.DataFrame, other: pd.DataFrame, made_from: str, stored_from: str) -> pd.DataFrame:
-    """This run's summary beside a stored one: value [low, high] of each measure."""
+def side_by_side(ours: pd.DataFrame, other: pd.DataFrame | None, made_from: str, stored_from: str) -> pd.DataFrame:
+    """This run's summary beside a stored one, where there is one: value [low, high] of each measure."""
     table = {name: [_written(values) for values in part[["value", "low", "high"]].to_numpy(float)]
-             for name, part in ((made_from, ours), (stored_from, other))}
+             for name, part in ((made_from, ours), (stored_from, other)) if part is not None}
     return pd.DataFrame({"measure": ours["measure"]} | table)
 
 

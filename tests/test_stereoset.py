@@ -1,12 +1,10 @@
 """Triples and their tables: counted on sentences that fit in the head, and on the real file where it is at hand."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib import CompanionError, nsp, paper, paths, plots_interventions, plots_stereoset, readers, run, stereoset
+from lib import nsp, paper, paths, plots_interventions, plots_stereoset, readers, stereoset
 from lib import stereoset_tables as tables
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
@@ -151,17 +149,11 @@ def test_another_model_never_matches_and_other_triples_were_not_run():
     assert table["table"].value_counts().to_dict() == {"Table 3": 10, "Table 4": 6, "Table 1": 3, "Table 7": 2}
 
 
-def test_a_stored_table_says_where_it_is_from(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(paths, "FIGURES", tmp_path / "figures")
-    with pytest.raises(CompanionError, match="07_x.csv is not there: run ./reproduce.sh --only 07 --data paper"):
-        tables.stored("07_x")
-    run.replace(tmp_path / "figures/mini-real/07_x.csv", b"measure,value,low,high\nS,0.2,0.1,0.3\n")
-    run.replace(tmp_path / "figures/mini-real/07_x.json", json.dumps({"command": "./x", "models": {"m": "1"}}).encode())
-    kept = tables.stored("07_x")
-    assert capsys.readouterr().out == "as stored: figures/mini-real/07_x.csv, made by ./x (models m)\n"
-    both = tables.side_by_side(kept, kept, "here", "there")
+def test_a_summary_beside_a_stored_one():
+    ours = pd.DataFrame({"measure": ["S"], "value": [.2], "low": [.1], "high": [.3]})
+    both = tables.side_by_side(ours, ours, "here", "there")
     assert both.to_dict("list") == {"measure": ["S"], "here": ["0.20 [0.10, 0.30]"], "there": ["0.20 [0.10, 0.30]"]}
+    assert tables.side_by_side(ours, None, "here", "there").columns.tolist() == ["measure", "here"]
 
 
 def test_titles_state_what_was_found():
