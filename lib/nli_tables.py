@@ -185,7 +185,8 @@ def correlation(strength: pd.Series, eta: pd.Series, draws: int = 1_000) -> dict
 def readings(measured: list[dict], strength: pd.Series) -> pd.DataFrame:
     """What the choices that the paper leaves open do, a row each: the fit, the hypotheses, how parity is read.
 
-    best is the highest eta of the 75, viable or not; gain counts the pairs of models that np = 1 makes more accurate.
+    best is the highest eta of the 75, viable or not; rho with paper is Spearman's of ours with the printed eta, over
+    the 74 settings; gain counts the pairs of models that np = 1 makes more accurate.
     """
     rows = []
     for one in measured:
@@ -196,7 +197,8 @@ def readings(measured: list[dict], strength: pd.Series) -> pd.DataFrame:
             rows.append({"fitted on": one["fit"], "hypotheses": one["reading"], "agree in": agree,
                          "base accuracy": part.loc["Base", "accuracy"], "base parity": part.loc["Base", "parity"],
                          "base eta": part.loc["Base", "eta"], "best eta": top["eta"], "of": top.name,
-                         "rho with S": stats.rank_correlation(strength.loc[part.index], part["eta"]), "gain": gain})
+                         "rho with S": stats.rank_correlation(strength.loc[part.index], part["eta"]),
+                         "rho with paper": stats.rank_correlation(printed()["eta"][2:], part["eta"][2:]), "gain": gain})
     return pd.DataFrame(rows).round(2)
 
 
