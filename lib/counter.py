@@ -272,7 +272,7 @@ def verdict(claim: str, tested: pd.DataFrame, expected: bool) -> dict:
             found |= {f"t, {name}": "", f"p, {name}": "", f"verdict, {name}": "not run: too few word pairs"}
             continue
         t, p = tested.loc[unit, ["t", "p"]]
-        found |= {f"t, {name}": f"{t:.1f}", f"p, {name}": f"{p:.2f}" if p >= .01 else "< .01",
+        found |= {f"t, {name}": f"{round(t, 1) + 0:.1f}", f"p, {name}": f"{p:.2f}" if p >= .01 else "< .01",
                   f"verdict, {name}": "holds" if (p < .05) == expected else "fails"}
     return found
 
