@@ -116,21 +116,6 @@ class Run:
         own = {self.encoder, self.decoder, self.classifier, *self.cloze} - {""}
         return {name: models.locate(name)[1] for name in sorted(given & own)}
 
-    def stored_table(self, name, run):
-        """A table that another run left in figures/, as stored, with the command that made it; None in that run."""
-        import pandas as pd
-
-        file = paths.FIGURES / run / f"{name}.csv"
-        if run == self.name:
-            print(f"This is the run {run}: its own table stands above.")
-            return None
-        if not file.exists():
-            print(f"figures/{run}/{name}.csv has not been made: ./reproduce.sh --only {name[:2]} --data paper makes it.")
-            return None
-        made_from = json.loads(file.with_suffix(".json").read_text())
-        print(f"figures/{run}/{name}.csv, as stored: {made_from['command']}, {', '.join(made_from['models'])}")
-        return pd.read_csv(file, keep_default_na=False)
-
     def save(self, result, name, caption):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it."""
         import pandas as pd

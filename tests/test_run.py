@@ -239,17 +239,3 @@ def test_the_classifier_is_the_profiles_or_the_one_given(tmp_path):
         assert run.classifier == expected and run.encoder == ("mini-bert" if expected else str(tmp_path))
     assert Run().classifier == "mini-bert-nli" and Run(profile="paper").classifier == "bert-base-nli"
     assert Run(model="mini-gpt2").classifier == "mini-bert-nli" and Run(model="bert-large").classifier == ""
-
-
-def test_a_table_of_another_run_is_shown_as_stored(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(paths, "FIGURES", tmp_path)
-    assert Run().stored_table("04_claims", run="mini-real") is None
-    assert "has not been made: ./reproduce.sh --only 04 --data paper" in capsys.readouterr().out
-    real = Run(data="paper")
-    real.revisions["mini-bert"] = "r1"
-    real.save(pd.DataFrame({"claim": ["a", "null"], "t": ["", "1.5"]}), "04_claims", "Claims.")
-    capsys.readouterr()
-    shown = Run().stored_table("04_claims", run="mini-real")
-    assert shown.values.tolist() == [["a", ""], ["null", "1.5"]]
-    assert "04_claims.csv, as stored: ./reproduce.sh --data paper, mini-bert" in capsys.readouterr().out
-    assert real.stored_table("04_claims", run="mini-real") is None
