@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from lib import CompanionError, batches, fill, models, nsp
-from tests.tiny import tiny
+from tests.tiny import FAMILIES, SENTENCES, tiny
 
 FAMILIES = ["bert", "roberta", "albert", "gpt2", "llama"]
 TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "He likes poetry.", "The doctor."]
@@ -153,3 +153,14 @@ def test_mini_bert_reads_stereoset(mini_bert, real_data):
     rows = readers.stereoset()
     follows = nsp.is_next(mini_bert, list(zip(rows.context, rows.next_sentence))).numpy() > .5
     assert (follows == (rows.label != "unrelated")).mean() == pytest.approx(.838, abs=.003)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_is_the_tokenizers_own(family):
+    model = tiny(family)
+    encoded = batches.encode(model, SENTENCES[:5])
+    ours, theirs = batches.pad(model, encoded), model.tokenizer.pad(encoded, return_tensors="pt")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    bare = batches.pad(model, [{"input_ids": one["input_ids"]} for one in encoded])  # the mask follows from the lengths
+    assert torch.equal(bare["attention_mask"], theirs["attention_mask"])

@@ -300,18 +300,18 @@ def test_no_heads():
         counter.test(made_up(), [])
 
 
-def tested(sentence, word_pair=None):
+def by_unit(sentence, word_pair=None):
     """What `test` returns, as far as verdicts read it: t and p by unit."""
     rows = {"sentence": sentence} | ({"word pair": word_pair} if word_pair else {})
     return pd.DataFrame(rows, index=["t", "p"]).T
 
 
 def test_a_claim_is_judged_by_the_papers_test_and_by_the_balanced_one():
-    found = counter.verdict("they do", tested((5.74, .00001), (-1.18, .86)), True)
+    found = counter.verdict("they do", by_unit((5.74, .00001), (-1.18, .86)), True)
     assert found == {"claim": "they do", "t, paper's test": "5.7", "p, paper's test": "< .01",
                      "verdict, paper's test": "holds", "t, balanced": "-1.2", "p, balanced": "0.86",
                      "verdict, balanced": "fails"}
-    found = counter.verdict("they do not", tested((5.74, .00001)), False)
+    found = counter.verdict("they do not", by_unit((5.74, .00001)), False)
     assert found["verdict, paper's test"] == "fails" and found["verdict, balanced"].startswith("not run")
 
 
@@ -321,5 +321,5 @@ def test_a_claim_is_judged_by_the_papers_test_and_by_the_balanced_one():
     (((1, .2), (3, .01)), ((1, .2), (1, .2)), "no group of heads looks harder at the stereotyped pair"),
     (((3, .01),), ((1, .2),), "regular ones do not")])
 def test_the_title_says_whether_the_balanced_test_agrees(biased, regular, said):
-    found = plots_counter.finding({"biased": tested(*biased), "regular": tested(*regular)}, "m", "gender")
+    found = plots_counter.finding({"biased": by_unit(*biased), "regular": by_unit(*regular)}, "m", "gender")
     assert found.endswith(said)

@@ -122,9 +122,9 @@ def test_masks_outside_table_1_read_a_sample(few_words):
 
 
 def test_bfloat16_changes_pppl_by_less_than_a_percent_and_seat_not_at_all(few_words):
-    full, quick = (masking.measure("mini-bert", PLAN[:2], "mini", 1, 4, 0, "cpu", precision)
+    full, quick = (masking.measure("mini-bert", PLAN[:2], "mini", 1, 2, 0, "cpu", precision)
                    for precision in ("float32", "bfloat16"))
     assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .01
     np.testing.assert_array_equal(quick["seat"], full["seat"])
     with pytest.raises(CompanionError, match="no precision 'int8'"):
-        masking.measure("mini-bert", PLAN[:2], "mini", 1, 4, 0, "cpu", "int8")
+        masking.measure("mini-bert", PLAN[:2], "mini", 1, 2, 0, "cpu", "int8")
