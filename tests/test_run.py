@@ -122,6 +122,7 @@ def figure():
 
 
 def test_figures_are_the_same_to_the_byte(tmp_path):
+    plt.close("all")
     for folder in ("one", "two"):
         Run(out=tmp_path / folder).save(figure(), "fig", "A line.")
     names = sorted(file.name for file in (tmp_path / "one").iterdir())
