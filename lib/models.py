@@ -39,6 +39,9 @@ REGISTRY = {
     "mini-roberta": Entry(paths.MODELS / "mini-roberta", "roberta", "shipped, made by lib/pretrain.py"),
     "mini-albert": Entry(paths.MODELS / "mini-albert", "albert", "shipped, made by lib/pretrain.py"),
     "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/pretrain.py"),
+    **{f"seed{n}": Entry(paths.CACHE / "models" / f"seed{n}", "bert", "mini-bert trained from another seed",
+                         f"train it by python -m lib.pretrain train bert --seed {n} --text data/cache/pretrain "
+                         f"--out data/cache/models/seed{n} --minutes 14, on a GPU") for n in (1, 2)},
     "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
     "bert-base-nli": Entry(paths.CACHE / "nli" / "bert-base-nli", "bert", "Projective; to be made by nli_classifier.py"),
     "bert-large": Entry("google-bert/bert-large-uncased", "bert", "Bias A-head Fig. 5, Counteracts"),
