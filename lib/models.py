@@ -36,6 +36,8 @@ class Entry:
 REGISTRY = {
     "mini-bert": Entry(paths.MODELS / "mini-bert", "bert", "shipped, made by lib/pretrain.py"),
     "mini-bert-nli": Entry(paths.MODELS / "mini-bert-nli", "bert", "shipped, made by lib/nli_classifier.py"),
+    **{f"mini-bert-{way}": Entry(paths.MODELS / f"mini-bert-{way}", "bert", "shipped, made by lib/debias.py")
+       for way in ("cda", "dropout")},
     "mini-roberta": Entry(paths.MODELS / "mini-roberta", "roberta", "shipped, made by lib/pretrain.py"),
     "mini-albert": Entry(paths.MODELS / "mini-albert", "albert", "shipped, made by lib/pretrain.py"),
     "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/pretrain.py"),
@@ -44,6 +46,9 @@ REGISTRY = {
                          f"--out data/cache/models/seed{n} --minutes 14, on a GPU") for n in (1, 2)},
     "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
     "bert-base-nli": Entry(paths.CACHE / "nli" / "bert-base-nli", "bert", "Projective; to be made by nli_classifier.py"),
+    **{f"bert-base-{way}": Entry(paths.CACHE / "debias" / f"bert-base-{way}", "bert", "Bias A-head Fig. 5; to be made",
+                                 f"make it on a GPU by python -m lib.pretrain debias {way} --model bert-base, which "
+                                 "wants a text: see lib/debias.py") for way in ("cda", "dropout")},
     "bert-large": Entry("google-bert/bert-large-uncased", "bert", "Bias A-head Fig. 5, Counteracts"),
     "gpt2": Entry("openai-community/gpt2", "gpt2", "Bias A-head (its GPT-2 small), Counteracts"),
     "gpt2-medium": Entry("openai-community/gpt2-medium", "gpt2", "Counteracts"),

@@ -41,12 +41,16 @@ class Run:
         self.encoder, self.decoder = chosen["models"]["encoder"], chosen["models"]["decoder"]
         self.cloze = [model] if model else chosen["models"].get("cloze", [])
         self.classifier = chosen["models"].get("classifier", "")
+        self.base = self.encoder  # of the debiased models
+        self.debiased, self.llama = (chosen["models"].get(name, []) for name in ("debiased", "llama"))
         if model and _is_classifier(model):
             self.classifier = model
         elif model and _family(model) in DECODERS:
             self.decoder = model
+            self.llama = [model] if _family(model) == "llama" else self.llama
         elif model:
             self.encoder, self.classifier = model, ""  # the profile's was made from another encoder
+            self.debiased = [model]  # from the profile's encoder, as notebook 06 takes it
 
         self.flags = ["--profile", profile] if profile != "mini" else []
         self.flags += ["--data", data] if data != chosen["data"][0] else []
@@ -113,7 +117,7 @@ class Run:
         from lib import models
 
         given = {value for value in args if isinstance(value, str)}
-        own = {self.encoder, self.decoder, self.classifier, *self.cloze} - {""}
+        own = {self.encoder, self.decoder, self.classifier, self.base, *self.cloze, *self.debiased, *self.llama} - {""}
         return {name: models.locate(name)[1] for name in sorted(given & own)}
 
     def save(self, result, name, caption):
