@@ -18,7 +18,7 @@ from lib import glue, paper, paths, readers, stats
 from lib.profile import read_profile
 from lib.run import Run, slug
 
-PAPER, TABLE = "bias_a_head_glue", "Table 2"
+PAPER, TABLE = "bias_a_head", "Table 2"
 COMPARABLE = .01  # how much lower a score may be and still be called comparable; ours, the paper states none
 LEARNED = .02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
 COLUMNS = ["task", "metric", "row", "mask", "seed", "score", "constant", "made"]

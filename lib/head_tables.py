@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import data, embed, heads, models, paths, readers, seat, stats
+from lib import data, embed, heads, models, paper, readers, seat, stats
 
 STANDARD = ["sent-weat6", "sent-weat6b", "sent-weat7", "sent-weat7b", "sent-weat8", "sent-weat8b"]
 PAPERS = ["bert-base", "gpt2"]  # the paper's own models, an encoder and a decoder
@@ -104,15 +104,16 @@ def missing_tests() -> str:
 
 def against_paper(results: dict) -> pd.DataFrame:
     """Every printed number beside ours: paper, ours, difference, verdict. Other models are never a match."""
-    printed = pd.read_csv(paths.PAPER / "bias_a_head_heads.csv", comment="#")
+    printed = paper.numbers("bias_a_head").query("column in ['SEAT', 'heads with a positive score']")
+    printed = printed[~printed["table"].str.startswith("Table")].astype({"value": float})
     kind = {models.REGISTRY[name].family: name for name in PAPERS}  # which of ours stands for which of theirs
     ours = {(kind.get(result["family"]), bias): (name, result) for (name, bias), result in results.items()}
     rows = []
     for row in printed.itertuples():
-        name, result = ours.get((row.model, row.bias), ("", None))
-        found = result and (abs(result["seat"]) if row.quantity == "SEAT" else (result["scores"] > 0).sum())
-        same = name == row.model
-        shown = {"quantity": f"{row.quantity}, {row.bias} ({row.where})", "paper": f"{row.model}: {row.value:g}"}
+        name, result = ours.get((row.row, "gender"), ("", None))
+        found = result and (abs(result["seat"]) if row.column == "SEAT" else (result["scores"] > 0).sum())
+        same, where = name == row.row, row.table[0].lower() + row.table[1:]
+        shown = {"quantity": f"{row.column}, gender ({where})", "paper": f"{row.row}: {row.value:g}"}
         if result is None:
             rows.append(shown | {"ours": "", "difference": "", "verdict": "not run: no model of this kind in the run"})
             continue

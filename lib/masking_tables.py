@@ -6,7 +6,7 @@
 import numpy as np
 import pandas as pd
 
-from lib import lpbs, masking, paths, stats
+from lib import lpbs, masking, paper, stats
 
 LITTLE, MUCH = .05, .20  # what "little cost" and "much worse" in PPPL are taken to mean; the paper has .017 and .38
 
@@ -58,7 +58,8 @@ def table3(curve: pd.DataFrame) -> pd.DataFrame:
 
 def printed() -> pd.DataFrame:
     """The paper's Tables 1 and 3: columns table, row, column, value. What the text at hand has lost is missing."""
-    return pd.read_csv(paths.PAPER / "bias_a_head_masking.csv", comment="#", dtype={"row": str})
+    table = paper.numbers("bias_a_head").query("table in ['Table 1', 'Table 3']").reset_index(drop=True)
+    return table.assign(table=table["table"].str[-1].astype(int), value=table["value"].astype(float))
 
 
 def against_paper(found: pd.DataFrame, curve: pd.DataFrame, same_model: bool) -> pd.DataFrame:

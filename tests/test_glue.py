@@ -47,7 +47,7 @@ def test_tasks_score_what_table_2_prints():
     assert glue.TASKS["MRPC"].scores(logits, WANTED) == [glue.f1(FOUND, WANTED), glue.accuracy(FOUND, WANTED)]
     assert glue.TASKS["STS-B"].scores(np.array([[1.], [2.]]), np.array([0., 5.])) == [1., 1.]
     rows = [f"{task} {name}" for task, rule in glue.TASKS.items() for name in rule.names]
-    printed = paper.printed("bias_a_head_glue", "Table 2")
+    printed = paper.printed("bias_a_head", "Table 2")
     assert rows == list(printed.index) and list(printed.columns) == list(glue.MASKS.values())
     assert printed.loc["CoLA matthews"].tolist() == [.5625, .5702, .5584] and printed.notna().all().all()
 
@@ -191,7 +191,7 @@ def found(stored):
 
 def test_table_2_beside_the_papers(stored, found):
     table = glue_tables.table2(found)
-    assert list(table.index) == list(paper.printed("bias_a_head_glue", "Table 2").index)
+    assert list(table.index) == list(paper.printed("bias_a_head", "Table 2").index)
     assert table.loc["MRPC f1"].tolist() == ["0.500", "0.800 ± 0.010", "0.8701", "0.800 ± 0.000", "0.8748",
                                              "0.700 ± 0.000", "0.8729"]
     assert table.loc["CoLA matthews", "All"] == "-" and table.loc["QQP f1", "constant"] == ""

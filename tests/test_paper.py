@@ -74,9 +74,9 @@ def test_tables_3_and_4_are_the_equations_of_the_paper():
 
 
 def test_any_file_of_this_shape_can_be_read():
-    table = paper.printed("bias_a_head_masking", "Table 1")
+    table = paper.printed("bias_a_head", "Table 1")
     assert table.loc["full"].tolist() == [1.35, 4.09] and list(table.columns) == ["SEAT", "PPPL"]
-    assert paper.printed("bias_a_head_masking", "3").loc["5"].isna().all()
+    assert paper.printed("bias_a_head", "3").loc["5"].isna().all()
     assert paper.printed("projective_methods", "Table 5").loc["+ attn", "S settings"] == "(0, 0, 1, 0, 0)"
 
 
@@ -86,7 +86,7 @@ def test_what_is_not_there_is_said():
     with pytest.raises(CompanionError, match="no printed numbers 'projective': choose one of .*projective_methods"):
         paper.printed("projective", "Table 1")
     with pytest.raises(CompanionError, match="columns of its own"):
-        paper.printed("bias_a_head_counter", "3")
+        paper.numbers("claims")
     with pytest.raises(CompanionError, match="prints no .*'Table 7', 'Bass'"):
         paper.compare("projective_methods", {("Table 7", "Bass", "S"): 1.0}, same_model=True)
 
