@@ -21,26 +21,12 @@ import torch
 from scipy import stats
 from torch.nn.utils.rnn import pad_sequence
 
-from lib import CompanionError, batches, contexts, corpus, data, english, models, readers
+from lib import CompanionError, batches, contexts, corpus, data, models, readers
+from lib.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
 
 MAP_BYTES = 2**28  # what the maps of one batch may take, all layers and heads together
 SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
 LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists and run-ons
-WORD = re.compile(r"mrs?\.|ma['’]am|[^\W_]+", re.IGNORECASE)  # "mother's" is "mother" and "s"
-OTHERWISE_USED = {"miss", "god", "pretty"}  # in posts mostly a verb, an exclamation, an adverb ("pretty much")
-
-# Words that begin no noun phrase after "her" or "his", unless a hyphen follows ("her in-laws").
-CLOSED_CLASS = set("""
-    about above across after against along among around as at because before behind below beside besides between but by
-    despite down during except for from if in inside into like near nor of off on onto or and out outside over per since
-    so than that though through till to toward towards under unless until up upon via what when where whether which
-    while who why how with within without a an the this these those each every any some all both either neither no not
-    something anything nothing everything someone anyone everyone i you it we they me us them my your our their its
-    again ago ahead alone already also always anymore anyway apart aside away back even ever here however instead just
-    later maybe more much never now often once perhaps please really sometimes soon still then there together too today
-    tomorrow tonight twice well yesterday yet am is are was were be been being has had have having do does did doing can
-    could will would should may might must get getting go going come know feel want think see say understand realize
-    believe become leave stay take give tell""".split())
 
 
 # Attention
@@ -163,57 +149,10 @@ def _fitting(text: str, bias: str) -> Iterator[dict]:
                    "target": there[0], "group": targets[there[0]]}
 
 
-def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
-    """The sentence with its one attribute word replaced, and the counterpart that replaced it.
-
-    Capitals and a possessive 's stay, an article before the word is made to fit. Of several counterparts the one of
-    data/demo/counter_words.csv is taken, else the first of the lists. What follows tells the pronouns apart: before a
-    noun phrase "her" becomes "his" and "his" "her"; elsewhere (before punctuation, the end or a word of CLOSED_CLASS,
-    and in "makes her emotional") they become "him" and "hers".
-    """
-    start, end = place(text, attribute)
-    before, after, counterpart = text[:start], text[end:], _lists(bias)[0][attribute][1]
-    if attribute in ("her", "his"):
-        counterpart = {"her": ("his", "him"), "his": ("her", "hers")}[attribute][_stands_alone(before, after)]
-    before = re.sub(r"\b(an?)(\s+)$", lambda found: _like(found[1], english.article(counterpart)) + found[2], before,
-                    flags=re.IGNORECASE)
-    return before + _like(text[start:end], counterpart) + after, counterpart
-
-
-def place(text: str, word: str) -> tuple[int, int]:
-    """Where the word begins and ends in the text, in which it must stand once, in whatever capitals."""
-    spans = [match.span() for match in WORD.finditer(text) if match[0].lower() == word]
-    if len(spans) != 1:
-        raise CompanionError(f"'{word}' stands {len(spans)} times in a sentence: it must stand there exactly once.")
-    return spans[0]
-
-
-def _stands_alone(before: str, after: str) -> bool:
-    following = re.match(r"\s+[\"“‘'*_]*([^\W_]+)(-?)(.*)", after, re.DOTALL)
-    if not following or following[1].lower() in CLOSED_CLASS and not following[2]:
-        return True
-    made = re.search(r"\b(make|makes|made|making)\s+$", before, re.IGNORECASE)
-    return bool(made) and not following[2] and _stands_alone("", following[3])
-
-
-def _like(given: str, word: str) -> str:
-    """The word in the capitals of the given one."""
-    if given.isupper() and len(given) > 1:
-        return word.upper()
-    return word.capitalize() if given[0].isupper() else word
-
-
 @cache
 def _lists(bias: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
     """{attribute word: (its group, its counterpart)} and {target word: its group}."""
-    if bias not in ("gender", "race"):
-        raise CompanionError(f"There are no word lists on {bias!r}: take 'gender' or 'race'.")
-    listed = data.demo("counter_words").query("bias == @bias and role == 'attribute'")
-    attributes = {row.word: (row.group, row.counterpart) for row in listed.itertuples()}
-    for female, male in data.words("gender_pairs").to_numpy() if bias == "gender" else ():
-        if len(contexts.usable([female, male])) == 2:
-            attributes.setdefault(female, ("female", male))
-            attributes.setdefault(male, ("male", female))
+    attributes = counterparts(bias)
     targets = data.words("gender_stereotypes" if bias == "gender" else "race_roles").to_numpy()
     return attributes, {word: group for word, group in targets if contexts.usable([word])}
 

@@ -247,11 +247,15 @@ class WindowSampler:
         return self.ids[start[:, None] + torch.arange(self.longest, device=self.device)].long()
 
 
-def packed_attention(module, query, key, value, attention_mask=None, *, bounds, longest, scaling=None, **kwargs):
+def packed_attention(module, query, key, value, attention_mask=None, *, bounds, longest, dropout=0., scaling=None,
+                     **kwargs):
     """Attention inside each pair of a packed row [1, heads, tokens, width]; transformers calls it as "packed".
 
-    On a GPU the variable-length flash kernel; elsewhere, for tests, one dense mask that says who shares a pair.
+    On a GPU the variable-length flash kernel; elsewhere, for tests, one dense mask that says who shares a pair. Neither
+    drops attention out: with `dropout` each pair gets a row of its own.
     """
+    if dropout:
+        return unpacked_attention(query, key, value, bounds, longest, dropout), None
     if query.is_cuda:
         from torch.nn.attention.varlen import varlen_attn  # needs a CUDA build
 
@@ -260,6 +264,18 @@ def packed_attention(module, query, key, value, attention_mask=None, *, bounds, 
     pair = torch.searchsorted(bounds[1:-1].long(), torch.arange(query.shape[2]), right=True)
     same = pair[:, None] == pair[None, :]
     return F.scaled_dot_product_attention(query, key, value, same).transpose(1, 2), None
+
+
+def unpacked_attention(query, key, value, bounds, longest: int, dropout: float = 0.):
+    """The same with a padded row for each pair, by a kernel that has dropout; back in the packed order."""
+    place = torch.arange(query.shape[2], device=query.device)
+    pair = torch.searchsorted(bounds[1:-1].long(), place, right=True)
+    offset = (place - bounds[pair]).clamp(max=longest - 1)  # what fills the end of the row may be longer
+    rows = [torch.zeros(len(bounds) - 1, longest, *x.shape[1::2], dtype=x.dtype, device=x.device).index_put(
+        (pair, offset), x[0].transpose(0, 1)).transpose(1, 2) for x in (query, key, value)]
+    there = torch.arange(longest, device=query.device) < bounds.diff()[:, None].clamp(min=1)  # an empty row sees zeros
+    mixed = F.scaled_dot_product_attention(*rows, there[:, None, None], dropout)
+    return mixed.transpose(1, 2)[pair, offset][None]
 
 
 AttentionInterface.register("packed", packed_attention)

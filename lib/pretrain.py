@@ -2,11 +2,13 @@
 
     python -m lib.pretrain prepare TEXT... --unseen FILE... --out data/cache/pretrain
     python -m lib.pretrain train bert --text data/cache/pretrain --out data/models/mini-bert --minutes 14
+    python -m lib.pretrain debias cda --out data/models/mini-bert-cda --minutes 1.3        # see debias.py
 
 `prepare` is described in corpus.py, the kinds (bert, roberta, albert, gpt2) in objectives.py. `train` learns the
 tokenizer (unless one lies in the text folder), encodes the text, trains on one GPU in bfloat16 (or, for a try, on a
 CPU with --steps), measures the model on held-out documents and writes an ordinary transformers folder: float16
-safetensors, tokenizer, config, and training.json with what was done and measured. Optimiser: Muon for the matrices inside the layers, AdamW for everything else.
+safetensors, tokenizer, config, and training.json with what was done and measured. Optimiser: Muon for the matrices
+inside the layers, AdamW for everything else.
 """
 
 import argparse
@@ -29,9 +31,11 @@ LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights insi
 
 
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads."""
+    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left."""
     inside, outside, plain = [], [], []
     for name, weight in net.named_parameters():
+        if not weight.requires_grad:
+            continue
         is_layer = any(part in name for part in LAYERS)
         (plain if weight.ndim < 2 else inside if is_layer else outside).append(weight)
     fused = dict(fused=True) if inside[0].is_cuda else {}
@@ -136,6 +140,8 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
 
 
 def main(arguments=None):
+    from lib import debias  # which imports this module
+
     parser = argparse.ArgumentParser(prog="python -m lib.pretrain", description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     prepare = commands.add_parser("prepare", help="clean, split and set aside")
@@ -149,9 +155,13 @@ def main(arguments=None):
     training.add_argument("--out", type=Path, required=True, help="the model's folder")
     for name, kind in dict(minutes=float, steps=int, batch_tokens=int, learning_rate=float, seed=int).items():
         training.add_argument(f"--{name.replace('_', '-')}", type=kind, default=0 if name == "seed" else None)
+    debias.options(commands.add_parser("debias", help="go on training a BERT by CDA or Dropout (lib/debias.py)"))
     given = vars(parser.parse_args(arguments))
     try:
-        if given.pop("command") == "prepare":
+        command = given.pop("command")
+        if command == "debias":
+            result = debias.command(**given)
+        elif command == "prepare":
             result = corpus.prepare(given["texts"], given["unseen"], given["out"], given["heldout"])
         else:
             result = train(given.pop("kind"), given.pop("text"), given.pop("out"), **given)
