@@ -83,6 +83,9 @@ def hub(name: str, config: str, split: str):
     try:
         return datasets.load_dataset(entry["hub"], config, split=split, revision=entry["revision"])
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        if _is_full(error) or _is_full(error.__cause__):
+            raise CompanionError(f"The disk is full, {entry['hub']} could not be kept: free some space, or set HF_HOME "
+                                 "to a folder on another disk, and run again.") from error
         raise CompanionError(f"{entry['hub']} ({config}, {split}) could not be had from the model hub "
                              f"({_short(error)}): connect to the network and run again, or use --data mini."
                              ) from error
@@ -205,9 +208,12 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
         case ValueError():  # pooch's word for a wrong hash
             return (f"What came from {entry['url']} is not the published file (its sha256 is not "
                     f"{entry.get('sha256')}) and was thrown away: run again, or {by_hand}.")
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    mend = "the disk is full: free some space" if full else f"{_short(error)}: make that folder writable"
+    mend = "the disk is full: free some space" if _is_full(error) else f"{_short(error)}: make that folder writable"
     return f"{name} could not be written to {_cache()}, {mend}, or set COMPANION_CACHE to another folder."
+
+
+def _is_full(error: BaseException | None) -> bool:
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _short(error: Exception) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib import CompanionError, examples, finetune, models, paths
+from lib import CompanionError, examples, finetune, limit, models, paths
 from lib.profile import read_profile
 from lib.run import replace, slug
 
@@ -96,9 +96,9 @@ def prepare(name: str, source: str, tasks: list[str], folder: Path, out: Path):
 
     model, about = models.load(name, device="cpu"), {}
     for task in tasks:
-        parts = {part: readers.glue(task, part, source == "hub") for part in ("train", *TASKS[task].sets)}
+        parts = {part: limit.first(readers.glue(task, part, source == "hub")) for part in ("train", *TASKS[task].sets)}
         if source == "files" and "validation" in readers.GLUE[task]:
-            parts["validation"] = readers.glue(task, "validation")
+            parts["validation"] = limit.first(readers.glue(task, "validation"))
         else:
             order = np.random.default_rng(0).permutation(len(parts["train"]))  # the same for every seed and mask
             n = round(HELD_OUT * len(order))

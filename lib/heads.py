@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lib import CompanionError, batches, contexts, data, embed, hooks, models, readers, seat
+from lib import CompanionError, batches, contexts, data, embed, hooks, limit, models, readers, seat
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     scores = torch.zeros(model.n_layers, model.n_heads, dtype=torch.float64)
     by_fold = torch.zeros(folds, *scores.shape, dtype=torch.float64)
     mask = torch.ones_like(scores, dtype=model.net.dtype, device=model.device, requires_grad=True)
-    tokens = batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]) // 4  # a graph takes room
+    # a graph takes room, in proportion to layers and width: for 16,384 tokens of BERT-base about 8 GB
+    tokens = min(batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]) // 4,
+                 16_384 * 12 * 768 // (model.n_layers * model.net.config.hidden_size))
     for part in range(folds):
         mine = (fold == part).nonzero()[:, 0]
         here = torch.bincount(row[mine], minlength=len(contexts))
@@ -281,4 +283,5 @@ def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0,
         found = contexts.from_patterns(contexts.usable(sets.words), n, seed)
     else:
         found = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
-    return sets.only(found), found
+    sets = Sets(*(tuple(limit.first(part)) for part in sets.only(found).parts()))
+    return sets, {word: found[word] for word in sets.words}

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from lib import CompanionError, heads, masking, stored
+from lib import CompanionError, heads, masking, models, stored
 from lib.run import Run
 
 
@@ -63,7 +63,8 @@ def head_scores(run: Run, options):
 def _scores(run: Run, options, name: str, bias: str) -> np.ndarray:
     """The scores as stored, or computed and stored."""
     args = heads.asked(run, name, bias)
-    made_from = _made_from(run, heads.measure, args, options, "float32") | {
+    precision = str(models.usual_dtype(name)).removeprefix("torch.")
+    made_from = _made_from(run, heads.measure, args, options, precision) | {
         "command": shlex.join(["python", "-m", "lib.measure", "heads", *run.flags])}
     for file in (stored.place(run.name, heads.measure, args), _file(run, heads.measure, args, options)):
         if file.exists() and stored.read(file)[1]["question"] == made_from["question"]:

@@ -11,6 +11,7 @@ frozen, in eval mode. None is ever made up: a checkpoint that lacks one is refus
 
 import contextlib
 import difflib
+import errno
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ import transformers
 from huggingface_hub import errors as hub_errors, snapshot_download
 from safetensors import SafetensorError
 
-from lib import CompanionError, difference, paths, smollm2
+from lib import CompanionError, difference, limit, paths, smollm2
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Entry:
     family: str
     note: str
     mend: str = ""  # what makes a folder that does not ship
+    dtype: torch.dtype = torch.float32  # unless asked otherwise
 
 
 REGISTRY = {
@@ -45,7 +47,8 @@ REGISTRY = {
                          f"train it by python -m lib.pretrain train bert --seed {n} --text data/cache/pretrain "
                          f"--out data/cache/models/seed{n} --minutes 14, on a GPU") for n in (1, 2)},
     "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
-    "bert-base-nli": Entry(paths.CACHE / "nli" / "bert-base-nli", "bert", "Projective; to be made by nli_classifier.py"),
+    "bert-base-nli": Entry(paths.CACHE / "nli" / f"bert-base-nli{limit.suffix()}", "bert", "Projective; to be made",
+                           "make it on a GPU by python -m lib.nli_classifier make --model bert-base"),
     **{f"bert-base-{way}": Entry(paths.CACHE / "debias" / f"bert-base-{way}", "bert", "Bias A-head Fig. 5; to be made",
                                  f"make it on a GPU by python -m lib.pretrain debias {way} --model bert-base, which "
                                  "wants a text: see lib/debias.py") for way in ("cda", "dropout")},
@@ -57,8 +60,9 @@ REGISTRY = {
     "roberta-large": Entry("FacebookAI/roberta-large", "roberta", "Counteracts; no uncased one exists"),
     "albert-base": Entry("albert/albert-base-v2", "albert", "Counteracts, which does not say v1 or v2"),
     smollm2.NAME: Entry(smollm2.FOLDER, "llama", "a chat model from PyPI, optional", smollm2.MEND),
-    "llama-2-7b": Entry("meta-llama/Llama-2-7b-hf", "llama", "Bias A-head Fig. 6-7; gated"),
-    "llama-2-7b-chat": Entry("meta-llama/Llama-2-7b-chat-hf", "llama", "Bias A-head Fig. 6-7; gated"),
+    # in bfloat16 13.5 GB, half of what float32 takes: with what a batch needs, a GPU of 24 GB holds it
+    **{name.lower(): Entry(f"meta-llama/{name}-hf", "llama", "Bias A-head Fig. 6-7; gated", dtype=torch.bfloat16)
+       for name in ("Llama-2-7b", "Llama-2-7b-chat")},
 }
 
 # A family's classes with a language-model head, the fullest first: the first whose weights are all there is
@@ -128,11 +132,11 @@ class Model:
         return found[0]
 
 
-def load(name, device=None, dtype=torch.float32, attention="sdpa", task=None, labels=None) -> Model:
+def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None) -> Model:
     """Load a registry name, else a folder (what starts with ./ ../ / or ~, or exists), else a hub id.
 
     device     None: the GPU if there is one; "auto": accelerate spreads a big model over all there is
-    dtype      of the weights, whatever the file holds
+    dtype      of the weights, whatever the file holds; None: the registry's, which is float32 but for 7B models
     attention  "sdpa", or "eager" where attention maps are wanted (SDPA returns none)
     task       None: the language model; "sequence-classification": a fine-tuned classifier, or with
                labels=n a language model under a new, random head for n classes
@@ -150,7 +154,7 @@ def load(name, device=None, dtype=torch.float32, attention="sdpa", task=None, la
         raise CompanionError(f"{name} is of the architecture '{family}', which is not supported: "
                              f"choose a model of {', '.join(LANGUAGE_MODELS)}.")
     with _quiet():
-        net = _weights(name, folder, family, device, dtype, attention, task, labels)
+        net = _weights(name, folder, family, device, dtype or usual_dtype(name), attention, task, labels)
         base = difference.base_of(folder)
         tokenizer = _tokenizer(name, locate(base)[0] if base else folder, net.config)
     try:
@@ -158,6 +162,11 @@ def load(name, device=None, dtype=torch.float32, attention="sdpa", task=None, la
     except torch.OutOfMemoryError:
         raise CompanionError(f"{name} does not fit {device}: use torch.bfloat16 or device='auto'.") from None
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), revision)
+
+
+def usual_dtype(name) -> torch.dtype:
+    """What `load` reads a model's weights in when it is not told."""
+    return REGISTRY[name].dtype if name in REGISTRY else torch.float32
 
 
 def locate(name, as_base: bool = False) -> tuple[Path, str]:
@@ -202,6 +211,9 @@ def _fetch(hub_id) -> Path:
     except (hub_errors.RepositoryNotFoundError, hub_errors.HFValidationError):
         raise CompanionError(f"The hub has no model {hub_id}: check it, or run `hf auth login`.") from None
     except Exception as error:  # no network, a proxy, a hub that is down: however the client words it
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            raise CompanionError(f"The disk is full, {hub_id} is fetched in part: free some space, or set HF_HOME to "
+                                 "a folder on another disk, and run again; it goes on from there.") from error
         raise CompanionError(f"{hub_id} is not in this machine's hub cache and could not be fetched "
                              f"({type(error).__name__}): connect to the network and unset HF_HUB_OFFLINE, "
                              "or use a shipped model such as mini-bert.") from error

@@ -1,5 +1,7 @@
 """Make mini-bert-nli: a shipped model fine-tuned for natural language inference, kept as what differs from it.
 
+    python -m lib.nli_classifier make --model bert-base        the paper's: all three steps below on all of SNLI, once
+
     python -m lib.nli_classifier prepare --model mini-bert                             encode SNLI (needs the files)
     python -m lib.nli_classifier train --model mini-bert --rate 3e-4 --epochs 6 --out data/cache/nli/runs/a
     python -m lib.nli_classifier choose data/cache/nli/runs/* --out data/models/mini-bert-nli
@@ -20,12 +22,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib import CompanionError, difference, examples, finetune, models, paths
+from lib import CompanionError, difference, examples, finetune, limit, models, paths
 from lib.glue import accuracy
+from lib.run import slug
 
 LABELS = ["entailment", "neutral", "contradiction"]
 HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
+USUAL = finetune.Settings(rate=2e-5, epochs=3, batch=32)  # among those of Devlin et al. 2019, A.3; Projective has none
 
 
 def prepare(name: str, folder: Path, full: bool = False, held_out: int = HELD_OUT) -> dict[str, int]:
@@ -37,7 +41,7 @@ def prepare(name: str, folder: Path, full: bool = False, held_out: int = HELD_OU
 
     from lib import readers
 
-    files = {split: readers.snli(split, full) for split in ("train", "validation", "test")}
+    files = {split: limit.first(readers.snli(split, full)) for split in ("train", "validation", "test")}
     premises = files["validation"]["premise"].unique()
     order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
     mixed = files["validation"].sort_values("premise", key=lambda column: column.map(order), kind="stable")
@@ -96,6 +100,20 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
     return record
 
 
+def make(name: str, out: Path, device: str | None = None) -> dict:
+    """`prepare` all of SNLI, `train` by the usual settings and `choose` the one run there is, into `out`.
+
+    Stopped, it goes on from the pairs that were encoded and the epochs that were done.
+    """
+    prepared, run = (PREPARED / f"{slug(name)}-{part}{limit.suffix()}" for part in ("hub", "run"))
+    try:
+        examples.check(prepared, name)
+    except CompanionError:
+        prepare(name, prepared, full=True)
+    train(name, prepared, USUAL, run, device)
+    return choose([run], prepared, out, device)
+
+
 def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
     return accuracy(logits.argmax(1), wanted)
 
@@ -104,14 +122,16 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m lib.nli_classifier", description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     each = {name: commands.add_parser(name, help=text) for name, text in {
-        "prepare": "encode SNLI", "train": "one run", "choose": "the best run, tested once"}.items()}
-    for command in each.values():
-        command.add_argument("--prepared", type=Path, default=PREPARED, help="where the encoded pairs lie")
-    for name in ("prepare", "train"):
+        "prepare": "encode SNLI", "train": "one run", "choose": "the best run, tested once",
+        "make": "all of it, on all of SNLI"}.items()}
+    for name in ("prepare", "train", "choose"):
+        each[name].add_argument("--prepared", type=Path, default=PREPARED, help="where the encoded pairs lie")
+    for name in ("prepare", "train", "make"):
         each[name].add_argument("--model", default="mini-bert")
-    for name in ("train", "choose"):
-        each[name].add_argument("--out", type=Path, required=True, help="the model's folder")
+    for name in ("train", "choose", "make"):
+        each[name].add_argument("--out", type=Path, required=name != "make", help="the model's folder")
         each[name].add_argument("--device")
+    for name in ("train", "choose"):
         each[name].add_argument("--limit", type=int, default=0, help="so many pairs of each part: for a try")
     each["choose"].add_argument("runs", nargs="+", type=Path)
     each["prepare"].add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
@@ -126,6 +146,9 @@ def main(arguments=None):
             settings = finetune.Settings(given.rate, given.epochs, given.batch, dropout=given.dropout, seed=given.seed,
                                          frozen=() if given.train_embeddings else ("embeddings",))
             result = train(given.model, given.prepared, settings, given.out, given.device, given.limit)
+        elif given.command == "make":
+            out = given.out or PREPARED / f"{slug(given.model)}-nli{limit.suffix()}"
+            result = make(given.model, out, given.device)
         else:
             result = choose(given.runs, given.prepared, given.out, given.device, given.limit)
     except CompanionError as error:

@@ -7,13 +7,11 @@ The subspaces are fitted on the fine-tuned model (the paper does not say on whic
 say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
 from lib import data as sources
-from lib import CompanionError, batches, models, nli, projection, readers, sentence_pairs
+from lib import CompanionError, batches, limit, models, nli, projection, readers, sentence_pairs
 
 PAIRS, SINGLE = "premise and hypothesis", "single sentences"
 
@@ -48,14 +46,11 @@ def under(found: dict, fit: str) -> dict:
 
 def task_pairs(data: str) -> pd.DataFrame:
     """Premise, hypothesis, label of the task itself: 9,824 of SNLI's test set, or 198 of data/demo."""
-    return readers.snli("test") if data == "paper" else sources.demo("nli")
+    return limit.first(readers.snli("test") if data == "paper" else sources.demo("nli"))
 
 
 def _classifier(name: str, device):
-    made_by = "make it by python -m lib.nli_classifier, then name its folder with --model"
     if not name:
-        raise CompanionError(f"This encoder has no classifier for natural language inference: {made_by}.")
-    entry = models.REGISTRY.get(name)
-    if entry and isinstance(entry.source, Path) and not entry.source.is_dir():
-        raise CompanionError(f"{name} is not there, since it does not ship: {made_by}, or put it at {entry.source}.")
+        raise CompanionError("This encoder has no classifier for natural language inference: make it by python -m "
+                             "lib.nli_classifier make, then name its folder with --model.")
     return models.load(name, device=device, task="sequence-classification")

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
-from lib import CompanionError, paths
+from lib import CompanionError, limit, paths
 from lib.profile import read_profile
 
 DECODERS = ("gpt2", "llama")  # families that --model puts in the decoder's place; the others are encoders
@@ -37,7 +37,7 @@ class Run:
                                  f"choose data {' or '.join(chosen['data'])}.")
         self.profile, self.data, self.model, self.seed, self.recompute = profile, data, model, seed, recompute
         self.device = device or None
-        self.sizes = SimpleNamespace(**chosen["sizes"])
+        self.sizes = SimpleNamespace(**limit.sizes(chosen["sizes"]))
         self.encoder, self.decoder = chosen["models"]["encoder"], chosen["models"]["decoder"]
         self.cloze = [model] if model else chosen["models"].get("cloze", [])
         self.classifier = chosen["models"].get("classifier", "")
@@ -56,10 +56,12 @@ class Run:
         self.flags += ["--data", data] if data != chosen["data"][0] else []
         self.flags += ["--model", model] if model else []
         self.flags += ["--device", device] if device else []
+        self.flags += ["--limit", str(limit.items())] if limit.items() else []
         self.name = profile if data == chosen["data"][0] else f"{profile}-{OTHER_DATA[data]}"
-        self.name += f"-{slug(model)}" if model else ""
+        self.name += (f"-{slug(model)}" if model else "") + limit.suffix()
         # a relative folder is one of the repository: notebooks and command line work in different ones
-        self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or paths.FIGURES / self.name)
+        usual = paths.BUILD / self.name / "figures" if limit.items() else paths.FIGURES / self.name
+        self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or usual)
         self.revisions = {}  # of the models used so far
 
     def __repr__(self):
@@ -88,6 +90,7 @@ class Run:
         code = fingerprint(*_sources(Path(inspect.getsourcefile(function))))
         name = f"{function.__module__}.{function.__qualname__}"
         key = [name, code, _data_hash(), weights, _versions("torch", "transformers")]
+        key += [limit.items()] if limit.items() else []
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever shipped or fetched.
         stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
         if self.recompute:

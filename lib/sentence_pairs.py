@@ -10,7 +10,7 @@ Projective methods fits on "a small set of paired sentences" and does not give i
 import re
 
 from lib import data as sources
-from lib import readers
+from lib import limit, readers
 
 # Liang et al.'s ten pairs, which are Bolukbasi et al.'s. "her" is his or him: sentences with it are left out.
 PAIRS = {"woman": "man", "girl": "boy", "she": "he", "mother": "father", "daughter": "son", "gal": "guy",
@@ -37,7 +37,8 @@ def natural(data: str = "mini", n: int = 200) -> list[tuple[str, str]]:
         lines = [line for line in readers.wikitext() if not line.startswith("=")]
         texts = [sentence + "." for line in lines for sentence in line.split(" . ") if 4 <= len(sentence.split()) <= 40]
     gendered = {word for side in sources.words("gender_pairs")[["female", "male"]].to_numpy().T for word in side}
-    return [pair for text in dict.fromkeys(texts) if (pair := swapped(text, gendered - {"him"}))][:n]
+    pairs = [pair for text in dict.fromkeys(texts) if (pair := swapped(text, gendered - {"him"}))]
+    return limit.first(pairs[:n])
 
 
 def contexts(data: str = "mini") -> list[tuple[str, str]]:
@@ -45,7 +46,7 @@ def contexts(data: str = "mini") -> list[tuple[str, str]]:
     frame = sources.demo("triples") if data == "mini" else readers.stereoset()
     sides = [["context", "gender_swapped_context"], ["gender_swapped_context", "context"]]
     pairs = [tuple(row[sides[row["gender"] != "F"]]) for _, row in frame.iterrows()]
-    return [(female, male) for female, male in dict.fromkeys(pairs) if female != male]
+    return limit.first([(female, male) for female, male in dict.fromkeys(pairs) if female != male])
 
 
 def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | None:

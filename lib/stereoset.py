@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lib import data as sources
-from lib import english, models, nsp, paper, readers
+from lib import english, limit, models, nsp, paper, readers
 
 ENDS = re.compile(r"[.!?]['\"]?$")
 TABLES = {"Table 1": (["stereo", "anti", "unrelated"], "", None), "Table 3": (["stereo", "anti"], "s", nsp.strengths),
@@ -25,7 +25,11 @@ SIDES = {"": ("context", "next_sentence"), "gs_": ("gender_swapped_context", "ge
 def triples(data: str = "mini") -> pd.DataFrame:
     """The triples' sentences in the columns of readers.TRIPLE, and the line of the file that each stands on."""
     frame = sources.demo("triples") if data == "mini" else readers.stereoset()
-    return frame.assign(line=np.arange(len(frame)) + 2)
+    frame = frame.assign(line=np.arange(len(frame)) + 2)
+    ids = list(dict.fromkeys(frame["context_id"]))
+    shown = _printed_ids()["value"] if data != "mini" else []
+    kept = limit.first(ids, always=sorted({ids.index(one) for one in shown}))
+    return frame[frame["context_id"].isin(kept)].reset_index(drop=True)
 
 
 def pairs(triples: pd.DataFrame) -> list[tuple[str, str]]:
@@ -70,7 +74,7 @@ def chosen(found: pd.DataFrame, data: str = "mini") -> dict[str, dict[str, int]]
     SS and has the s closest to 0, (b) the greatest s. Table 4: the two greatest d.
     """
     if data != "mini":
-        places = paper.numbers("projective_methods_examples").query("column == 'context_id'")
+        places = _printed_ids()
         return {table: dict(zip(part["row"], part["value"].astype(int))) for table, part in places.groupby("table")}
     s = pd.Series(nsp.strengths(found), found.index)
     d = pd.Series(nsp.distances(found), found.index).sort_values(ascending=False)
@@ -79,6 +83,11 @@ def chosen(found: pd.DataFrame, data: str = "mini") -> dict[str, dict[str, int]]
     return {"Table 1": {"triple": (found["stereo"] - found["anti"])[right].idxmin()},
             "Table 3": {"a": s[counted].abs().idxmin(), "b": s.idxmax()},
             "Table 4": {"a": d.index[0], "b": d.index[1]}}
+
+
+def _printed_ids() -> pd.DataFrame:
+    """Which triples the paper prints: columns table, row, value (a context_id)."""
+    return paper.numbers("projective_methods_examples").query("column == 'context_id'")
 
 
 def examples(triples: pd.DataFrame, found: pd.DataFrame, data: str, table: str) -> pd.DataFrame:
