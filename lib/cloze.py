@@ -8,8 +8,6 @@ An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target wor
 asked for the next token. One vocabulary row a prompt is computed (lib/fill.py), and of it little is kept.
 """
 
-import contextlib
-
 import torch
 
 from lib import CompanionError, batches, data, english, fill, models
@@ -159,12 +157,15 @@ def words(size: str = "verbalizer") -> dict[str, list[str]]:
 
 
 def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
-    """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out."""
-    found = {}
-    for word in words:
-        with contextlib.suppress(CompanionError):
-            found[word] = model.token_id(word, inside)
-    return found
+    """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out.
+
+    They are `model.token_id`'s, hundreds in one call of the tokenizer.
+    """
+    texts = ["the " + word if inside else word for word in words]
+    opening, *read = model.tokenizer(["the", *texts], add_special_tokens=False).input_ids
+    whole = len(opening) + 1 if inside else 1
+    return {word: ids[-1] for word, ids in zip(words, read)
+            if len(ids) == whole and ids[-1] != model.tokenizer.unk_token_id}
 
 
 def verbalizers(model) -> dict[str, list[list[int]]]:

@@ -1,14 +1,15 @@
 """What a model puts in a blank: the masked word of an encoder, the next word of a decoder.
 
-One vocabulary row a prompt is computed, never the whole sequence's. Prompts mark the blank with [MASK] whatever the
-model's own mask token is; a decoder reads what stands before the blank and is asked for the next token.
+One vocabulary row a prompt is computed, never the whole sequence's, and the last layer ends in that row alone. Prompts
+mark the blank with [MASK] whatever the model's own mask token is; a decoder reads what stands before the blank and is
+asked for the next token.
 """
 
 from collections.abc import Callable
 
 import torch
 
-from lib import CompanionError, batches
+from lib import CompanionError, batches, hooks
 
 BLANK = "[MASK]"
 
@@ -66,7 +67,8 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
             places = batch["attention_mask"].sum(1) - 1  # padding is on the right
         else:
             places = (batch["input_ids"] == mask).int().argmax(1)
-        return keep(logits_at(model, batch, rows, places).float().softmax(-1))
+        with hooks.finish(model, places):
+            return keep(logits_at(model, batch, rows, places).float().softmax(-1))
 
     return batches.each(model, encoded, read, tokens, progress)
 

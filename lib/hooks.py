@@ -5,11 +5,12 @@ Contents:
     project(model, interventions)   take a subspace out of hidden vectors    (Projective methods, equation 5)
     record(model, locations)        keep what passed a location in the last forward
     resume(model, layer, states)    start a forward half way, from recorded states
+    finish(model, places)           end a forward at one token a text: the last layer's larger part for it alone
     pool(model, first)              an encoder's sentence vectors from the first tokens of its last layer
     Projection                      one subspace, how much of it goes, and for which tokens
     ANATOMY                         where each family keeps its parts: the place to add a family
 
-The first four are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
+The first five are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
 At one location masks and projections come first and `record` last: it keeps what really flows on.
 
 Locations count layers FROM 0, like the models' code. Heads written (layer, head), as in lib/heads.py, count
@@ -22,6 +23,7 @@ both FROM 1, like the papers: layer 11 of the Projective paper is "layer.10" her
     attn.k.N     keys, likewise; a LLaMA may have fewer of these heads
     attn.v.N     values; likewise
     attn.out.N   each head's output, as it enters the output projection W^O
+    ffn.N        what enters the feed-forward part of layer N               [batch, tokens, hidden]
     pooler       an encoder's sentence vector: the pooler's output, or in a model without pooler the
                  first token of the last layer                              [batch, hidden]
 """
@@ -41,12 +43,13 @@ from lib import CompanionError
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Where a family keeps its parts, as module paths: q to out in a layer, the others in the base model."""
+    """Where a family keeps its parts, as module paths: q to ffn in a layer, the others in the base model."""
     layers: Callable[[nn.Module], list[nn.Module]]  # base model -> one module a layer
     q: str
     k: str
     v: str
     out: str
+    ffn: str
     embeddings: str
     norm: str | None = None    # closes the last layer
     pooler: str | None = None
@@ -59,20 +62,20 @@ def _albert_layers(base):
 
 
 _BERT = Anatomy(lambda base: base.encoder.layer, "attention.self.query", "attention.self.key",
-                "attention.self.value", "attention.output.dense", "embeddings", pooler="pooler")
+                "attention.self.value", "attention.output.dense", "intermediate", "embeddings", pooler="pooler")
 
 ANATOMY = {
     "bert": _BERT,
     "roberta": _BERT,
     "albert": Anatomy(_albert_layers, "attention.query", "attention.key", "attention.value",
-                      "attention.dense", "encoder.embedding_hidden_mapping_in", pooler="pooler_activation"),
+                      "attention.dense", "ffn", "encoder.embedding_hidden_mapping_in", pooler="pooler_activation"),
     "distilbert": Anatomy(lambda base: base.transformer.layer, "attention.q_lin", "attention.k_lin",
-                          "attention.v_lin", "attention.out_lin", "embeddings"),
+                          "attention.v_lin", "attention.out_lin", "ffn", "embeddings"),
     # GPT-2 computes queries, keys and values in one product: a third of its output each
     "gpt2": Anatomy(lambda base: base.h, "attn.c_attn", "attn.c_attn", "attn.c_attn",
-                    "attn.c_proj", "drop", norm="ln_f"),
+                    "attn.c_proj", "mlp", "drop", norm="ln_f"),
     "llama": Anatomy(lambda base: base.layers, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                     "self_attn.o_proj", "embed_tokens", norm="norm"),
+                     "self_attn.o_proj", "mlp", "embed_tokens", norm="norm"),
 }
 
 
@@ -184,6 +187,21 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
                 module.forward = forward
 
 
+@contextlib.contextmanager
+def finish(model, places: torch.Tensor):
+    """In forwards inside, each text's token at `places`, [batch], leaves the model as ever; the others are garbage.
+
+    The last layer's feed-forward part, two thirds of a layer, sees that token alone. What it returns is added to all
+    tokens of the text, rightly to the one that it was made from.
+    """
+    def chosen(states):
+        at = places.to(states.device)
+        return states[torch.arange(len(at), device=at.device), at][:, None]
+
+    with _edit(model, {f"ffn.{model.n_layers - 1}": chosen}):
+        yield
+
+
 def pool(model, first: torch.Tensor) -> torch.Tensor:
     """Sentence vectors from first tokens of the last layer, [n, hidden] both; without pooler they are the same."""
     base = model.net.base_model
@@ -226,10 +244,10 @@ class _Site:
 def _find(model, location) -> _Site:
     base, parts, config = model.net.base_model, ANATOMY[model.family], model.net.config
     layers = parts.layers(base)
-    match = re.fullmatch(r"embeddings|pooler|(?:layer|attn\.(?P<part>q|k|v|out))\.(?P<n>\d+)", location)
+    match = re.fullmatch(r"embeddings|pooler|(?:layer|ffn|attn\.(?P<part>q|k|v|out))\.(?P<n>\d+)", location)
     if not match or int(match["n"] or 0) >= len(layers):
         raise CompanionError(f"{model.name} has no location '{location}': name embeddings, pooler, layer.N, "
-                             f"attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {len(layers) - 1}.")
+                             f"ffn.N, attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {len(layers) - 1}.")
     if location == "embeddings":
         return _Site(base.get_submodule(parts.embeddings))
     if location == "pooler":
@@ -243,6 +261,8 @@ def _find(model, location) -> _Site:
     n, part = int(match["n"]), match["part"]
     runs = [i for i, layer in enumerate(layers) if layer is layers[n]]
     shared = dict(turn=runs.index(n), turns=len(runs), layer=layers[n])
+    if location.startswith("ffn"):
+        return _Site(layers[n].get_submodule(parts.ffn), entering=True, **shared)
     if part is None:
         closing = parts.norm and n == len(layers) - 1
         return _Site(base.get_submodule(parts.norm)) if closing else _Site(layers[n], **shared)

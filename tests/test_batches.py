@@ -7,7 +7,6 @@ from hypothesis import given, settings, strategies as st
 from lib import CompanionError, batches, fill, models, nsp
 from tests.tiny import FAMILIES, SENTENCES, tiny
 
-FAMILIES = ["bert", "roberta", "albert", "gpt2", "llama"]
 TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "He likes poetry.", "The doctor."]
 
 

@@ -1,5 +1,7 @@
 """Cloze prompts: their number and grammar, what each model reads, and that the fast way answers as the pipeline."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import transformers
 
 from lib import CompanionError, cloze, data, english, fill
 from lib.run import Run
-from tests.tiny import one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
+from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -134,6 +136,19 @@ def test_a_byte_level_token_holds_the_space():
     inside, bare = cloze.token_ids(model, ["she"]), cloze.token_ids(model, ["she"], inside=False)
     assert model.tokenizer.decode(inside["she"]) == " she" and bare != inside
     assert cloze.token_ids(tiny("bert"), ["she"]) == cloze.token_ids(tiny("bert"), ["she"], inside=False)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("inside", [True, False])
+def test_many_words_are_looked_up_as_one_is(family, inside):
+    model, found = tiny(family), {}
+    words = ["she", "doctor", "xylophonist", "the", "Zoë", "office"]
+    for word in words:
+        with contextlib.suppress(CompanionError):
+            found[word] = model.token_id(word, inside)
+    assert cloze.token_ids(model, words, inside) == found
+    assert "xylophonist" not in found and (found or not inside)
+    assert cloze.token_ids(model, [], inside) == {}
 
 
 # ---- what a model reads
