@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib import data as sources
-from lib import glue, paper, paths, readers, stats
+from lib import glue, limit, paper, paths, readers, stats
 from lib.profile import read_profile
 from lib.run import Run, slug
 
@@ -33,17 +33,17 @@ def folder(run: Run) -> Path:
     real = Run(profile=run.profile, data="paper", model=run.model)
     at_hand = all(sources.available(f"glue/{file}.tsv") for files in readers.GLUE.values() for file in files.values())
     if run.name != real.name or not (run.profile == "paper" or run.recompute and at_hand):
-        return paths.FIGURES / real.name / "05_glue"
+        return paths.FIGURES / real.name.removesuffix(limit.suffix()) / "05_glue"
     out, source = run.out / "05_glue", "hub" if run.profile == "paper" else "files"
     if run.recompute:
         for file in out.glob("*.json"):
             file.unlink()
-    prepared = paths.CACHE / "glue" / f"{slug(run.encoder)}-{source}"
+    prepared = paths.CACHE / "glue" / f"{slug(run.encoder)}-{source}{limit.suffix()}"
     tasks, profile = glue.available(source), read_profile(run.profile)
     if not (out / glue.RANKING).exists():
         glue.rank(run.encoder, run.data, run.sizes.heads_contexts, out / glue.RANKING, run.seed, run.device)
     glue.prepare(run.encoder, source, tasks, prepared, out)
-    for task, mask, seed in glue.plan(tasks, list(glue.MASKS), range(3)):
+    for task, mask, seed in glue.plan(tasks, list(glue.MASKS), range(2 if limit.items() else 3)):
         glue.run(run.encoder, profile, prepared, out, task, mask, seed, run.device, progress=True)
     return out
 
