@@ -24,12 +24,12 @@ CLOSED_CLASS = set("""
     despite down during except for from if in inside into like near nor of off on onto or and out outside over per since
     so than that though through till to toward towards under unless until up upon via what when where whether which
     while who why how with within without a an the this these those each every any some all both either neither no not
-    something anything nothing everything someone anyone everyone i you it we they me us them my your our their its
-    again ago ahead alone already also always anymore anyway apart aside away back even ever here however instead just
-    later maybe more much never now often once perhaps please really sometimes soon still then there together too today
-    tomorrow tonight twice well yesterday yet am is are was were be been being has had have having do does did doing can
-    could will would should may might must get getting go going come know feel want think see say understand realize
-    believe become leave stay take give tell""".split())
+    something anything nothing everything someone anyone everyone i you he she it we they me him us them my your his her
+    our their its again ago ahead alone already also always anymore anyway apart aside away back even ever here however
+    instead just later maybe more much never now often once perhaps please really sometimes soon still then there
+    together too today tomorrow tonight twice well yesterday yet am is are was were be been being has had have having do
+    does did doing can could will would should may might must get getting go going come know feel want think see say
+    understand realize believe become leave stay take give tell""".split())
 
 
 def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:

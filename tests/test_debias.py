@@ -1,0 +1,201 @@
+"""Debiasing by continued training: swapped twins, what is trained, and that the difference is the trained model."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from lib import CompanionError, corpus, debias, models, paths, pretrain, swaps
+from lib.corpus import Tokens
+from lib.packing import packed_attention, unpacked_attention
+from tests.tiny import one_thread, save_tiny  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+# ---------------------------------------------------------------- swaps
+
+@pytest.mark.parametrize("text, expected", [
+    ("She met her uncle.", "He met his aunt."),
+    ("He gave her his book; the pen is hers.", "She gave him her book; the pen is his."),
+    ("I saw him with her mother.", "I saw her with his father."),
+    ("A king and an actress. THE KING'S SON!", "A queen and an actor. THE QUEEN'S DAUGHTER!"),
+    ("An heir met a host.", "An heiress met a hostess."),
+    ("It made her cry, and it made her mother cry.", "It made him cry, and it made his father cry."),
+    ("I told her he was late.", "I told him she was late."),
+    ("I called her lazy.", "I called his lazy."),  # a known error: what follows looks like a noun phrase
+    ("Mr. Hill and Mrs. Hill sat down.", "Mrs. Hill and Mr. Hill sat down."),
+    ("God knows that I miss the beard.", "God knows that I miss the beard."),
+    ("Nobody was there.", "Nobody was there."),
+    ("", ""),
+])
+def test_every_gender_word_is_swapped(text, expected):
+    assert swaps.swap_all(text) == expected
+
+
+def test_swapping_all_is_swapping_each_where_there_is_one():
+    for word in sorted(swaps.counterparts("gender").keys() - swaps.LEFT_ALONE):
+        text = f"Then the {word} came in."
+        assert swaps.swap_all(text) == swaps.swap(text, word)[0] != text
+
+
+def test_words_and_gender_words_are_counted():
+    assert swaps.count("She met her uncle, God knows where.") == (7, 3)
+    for left in swaps.LEFT_ALONE:
+        assert swaps.count(left) == (1, 0)
+
+
+# ---------------------------------------------------------------- text
+
+def test_passages_are_the_document_in_runs_of_paragraphs():
+    document = "\n".join(f"{i} " + "word " * random.Random(i).randint(1, 300) for i in range(40))
+    found = debias.passages(document)
+    assert "\n".join(found) == document and len(found) > 3
+    assert all(len(one) >= debias.PASSAGE for one in found[:-1])
+    assert all(len("".join(one.split("\n")[:-1])) < debias.PASSAGE for one in found)
+
+
+def test_streams_come_back_with_and_without_twins(tmp_path):
+    rng = np.random.default_rng(0)
+    documents = [[rng.integers(5, 99, rng.integers(1, 9)) for _ in range(rng.integers(1, 5))] for _ in range(8)]
+
+    def stream(some):
+        sentences = [sentence for document in some for sentence in document]
+        sizes, counts = [len(s) for s in sentences], [len(d) for d in some]
+        begin = np.cumsum([0, *sizes])[:-1]
+        return Tokens(np.concatenate(sentences).astype(np.uint16), begin, begin[np.cumsum([0, *counts])[:-1]])
+
+    debias.save(stream(documents), tmp_path / "kept.npz")
+    for twins, expected in (True, documents), (False, documents[::2]):
+        found, wanted = debias.load(tmp_path / "kept.npz", twins), stream(expected)
+        for part in ("ids", "sentences", "documents"):
+            assert np.array_equal(getattr(found, part), getattr(wanted, part)), part
+    with pytest.raises(CompanionError, match="debias prepare"):
+        debias.load(tmp_path / "none.npz")
+
+
+# ---------------------------------------------------------------- attention
+
+def test_a_row_for_each_pair_gives_what_packing_gives():
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 1, 2, 40, 8, requires_grad=True)
+    bounds = torch.tensor([0, 9, 10, 25, 33, 33, 40], dtype=torch.int32)  # one pair is empty, the last is padding
+    packed = packed_attention(None, query, key, value, bounds=bounds, longest=16)[0]
+    rows = unpacked_attention(query, key, value, bounds, 16)
+    assert torch.allclose(packed[:, :33], rows[:, :33], atol=1e-6)
+    ways = [torch.autograd.grad(found[:, :33].square().sum(), (query, key, value)) for found in (packed, rows)]
+    for one, other in zip(*ways):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_attention_is_dropped_at_the_rate_asked_for():
+    torch.manual_seed(0)
+    query, key = torch.zeros(2, 1, 1, 4_000, 1)  # alike, so each of a pair's four tokens gets a quarter
+    bounds = torch.arange(0, 4_004, 4, dtype=torch.int32)
+    mixed = packed_attention(None, query, key, torch.ones_like(key), bounds=bounds, longest=4, dropout=.15)[0]
+    kept = mixed.mean() * .85  # a kept weight is divided by the share of those kept
+    assert kept.item() == pytest.approx(.85, abs=.02)
+    assert len(mixed.unique()) == 5  # 0 to 4 of the four kept
+
+
+# ---------------------------------------------------------------- training
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "base"
+    save_tiny("bert", folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def prepared(base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    lines = ["The doctor said that she was here. The nurse said that he was late.", "He likes poetry. She met him.",
+             "A man and a woman met the engineer in the office. His office is here."]
+    plain = "The engineer is in the office. The office is here."
+    for part, n in ("train", 30), ("heldout", 20):
+        (folder / f"{part}.txt").write_text("\n\n".join(f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(n))
+                                            + f"\n\n{plain}\n")
+    assert pretrain.main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"),
+                          "--model", base]) == 0
+    return folder / "out"
+
+
+def test_each_passage_is_followed_by_its_twin(base, prepared):
+    tokenizer = models.load(base, device="cpu").tokenizer
+    both, alone = debias.load(prepared / "passages.npz"), debias.load(prepared / "passages.npz", twins=False)
+    assert len(both.documents) == 60 and len(alone.documents) == 30  # the text without a gender word is left out
+    first, twin = (tokenizer.decode(both.ids[a:b]) for a, b in zip(both.documents[:2], both.documents[1:3]))
+    assert "doctor said that she was" in first and "doctor said that he was" in twin
+    assert tokenizer.decode(alone.ids).startswith(first)
+    counts = json.loads((prepared / "prepared.json").read_text())
+    assert counts["passages"] == 30 and counts["swapped"] >= 90 and counts["tokens"] == len(both.ids)
+
+
+def train(way, base, prepared, out, **options):
+    options = dict(steps=3, batch_tokens=512, measure_batches=1, warmup=1, device="cpu", seed=0) | options
+    return debias.train(way, out, prepared, base, **options)
+
+
+@pytest.mark.parametrize("way", debias.WAYS)
+def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, base, prepared, tmp_path):
+    record = train(way, base, prepared, tmp_path / way)
+    before, after = models.load(base, device="cpu"), models.load(str(tmp_path / way), device="cpu")
+    changed = {name for name, weight in after.net.named_parameters()
+               if not torch.equal(weight, before.net.get_parameter(name))}
+    stored = load_file(tmp_path / way / "model.safetensors")
+    assert changed == set(stored) and changed and all(debias.is_trained(name) for name in changed)
+    layer = "bert.encoder.layer.2."
+    assert {f"{layer}attention.self.query.weight", f"{layer}attention.output.dense.weight",
+            f"{layer}attention.output.LayerNorm.weight", f"{layer}output.LayerNorm.bias"} <= changed
+    assert not any("embeddings" in name or "intermediate" in name or "cls." in name for name in changed)
+    assert json.loads((tmp_path / way / "training.json").read_text()) == record
+    assert record["base_revision"] == before.revision and record["training"]["steps"] == 3
+    assert record["heldout"].keys() == record["heldout_before"].keys() >= {"mlm_perplexity", "nsp_accuracy"}
+    assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
+
+
+def test_training_is_the_same_twice_and_the_ways_differ(base, prepared, tmp_path):
+    for name, way in dict(one="dropout", two="dropout", three="cda").items():
+        train(way, base, prepared, tmp_path / name)
+    one, two, three = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two", "three"))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert any(not torch.equal(one[name], three[name]) for name in one)
+
+
+def test_the_dropout_asked_for_is_on_and_in_its_place(base):
+    task = debias.Continued(models.load(base, device="cpu"), hidden=.2, attention=.15)
+    layer = task.net.bert.encoder.layer[1]
+    assert (layer.attention.self.dropout.p, layer.attention.output.dropout.p, layer.output.dropout.p) == (.15, .2, .2)
+    assert task.net.bert.embeddings.dropout.p == .2
+
+
+def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
+    with pytest.raises(CompanionError, match="Say how long"):
+        debias.train("cda", tmp_path, prepared, base)
+    with pytest.raises(CompanionError, match="holds no text for .* as it is"):
+        train("cda", base, tmp_path, tmp_path / "out")
+    with pytest.raises(CompanionError, match="holds no train.txt"):
+        debias.prepare(tmp_path, tmp_path / "out", base)
+    save_tiny("roberta", tmp_path / "roberta")
+    with pytest.raises(CompanionError, match="no next-sentence head"):
+        debias.Continued(models.load(str(tmp_path / "roberta"), device="cpu"))
+
+
+# ---------------------------------------------------------------- what ships
+
+@pytest.mark.parametrize("way", debias.WAYS)
+def test_the_shipped_difference_is_small_and_says_how_it_was_made(way):
+    folder = paths.MODELS / f"mini-bert-{way}"
+    if not folder.is_dir():
+        pytest.skip("not made yet")
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 12_000_000
+    assert all(debias.is_trained(name) for name in load_file(folder / "model.safetensors"))
+    record = json.loads((folder / "training.json").read_text())
+    assert record["base"] == "mini-bert" and record["base_revision"] == models.locate("mini-bert")[1]
+    assert record["heldout"]["mlm_perplexity"] < 1.2 * record["heldout_before"]["mlm_perplexity"]
+    assert record["heldout"]["nsp_accuracy"] > record["heldout_before"]["nsp_accuracy"] - .02
+    assert models.load(f"mini-bert-{way}", device="cpu").has_nsp
