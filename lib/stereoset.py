@@ -28,7 +28,7 @@ def triples(data: str = "mini") -> pd.DataFrame:
     frame = frame.assign(line=np.arange(len(frame)) + 2)
     ids = list(dict.fromkeys(frame["context_id"]))
     shown = _printed_ids()["value"] if data != "mini" else []
-    kept = limit.first(ids, always=sorted({ids.index(one) for one in shown}))
+    kept = limit.first(ids, always=sorted({ids.index(int(one)) for one in shown}))
     return frame[frame["context_id"].isin(kept)].reset_index(drop=True)
 
 
