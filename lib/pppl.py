@@ -31,18 +31,20 @@ class Perplexity:
 
 
 @torch.inference_mode()
-def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progress: str = "") -> Perplexity:
+def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progress: str = "",
+                      after: str = "") -> Perplexity:
     """Pseudo-perplexity of an encoder, perplexity of a decoder, over all tokens of all lines.
 
     texts    a line each; one longer than the model's positions is read in windows, side by side, of that length
     tokens   a batch, padding included; None: what suits the device. It changes speed and memory, not the result
+    after    a prompt that every line stands after: seen, and not asked for
 
     Special tokens, which the tokenizer puts around a line, are seen and not asked for. Nor is the first token of a
     decoder's window that has no such token before it: nothing there could predict it.
     """
     if isinstance(texts, str):
         raise CompanionError("pseudo_perplexity takes a list of lines: put the text in brackets.")
-    windows, lines, asked = _windows(model, texts)
+    windows, lines, asked = _windows(model, texts, after)
     if not any(asked):
         raise CompanionError("There is no token to ask for: give at least one line with words in it.")
     found = (_causal if model.is_causal else _masked)(model, windows, asked, tokens, progress)
@@ -59,15 +61,20 @@ def perplexity(likelihoods, lengths) -> float:
         return float(np.exp(-likelihoods.sum() / lengths.sum()))
 
 
-def _windows(model, texts):
+def _windows(model, texts, after=""):
     """Encoded windows, the line that each is of, and the places in it whose tokens are asked for."""
     if not texts:
         return [], [], []
+    seen = len(model.tokenizer(after, add_special_tokens=False).input_ids) if after else 0
+    texts = [f"{after} {text}" for text in texts] if after else texts
     encoded = model.tokenizer(texts, truncation=True, max_length=model.tokenizer.model_max_length,
                               return_overflowing_tokens=True, return_special_tokens_mask=True)
     lines, special = encoded["overflow_to_sample_mapping"], encoded["special_tokens_mask"]
     asked = [[place for place, added in enumerate(window) if not added and (place or not model.is_causal)]
              for window in special]
+    if after:  # it stands in a line's first window alone, after the special token that may open it
+        start = {i: special[i].index(0) + seen for i in range(len(lines)) if i == 0 or lines[i] != lines[i - 1]}
+        asked = [[place for place in places if place >= start.get(i, 0)] for i, places in enumerate(asked)]
     names = [name for name in model.tokenizer.model_input_names if name in encoded]
     windows = [{name: np.array(encoded[name][i]) for name in names} for i in range(len(lines))]
     return windows, lines, asked

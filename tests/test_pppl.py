@@ -48,6 +48,16 @@ def test_it_is_what_one_mask_at_a_time_gives(family):
 
 
 @every_family
+def test_a_prompt_before_each_line_is_seen_and_not_asked_for(family):
+    model, prompt = tiny(family, dtype=torch.float64), "the nurse said that he was late ."
+    found, alone = (pppl.pseudo_perplexity(model, TEXTS, after=text) for text in (prompt, ""))
+    for i, text in enumerate(TEXTS):
+        n = alone.lengths[i] + (family == "gpt2")  # its first token can be asked for only where something precedes it
+        assert found.lengths[i] == n
+        assert found.log_likelihoods[i] == pytest.approx(sum(slowly(model, f"{prompt} {text}")[-n:]), rel=1e-6)
+
+
+@every_family
 @pytest.mark.parametrize("tokens", [1, 17, 100_000])
 def test_batches_do_not_matter(family, tokens):
     model = tiny(family, dtype=torch.float64)
