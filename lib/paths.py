@@ -12,6 +12,7 @@ DEMO = ROOT / "data" / "demo"      # sentences written for this project, committ
 PAPER = ROOT / "data" / "paper"    # the papers' printed numbers, committed
 MODELS = ROOT / "data" / "models"  # the shipped models, committed
 SOURCES = ROOT / "data" / "sources.toml"
+HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a run takes
 
 FIGURES = ROOT / "figures"         # what the notebooks draw, a folder a run, committed
 BUILD = ROOT / "build"             # executed copies and reports, ignored by git

@@ -5,13 +5,15 @@ whose copy is complete and up to date is not run again; so a run that failed or 
 """
 
 import argparse
+import os
 import re
 import shlex
+import subprocess
 import sys
 import time
 from pathlib import Path
 
-from lib import CompanionError, paths
+from lib import CompanionError, limit, paths
 
 EPILOG = """\
 also:
@@ -25,6 +27,8 @@ examples:
   ./reproduce.sh --data paper             the shipped models on the papers' data sets
   ./reproduce.sh --profile paper          the papers' models on the papers' data sets; wants a GPU
   ./reproduce.sh --model roberta-base     another encoder in place of the profile's
+  ./reproduce.sh --profile paper --list   what that would fetch, make and take; nothing is run
+  ./reproduce.sh --profile paper --limit 8    a try: a few items a measurement, into build/paper-limit8
 """
 
 
@@ -40,8 +44,10 @@ def parser():
     it.add_argument("--with-smollm2", action="store_true", help="also install and convert a small chat model, once: "
                     "then --model smollm2-135m-instruct names it")
     it.add_argument("--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one")
+    it.add_argument("--limit", metavar="N", type=int, default=0, help="a try: at most N items a measurement; writes to "
+                    "build/, never over a full run")
     it.add_argument("--recompute", action="store_true", help="run and compute again what is there already")
-    it.add_argument("--list", action="store_true", help="say what would run, and stop")
+    it.add_argument("--list", action="store_true", help="say what would run, be fetched and take how long, and stop")
     it.add_argument("--store", action="store_true", help="for developers: put outputs into notebooks/")
     return it
 
@@ -59,7 +65,11 @@ def reproduce(options):
     """Do what the command line asks for."""
     if options.only_report:
         return write_report()
-    from lib.notebook import Notebook  # here, so that --help needs no environment
+    if options.limit:
+        os.environ["COMPANION_LIMIT"] = str(options.limit)  # for the notebooks too, which are processes of their own
+        limit.items()
+    from lib import estimate  # here, so that --help needs no environment
+    from lib.notebook import Notebook
     from lib.run import Run, fingerprint
 
     if options.with_smollm2:
@@ -83,24 +93,29 @@ def reproduce(options):
         for notebook in notebooks:
             state = "up to date" if notebook.is_done() else "to run"
             print(f"{notebook.name:{width}}  {state:10}  {notebook.title}")
-        return 0
-
-    if options.recompute:
+    elif options.recompute:
         for notebook in notebooks:
             notebook.forget()
+    for line in estimate.lines(run, notebooks):
+        print(line)
+    if options.list:
+        return 0
     for i, notebook in enumerate(notebooks):
-        status = carry_out(notebook, options.recompute, width)
+        status = make_classifier(run, notebook, width) or carry_out(notebook, options.recompute, width)
         if status:
             rest = ["--recompute", "--only", ",".join(later.number for later in notebooks[i:])]
             again = rest if options.recompute else ["--only", options.only] if options.only else []
-            print(f"Its copy so far is {short(notebook.copy)}. To go on from there: "
-                  f"{shlex.join(['./reproduce.sh', *run.flags, *again])}")
+            so_far = f"Its copy so far is {short(notebook.copy)}. " if notebook.copy.exists() else ""
+            print(f"{so_far}To go on from there: {shlex.join(['./reproduce.sh', *run.flags, *again])}")
             return status
     if options.store:
         for notebook in notebooks:
             notebook.store()
     print(f"Figures and tables: {short(run.out)}")
     print(f"Executed notebooks, as web pages too: {short(notebooks[0].copy.parent)}")
+    if limit.items():
+        print(f"This was a try on {limit.items()} items a measurement: its numbers say nothing")
+        return 0
     print("To explore them: ./reproduce.sh lab")
     return write_report({run.name: run.out})
 
@@ -112,6 +127,25 @@ def write_report(fresh=None):
     page = report.write(report.runs() | (fresh or {}))
     print(f"All of it on one page: {short(page)}")
     return 0
+
+
+def make_classifier(run, notebook, width):
+    """Make the classifier that a notebook is about to use and that does not ship, once; exit status, 0 where it is there.
+
+    In a process of its own, so that what it takes of the GPU is free again for the notebook.
+    """
+    from lib import estimate
+
+    folder = "" if notebook.is_done() else estimate.to_make(run, [notebook])
+    if not folder:
+        return 0
+    print(f"{run.classifier:{width}}  to be made from {run.encoder}, once", flush=True)
+    command = ["-m", "lib.nli_classifier", "make", "--model", run.encoder, "--out", folder]
+    try:
+        return subprocess.run([sys.executable, *command, *(["--device", run.device] if run.device else [])],
+                              cwd=paths.ROOT).returncode
+    except KeyboardInterrupt:
+        return 130
 
 
 def carry_out(notebook, recompute, width):
