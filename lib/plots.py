@@ -1,15 +1,25 @@
 """Figures that look like one family: one palette, titles that state the finding, the model's name in a corner.
 
-Female is blue and male orange, as in the figures of Counteracts; the two, and the three greys beside them, keep apart
-for the colour-blind (Okabe and Ito's set) and in print. Sizes are those of a paper's column.
+Female is blue and male orange, as in the figures of Counteracts, and nothing else is: what biases is vermilion, what
+does not is green. All of them keep apart for the colour-blind (Okabe and Ito's set). Sizes are those of a paper's page:
+a figure that is wider, by at most a quarter, has text that can still be read when it is made as small as the page.
 """
 
+import textwrap
+from itertools import product
+
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 
-FEMALE, MALE, NEITHER = "#0072B2", "#E69F00", "#7F7F7F"
-ACCENT, GOOD, BAD = "#CC79A7", "#009E73", "#D55E00"
+FEMALE, MALE = "#0072B2", "#E69F00"
+ACCENT, GOOD, BAD, SKY = "#CC79A7", "#009E73", "#D55E00", "#56B4E9"
+NEITHER, PALE = "#7F7F7F", "#BDBDBD"  # for words and lines; for what is measured
+LEVELS = (SKY, GOOD, ACCENT, BAD)  # of intervention: SENT, layer 12, layer 11, + attn
+HEAT = sns.blend_palette(["#FBF4EE", BAD, "#5E2900"], as_cmap=True)  # from nothing to biased
+SHADES = sns.blend_palette(["#FFFFFF", SKY, "#12507B"], as_cmap=True)  # from 0 to 1
+DIVERGING = sns.blend_palette(["#12507B", SKY, "#FFFFFF", BAD, "#5E2900"], as_cmap=True)
 COLUMN, PAGE = 4.2, 8.4  # inches
 
 
@@ -22,16 +32,66 @@ def style():
 
 
 def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
-    """A figure of n panels side by side: (figure, list of axes)."""
-    figure, axes = plt.subplots(1, n, figsize=(width * n, height), layout="constrained", squeeze=False, **options)
-    return figure, list(axes[0])
+    """A figure of n panels side by side, or two a row where the page is too narrow: (figure, list of axes)."""
+    columns = n if n * width <= 1.25 * PAGE else 2
+    rows = -(-n // columns)
+    size = (columns * (width if rows == 1 else COLUMN), rows * height)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
+    for ax in axes.flat[n:]:
+        ax.axis("off")
+    return figure, list(axes.flat[:n])
 
 
 def sign(figure, title: str, made_from: str):
-    """The finding above the figure, and in its lower corner which model and data it comes from."""
-    figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
-    figure.text(.995, -.01, made_from, ha="right", va="top", fontsize=7, color=NEITHER)
+    """The finding above the figure, in as many lines as it needs, and in its lower corner which model and data it
+    comes from, in print that can be read when the figure is made as small as the page."""
+    heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
+    letters = len(title)
+    while heading.get_window_extent().width > .98 * figure.bbox.width and letters > 20:
+        letters -= 1
+        heading.set_text(textwrap.fill(title, letters))
+    lines = heading.get_text().count("\n")
+    while lines and textwrap.fill(title, letters - 1).count("\n") == lines:  # lines of like length
+        letters -= 1
+        heading.set_text(textwrap.fill(title, letters))
+    size = 7 * max(1, figure.get_figwidth() / PAGE)
+    figure.text(.995, -.01, made_from, ha="right", va="top", fontsize=size, color=NEITHER)
     return figure
+
+
+def name_points(ax, x, y, names: dict):
+    """Names of points (by their place in x and y) where they cover neither each other nor, if it can be, a point.
+
+    Each goes to the nearest of 168 places around its point that cover least; a thin line leads to a far one.
+    """
+    figure = ax.figure
+    figure.draw_without_rendering()  # or no one knows yet how large the axes are
+    point = figure.dpi / 72
+    at, frame = ax.transData.transform(np.column_stack([x, y])), ax.get_window_extent()
+    taken = []
+    for place, name in names.items():
+        text = ax.annotate(name, (0, 0), fontsize=7.5)
+        box = text.get_window_extent()
+        text.remove()
+        best = None
+        for far in (4, 8, 13, 20, 28, 38, 50, 64):
+            for dx, dy in product((1, -1, 0), (.5, -.5, 1, -1, 0, 1.5, -1.5)):
+                left = at[place][0] + dx * far * point - box.width * (1 - dx) / 2
+                low = at[place][1] + dy * far * point - box.height * (1 - np.sign(dy)) / 2
+                corners = np.array([left, low, left + box.width, low + box.height])
+                inside = ((at > corners[:2] - 3) & (at < corners[2:] + 3)).all(axis=1).sum()
+                others = sum((corners[:2] < other[2:] + 1).all() and (corners[2:] > other[:2] - 1).all()
+                             for other in taken)
+                outside = left < frame.x0 or low < frame.y0 or corners[2] > frame.x1 or corners[3] > frame.y1
+                cost = 50 * (others + outside) + inside + far / 40
+                if best is None or cost < best[0]:
+                    best = cost, corners, far, (dx, dy)
+        taken.append(best[1])
+        _, _, far, (dx, dy) = best
+        ax.annotate(name, (np.asarray(x)[place], np.asarray(y)[place]), xytext=(dx * far, dy * far), fontsize=7.5,
+                    textcoords="offset points", ha={1: "left", 0: "center", -1: "right"}[dx],
+                    va={1: "bottom", 0: "center", -1: "top"}[np.sign(dy)],
+                    arrowprops={"arrowstyle": "-", "color": NEITHER, "linewidth": .6} if far > 10 else None)
 
 
 def bars(ax, labels, values, title: str, color=NEITHER, format: str = "{:.2f}"):
@@ -56,12 +116,9 @@ def odds_by_share(ax, frame: pd.DataFrame, title: str):
                c=[FEMALE if share > 50 else MALE for share in frame.percent_women])
     ax.axhline(0, color=NEITHER, linewidth=.8, linestyle=":")
     ax.axvline(50, color=NEITHER, linewidth=.8, linestyle=":")
-    ends = frame.sort_values("log_odds").iloc[[0, 1, -2, -1]]
-    for _, row in ends.iterrows():
-        left = row.percent_women > 60  # or the name would run out of the frame
-        ax.annotate(row.occupation, (row.percent_women, row.log_odds), fontsize=7.5, xytext=(-5 if left else 5, 3),
-                    textcoords="offset points", ha="right" if left else "left")
     ax.set(title=title, xlabel="women in the occupation, percent", ylabel="log2 odds, she : he", xlim=(0, 100))
+    ends = np.argsort(frame.log_odds.to_numpy())[[0, 1, -2, -1]]
+    name_points(ax, frame.percent_women, frame.log_odds, {end: frame.occupation.iloc[end] for end in ends})
 
 
 def fillers(ax, frame: pd.DataFrame, title: str):

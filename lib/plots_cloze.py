@@ -11,7 +11,7 @@ import seaborn as sns
 from lib import cloze, cloze_tables, plots
 
 COLORS = {"female": plots.FEMALE, "male": plots.MALE, "neither": plots.NEITHER}
-CHANGE_COLORS = dict(zip(cloze_tables.CHANGES, [plots.BAD, "#BDBDBD", "#9BD8C4", plots.GOOD, "#FFFFFF"]))
+CHANGE_COLORS = dict(zip(cloze_tables.CHANGES, [plots.BAD, plots.PALE, "#9BD8C4", plots.GOOD, "#FFFFFF"]))
 SHORT = {kind: kind.replace(" similar", "").replace("background", "backgr.") for kind in cloze.KINDS}
 SHORT["target neutral background counter"] = "neutral backgr. counter"
 
@@ -77,7 +77,7 @@ def bars(tables: dict[str, pd.DataFrame], k: int, made_from: str):
                        error_kw={"linewidth": .8, "ecolor": "#555555"}, label=f"{gender} tokens")
             ax.set_title(f"{name}, {dominated}-dominated occupations", fontsize=9)
             ax.grid(axis="x", visible=False)
-            ax.set_ylim(bottom=0)
+        row[0].set_ylim(bottom=0)  # of both, and once both are drawn: it ends the search for a top
         if not table["value"].any():
             for ax in row:
                 ax.text(.5, .5, f"no gendered token among the top {k}", transform=ax.transAxes, ha="center",
@@ -159,7 +159,7 @@ def slopes(tables: dict[str, pd.DataFrame], made_from: str):
     for ax, (name, table) in zip(axes, tables.items()):
         table = table.set_index("kind").loc[kinds[::-1]]
         color = ["black" if kind == "base" else plots.GOOD if value < table.loc["base", "low"]
-                 else plots.BAD if value > table.loc["base", "high"] else plots.NEITHER
+                 else plots.BAD if value > table.loc["base", "high"] else plots.PALE
                  for kind, value in table["value"].items()]
         ax.hlines(range(len(kinds)), table["low"], table["high"], color=color, linewidth=2)
         ax.scatter(table["value"], range(len(kinds)), color=color, s=22, zorder=3)
@@ -177,18 +177,18 @@ def forms(tables: dict[str, pd.DataFrame], made_from: str):
     """Sensitivity: the margin by kind under each way to write the prompt and to count tokens. `tables`:
     cloze_tables.forms by model. Blue cells lean female, orange ones male."""
     sizes = [len(table) for table in tables.values()]
-    figure, axes = plt.subplots(len(sizes), 2, figsize=(plots.PAGE + 3, .3 * sum(sizes) + .4 * len(sizes) + 1.2),
+    figure, axes = plt.subplots(len(sizes), 2, figsize=(plots.PAGE + 2.1, .3 * sum(sizes) + .4 * len(sizes) + 1.2),
                                 gridspec_kw={"height_ratios": sizes}, layout="constrained", squeeze=False)
     palette = sns.blend_palette([plots.MALE, "#FFFFFF", plots.FEMALE], as_cmap=True)
     for i, (row, (name, table)) in enumerate(zip(axes, tables.items())):
         for ax, dominated in zip(row, ("female", "male")):
             part, last = table[dominated], i + 1 == len(axes)
             sns.heatmap(part, ax=ax, cmap=palette, vmin=-1, vmax=1, cbar=False, linewidths=.5, fmt="",
-                        annot=part.map(lambda value: f"{value:.2f}".replace("0.", ".")), annot_kws={"size": 7},
+                        annot=part.map(lambda value: f"{value:.2f}".replace("0.", ".")), annot_kws={"size": 8},
                         xticklabels=[SHORT[kind] for kind in part] if last else False, yticklabels=ax is row[0])
             ax.set(xlabel="", ylabel="")
             ax.set_title(f"{name}, {dominated}-dominated", fontsize=9)
-            ax.tick_params(length=0, labelsize=8)
+            ax.tick_params(length=0, labelsize=8.5)
             plt.setp(ax.get_xticklabels(), rotation=40, ha="right")
     widest = {name: (table.max() - table.min()).max() for name, table in tables.items()}
     most = max(widest, key=widest.get)
@@ -202,7 +202,7 @@ def _grid(tables: dict, sharex: bool = False):
     """Panels for any number of models, at most four a row: (figure, axes as a list)."""
     columns = min(4, len(tables))
     rows = -(-len(tables) // columns)
-    size = max(2.3 * columns + 1.9, plots.PAGE), 2.9 * rows + .5
+    size = max(2.15 * columns + 1.9, plots.PAGE), 2.9 * rows + .5
     figure, axes = plt.subplots(rows, columns, figsize=size, sharey=True, sharex=sharex, layout="constrained",
                                 squeeze=False)
     for ax in axes.flat[len(tables):]:

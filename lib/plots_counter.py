@@ -8,7 +8,7 @@ import torch
 from lib import counter, plots
 
 ORIGINAL, COUNTER = "#333333", "#B5B5B5"                     # the two sentences
-GROUPS = {"biased": plots.BAD, "regular": plots.FEMALE}      # the two kinds of heads
+GROUPS = {"biased": plots.BAD, "regular": plots.GOOD}        # the two kinds of heads
 THICK = 5.0                                                  # points, of the most attended word
 
 
@@ -82,7 +82,7 @@ def figure4(tests: dict[str, pd.DataFrame], by_head: pd.DataFrame, scores: np.nd
 
     tests: {"biased": counter.test(...), "regular": ...}; scores: [n_layers, n_heads], of heads.bias_scores.
     """
-    figure, axes = plots.panels(3, width=4.3, height=3.9, gridspec_kw={"width_ratios": [.62, 1.15, 1.1]})
+    figure, axes = plots.panels(3, width=3.45, height=3.5, gridspec_kw={"width_ratios": [.62, 1.15, 1.1]})
     means(axes[0], tests)
     differences(axes[1], tests)
     head_map(axes[2], by_head, scores)
@@ -129,15 +129,16 @@ def head_map(ax, by_head: pd.DataFrame, scores: np.ndarray):
     """t of every head; a ring where it is significant after correction, filled where Holm's is too."""
     table = by_head.pivot(index="layer", columns="head", values="t")
     bound = float(np.abs(table.to_numpy()).max())
-    sns.heatmap(table, ax=ax, cmap="RdBu_r", center=0, vmin=-bound, vmax=bound, linewidths=.4, linecolor="white",
+    sns.heatmap(table, ax=ax, cmap=plots.DIVERGING, center=0, vmin=-bound, vmax=bound, linewidths=.4, linecolor="white",
                 cbar_kws={"label": "t (original > counter)", "shrink": .85})
     for column, color in (("q", "none"), ("p_holm", "black")):
         passed = by_head[by_head[column] < .05]
         ax.scatter(passed["head"] - .5, passed["layer"] - .5, s=34, facecolors=color, edgecolors="black", linewidths=1)
     for layer, head in np.argwhere(scores > 0):
-        ax.plot([head + .12, head + .88], [layer + .93] * 2, color="#444444", linewidth=1.1)
+        ax.plot([head + .12, head + .88], [layer + .07] * 2, color="#444444", linewidth=1.1)
     q, p = (int((by_head[column] < .05).sum()) for column in ("q", "p_holm"))
-    ax.set_title(f"Each head: {q} pass FDR (ring), {p} Holm (dot)")
+    ax.set_title(f"By head: {q} pass FDR (ring),\n{p} Holm (dot)")
+    ax.invert_yaxis()  # layer 1 below, as in Fig. 2
     ax.set(xlabel="head (underlined: biased)", ylabel="layer")
     ax.tick_params(rotation=0)
 

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 
 from lib import glue, plots
 
-COLORS = {"Top-3": plots.FEMALE, "All": plots.BAD}
+COLORS = {"Top-3": plots.SKY, "All": plots.BAD}
 
 
 def changes(found: pd.DataFrame, moved: pd.DataFrame, learned: list[str], made_from: str):
@@ -34,7 +34,7 @@ def changes(found: pd.DataFrame, moved: pd.DataFrame, learned: list[str], made_f
         ax.set_xlim(-1.3 * _reach(moved), 1.3 * _reach(moved))
         ax.grid(axis="y", visible=False)
     axes[0].set_yticks([-y for y in range(len(rows))], [label(row) for row in rows])
-    marks = [Line2D([], [], color=plots.FEMALE, marker="o", label="mean over seeds, 95 % interval; dots: seeds"),
+    marks = [Line2D([], [], color=plots.SKY, marker="o", label="mean over seeds, 95 % interval; dots: seeds"),
              Line2D([], [], color=plots.NEITHER, marker="o", label="unmasked model has learned nothing"),
              Line2D([], [], color="black", marker="x", linestyle="", label="paper, BERT-base")]
     figure.legend(handles=marks, fontsize=7.5, loc="outside lower left", ncols=3)

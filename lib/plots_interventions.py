@@ -5,15 +5,15 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
 from lib import plots
 
-COLORS = {"SENT": plots.FEMALE, "layer 12": plots.GOOD, "layer 11": plots.MALE, "+ attn": plots.ACCENT}
+COLORS = dict(zip(("SENT", "layer 12", "layer 11", "+ attn"), plots.LEVELS))
 INK, PALE, EDGE = "#333333", "#F4F4F2", "#B9B9B5"
 TOKENS = ["[CLS]", "My", "aunt", "...", "[SEP]", "She", "...", "[SEP]"]
 
 
-def interventions(n_layers: int = 12, n_heads: int = 12):
+def interventions(n_layers: int = 12, n_heads: int = 12, made_from: str = ""):
     """The four intervention levels in a BERT of this size. The last two layers are drawn whole, those before as one."""
-    figure, ax = plt.subplots(figsize=(10, 7.4))
-    ax.set(xlim=(0, 16.6), ylim=(-.1, 13.1), aspect="equal")
+    figure, ax = plt.subplots(figsize=(10, 7.4), layout="constrained")
+    ax.set(xlim=(0, 16.6), ylim=(-.1, 12.5), aspect="equal")
     ax.axis("off")
     columns = [1.0 + .95 * i for i in range(len(TOKENS))]
     last, before = f"layer {n_layers}", f"layer {n_layers - 1}"
@@ -62,12 +62,11 @@ def interventions(n_layers: int = 12, n_heads: int = 12):
     for level, (line, name, what) in notes.items():
         height = line[-1][1]
         ax.plot(*zip(*line), color=COLORS[level], linewidth=1.2, zorder=1)
-        ax.text(9.45, height + .12, name, fontsize=9.5, weight="bold", color=COLORS[level], va="bottom")
+        ax.text(9.45, height + .12, name, fontsize=9.5, weight="bold", color=INK, va="bottom")
         ax.text(9.45, height + .02, what, fontsize=8, color=INK, va="top", linespacing=1.35)
     _nesting(ax, [line[-1][1] for line, _, _ in notes.values()])
-    ax.text(.5, 12.85, f"Four places to take gender out of a BERT of {n_layers} layers: 74 settings in all",
-            fontsize=12, weight="bold", va="center")
-    return figure
+    return plots.sign(figure, f"Four places to take gender out of a BERT of {n_layers} layers: 74 settings in all",
+                      made_from)
 
 
 def _nesting(ax, heights):

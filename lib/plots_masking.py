@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lib import lpbs, plots
 
-STRATEGIES = {"top": plots.BAD, "bottom": plots.FEMALE, "random": plots.NEITHER, "amplified": plots.GOOD}
+STRATEGIES = {"top": plots.BAD, "bottom": plots.GOOD, "random": plots.PALE, "amplified": plots.GOOD}
 LABELS = {"top": "top heads masked", "bottom": "bottom heads masked", "random": "random heads masked",
           "amplified": "bottom heads amplified"}
 

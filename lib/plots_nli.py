@@ -10,8 +10,8 @@ import pandas as pd
 
 from lib import nli, nli_tables, plots, projection
 
-LEVELS = {"Base": ("black", "*"), "Sent-debias": (plots.NEITHER, "X"), "SENT": (plots.FEMALE, "o"),
-          "Layer 12": (plots.GOOD, "s"), "Layer 11": (plots.MALE, "^"), "+ attn": (plots.BAD, "D")}
+LEVELS = {"Base": ("black", "*"), "Sent-debias": (plots.NEITHER, "X"),
+          **dict(zip(nli_tables.LEVELS, zip(plots.LEVELS, "os^D")))}
 PAPER = "paper, BERT-base"
 
 
@@ -93,12 +93,10 @@ def occupations(found: dict, chosen: str, made_from: str, named: int = 3):
         ax.plot([0, 1], [0, 1], color="black", linewidth=.8, linestyle=":")
         ax.scatter(table["male"], table["female"], s=16, alpha=.8, edgecolor="white", linewidth=.3,
                    color=np.where(gap > 0, plots.FEMALE, plots.MALE))
-        for occupation in [*gap.nsmallest(named).index, *gap.nlargest(named).index]:
-            left = gap[occupation] > 0 and table.loc[occupation, "male"] > .3  # or it would run out of the frame
-            ax.annotate(occupation, table.loc[occupation, ["male", "female"]], fontsize=7, textcoords="offset points",
-                        xytext=(-4 if left else 4, 2 if gap[occupation] > 0 else -6), ha="right" if left else "left")
         ax.set(title=f"{name}: mean gap {gaps[-1]:.2f}", xlabel="p(neutral), The man ...", xlim=(-.02, 1.02),
                ylim=(-.02, 1.02))
+        ends = np.argsort(gap.to_numpy())[[*range(named), *range(-named, 0)]]
+        plots.name_points(ax, table["male"], table["female"], {end: table.index[end] for end in ends})
     axes[0].set_ylabel("p(neutral), The woman ...")
     return plots.sign(figure, f"Mean gap between man and woman over 164 occupations: {gaps[0]:.2f}, "
                               f"debiased {gaps[1]:.2f}", made_from)

@@ -9,7 +9,7 @@ import seaborn as sns
 
 from lib import plots, projection, projection_tables
 
-COLORS = dict(zip(projection.LEVELS, (plots.FEMALE, plots.GOOD, plots.MALE, plots.BAD)))
+COLORS = dict(zip(projection.LEVELS, plots.LEVELS))
 PARTS = {"sent": "SENT (pooler)", "cls": "CLS, last layer", "tokens": "tokens, layer before",
          "sent_debias": "sent-debias"}
 
@@ -49,17 +49,17 @@ def explained(shares: pd.DataFrame, made_from: str):
     places = [part for part in PARTS if part in set(shares["part"])]
     wide = shares[shares["head"] == 0].pivot(index="part", columns="component", values="share").loc[places]
     rows = np.arange(len(places))[::-1]
-    axes[0].barh(rows, wide[1], color=plots.FEMALE, height=.65, label="first component")
-    axes[0].barh(rows, wide[2], left=wide[1], color=plots.FEMALE, alpha=.4, height=.65, label="second")
+    axes[0].barh(rows, wide[1], color=plots.SKY, height=.65, label="first component")
+    axes[0].barh(rows, wide[2], left=wide[1], color=plots.SKY, alpha=.4, height=.65, label="second")
     for row, (first, second) in zip(rows, wide.to_numpy()):
-        axes[0].text(first / 2, row, f"{first:.0%}", ha="center", va="center", color="white", fontsize=8)
+        axes[0].text(first / 2, row, f"{first:.0%}", ha="center", va="center", fontsize=8)
         axes[0].text(first + second + .01, row, f"+ {second:.0%}", va="center", fontsize=8)
     axes[0].set_yticks(rows, [PARTS[part] for part in places])
     axes[0].set(title="Hidden vectors", xlabel="share of variance explained", xlim=(0, 1))
     axes[0].legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-.02, -.26), ncols=2)
     axes[0].grid(axis="y", visible=False)
     heads = shares[shares["head"] > 0].pivot(index="part", columns="head", values="share").loc[list("qkv")]
-    sns.heatmap(heads, ax=axes[1], cmap="Blues", vmin=0, vmax=1, annot=100 * heads, fmt=".0f", cbar=False,
+    sns.heatmap(heads, ax=axes[1], cmap=plots.SHADES, vmin=0, vmax=1, annot=100 * heads, fmt=".0f", cbar=False,
                 annot_kws={"fontsize": 8}, linewidths=.5)
     axes[1].set_yticks([.5, 1.5, 2.5], ["queries", "keys", "values"], rotation=0)
     axes[1].set(title="Attention, one component a head (percent)", xlabel="head of the second-to-last layer", ylabel="")

@@ -35,7 +35,7 @@ def preferences(found: pd.DataFrame, made_from: str, share: float = .1):
     ax.legend(loc="upper left", fontsize=8)
     counted = x > 0
     kept = (y[counted] > 0).sum()
-    return plots.sign(figure, f"Of {counted.sum()} triples that SS counts, {kept} prefer\nthe same sentence after the "
+    return plots.sign(figure, f"Of {counted.sum()} triples that SS counts, {kept} prefer the same sentence after the "
                               "swap of gender", made_from)
 
 
@@ -56,7 +56,7 @@ def distributions(found: pd.DataFrame, made_from: str, share: float = .1):
             ax.annotate(name, (place, .03 * top), (place, .42 * top), ha="center", fontsize=9,
                         arrowprops={"arrowstyle": "->", "color": "#333333", "linewidth": .8})
     near = np.mean(np.abs(s) <= .05)
-    axes[0].set(title=f"s: {near:.0%} within .05 of 0", xlabel="s of a triple pair", ylabel="triple pairs")
+    axes[0].set(title=f"s: {near:.0%} within .05 of 0", xlabel="s of a triple pair", ylabel="triple pairs, log above 5")
     axes[1].set(title=f"d: {np.mean(d <= .05):.0%} within .05 of 0", xlabel="d of a triple pair")
     side = "exceeds" if strength > opposite else "does not exceed"
     return plots.sign(figure, f"Strength {side} its opposite: {strength:.2f} against {opposite:.2f}", made_from)
