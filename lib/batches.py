@@ -32,11 +32,16 @@ def encode(model, texts: list, seconds: list | None = None) -> list[dict]:
 
 
 def by_length(sizes: list[int], tokens: int) -> Iterator[list[int]]:
-    """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once."""
+    """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once.
+
+    One that is a quarter full already takes no text that would be padded by a twentieth or more.
+    """
     batch, longest = [], 0
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         longest = longest or sizes[i]
-        if batch and (len(batch) + 1) * longest > tokens:
+        is_full = (len(batch) + 1) * longest > tokens
+        is_unlike = 4 * len(batch) * longest >= tokens and sizes[i] <= .95 * longest
+        if batch and (is_full or is_unlike):
             yield batch
             batch, longest = [], sizes[i]
         batch.append(i)

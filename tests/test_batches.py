@@ -1,5 +1,7 @@
 """Batching, blanks and next sentences: the fast way gives what one text at a time gives."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -11,11 +13,17 @@ TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "
 
 
 @given(sizes=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 200))
-def test_batches_hold_every_index_once_and_keep_the_budget(sizes, tokens):
+def test_batches_hold_every_index_once_keep_the_budget_and_pad_little(sizes, tokens):
     made = list(batches.by_length(sizes, tokens))
     assert sorted(i for batch in made for i in batch) == list(range(len(sizes)))
     for batch in made:
         assert len(batch) == 1 or len(batch) * max(sizes[i] for i in batch) <= tokens
+        for j, i in enumerate(batch):
+            assert sizes[i] > .95 * sizes[batch[0]] or 4 * j * sizes[batch[0]] < tokens
+    for batch, after in itertools.pairwise(made):  # no batch ends without need
+        longest = sizes[batch[0]]
+        is_unlike = sizes[after[0]] <= .95 * longest
+        assert (len(batch) + 1) * longest > tokens or is_unlike and 4 * len(batch) * longest >= tokens
     order = [sizes[i] for batch in made for i in batch]
     assert order == sorted(order, reverse=True)
 
