@@ -33,7 +33,8 @@ def lines(run, notebooks) -> list[str]:
 
 def wanted(run, notebooks) -> list[str]:
     """The models that these notebooks name, by the roles that stand in their code."""
-    code = "\n".join(cell.source for notebook in notebooks for cell in notebook.content.cells if cell.cell_type == "code")
+    cells = [cell for notebook in notebooks for cell in notebook.content.cells]
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     roles = set(ROLES.findall(code)) | ({"encoder", "decoder"} if "company(run)" in code else set())
     given = [getattr(run, role) for role in ("encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base")
              if role in roles]
@@ -41,12 +42,13 @@ def wanted(run, notebooks) -> list[str]:
 
 
 def to_make(run, notebooks) -> str:
-    """The folder of a classifier that is to be made from the run's encoder before one of these notebooks; or nothing."""
-    if run.classifier != f"{run.encoder}-nli" or _ships(run.classifier) or run.classifier not in wanted(run, notebooks):
+    """The folder of a classifier that is to be made from the encoder before one of these notebooks runs; or nothing."""
+    name = run.classifier
+    if name != f"{run.encoder}-nli" or _ships(name) or name not in wanted(run, notebooks):
         return ""
     from lib import models
 
-    entry = models.REGISTRY.get(run.classifier)
+    entry = models.REGISTRY.get(name)
     return str(entry.source) if entry and entry.mend and not Path(entry.source).is_dir() else ""
 
 
@@ -97,7 +99,8 @@ def _time(run, notebooks, minutes: dict) -> list[str]:
     making = f", {minutes['classifier']} of them to make {run.classifier}" if to_make(run, notebooks) else ""
     total = sum(parts.values()) + (minutes["classifier"] if making else 0)
     listed = ", ".join(f"{number} {value}" for number, value in parts.items())
-    return [f"About {total} minutes on one GPU of 24 GB (notebook and minutes: {listed}{making}); rough, see data/hub.toml"]
+    return [f"About {total / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: {listed}{making}): rough, see "
+            "data/hub.toml"]
 
 
 def _ships(name: str) -> bool:

@@ -283,5 +283,5 @@ def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0,
         found = contexts.from_patterns(contexts.usable(sets.words), n, seed)
     else:
         found = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
-    sets = Sets(*(tuple(limit.first(part)) for part in sets.only(found).parts()))
+    sets = Sets(*(tuple(limit.first(part, n=limit.few())) for part in sets.only(found).parts()))
     return sets, {word: found[word] for word in sets.words}

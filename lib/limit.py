@@ -2,8 +2,9 @@
 
     ./reproduce.sh --profile paper --limit 8        sets COMPANION_LIMIT, which this module reads
 
-Whatever makes items (sentences, prompts, examples, words of a set) asks here how many it may make. Numbers of a try mean
-nothing: its run is called paper-limit8, writes below build/ and shares no stored result with a full one.
+Whatever makes items (sentences, pairs, examples) asks here how many it may make; what multiplies them (words of a set,
+contexts a word, occupations, draws) is cut to a quarter of that. Numbers of a try mean nothing: its run is called
+paper-limit8, writes below build/ and shares no stored result with a full one.
 """
 
 import os
@@ -11,6 +12,7 @@ import os
 from lib import CompanionError
 
 # Sizes of a profile that count no items: steps, lists of sizes and of factors, and how to fine-tune.
+MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how sizes end that come on top of others
 NOT_ITEMS = {"ablation_every", "masking_curve", "masking_amplify", "lpbs_step", "glue_small", "glue_large"}
 
 
@@ -18,8 +20,8 @@ def items() -> int:
     """How many items a measurement may have; 0: all."""
     given = os.environ.get("COMPANION_LIMIT") or "0"
     if not given.isdigit() or given == "1":
-        raise CompanionError(f"COMPANION_LIMIT is '{given}', with which nothing can be measured: "
-                             "unset it, or take 2 or more.")
+        raise CompanionError(f"Nothing can be measured on '{given}' items: give --limit 2 or more, or unset "
+                             "COMPANION_LIMIT.")
     return int(given)
 
 
@@ -28,9 +30,14 @@ def suffix() -> str:
     return f"-limit{items()}" if items() else ""
 
 
-def first(made, always=()):
-    """The first few of a list or a table; those at the places `always`, which something needs, among them."""
-    n = items()
+def few() -> int:
+    """A quarter of the items, and at least two; 0: all."""
+    return max(2, items() // 4) if items() else 0
+
+
+def first(made, always=(), n=None):
+    """The first n (or `items()`) of a list or a table; those at the places `always`, which something needs, among them."""
+    n = items() if n is None else n
     if not n or len(made) <= n:
         return made
     chosen = sorted([*always, *(i for i in range(len(made)) if i not in set(always))][:max(n, len(always))])
@@ -39,11 +46,10 @@ def first(made, always=()):
 
 def sizes(given: dict) -> dict:
     """A profile's sizes with every number of items at most that; 0, which says all, becomes it."""
-    n = items()
-
-    def at_most(value):
+    def at_most(value, n):
         if isinstance(value, dict):
-            return {data: at_most(part) for data, part in value.items()}
+            return {data: at_most(part, n) for data, part in value.items()}
         return min(value, n) or n if isinstance(value, int) else value
 
-    return {name: value if name in NOT_ITEMS else at_most(value) for name, value in given.items()} if n else given
+    return {name: value if name in NOT_ITEMS else at_most(value, few() if name.endswith(MULTIPLY) else items())
+            for name, value in given.items()} if items() else given

@@ -50,7 +50,7 @@ def pairs(reading: str = "man, woman", contexts: int | None = None) -> pd.DataFr
     couples = _couples()[:1 if most == 33 else None]
     jobs = list(data.words("nli_occupations")["occupation"])
     rows = [(f"The {occupation} {act}.", f"The {word} {act}.", occupation, gender, act)
-            for occupation in limit.first(jobs, always=[jobs.index(one) for one in SHOWN]) for act in acts
+            for occupation in limit.first(jobs, [jobs.index(one) for one in SHOWN], limit.few()) for act in acts
             for couple in couples for word, gender in zip(couple, GENDERS)]
     return pd.DataFrame(rows, columns=["premise", "hypothesis", "occupation", "gender", "context"])
 

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from lib import data, models, paths
+from lib import data, paths
 
 SMALL = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
              max_position_embeddings=514)
@@ -116,8 +116,8 @@ def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
     tied = {"lm_head.weight"} if net.config.tie_word_embeddings else set()
     weights = {key: weight for key, weight in net.state_dict().items() if key not in TIED | tied}
     if family == "bert":  # as TensorFlow called them
-        weights = {key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): weight
-                   for key, weight in weights.items()}
+        for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
+            weights = {key.replace(new, old): weight for key, weight in weights.items()}
     if family == "gpt2":
         weights = {key.removeprefix("transformer."): weight for key, weight in weights.items()}
         n = net.config.n_positions
@@ -134,8 +134,8 @@ def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
 @cache
 def texts() -> tuple[str, ...]:
     """Every word of data/lists, a few times, and the texts of data/demo."""
-    listed = [str(cell) for file in sorted(paths.LISTS.glob("*.csv")) for cell in data.words(file.stem).to_numpy().ravel()]
-    written = [str(cell) for file in sorted(paths.DEMO.glob("*.csv")) for cell in data.demo(file.stem).to_numpy().ravel()]
+    listed, written = ([str(cell) for file in sorted(folder.glob("*.csv")) for cell in read(file.stem).to_numpy().ravel()]
+                       for folder, read in ((paths.LISTS, data.words), (paths.DEMO, data.demo)))
     return (*[f"the {word}" for word in dict.fromkeys(listed) for _ in range(3)], *written, *data.demo("prose"))
 
 
@@ -268,7 +268,7 @@ def main():
     parser.add_argument("--small", action="store_true", help="small shapes: seconds")
     given = parser.parse_args()
     make(given.folder, given.small)
-    print(f"HF_HOME={given.folder.resolve()} HF_HUB_OFFLINE=1 stands for the hub: {len(SHAPES)} models with random weights")
+    print(f"HF_HOME={given.folder.resolve()} HF_HUB_OFFLINE=1 stands for the hub: {len(SHAPES)} random models")
 
 
 if __name__ == "__main__":
