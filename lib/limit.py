@@ -36,7 +36,7 @@ def few() -> int:
 
 
 def first(made, always=(), n=None):
-    """The first n (or `items()`) of a list or a table; those at the places `always`, which something needs, among them."""
+    """The first n (left out: `items()`) of a list or a table, those at the places `always` among them."""
     n = items() if n is None else n
     if not n or len(made) <= n:
         return made

@@ -134,7 +134,8 @@ def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
 @cache
 def texts() -> tuple[str, ...]:
     """Every word of data/lists, a few times, and the texts of data/demo."""
-    listed, written = ([str(cell) for file in sorted(folder.glob("*.csv")) for cell in read(file.stem).to_numpy().ravel()]
+    listed, written = ([str(cell) for file in sorted(folder.glob("*.csv"))
+                        for cell in read(file.stem).to_numpy().ravel()]
                        for folder, read in ((paths.LISTS, data.words), (paths.DEMO, data.demo)))
     return (*[f"the {word}" for word in dict.fromkeys(listed) for _ in range(3)], *written, *data.demo("prose"))
 
