@@ -12,21 +12,21 @@ import time
 import torch
 import transformers
 
+from benchmarks import flops
 from lib import batches, cloze, models
 
 # The paper's seven, as their published configurations have them.
-BERT = dict(vocab_size=30_522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3_072)
 LARGE = dict(hidden_size=1_024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4_096)
+BASE = dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3_072)
 ROBERTA = dict(vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1)
 SHAPES = {
-    "BERT-base": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT)),
-    "BERT-large": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**BERT | LARGE)),
-    "ALBERT-base": lambda: transformers.AlbertForMaskedLM(transformers.AlbertConfig(
-        **BERT | dict(vocab_size=30_000), embedding_size=128)),
-    "RoBERTa-base": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**BERT | ROBERTA)),
-    "RoBERTa-large": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**BERT | LARGE | ROBERTA)),
-    "GPT-2-medium": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1_024, n_layer=24, n_head=16)),
-    "GPT-2-large": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=1_280, n_layer=36, n_head=20)),
+    "BERT-base": transformers.BertConfig(**BASE),
+    "BERT-large": transformers.BertConfig(**LARGE),
+    "ALBERT-base": transformers.AlbertConfig(**BASE, vocab_size=30_000, embedding_size=128),
+    "RoBERTa-base": transformers.RobertaConfig(**BASE, **ROBERTA),
+    "RoBERTa-large": transformers.RobertaConfig(**LARGE, **ROBERTA),
+    "GPT-2-medium": transformers.GPT2Config(n_embd=1_024, n_layer=24, n_head=16),
+    "GPT-2-large": transformers.GPT2Config(n_embd=1_280, n_layer=36, n_head=20),
 }
 SIZES = (1, 8, 32, 64, 128)  # of the pipeline's batches
 
@@ -70,26 +70,30 @@ def against_pipeline(name: str, n: int, rounds: int):
               f"ratio {taken / ours:5.2f}   largest difference of a probability {gap:.1e}")
 
 
-def on_gpu(device: str):
-    """All prompts through each of the seven shapes: seconds, and prompts a second."""
-    asked = cloze.rows("winobias")
-    for name, build in SHAPES.items():
-        torch.manual_seed(0)
-        net = build().to(device).eval().requires_grad_(False)
-        tokenizer = models.load(f"mini-{net.config.model_type}", device="cpu").tokenizer
-        model = models.Model(net, tokenizer, name, "random")
+def on_gpu(device: str, limit: int = 0):
+    """All prompts through each of the seven shapes: seconds, prompts a second, share of peak, where the time goes."""
+    asked, took, work = cloze.rows("winobias")[:limit or None], 0.0, 0.0
+    for name, config in SHAPES.items():
+        family = config.model_type
+        kind = transformers.AutoModelForCausalLM if family == "gpt2" else transformers.AutoModelForMaskedLM
+        model = flops.random_model(config, f"mini-{family}", name, device, kind=kind)
         texts = cloze.encoded(model, asked)
         cloze.answer(model, texts[:200])  # to warm up
-        taken, _ = seconds(lambda: cloze.answer(model, texts), 3)
-        tokens = sum(len(text["input_ids"]) for text in texts)
-        print(f"{name:14} {net.num_parameters() / 1e6:5.0f} M   {taken:6.2f} s   {len(texts) / taken:7.0f} prompts/s   "
-              f"{tokens / taken / 1e3:6.0f} k tokens/s", flush=True)
-        del model, net
+        taken = min(flops.seconds(lambda: cloze.answer(model, texts))[0] for _ in range(3))
+        sizes = [len(text["input_ids"]) for text in texts]
+        needed = flops.needed(config, sizes, rows=len(texts))
+        took, work = took + taken, work + needed
+        print(f"{name:14} {model.net.num_parameters() / 1e6:4.0f} M  {taken:6.2f} s  {len(texts) / taken:6.0f} a second"
+              f"  {flops.share_of_peak(needed, taken, 'float32')}\n"
+              f"    {flops.where_time_goes(lambda: cloze.answer(model, texts))}", flush=True)
+        del model
+    print(f"all seven: {took:.2f} s; {flops.share_of_peak(work, took, 'float32')}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", help="cuda: the seven shapes; try: these on the CPU, with --limit")
+    parser.add_argument("--limit", type=int, default=0, help="prompts for the seven shapes; 0: all")
     parser.add_argument("--model", default="mini-bert")
     parser.add_argument("--prompts", type=int, default=335)
     parser.add_argument("--rounds", type=int, default=3)
@@ -97,6 +101,7 @@ if __name__ == "__main__":
     if options.device == "cpu":
         against_pipeline(options.model, options.prompts, options.rounds)
     else:
-        print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, transformers {transformers.__version__}, "
+        card = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+        print(f"{card}, torch {torch.__version__}, transformers {transformers.__version__}, "
               f"float32, {batches.TOKENS['cuda']:,} tokens a batch")
-        on_gpu(options.device)
+        on_gpu("cpu" if options.device == "try" else options.device, options.limit)

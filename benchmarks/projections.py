@@ -9,15 +9,14 @@ and the share of the card's peak, counting the products with weights and the att
 """
 
 import argparse
-import time
 
 import numpy as np
 import torch
 import transformers
 
-from lib import batches, hooks, models, paths, projection
+from benchmarks import flops
+from lib import batches, hooks, masking, models, projection
 
-PEAK = {"float32": 67e12, "tf32": 494.5e12, "bfloat16": 989.5e12}  # dense FLOPs a second of an H200 (SXM)
 PAIRS = [(f"{she} {rest}", f"{he} {rest}") for she, he in (("The woman", "The man"), ("My mother", "My father"),
          ("She", "He")) for rest in ("opened the window.", "came back from the market.", "has read this book already.")]
 # How long the real pairs are, in tokens of mini-bert: how many, and every tenth percentile.
@@ -35,20 +34,7 @@ def random_pairs(n: int, deciles: list[int], vocabulary: int, seed: int = 0) -> 
 
 
 def random_bert(device: str) -> models.Model:
-    """A BertForPreTraining of BERT-base's shape, with mini-bert's tokenizer, whose ids are all within its vocabulary."""
-    torch.manual_seed(0)
-    net = transformers.BertForPreTraining(transformers.BertConfig(attn_implementation="sdpa"))
-    tokenizer = models.prepare(transformers.AutoTokenizer.from_pretrained(paths.MODELS / "mini-bert"), net.config)
-    return models.Model(net.to(device).eval().requires_grad_(False), tokenizer, "BERT-base's shape", "random")
-
-
-def seconds(function, device: str):
-    """(seconds, result) of one call."""
-    start = time.perf_counter()
-    result = function()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    return time.perf_counter() - start, result
+    return flops.random_model(transformers.BertConfig(), "mini-bert", "BERT-base's shape", device)
 
 
 @torch.inference_mode()
@@ -66,15 +52,15 @@ def whole(model, subspaces, settings, encoded, head) -> torch.Tensor:
     return torch.stack(found)
 
 
-def side_by_side(model, device: str, n: int, rounds: int = 3):
+def side_by_side(model, device: str, n: int, rounds: int):
     """Both ways on the same n pairs, best of so many rounds, taken in turns."""
     encoded = random_pairs(n, LENGTHS["StereoSet"][1], 16_000)
     subspaces, head, settings = projection.fit(model, PAIRS), projection.head(model), projection.settings()
     projection.sweep(model, subspaces, settings, encoded[:8], head)  # to warm up
     shared, full = [], []
     for _ in range(rounds):
-        shared.append(seconds(lambda: projection.sweep(model, subspaces, settings, encoded, head), device))
-        full.append(seconds(lambda: whole(model, subspaces, settings, encoded, head), device))
+        shared.append(flops.seconds(lambda: projection.sweep(model, subspaces, settings, encoded, head)))
+        full.append(flops.seconds(lambda: whole(model, subspaces, settings, encoded, head)))
     a, b = min(time for time, _ in shared), min(time for time, _ in full)
     apart = (shared[0][1] - full[0][1]).abs().max().item()
     print(f"{model.name}, {device}, {n} pairs, torch {torch.__version__}, {torch.get_num_threads()} CPU threads\n")
@@ -83,30 +69,34 @@ def side_by_side(model, device: str, n: int, rounds: int = 3):
     print(f"| logits differ by at most | {apart:.1e} | | |\n", flush=True)
 
 
-def everything(device: str):
+def everything(device: str, limit: int):
     """All 76 models over all texts of the paper, in three precisions."""
     print(f"{torch.cuda.get_device_name() if device.startswith('cuda') else device}, torch {torch.__version__}\n")
     print("| precision | " + " | ".join(f"{name}, {n:,} pairs" for name, (n, _) in LENGTHS.items())
-          + " | all | TFLOPs a second | share of peak |\n" + "|---" * 7 + "|")
-    for precision in PEAK:
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+          + " | all | share of peak | where the time of SNLI goes |\n" + "|---" * 7 + "|", flush=True)
+    for precision in flops.PEAK:
         model = random_bert(device)
-        classify = torch.nn.Linear(768, 3).to(device)
+        classify = torch.nn.Linear(model.net.config.hidden_size, 3).to(device)
         subspaces = projection.fit(model, PAIRS, natural=PAIRS)
         if precision == "bfloat16":
             model.net.to(torch.bfloat16)
             classify.to(torch.bfloat16)
         took, work = [], 0
-        for name, (n, deciles) in LENGTHS.items():
-            encoded = random_pairs(n, deciles, model.net.config.vocab_size)
-            head = projection.head(model) if name == "StereoSet" else classify
-            projection.sweep(model, subspaces, projection.models(), encoded[:3_000], head)  # to warm up
-            took.append(seconds(lambda: projection.sweep(model, subspaces, projection.models(), encoded, head), device)[0])
-            sizes = np.array([len(one["input_ids"]) for one in encoded])
-            work += 21 * (2 * 12 * 768 ** 2 * sizes.sum() + 4 * 768 * (sizes ** 2).sum())
-        rate = work / sum(took)
+        with masking.matmuls(precision):
+            for name, (n, deciles) in LENGTHS.items():
+                encoded = random_pairs(limit or n, deciles, model.net.config.vocab_size)
+                head = projection.head(model) if name == "StereoSet" else classify
+
+                def sweep(texts):
+                    return projection.sweep(model, subspaces, projection.models(), texts, head)
+
+                sweep(encoded[:3_000])  # to warm up
+                took.append(flops.seconds(lambda: sweep(encoded))[0])
+                # 21 layers in place of a forward's 12
+                work += 21 / 12 * flops.needed(model.net.config, [len(one["input_ids"]) for one in encoded])
+            goes = flops.where_time_goes(lambda: sweep(encoded))
         print(f"| {precision} | " + " | ".join(f"{one:.2f} s" for one in [*took, sum(took)])
-              + f" | {rate / 1e12:.0f} | {rate / PEAK[precision]:.0%} |", flush=True)
+              + f" | {flops.share_of_peak(work, sum(took), precision)} | {goes} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -114,9 +104,11 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--shape", choices=["mini-bert", "bert-base"], default="mini-bert")
     parser.add_argument("--pairs", type=int, default=0, help="for the side by side; 0: 32, on a GPU 1,404")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=int, default=0, help="pairs of each set for the 76 models; 0: all")
     options = parser.parse_args()
     on_gpu = options.device.startswith("cuda")
     chosen = random_bert(options.device) if options.shape == "bert-base" else models.load("mini-bert", options.device)
-    side_by_side(chosen, options.device, options.pairs or (1_404 if on_gpu else 32))
+    side_by_side(chosen, options.device, options.pairs or (1_404 if on_gpu else 32), options.rounds)
     if options.shape == "bert-base":
-        everything(options.device)
+        everything(options.device, options.limit)

@@ -43,11 +43,12 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
     The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used.
     tokens: of a batch, where the usual number is too large.
     """
+    options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
     for start in range(0, len(pairs), CHUNK):
         encoded, places = prepare(model, pairs[start:start + CHUNK])
 
         def at_words(batch, indices):
-            states = model.net.base_model(**batch).last_hidden_state
+            states = model.net.base_model(**batch, **options).last_hidden_state
             use(pool(states, [places[i] for i in indices]), [start + i for i in indices])
             return indices  # a row each is asked for; the vectors are not kept
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from lib import CompanionError, batches, fill, stats
+from lib import CompanionError, batches, fill, hooks, stats
 
 
 @dataclass(frozen=True)
@@ -84,21 +84,26 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
     """Sum of log-probabilities a window, one row a mask.
 
     A row is a reference to its window until its batch is made: the masked copies of one batch are all there ever are.
+    What is found stays on the device until the end: a GPU computes one batch while the next is made here.
     """
     owners = [window for window, places in enumerate(asked) for _ in places]
-    places = torch.tensor([place for found in asked for place in found])
+    places = torch.tensor([place for found in asked for place in found], device=model.device)
+    found = torch.zeros(len(owners), device=model.device)
 
     def at_mask(batch, indices):
-        rows, at = torch.arange(len(indices)), places[indices]
+        rows, which = torch.arange(len(indices), device=model.device), torch.tensor(indices, device=model.device)
+        at = places[which]
         wanted = batch["input_ids"][rows, at]
         batch["input_ids"][rows, at] = model.tokenizer.mask_token_id
-        logits = fill.logits_at(model, batch, rows, at)
-        return (-cross_entropy(logits.float(), wanted, reduction="none")).tolist()
+        with hooks.finish(model, at):
+            logits = fill.logits_at(model, batch, rows, at)
+        found[which] = -cross_entropy(logits.float(), wanted, reduction="none")
+        return indices
 
     if model.device.type == "cuda":  # one vocabulary row a text takes little room, and few large batches little time
         tokens = tokens or 4 * batches.TOKENS["cuda"]
-    found = batches.each(model, [windows[owner] for owner in owners], at_mask, tokens, progress)
-    return np.bincount(owners, weights=found, minlength=len(windows))
+    batches.each(model, [windows[owner] for owner in owners], at_mask, tokens, progress)
+    return np.bincount(owners, weights=found.cpu(), minlength=len(windows))
 
 
 def _causal(model, windows, asked, tokens, progress) -> list[float]:

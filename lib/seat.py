@@ -53,6 +53,7 @@ def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, 
     random = torch.Generator().manual_seed(seed)
     found = 0
     for start in range(0, n, CHUNK):
-        drawn = torch.rand(min(CHUNK, n - start), len(s), generator=random).argsort(1)[:, :size]
-        found += (s[drawn].sum(1) >= least).sum().item()
+        drawn = torch.rand(min(CHUNK, n - start), len(s), generator=random)
+        chosen = drawn.topk(size, dim=1, largest=False, sorted=False).indices  # a third of the time of sorting all
+        found += (s[chosen].sum(1) >= least).sum().item()
     return (found + 1) / (n + 1)
