@@ -106,7 +106,10 @@ def test_everything_stored_is_on_the_page(stored):
             assert f"{run}.{file.stem}" in ids
         elif file.suffix == ".csv":
             table = list(csv.reader(file.open(newline="")))
-            told = "verdict" in table[0] and {"claim", "presupposed", "paper"} & set(table[0])
+            columns = set(table[0])
+            if report.BOARD <= columns:
+                continue
+            told = columns & {"claim", "presupposed", "paper"} and any(name.startswith("verdict") for name in columns)
             verdicts[run, file.name[:2]] -= len(table) - 1 if told else 0
             assert told or f"{run}.{file.stem}" in ids
     assert verdicts.total() == 0 and not any(verdicts.values())
@@ -193,6 +196,43 @@ def test_claims_of_every_shape(project):
     assert glance[0][1].split() == "2 hold (1 within chance), 1 fail, 1 other".split()
 
 
+def test_the_first_of_several_verdicts_counts(project):
+    header = """claim,t,"verdict, paper's test","verdict, balanced",where"""
+    project.add("mini", "03_claims", f"{header}\nc,2,holds,fails,m\n")
+    evidence = "t 2; verdict, balanced fails figures all of 03"
+    assert project.page().verdicts() == [("mini", "03", "holds", ["m mini", "holds", evidence])]
+
+
+def test_the_scoreboard_links_each_claim_to_its_figure(project):
+    board = ("id,paper,made in,claim,tested by,figure,mini,mini-real\n"
+             "a,Bias A-head,5.1,heads < tails,02,02_fig1,in part (1 of 3),holds\n"
+             "b,Bias A-head,6,layers rise,02,02_fig2,fails (within chance),not run\n"
+             "c,Counteracts,4,words move,11,,cannot be tested,cannot be tested\n")
+    for run in ("mini", "mini-real"):
+        project.add(run, "02_fig1", png(), caption="f")
+    project.add("mini", "12_claims", board)
+    page = project.page()
+    rows = [(a, [" ".join(cell.split()) for cell in cells]) for a, cells in page.rows if "data-verdicts" in a]
+    assert [cells for _, cells in rows] == [
+        ["heads < tails 5.1", "in part 1 of 3", "holds", "figure mini-real.02_fig1"],
+        ["layers rise 6", "fails within chance", "not run", "figures of 02"],
+        ["words move 4", "cannot be tested", "cannot be tested", "none"]]
+    assert rows[0][0] == {"data-notebook": "02", "data-verdicts": "mini:in part|mini-real:holds|"}
+    assert "#mini-real.02_fig1" in [a["href"] for a in page.all("a")]
+    glance = {cells[0].split("\n")[0]: [" ".join(cell.split()) for cell in cells[1:]] for _, cells in page.rows[1:3]}
+    assert glance == {"Bias A-head": ["1 in part, 1 fail (1 within chance)", "1 hold, 1 not run"],
+                      "Counteracts": ["1 cannot be tested", "1 cannot be tested"]}
+
+
+def test_a_figure_is_told_in_words(project):
+    project.add("mini", "02_fig", png(), caption="All heads.")
+    drawing = paths.FIGURES / "mini" / "02_fig.svg"
+    drawing.write_text('<!-- an axis -->\n <g transform="translate(5 5) scale(0.1 -0.1)">\n'
+                       '<!-- Every head\n&lt; 3 falls -->\n <g style="fill: #262626" transform="scale(0.12 -0.12)">'
+                       + " " * 9000)
+    assert project.page().all("img")[0]["alt"] == "Every head < 3 falls. All heads."
+
+
 def test_numbers_of_two_runs_stand_side_by_side(project):
     numbers = "table,row,paper,ours,difference,verdict\n1,x,1.5,{},{},{}\nTable 1,y,,2,,not run (it is lost)\n"
     project.add("mini", "04_paper", numbers.format("1.0", "-0.5", "other model"))
@@ -239,7 +279,10 @@ def test_executed_notebooks_are_linked_where_they_are(project):
     (paths.NOTEBOOKS / "02_heads.ipynb").touch()
     (paths.BUILD / "mini").mkdir(parents=True)
     (paths.BUILD / "mini" / "02_heads.html").touch()
+    (paths.BUILD / "mini" / "02_heads.ipynb").write_text(json.dumps({"metadata": {"papermill": {
+        "end_time": "2026-01-02T03:04:05.678+00:00", "duration": 61.4}}}))
     page = project.page()
+    assert page.text.count("2026-01-02 03:04 UTC, 61 s") == 2  # in the list of notebooks, and with the figure
     links = [a["href"] for a in page.all("a") if a["href"].endswith(".html")]
     assert links == ["../mini/02_heads.html"] and (paths.BUILD / "report" / links[0]).resolve().is_file()
     assert "02 Heads" in page.text

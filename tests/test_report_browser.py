@@ -44,6 +44,23 @@ def address(tmp_path_factory):
     return page.as_uri()
 
 
+@pytest.fixture(scope="module")
+def scoreboard(tmp_path_factory):
+    """The same with a scoreboard."""
+    folder = tmp_path_factory.mktemp("scoreboard")
+    runs = {run: folder / run for run in ("mini", "mini-real")}
+    for run in runs.values():
+        run.mkdir()
+        (run / "02_claims.csv").write_text(CLAIMS)
+    (runs["mini"] / "12_claims.csv").write_text(
+        "id,paper,made in,claim,tested by,figure,mini,mini-real\n"
+        "a,Bias A-head,5,heads rise,02,,holds,fails\nb,Bias A-head,6,tails rise,02,,in part (1 of 2),not run\n"
+        "c,Counteracts,1,words move,11,,fails,holds\n")
+    page = folder / "index.html"
+    page.write_text(report.render(report.collect(runs)), encoding="utf-8")
+    return page.as_uri()
+
+
 @pytest.fixture
 def page(chromium, address):
     chromium.look(1280)
@@ -110,6 +127,32 @@ def test_search_finds_words_anywhere_and_unfolds_numbers(page):
     assert shown(page) == ["mini/04/other model", "mini-real/04/other model", "mini/04/not run", "mini-real/04/not run"]
     choose(page, "text", "no such words")
     assert shown(page) == [] and page.run("document.querySelector('output').textContent") == "Nothing fits"
+
+
+def test_the_scoreboard_is_filtered_too(chromium, scoreboard):
+    def board():
+        rows = chromium.run("""[...document.querySelectorAll('.board tbody tr')].filter(e => e.checkVisibility())
+            .map(row => [...row.cells].filter(e => e.checkVisibility()).map(e => e.textContent.trim()))""")
+        return [[cells[0].split(" ")[0], *cells[1:-1]] for cells in rows]
+
+    chromium.look(1280)
+    chromium.open(scoreboard)
+    assert board() == [["heads", "holds", "fails"], ["tails", "in part 1 of 2", "not run"], ["words", "fails", "holds"]]
+    choose(chromium, "verdict", "fails")
+    assert board() == [["heads", "holds", "fails"], ["words", "fails", "holds"]]
+    choose(chromium, "run", "mini-real")
+    assert board() == [["heads", "fails"]]
+    choose(chromium, "verdict", "")
+    assert board() == [["heads", "fails"], ["tails", "not run"], ["words", "holds"]]
+    choose(chromium, "text", "words")
+    assert board() == [["words", "holds"]]
+    choose(chromium, "notebook", "02")
+    assert board() == []
+    for width in (320, 390):
+        chromium.look(width)
+        chromium.open(scoreboard)
+        assert chromium.run("document.documentElement.scrollWidth") == width
+    assert chromium.complaints == []
 
 
 def test_a_view_can_be_sent(page, address):
