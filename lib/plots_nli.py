@@ -56,7 +56,7 @@ def against_strength(scores: pd.DataFrame, strength: pd.Series, made_from: str):
         ax.locator_params(axis="x", nbins=5)
     axes[0].set_ylabel("eta, higher is fairer")
     _legend(figure, axes[0])
-    said = "does not tell" if rho.low <= 0 <= rho.high else "goes with more" if rho.value < 0 else "goes with less"
+    said = "does not foretell" if rho.low <= 0 <= rho.high else "goes with more" if rho.value < 0 else "goes with less"
     return plots.sign(figure, f"Over 76 models less Strength {said} fairness downstream: rho {rho.value:.2f} "
                               "(most contexts)", made_from)
 

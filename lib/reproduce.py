@@ -20,6 +20,7 @@ also:
   ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
   ./reproduce.sh lab                      open the notebooks in JupyterLab
   ./reproduce.sh report                   make the page build/report/index.html anew, from what is in figures/
+  ./reproduce.sh readme                   for developers: write what the runs found into README.md
 
 examples:
   ./reproduce.sh                          every table and figure, on the shipped models
@@ -36,7 +37,7 @@ def parser():
     it = argparse.ArgumentParser(
         prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Recreate the tables and figures of three papers on bias in language models.")
-    it.add_argument("only_report", metavar="report", nargs="?", choices=["report"], help=argparse.SUPPRESS)
+    it.add_argument("page", metavar="report", nargs="?", choices=["report", "readme"], help=argparse.SUPPRESS)
     it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
@@ -63,8 +64,10 @@ def main(argv=None):
 
 def reproduce(options):
     """Do what the command line asks for."""
-    if options.only_report:
+    if options.page == "report":
         return write_report()
+    if options.page == "readme":
+        return write_readme()
     if options.limit:
         os.environ["COMPANION_LIMIT"] = str(options.limit)  # for the notebooks too, which are processes of their own
         limit.items()
@@ -111,6 +114,7 @@ def reproduce(options):
     if options.store:
         for notebook in notebooks:
             notebook.store()
+        write_readme()
     print(f"Figures and tables: {short(run.out)}")
     print(f"Executed notebooks, as web pages too: {short(notebooks[0].copy.parent)}")
     if limit.items():
@@ -130,7 +134,7 @@ def write_report(fresh=None):
 
 
 def make_classifier(run, notebook, width):
-    """Make the classifier that a notebook is about to use and that does not ship, once; exit status, 0 where it is there.
+    """Make the classifier that a notebook is about to use and that does not ship, once; exit status, 0 if it is there.
 
     In a process of its own, so that what it takes of the GPU is free again for the notebook.
     """
@@ -146,6 +150,14 @@ def make_classifier(run, notebook, width):
                               cwd=paths.ROOT).returncode
     except KeyboardInterrupt:
         return 130
+
+
+def write_readme():
+    """Bring the made parts of README.md up to date."""
+    from lib import readme
+
+    print("README.md says anew what the runs found" if readme.write() else "README.md is up to date")
+    return 0
 
 
 def carry_out(notebook, recompute, width):

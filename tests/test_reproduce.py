@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lib import CompanionError, notebook, paths, reproduce
+from lib import CompanionError, notebook, paths, readme, reproduce
 from lib.run import Run, replace
 
 PARAMETERS = 'profile = "mini"\ndata = "mini"\nmodel = ""\ndevice = ""\nseed = 0\nrecompute = False\nout = ""'
@@ -57,6 +57,8 @@ def project(tmp_path, monkeypatch, capsys):
     for name in PATHS:
         monkeypatch.setattr(paths, name, folder / name.lower())
     monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
+    monkeypatch.setattr(readme, "PAGE", folder / "README.md")
+    readme.PAGE.write_text("No part of it is made.\n")
     replace(folder / "figures" / "stored" / "01_table.csv", b"a,b\n1,2\n")  # of a run made before
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
@@ -144,7 +146,8 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
 def test_stored_outputs_are_clean_and_the_same_each_time(project):
     project.add("01_first", "import sys; print('kept'); print('a', 'bar', file=sys.stderr)", "1 + 1")
     path = paths.NOTEBOOKS / "01_first.ipynb"
-    assert project.run("--store")[0] == 0
+    status, printed, _ = project.run("--store")
+    assert status == 0 and "README.md is up to date" in printed
     once = path.read_text()
     assert project.run("--store", "--recompute")[0] == 0  # injects a cell, and leaves other times
     assert path.read_text() == once
