@@ -54,13 +54,13 @@ def to_make(run, notebooks) -> str:
 
 def _models(names: list[str], known: dict) -> list[str]:
     """What the hub is asked for, and whose licence has to be accepted."""
-    from huggingface_hub import constants, try_to_load_from_cache
+    from huggingface_hub import constants
 
     from lib import models
 
     sources = {name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names}
     missing = {name: hub_id for name, hub_id in sources.items() if isinstance(hub_id, str) and "/" in hub_id
-               and not Path(hub_id).is_dir() and not isinstance(try_to_load_from_cache(hub_id, "config.json"), str)}
+               and not Path(hub_id).is_dir() and not _fetched(hub_id)}
     if not missing:
         return []
     sizes = {name: known.get(hub_id, {}).get("GB") for name, hub_id in missing.items()}
@@ -76,6 +76,14 @@ def _models(names: list[str], known: dict) -> list[str]:
     return found
 
 
+def _fetched(hub_id: str) -> bool:
+    """Whether the hub's cache has weights of it."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(hub_id, "config.json")
+    return isinstance(config, str) and any(Path(config).parent.glob("model*.safetensors"))
+
+
 def _data(run, notebooks, known: dict) -> list[str]:
     """What is downloaded from the data sets' homes; the hub's own sets only where a profile reads them."""
     if run.data != "paper":
@@ -87,9 +95,10 @@ def _data(run, notebooks, known: dict) -> list[str]:
     for row in used.itertuples():
         from_hub = row.status == "hub" and run.profile == "paper"
         if (row.status == "to fetch" or from_hub) and row.name not in stood_in:
-            size = known[row.name]["GB"] * 1e3 if row.name in known else row.MB
-            found.append(f"{row.name} {size:.1f} MB{' (hub)' if from_hub else ''}")
-    return [f"To fetch of data sets, where it was not before: {', '.join(found)}"] if found else []
+            found.append((known[row.name]["GB"] * 1e3 if row.name in known else row.MB, row.name))
+    largest = ", ".join(f"{name} {size:.0f}" for size, name in sorted(found, reverse=True)[:4])
+    total = sum(size for size, _ in found)
+    return [f"To fetch of {len(found)} data sets what is not here yet: {total:.0f} MB (most: {largest})"] * bool(found)
 
 
 def _time(run, notebooks, minutes: dict) -> list[str]:
