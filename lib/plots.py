@@ -18,7 +18,7 @@ ACCENT, GOOD, BAD, SKY = "#CC79A7", "#009E73", "#D55E00", "#56B4E9"
 NEITHER, PALE = "#7F7F7F", "#BDBDBD"  # for words and lines; for what is measured
 LEVELS = (SKY, GOOD, ACCENT, BAD)  # of intervention: SENT, layer 12, layer 11, + attn
 HEAT = sns.blend_palette(["#FBF4EE", BAD, "#5E2900"], as_cmap=True)  # from nothing to biased
-SHADES = sns.blend_palette(["#FFFFFF", SKY, "#12507B"], as_cmap=True)  # from 0 to 1
+SHADES = sns.blend_palette(["#FFFFFF", SKY], as_cmap=True)  # from 0 to 1, with numbers on them
 DIVERGING = sns.blend_palette(["#12507B", SKY, "#FFFFFF", BAD, "#5E2900"], as_cmap=True)
 COLUMN, PAGE = 4.2, 8.4  # inches
 
@@ -54,6 +54,11 @@ def sign(figure, title: str, made_from: str):
     while lines and textwrap.fill(title, letters - 1).count("\n") == lines:  # lines of like length
         letters -= 1
         heading.set_text(textwrap.fill(title, letters))
+    if figure.legends:  # to stay where they are: a tight frame, as figures are saved with, moves them into the corner
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)
     size = 7 * max(1, figure.get_figwidth() / PAGE)
     figure.text(.995, -.01, made_from, ha="right", va="top", fontsize=size, color=NEITHER)
     return figure

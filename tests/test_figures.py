@@ -13,6 +13,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from lib import paths, plots
+from lib.run import _images
 
 DRAWINGS = sorted(paths.FIGURES.glob("*/[0-9][0-9]_*.svg"))
 HUES = {plots.FEMALE, plots.MALE, plots.ACCENT, plots.GOOD, plots.BAD, plots.SKY}
@@ -141,3 +142,18 @@ def test_names_of_points_do_not_cover_each_other():
     assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
                for box in boxes)
     plt.close(figure)
+
+
+def test_a_legend_keeps_out_of_the_corner(tmp_path):
+    """However the figure is saved: a tight frame once moved it there."""
+    figure, axes = plots.panels(2)
+    for ax in axes:
+        ax.plot([1, 2], label="what is drawn")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center")
+    plots.sign(figure, "A finding", "the corner")
+    for suffix, content in _images(figure).items():
+        (tmp_path / f"drawing{suffix}").write_bytes(content)
+    places = {text: y for text, _, _, y in texts(tmp_path / "drawing.svg")}
+    assert places["the corner"] - places["what is drawn"] > 10
+    axis = max(y for text, y in places.items() if text not in ("the corner", "what is drawn"))
+    assert 10 < places["what is drawn"] - axis < 40
