@@ -47,7 +47,7 @@ def sign(figure, title: str, made_from: str):
     comes from, in print that can be read when the figure is made as small as the page."""
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
     letters = len(title)
-    while heading.get_window_extent().width > .98 * figure.bbox.width and letters > 20:
+    while heading.get_window_extent().width > .96 * figure.bbox.width and letters > 20:
         letters -= 1
         heading.set_text(textwrap.fill(title, letters))
     lines = heading.get_text().count("\n")

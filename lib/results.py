@@ -44,11 +44,11 @@ class Result:
 
     @property
     def finding(self):
-        """What the title of a figure says: its drawing has it as a comment, before letters of 12 points."""
+        """What the title of a figure says: its drawing has each line as a comment, before letters of 12 points."""
         drawing = self.file.with_suffix(".svg")
         text = drawing.read_text(encoding="utf-8") if drawing.is_file() else ""
-        found = re.search(r"<!-- ((?:(?!-->).)*) -->\s*<g [^>]*scale\(0\.12 ", text, flags=re.DOTALL)
-        return " ".join(html.unescape(found[1]).split()) if found else ""
+        found = re.findall(r"<!-- ((?:(?!-->).)*) -->\s*<g [^>]*scale\(0\.12 ", text, flags=re.DOTALL)
+        return html.unescape(" ".join(found))
 
     @property
     def words(self):

@@ -50,9 +50,9 @@ def test_a_figure_is_kept_in_pixels_too(drawing):
 
 def test_its_finding_stands_above_it_and_inside_it(drawing):
     width, height = size(drawing)
-    (title, _, x, y), *more = [text for text in texts(drawing) if text[1] == pytest.approx(12)]
-    assert not more and x < .05 * width and y < .2 * height
-    assert len(title.split()) > 3 and len(title.split("\n")) <= 3
+    title = [text for text in texts(drawing) if text[1] == pytest.approx(12)]
+    assert 0 < len(title) <= 3 and all(x < .05 * width and y < .2 * height for _, _, x, y in title)
+    assert len(" ".join(line for line, *_ in title).split()) > 3
     assert width < 1.28 * PAGE  # a title that runs out of the frame widens it
 
 
@@ -71,11 +71,11 @@ def test_it_can_be_read_on_a_page(drawing):
 
 
 def test_its_colours_are_of_the_palette(drawing):
-    """Tints of them are drawn by opacity. A map of many colours runs from one of the palette to another."""
+    """Tints of them are drawn by opacity. A map has more, which run from one of the palette to another."""
     used = {color.upper() for color in re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawing.read_text())}
     vivid = {color for color in used if colorsys.rgb_to_hls(*rgb(color))[2] > .25 and 0 < rgb(color).sum() < 2.9}
     tints = {"#9BD8C4"}  # of green: a preference that is weakened, beside one that is overturned
-    assert len(vivid) > 40 or vivid <= HUES | tints
+    assert len(vivid) > 20 or vivid <= HUES | tints
 
 
 def rgb(color):
@@ -121,7 +121,7 @@ def test_a_title_takes_the_lines_it_needs(title):
     figure, _ = plots.panels(2)
     plots.sign(figure, title, "m")
     assert figure.get_suptitle().split() == title.split()
-    assert figure._suptitle.get_window_extent().width <= .98 * figure.bbox.width
+    assert figure._suptitle.get_window_extent().width <= .96 * figure.bbox.width
     lengths = [len(line) for line in figure.get_suptitle().split("\n")]
     assert max(lengths) - min(lengths) <= 10
     plt.close(figure)

@@ -228,8 +228,8 @@ def test_a_figure_is_told_in_words(project):
     project.add("mini", "02_fig", png(), caption="All heads.")
     drawing = paths.FIGURES / "mini" / "02_fig.svg"
     drawing.write_text('<!-- an axis -->\n <g transform="translate(5 5) scale(0.1 -0.1)">\n'
-                       '<!-- Every head\n&lt; 3 falls -->\n <g style="fill: #262626" transform="scale(0.12 -0.12)">'
-                       + " " * 9000)
+                       '<!-- Every head -->\n <g style="fill: #262626" transform="scale(0.12 -0.12)"></g>\n'
+                       '<!-- &lt; 3 falls -->\n <g style="fill: #262626" transform="scale(0.12 -0.12)">' + " " * 9000)
     assert project.page().all("img")[0]["alt"] == "Every head < 3 falls. All heads."
 
 
