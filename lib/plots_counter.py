@@ -107,7 +107,7 @@ def means(ax, tests: dict[str, pd.DataFrame]):
     ax.set(title=f"Attention, N = {int(found['n']['sentence'])}", ylabel="target on attribute, percent")
     ax.margins(y=.2)
     ax.grid(axis="x", visible=False)
-    ax.legend(fontsize=8, loc="lower center", ncols=2, bbox_to_anchor=(.5, -.33), columnspacing=1)
+    ax.legend(fontsize=8, loc="lower center", ncols=2, bbox_to_anchor=(.5, -.38), columnspacing=1)
 
 
 def differences(ax, tests: dict[str, pd.DataFrame]):
@@ -122,7 +122,7 @@ def differences(ax, tests: dict[str, pd.DataFrame]):
     ax.axvline(0, color=plots.NEITHER, linewidth=.9)
     ax.set(title="Original - counter, by unit", xlabel="percentage points of attention", ylim=(len(units) - .5, -.5))
     ax.grid(axis="y", visible=False)
-    ax.legend(fontsize=8, loc="lower center", ncols=2, bbox_to_anchor=(.35, -.33), columnspacing=1)
+    ax.legend(fontsize=8, loc="lower center", ncols=2, bbox_to_anchor=(.35, -.38), columnspacing=1)
 
 
 def head_map(ax, by_head: pd.DataFrame, scores: np.ndarray):
