@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import CompanionError, paths, stored_claims
+from lib import CompanionError, models, paths, stored_claims
 from lib.report import runs, verdict
 
 NAMES = {"bias_a_head": "Bias A-head", "projective_methods": "Projective Methods", "counteracts": "Counteracts"}
@@ -31,20 +31,21 @@ def listed() -> pd.DataFrame:
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """What these runs (all that are stored) found: a row a claim, run and thing tested. Columns: COLUMNS."""
     folders, every = runs() if folders is None else folders, listed()
-    ids = {(row.notebook, row.row): row.Index for row in every.itertuples() if row.notebook}
+    ids = {(row.notebook, name): row.Index for row in every.itertuples() for name in _names(row.notebook, row.row)}
     rows = []
     for run, folder in folders.items():
-        for file in sorted(folder.glob("[0-9][0-9]_claims.csv")):
+        for file in sorted(folder.glob("[0-9][0-9]_*claims.csv")):
             notebook = file.name[:2]
             if notebook == OWN:  # the table that is made of all this
                 continue
             for row in pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records"):
-                key = notebook, named(notebook, row)
+                key, told = (notebook, named(notebook, row)), row[VERDICTS.get(notebook, "verdict")]
+                if key not in ids and told.startswith("not run"):
+                    continue
                 if key not in ids:
                     raise CompanionError(f"figures/{run}/{file.name} tests '{key[1]}', which data/paper/claims.csv does "
                                          "not list: add it there, or run that notebook anew.")
-                rows.append([ids[key], run, row.get("where") or row.get("model", ""), _found(row),
-                             row[VERDICTS.get(notebook, "verdict")]])
+                rows.append([ids[key], run, row.get("where") or row.get("model", ""), _found(row), told])
         for id, claim in every[every["notebook"] == OWN].iterrows():
             read = getattr(stored_claims, claim["function"].split(".")[1])
             rows += [[id, run, *found] for found in read(stored_claims.Tables(folder))]
@@ -55,7 +56,22 @@ def named(notebook: str, row: dict) -> str:
     """How claims.csv names a row of a notebook's NN_claims.csv."""
     if notebook == "03":
         return f"{row['claim']} | {row['where'].split()[0]}"
-    return f"{row['knowledge']} | {row['claim']}" if notebook == "11" else row["claim"]
+    return f"{_family(row['model'])}: {row['knowledge']} | {row['claim']}" if notebook == "11" else row["claim"]
+
+
+def _names(notebook: str, row: str) -> list[str]:
+    """What `named` may call a claim: one of Counteracts goes by each family of models that it is made of."""
+    if notebook != "11":
+        return [row]
+    families, _, rest = row.partition(": ")
+    return [f"{family}: {rest}" for family in families.split()]
+
+
+def _family(model: str) -> str:
+    """Of a model that the registry knows, or of one that is called after its family."""
+    known = models.REGISTRY[model].family if model in models.REGISTRY else model.lower()
+    return next((family for family in ("distilbert", "albert", "roberta", "bert", "gpt2", "llama") if family in known),
+                known)
 
 
 def _found(row: dict) -> str:

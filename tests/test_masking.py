@@ -64,6 +64,21 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
     assert table.loc["full", "change"] == "" and np.isnan(table.loc["full", "SEAT sd"])
 
 
+def test_amplified_heads_are_judged_by_the_factor_that_lowers_seat_most():
+    found = measured(dict.fromkeys(KEYS, 2.0), dict.fromkeys(KEYS, 4.09))
+    curve, full = lpbs_curve({0: 1.4, 5: 1.0, 7: 1.2}), found.iloc[0]
+    louder = []
+    for factor, less in ((1.5, .2), (2.0, 1.0), (3.0, -.5)):
+        shift = full["associations"] - np.where(full["in_x"], less, 0)
+        louder.append({**full, "strategy": "amplified", "k": 3, "factor": factor, "associations": shift,
+                       "seat": masking.seat_of(shift, full["in_x"])})
+    last = masking_tables.claims(pd.concat([found, pd.DataFrame(louder)], ignore_index=True), curve).iloc[-1]
+    assert last["claim"].startswith("Amplifying") and last["ours"].endswith("at 2 times") and last["verdict"] == "holds"
+    raised = masking_tables.claims(pd.concat([found, pd.DataFrame(louder[2:])], ignore_index=True), curve).iloc[-1]
+    assert raised["verdict"] == "fails" and raised["ours"].endswith("at 3 times")
+    assert not masking_tables.claims(found, curve)["claim"].str.contains("Amplifying").any()
+
+
 def test_the_printed_numbers_and_what_is_missing():
     printed = masking_tables.printed()
     assert printed["table"].value_counts().to_dict() == {1: 12, 3: 31}
