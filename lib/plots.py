@@ -19,7 +19,7 @@ NEITHER, PALE = "#7F7F7F", "#BDBDBD"  # for words and lines; for what is measure
 LEVELS = (SKY, GOOD, ACCENT, BAD)  # of intervention: SENT, layer 12, layer 11, + attn
 HEAT = sns.blend_palette(["#FBF4EE", BAD, "#5E2900"], as_cmap=True)  # from nothing to biased
 SHADES = sns.blend_palette(["#FFFFFF", SKY], as_cmap=True)  # from 0 to 1, with numbers on them
-DIVERGING = sns.blend_palette(["#1F6FA5", SKY, "#FFFFFF", "#EE9A5B", "#C75400"], as_cmap=True)  # black can be seen on it
+DIVERGING = sns.blend_palette(["#1F6FA5", SKY, "#FFFFFF", "#EE9A5B", "#C75400"], as_cmap=True)  # black shows on it
 COLUMN, PAGE = 4.2, 8.4  # inches
 
 
