@@ -43,8 +43,8 @@ def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
                 if key not in ids and told.startswith("not run"):
                     continue
                 if key not in ids:
-                    raise CompanionError(f"figures/{run}/{file.name} tests '{key[1]}', which data/paper/claims.csv does "
-                                         "not list: add it there, or run that notebook anew.")
+                    raise CompanionError(f"figures/{run}/{file.name} tests '{key[1]}', which data/paper/claims.csv "
+                                         "does not list: add it there, or run that notebook anew.")
                 rows.append([ids[key], run, row.get("where") or row.get("model", ""), _found(row), told])
         for id, claim in every[every["notebook"] == OWN].iterrows():
             read = getattr(stored_claims, claim["function"].split(".")[1])

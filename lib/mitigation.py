@@ -1,6 +1,6 @@
 """Three ways to make one model less biased, on every measure of the three papers: what notebook 12 ends on.
 
-    plan = mitigation.plan(top, ["+ attn (0, 0, 0, 0, 0)"], draws=3)
+    plan = mitigation.plan(scores, ["+ attn (0, 0, 0, 0, 0)"], "mini")
     found = run.cached(mitigation.measure, "mini-bert", "mini-bert-nli", plan, "mini")
 
 Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is put before the text
@@ -24,36 +24,37 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from lib import (Lazy, batches, cloze, data as sources, embed, heads, hooks, models, nli, nli_sweep, nsp, pppl, projection,
-                 readers, seat, sentence_pairs, stereoset)
+from lib import data as sources
+from lib import (Lazy, cloze, embed, heads, hooks, models, nli, nli_sweep, nsp, pppl, projection, readers, seat,
+                 sentence_pairs, stereoset)
 
 pd = Lazy("pandas")
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
 COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts advises
-MEASURES = ("seat", "nsp", "nli", "pppl", "cloze")
-# contexts a word (SEAT) and an occupation (NLI), every so many-th pair of the task, so many shortest lines of text
-SIZES = {"mini": (1, 3, 1, 20), "paper": (3, 7, 8, 100)}
+# SEAT: sentences a word; NLI: contexts an occupation, every so many-th occupation and pair of the task; PPPL: so many
+# shortest lines; draws of random heads
+SIZES = {"mini": {"sentences": 1, "contexts": 3, "occupations": 2, "task": 1, "lines": 20, "draws": 2},
+         "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 3}}
 
 
-def plan(top: list[tuple[int, int]], settings: list[str], n_heads: tuple[int, int] = (12, 12), draws: int = 3,
-         seed: int = 0) -> list[tuple]:
+def plan(scores, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0) -> list[tuple]:
     """(name, heads to mask, setting to project, whether to prompt), a tuple a mitigation, "none" first.
 
-    top        the heads that Bias A-head finds; "random" masks as many others, drawn from all, `draws` times
+    scores     of all heads: the k highest are masked, and as many drawn at random
     settings   names of projections; the first is also combined with the mask
     """
-    blank = np.zeros(n_heads)
-    chosen = [("none", [], "", False), (f"mask Top-{len(top)}", list(top), "", False)]
-    chosen += [(f"mask random {len(top)}", heads.random(blank, len(top), seed=seed + draw), "", False)
-               for draw in range(draws)]
+    top = heads.top(scores, k)
+    chosen = [("none", [], "", False), (f"mask Top-{k}", top, "", False)]
+    chosen += [(f"mask random {k}", heads.random(scores, k, seed=seed + draw), "", False)
+               for draw in range(SIZES[data]["draws"])]
     chosen += [(f"project {name}", [], name, False) for name in settings]
-    chosen += [("mask and project", list(top), name, False) for name in settings[:1]]
+    chosen += [("mask and project", top, name, False) for name in settings[:1]]
     return [*chosen, ("counter-prompt", [], "", True)]
 
 
 def measure(name: str, classifier: str, plan: list[tuple], data: str = "mini", device=None) -> list[dict]:
-    """What each mitigation of the plan does: a dict each, of arrays with a row an item, so that intervals can draw them.
+    """What each mitigation of the plan does: a dict each, of arrays with a row an item, for intervals to draw from.
 
     associations, in_x (a target word each; SEAT), s, d (a triple pair), likelihoods, lengths (a line; PPPL), margin
     and dominated (an occupation; cloze), neutral, agree (an occupation; NLI), right (a pair of the task). What does not
@@ -61,8 +62,9 @@ def measure(name: str, classifier: str, plan: list[tuple], data: str = "mini", d
     """
     encoder = models.load(name, device=device)
     bench = Bench(encoder, data)
-    judge = JudgeBench(models.load(classifier, device=device, task="sequence-classification"), data) if classifier else None
-    found = []
+    judge, found = None, []
+    if classifier:
+        judge = Judge(models.load(classifier, device=device, task="sequence-classification"), data)
     for _, masked, setting, prompted in tqdm(plan, desc="mitigations", leave=False):
         with applied(encoder, masked, setting, bench.subspaces):
             row = bench.measure(prompted)
@@ -89,12 +91,12 @@ class Bench:
     """All that the encoder is asked, made once."""
 
     def __init__(self, model, data: str):
-        contexts, _, _, lines = SIZES[data]
+        sizes = SIZES[data]
         self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
-        self.sets, self.words = heads.sets_and_contexts("gender", data, contexts)
+        self.sets, self.words = heads.sets_and_contexts("gender", data, sizes["sentences"])
         self.triples = stereoset.triples(data)
         texts = sources.demo("prose") if data == "mini" else [text for text in readers.wikitext() if text[0] != "="]
-        self.texts = sorted(texts, key=len)[:lines]
+        self.texts = sorted(texts, key=len)[:sizes["lines"]]
         prompts = [row for row in cloze.rows("winobias", 1) if row["kind"] in ("base", COUNTER)]
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
@@ -116,13 +118,14 @@ class Bench:
         return {"associations": s, "in_x": np.repeat([True, False], [len(x), len(y)])}
 
 
-class JudgeBench:
+class Judge:
     """All that the classifier is asked, made once."""
 
     def __init__(self, model, data: str):
-        _, contexts, every, _ = SIZES[data]
+        sizes, pairs = SIZES[data], nli.pairs(contexts=SIZES[data]["contexts"])
         self.model, self.subspaces = model, projection.fit(model, nli.fitting_pairs())
-        self.pairs, self.task = nli.pairs(contexts=contexts), nli_sweep.task_pairs(data).iloc[::every]
+        self.pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::sizes["occupations"]])]
+        self.task = nli_sweep.task_pairs(data).iloc[::sizes["task"]]
 
     def measure(self, prompted: bool) -> dict:
         both = pd.concat([self.pairs, self.task])

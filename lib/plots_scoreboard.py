@@ -1,4 +1,4 @@
-"""Notebook 12's figures: every claim of three papers as a tile a run, and what three mitigations do to every measure."""
+"""Notebook 12's figures: every claim of three papers as a tile a run, and what mitigations do to every measure."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -30,14 +30,16 @@ def wall(board: pd.DataFrame, runs: list[str]):
         for i, (_, row) in enumerate(part.iterrows()):
             for y, run in enumerate(runs):
                 _tile(ax, start + i, y, row[run], 7)
-        ax.text(start + len(part) / 2, len(runs) - .38, TOPICS.get(notebook, notebook), rotation=40, ha="right", va="top",
-                fontsize=8, color=INK, rotation_mode="anchor")
+        ax.text(start + len(part) / 2, len(runs) - .38, TOPICS.get(notebook, notebook), rotation=30, ha="right",
+                va="top", fontsize=8, color=INK, rotation_mode="anchor")
     for paper in board["paper"].cat.categories:
         mine = [(start, start + len(part)) for name, _, start, part in columns if name == paper]
         part = board[board["paper"] == paper]
-        ax.text(mine[0][0], -.72, f"{paper}, {len(part)} claims", fontsize=9.5, fontweight="bold", va="bottom", color=INK)
+        ax.text(mine[0][0], -.72, f"{paper}, {len(part)} claims", fontsize=9.5, fontweight="bold", va="bottom",
+                color=INK)
     ax.set(xlim=(-.3, x + .3), ylim=(len(runs) - .3, -.95))
     ax.set_yticks(range(len(runs)), runs)
+    ax.set_xticks([])
     _bare(ax)
     _legend(figure)
     return plots.sign(figure, "How many of three papers' claims hold. " + "; ".join(
@@ -58,7 +60,7 @@ def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
     ax.set_yticks([])
     _bare(ax)
     _legend(figure)
-    return plots.sign(figure, f"{paper}: {held(part, runs)}", "fainter mark: within chance; results as stored in figures/")
+    return plots.sign(figure, f"{paper}: {held(part, runs)}", "fainter mark: within chance; as stored in figures/")
 
 
 def _tile(ax, x: float, y: float, told: str, size: float):
@@ -78,7 +80,8 @@ def _bare(ax):
 def _legend(figure):
     shown = [plt.Line2D([], [], marker="s", linestyle="", markersize=9, color=color, label=f"{kind} {mark}".strip())
              for kind, (color, mark) in TILES.items()]
-    figure.legend(handles=shown, loc="outside lower left", ncols=len(shown), fontsize=8, handletextpad=.3)
+    figure.legend(handles=shown, loc="outside lower left", ncols=len(shown), fontsize=7.5, handletextpad=.2,
+                  columnspacing=1)
 
 
 def held(board: pd.DataFrame, runs: list[str]) -> str:

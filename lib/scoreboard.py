@@ -14,10 +14,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import CompanionError, claims, cloze, data, heads, nli, paper, projection, readers
+from lib import CompanionError, claims, cloze, data, heads, nli, paper, projection
 from lib.report import ALL_PAPERS, paper_of, runs
 
 KINDS = ("holds", "in part", "fails", "cannot be tested", "not run")
+# printed once more in the text: (paper, key there, key of the table)
+REPEATED = [("bias_a_head", ("Appendix A", row, "PPPL"), ("Table 1", row, "PPPL")) for row in ("full", "Top-3", "All")]
+REPEATED += [("projective_methods", ("Section 5", row, "eta"), ("Table 7", row, "eta"))
+             for row in ("Base", "Layer 11 (0, 0, 1, 1, 1)")]
+NOT_RUN = {("bias_a_head", "Section 4"): "a fact of the papers' own models",
+           ("bias_a_head", "Section 5.1"): "a fact of the papers' own models",
+           ("bias_a_head", "Footnote 10"): "the authors' corpus is not at hand",
+           ("bias_a_head", "Appendix C"): "a choice of the figure",
+           ("projective_methods", "Section 2"): "a fact of StereoSet's own file",
+           ("projective_methods", "Table 7 caption"): "a choice of the paper"}
 WORDS = {"holds": "hold", "in part": "in part", "fails": "fail", "cannot be tested": "untestable", "not run": "not run"}
 
 
@@ -73,7 +83,7 @@ def _cell(count: pd.Series) -> str:
 # ---------------------------------------------------------------- numbers
 
 def numbers(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, <run>`.
+    """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, ...`.
 
     What no notebook of a run compares is "not run"; a number of the data or of the method alone, which hangs on no
     model, is compared by `counts` for all runs.
@@ -86,12 +96,17 @@ def numbers(folders: dict[str, Path] | None = None) -> pd.DataFrame:
                for printed in table.loc[[keys.index(key)], "printed"]}
     for run, folder in folders.items():
         found = _compared(run, folder, set(keys)) | counted
-        lost = [("", "not run (the printed number is lost)") if pd.isna(printed) else ("", "not run")
-                for printed in table["printed"]]
-        told = [found.get(key, none) for key, none in zip(keys, lost)]
+        found |= {(source, *key): found[source, *said] for source, key, said in REPEATED if (source, *said) in found}
+        none = [("", _not_run(key, printed)) for key, printed in zip(keys, table["printed"])]
+        told = [found.get(key, other) for key, other in zip(keys, none)]
         table[f"ours, {run}"], table[f"verdict, {run}"] = zip(*told)
     table["source"] = table["source"].map(claims.NAMES)
     return table[["source", "table", "row", "column", "printed", *table.columns[5:]]].fillna({"printed": ""})
+
+
+def _not_run(key: tuple, printed) -> str:
+    why = "the printed number is lost" if pd.isna(printed) else NOT_RUN.get(key[:2], "")
+    return f"not run ({why})" if why else "not run"
 
 
 def _compared(run: str, folder: Path, known: set[tuple]) -> dict[tuple, tuple[str, str]]:
@@ -107,7 +122,18 @@ def _compared(run: str, folder: Path, known: set[tuple]) -> dict[tuple, tuple[st
                     raise CompanionError(f"figures/{run}/{file.name} compares {key[1:]}, which data/paper/{source}.csv "
                                          "does not have: add it there, or run that notebook anew.")
                 found[key] = row["ours"], row["verdict"]
-    return found
+    return found | _swapped(folder, found)
+
+
+def _swapped(folder: Path, found: dict) -> dict[tuple, tuple[str, str]]:
+    """p and N of Fig. 4, which notebook 03 has in its table of tests; the verdict of p is that of its t."""
+    file, rows = folder / "03_tests.csv", {}
+    table = pd.read_csv(file, dtype=str).query("unit == 'sentence'") if file.is_file() else pd.DataFrame()
+    for row in table.itertuples():
+        key = "bias_a_head", f"Figure {row.figure.split()[0]}", row.heads
+        rows[*key, "p"] = row.p, found.get((*key, "t"), ("", "not run"))[1]
+        rows[*key, "N"] = row.n, paper.verdict("500", float(row.n), True, why="no more sentences were found")
+    return rows
 
 
 def _key(row: dict) -> tuple[str, str, str]:
@@ -124,12 +150,12 @@ def _key(row: dict) -> tuple[str, str, str]:
 def counts() -> dict[tuple[str, str, str, str], float]:
     """Ours for the printed numbers that hang on no model: sizes of word lists, test sets and grids."""
     pairs, race = data.words("gender_pairs"), heads.race_sets()
-    gender, settings, inference = heads.gender_sets(), projection.settings(), nli.pairs()
-    jobs = data.words("occupations")
+    settings, inference, jobs = projection.settings(), nli.pairs(), data.words("occupations")
+    targets = data.words("gender_stereotypes")["stereotype"]
     found = {("bias_a_head", "Section 4", *key): value for key, value in {
         ("gender", "attribute words"): pd.unique(pairs[["female", "male"]].to_numpy().ravel()).size,
-        ("gender", "attribute pairs"): len(pairs), ("gender", "target words"): len(gender.X),
-        ("race", "attribute words"): len(race.A) + len(race.B), ("race", "attribute pairs"): min(len(race.A), len(race.B)),
+        ("gender", "attribute pairs"): len(pairs), ("gender", "target words"): int((targets == "female").sum()),
+        ("race", "attribute words"): len(race.A) + len(race.B), ("race", "attribute pairs"): len(race.A),
         ("race", "target words"): len(race.X) + len(race.Y)}.items()}
     found |= {("projective_methods", *key): value for key, value in {
         ("Section 3", "test set", "occupations"): inference["occupation"].nunique(),
@@ -145,10 +171,8 @@ def counts() -> dict[tuple[str, str, str, str], float]:
 
 
 def _count_verdict(key: tuple, value: float, printed: str) -> str:
-    why = {"attribute words": "words that stand in several pairs are counted once" if key[2] == "gender"
-           else "Manzini et al.'s columns have seven", "target words": "Manzini et al.'s roles are eleven",
-           "number": "the np = 1 half of the grid"}.get(key[3], "another reading")
-    return paper.verdict(printed, value, same_model=True, why=why)
+    why = {"attribute words": "the list has words that stand in several pairs", "target words": "the list has eleven"}
+    return paper.verdict(printed, value, same_model=True, why=why.get(key[3], "another reading"))
 
 
 def coverage(table: pd.DataFrame) -> pd.DataFrame:
@@ -167,7 +191,7 @@ def coverage(table: pd.DataFrame) -> pd.DataFrame:
 # ---------------------------------------------------------------- seeds
 
 def top_heads(first: str = "mini-real", folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """The three highest heads on gender of the models that differ in their seed, and how many they share with the first.
+    """The three highest heads on gender of models that differ in their seed, and how many they share with the first.
 
     A head has no name that outlives its training: the same place in another model is another head, so that chance is
     what to expect. Layers are comparable.
