@@ -27,7 +27,9 @@ from lib import CompanionError, corpus, difference, models, paths, pretrain
 from lib.corpus import Tokens
 from lib.objectives import Bert
 
-WAYS = {"cda": dict(twins=True, hidden=0., attention=0.), "dropout": dict(twins=False, hidden=.20, attention=.15)}
+# longest: of a pair in training, in tokens; attention with dropout is computed in padded rows, dear for long ones
+WAYS = {"cda": dict(twins=True, hidden=0., attention=0., longest=256),
+        "dropout": dict(twins=False, hidden=.20, attention=.15, longest=128)}
 PREPARED = paths.CACHE / "debias"
 GENDERED = .03   # share of gender words from which a passage speaks of women and men
 PASSAGE = 2_000  # characters: long enough for a pair of 256 tokens, short enough for a twin to compress against
@@ -149,14 +151,17 @@ def train(way: str, out: Path, prepared: Path = PREPARED, name: str = "mini-bert
     size = budget.get("batch_tokens") or task.batch_tokens
 
     def measured() -> dict:
+        torch.manual_seed(0)  # how many pairs a batch is made of is estimated from random ones
         model.net.eval()
         with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=where == "cuda"):
             found = task.measure(heldout, where, measure_batches, size)
         return {key: round(value, 4) for key, value in found.items()}
 
-    before = measured()
+    before, full = measured(), task.longest
     model.net.train()
+    task.longest = min(full, how["longest"])
     done = pretrain.fit(task, tokens, where, learning_rate=learning_rate, warmup=warmup, report=100, **budget)
+    task.longest = full
     model.net.half().float()  # measured as it ships
     assert all(torch.equal(value, frozen[key]) for key, value in model.net.named_parameters() if key in frozen)
     record = {"base": name, "base_revision": model.revision, "way": way, **how, "trained": "attention and norms",
