@@ -32,10 +32,10 @@ def style():
 
 
 def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
-    """A figure of n panels side by side, or two a row where the page is too narrow: (figure, list of axes)."""
-    columns = n if n * width <= 1.25 * PAGE else 2
-    rows = -(-n // columns)
-    size = (columns * (width if rows == 1 else COLUMN), rows * height)
+    """A figure of n panels side by side, in several rows where the page is too narrow: (figure, list of axes)."""
+    rows = -(-n // max(1, int(1.25 * PAGE / width)))
+    columns = -(-n // rows)
+    size = columns * width if rows == 1 else max(PAGE, columns * width), rows * height
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
     for ax in axes.flat[n:]:
         ax.axis("off")

@@ -71,11 +71,23 @@ def test_it_can_be_read_on_a_page(drawing):
 
 
 def test_its_colours_are_of_the_palette(drawing):
-    """Tints of them are drawn by opacity. A map has more, which run from one of the palette to another."""
+    """Or tints of these. A map has more, which run from one of the palette to another."""
     used = {color.upper() for color in re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawing.read_text())}
     vivid = {color for color in used if colorsys.rgb_to_hls(*rgb(color))[2] > .25 and 0 < rgb(color).sum() < 2.9}
-    tints = {"#9BD8C4"}  # of green: a preference that is weakened, beside one that is overturned
-    assert len(vivid) > 20 or vivid <= HUES | tints
+    assert len(vivid) > 20 or not {color for color in vivid if not any(is_tint(color, hue) for hue in HUES)}
+
+
+def is_tint(color, hue):
+    """Whether a colour lies between a hue and white."""
+    share = np.linspace(0, 1, 101)[:, None]
+    return np.abs(share * rgb(hue) + 1 - share - rgb(color)).max(axis=1).min() < .03
+
+
+@pytest.mark.parametrize("color, answer", [("#009E73", True), ("#9BD8C4", True), ("#FF0000", False),
+                                           ("#1F77B4", False), ("#4C72B0", False)])
+def test_what_is_a_tint_of_the_palette(color, answer):
+    """Among the others: the first colours of matplotlib and of seaborn, which stand where none was chosen."""
+    assert any(is_tint(color, hue) for hue in HUES) == answer
 
 
 def rgb(color):
@@ -108,9 +120,11 @@ def test_red_and_green_would_not():
     assert np.linalg.norm(red - green) < 10
 
 
-@pytest.mark.parametrize("n, shape", [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2)), (5, (3, 2))])
-def test_panels_stay_on_the_page(n, shape):
-    figure, axes = plots.panels(n)
+@pytest.mark.parametrize("n, width, shape", [
+    (1, 4.2, (1, 1)), (2, 4.2, (1, 2)), (3, 4.2, (2, 2)), (4, 3.3, (2, 2)), (5, 4.2, (3, 2)), (3, 3.5, (1, 3)),
+    (7, 1.75, (2, 4))])
+def test_panels_stay_on_the_page(n, width, shape):
+    figure, axes = plots.panels(n, width)
     assert len(axes) == n and axes[0].get_gridspec().get_geometry() == shape
     assert figure.get_figwidth() <= 1.25 * plots.PAGE
     plt.close(figure)
