@@ -83,9 +83,13 @@ def _found(row: dict) -> str:
 
 
 def board(found: pd.DataFrame, folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """A row a claim (id, paper, where, claim, notebook, figure), a column a run with its verdict."""
+    """A row a claim (id, source, where, claim, notebook, figure), a column a run with its verdict.
+
+    `source` is the paper: a run may be called `paper`.
+    """
     every, names = listed(), list(runs() if folders is None else folders)
-    table = every[["paper", "where", "claim", "notebook", "figure"]].replace({"paper": NAMES})
+    table = every[["paper", "where", "claim", "notebook", "figure"]].rename(columns={"paper": "source"})
+    table["source"] = table["source"].map(NAMES)
     for run in names:
         verdicts = found[found["run"] == run].groupby("id")["verdict"].agg(list).to_dict()
         table[run] = ["cannot be tested" if row.why else combined(verdicts.get(row.Index, []))
@@ -122,6 +126,6 @@ def seeds(found: pd.DataFrame, first: str = "mini-real", folders: dict[str, Path
     other = found["tested on"].str.contains("gpt2|roberta|albert|smollm", regex=True)
     table = board(found[~other & found["run"].isin(names)], {name: None for name in names})
     tested = table[names].map(lambda text: kind(text) in ("holds", "fails", "in part")).all(axis=1)
-    table = table.loc[tested if len(names) > 1 else [False] * len(table), ["id", "paper", "claim", *names]]
+    table = table.loc[tested if len(names) > 1 else [False] * len(table), ["id", "source", "claim", *names]]
     held = table[names].map(kind).eq("holds").sum(axis=1)
     return table.assign(**{"holds in": [f"{n} of {len(names)}" for n in held]}).reset_index(drop=True)

@@ -17,10 +17,10 @@ TOPICS = {"02": "which heads", "03": "swapped words", "04": "masking", "05": "GL
 
 def wall(board: pd.DataFrame, runs: list[str]):
     """Every claim as a tile, a column each, by paper and notebook; a row a run."""
-    board = board.assign(paper=pd.Categorical(board["paper"], list(dict.fromkeys(board["paper"]))))
-    board = board.sort_values(["paper", "tested by"], key=lambda part: part.replace({"": "99"}), kind="stable")
+    board = board.assign(source=pd.Categorical(board["source"], list(dict.fromkeys(board["source"]))))
+    board = board.sort_values(["source", "tested by"], key=lambda part: part.replace({"": "99"}), kind="stable")
     gap, columns, x = .8, [], 0.0
-    for (paper, notebook), part in board.groupby(["paper", "tested by"], sort=False, observed=True):
+    for (paper, notebook), part in board.groupby(["source", "tested by"], sort=False, observed=True):
         x += gap if columns else 0
         x += 1.6 if columns and columns[-1][0] != paper else 0
         columns.append((paper, notebook, x, part))
@@ -32,9 +32,9 @@ def wall(board: pd.DataFrame, runs: list[str]):
                 _tile(ax, start + i, y, row[run], 7)
         ax.text(start + len(part) / 2, len(runs) - .38, TOPICS.get(notebook, notebook), rotation=30, ha="right",
                 va="top", fontsize=8, color=INK, rotation_mode="anchor")
-    for paper in board["paper"].cat.categories:
+    for paper in board["source"].cat.categories:
         mine = [(start, start + len(part)) for name, _, start, part in columns if name == paper]
-        part = board[board["paper"] == paper]
+        part = board[board["source"] == paper]
         ax.text(mine[0][0], -.72, f"{paper}, {len(part)} claims", fontsize=9.5, fontweight="bold", va="bottom",
                 color=INK)
     ax.set(xlim=(-.3, x + .3), ylim=(len(runs) - .3, -.95))
@@ -48,7 +48,7 @@ def wall(board: pd.DataFrame, runs: list[str]):
 
 def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
     """The claims of one paper in words, a row each; a column a run."""
-    part, width, text = board[board["paper"] == paper], .42, 5.4  # inches of a tile, and of a claim's words
+    part, width, text = board[board["source"] == paper], .42, 5.4  # inches of a tile, and of a claim's words
     figure, ax = plt.subplots(figsize=(text + width * len(runs) + .5, .225 * len(part) + 1.5), layout="constrained")
     for y, (_, row) in enumerate(part.iterrows()):
         ax.text(-.2, y, row["claim"], ha="right", va="center", fontsize=8.4, color=INK)

@@ -35,7 +35,7 @@ ALL_PAPERS = "All three papers"  # notebooks that belong to none alone
 VERDICTS = ("holds", "in part", "fails", "cannot be tested", "matches", "within interval", "differs", "other model",
             "not run")
 CLAIM, WHERE = ("claim", "presupposed"), ("model", "data", "bias")
-BOARD = {"paper", "claim", "tested by", "figure"}
+BOARD = {"source", "claim", "tested by", "figure"}
 TABLE_ROWS = 40  # of a table among the figures; the whole is in its file
 
 
@@ -118,9 +118,9 @@ def _board(result, results):
         decided = [run for run, kind, _ in told if kind not in ("cannot be tested", "not run")]
         figures = [f"{run}.{row['figure']}" for run in [*decided[::-1], *runs]]  # nearest to the papers first
         figure = next((name for name in figures if name in known), "")
-        rows.append({"paper": row["paper"], "claim": row["claim"], "where": row.get("made in", ""), "figure": figure,
+        rows.append({"paper": row["source"], "claim": row["claim"], "where": row.get("made in", ""), "figure": figure,
                      "number": row["tested by"], "verdicts": [
-                         {"run": run, "kind": kind, "reason": reason, "paper": row["paper"]}
+                         {"run": run, "kind": kind, "reason": reason, "paper": row["source"]}
                          for run, kind, reason in told]})
     return rows
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from lib import paths
+
 SIGN = .9  # what "the sign of the score is that of the effect" is taken to mean: in so many of the heads
 
 
@@ -20,6 +22,12 @@ class Tables:
     def __getitem__(self, name: str) -> pd.DataFrame | None:
         file = self.folder / f"{name}.csv"
         return pd.read_csv(file) if file.is_file() else None
+
+
+def tables(run) -> Tables:
+    """Those that a run has made, or else those that are stored of it."""
+    own = run.out if (run.out / "09_table7.csv").is_file() else paths.FIGURES / run.name
+    return Tables(own)
 
 
 def seat_order(tables: Tables) -> list[tuple]:

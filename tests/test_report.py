@@ -204,7 +204,7 @@ def test_the_first_of_several_verdicts_counts(project):
 
 
 def test_the_scoreboard_links_each_claim_to_its_figure(project):
-    board = ("id,paper,made in,claim,tested by,figure,mini,mini-real\n"
+    board = ("id,source,made in,claim,tested by,figure,mini,mini-real\n"
              "a,Bias A-head,5.1,heads < tails,02,02_fig1,in part (1 of 3),holds\n"
              "b,Bias A-head,6,layers rise,02,02_fig2,fails (within chance),not run\n"
              "c,Counteracts,4,words move,11,,cannot be tested,cannot be tested\n")

@@ -67,7 +67,7 @@ def scoreboard(tmp_path_factory):
         run.mkdir()
         (run / "02_claims.csv").write_text(CLAIMS)
     (runs["mini"] / "12_claims.csv").write_text(
-        "id,paper,made in,claim,tested by,figure,mini,mini-real\n"
+        "id,source,made in,claim,tested by,figure,mini,mini-real\n"
         "a,Bias A-head,5,heads rise,02,,holds,fails\nb,Bias A-head,6,tails rise,02,,in part (1 of 2),not run\n"
         "c,Counteracts,1,words move,11,,fails,holds\n")
     page = folder / "index.html"
