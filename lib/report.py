@@ -59,7 +59,8 @@ def render(results):
     shown = [result for result, kind in kinds if kind in ("picture", "table")]
     shown.sort(key=lambda result: (result.number, result.is_table))  # figures first
     claims = [row for result, kind in kinds if kind == "claims" for row in _claims(result, results)]
-    board = next((_board(result, results) for result, kind in kinds if kind == "board"), [])
+    table = next((result for result, kind in kinds if kind == "board"), None)
+    board = _board(table, results) if table else []
     numbers = [row for result, kind in kinds if kind == "numbers" for row in _numbers(result)]
     with ThreadPoolExecutor() as pool:  # packing a picture takes a tenth of a second
         drawn = [result for result in shown if not result.is_table]
@@ -70,14 +71,16 @@ def render(results):
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8")).render(
         runs=names, papers=PAPERS, notebooks=notebooks, glance=_glance(tested, names),
-        board=_grouped(board, "paper"), board_runs=[told["run"] for row in board[:1] for told in row["verdicts"]],
+        board=_grouped(board, "paper"), board_table=table,
+        board_runs=[told["run"] for row in board[:1] for told in row["verdicts"]],
         verdicts=[kind for kind in (*VERDICTS, "other")
                   if any(row["kind"] == kind for row in tested + claims + numbers)],
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
         gallery=[(number, list(part)) for number, part in groupby(shown, key=lambda result: result.number)],
         by_paper=[(paper, list(part)) for paper, part in groupby(notebooks, key=paper_of)],
         pictures=pictures, paper_of=paper_of, is_number=_is_number, table_rows=TABLE_ROWS,
-        n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=sum(not result.is_table for result in results))
+        n_board=len(board), n_claims=len(claims), n_numbers=len(numbers),
+        n_figures=sum(not result.is_table for result in results))
 
 
 def paper_of(number):

@@ -210,8 +210,9 @@ def test_the_scoreboard_links_each_claim_to_its_figure(project):
              "c,Counteracts,4,words move,11,,cannot be tested,cannot be tested\n")
     for run in ("mini", "mini-real"):
         project.add(run, "02_fig1", png(), caption="f")
-    project.add("mini", "12_claims", board)
+    project.add("mini", "12_claims", board, caption="c", command="./reproduce.sh --only 12")
     page = project.page()
+    assert page.text.count("./reproduce.sh --only 12") == 1
     rows = [(a, [" ".join(cell.split()) for cell in cells]) for a, cells in page.rows if "data-verdicts" in a]
     assert [cells for _, cells in rows] == [
         ["heads < tails 5.1", "in part 1 of 3", "holds", "figure mini-real.02_fig1"],
