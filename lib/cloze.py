@@ -43,6 +43,7 @@ FORMS = {
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
 CPU_TOKENS = 1_024  # a batch: what a layer makes of so many stays in a processor's cache, a quarter faster than 4,096
 SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # of either gender, in every try
+FEWEST = 8  # occupations of a try: intervals are drawn over them
 KEPT = 10  # likeliest tokens kept of a prompt: the paper's largest k
 
 
@@ -71,12 +72,13 @@ def rows(which: str = "winobias", backgrounds: int = 0) -> list[dict]:
     file, spelling = OCCUPATIONS[which]
     jobs = [(row[spelling], row["dominated"], row["percent_women"]) for row in data.rows(file)]
     shown = [i for i, (job, _, _) in enumerate(jobs) if job in SHOWN]
-    jobs = limit.first(jobs, shown, limit.few())
+    jobs = limit.first(jobs, shown, FEWEST)
     plain = [kind for kind in KINDS if kind not in WITH_BACKGROUND]
     made = []
     for i, (job, dominated, percent) in enumerate(jobs):
         others = [other for other, theirs, _ in jobs if theirs != dominated]
-        chosen = [others[(i + j) % len(others)] for j in range(min(backgrounds or len(others), len(others)))]
+        n = min(backgrounds or len(others), len(others), limit.few() or len(others))
+        chosen = [others[(i + j) % len(others)] for j in range(n)]
         mine = ten(job, dominated, kinds=plain)
         mine += [row for other in chosen for row in ten(job, dominated, other, WITH_BACKGROUND)]
         made += [{"percent_women": float(percent or "nan"), **row} for row in mine]

@@ -38,7 +38,7 @@ def few() -> int:
 def first(made, always=(), n=None):
     """The first n (left out: `items()`) of a list or a table, those at the places `always` among them."""
     n = items() if n is None else n
-    if not n or len(made) <= n:
+    if not items() or len(made) <= n:
         return made
     chosen = sorted([*always, *(i for i in range(len(made)) if i not in set(always))][:max(n, len(always))])
     return made.iloc[chosen] if hasattr(made, "iloc") else [made[i] for i in chosen]

@@ -15,6 +15,7 @@ from lib import limit, readers
 # Liang et al.'s ten pairs, which are Bolukbasi et al.'s. "her" is his or him: sentences with it are left out.
 PAIRS = {"woman": "man", "girl": "boy", "she": "he", "mother": "father", "daughter": "son", "gal": "guy",
          "female": "male", "her": "his", "herself": "himself", "mary": "john"}
+FEWEST = 4  # pairs that even a try fits subspaces on
 AMBIGUOUS = {"her", "hers"}
 WORD = re.compile(r"[A-Za-z]+")
 
@@ -38,7 +39,7 @@ def natural(data: str = "mini", n: int = 200) -> list[tuple[str, str]]:
         texts = [sentence + "." for line in lines for sentence in line.split(" . ") if 4 <= len(sentence.split()) <= 40]
     gendered = {word for side in sources.words("gender_pairs")[["female", "male"]].to_numpy().T for word in side}
     pairs = [pair for text in dict.fromkeys(texts) if (pair := swapped(text, gendered - {"him"}))]
-    return limit.first(pairs[:n])
+    return limit.first(pairs[:n], always=range(FEWEST))
 
 
 def contexts(data: str = "mini") -> list[tuple[str, str]]:
@@ -46,7 +47,7 @@ def contexts(data: str = "mini") -> list[tuple[str, str]]:
     frame = sources.demo("triples") if data == "mini" else readers.stereoset()
     sides = [["context", "gender_swapped_context"], ["gender_swapped_context", "context"]]
     pairs = [tuple(row[sides[row["gender"] != "F"]]) for _, row in frame.iterrows()]
-    return limit.first([(female, male) for female, male in dict.fromkeys(pairs) if female != male])
+    return limit.first([(female, male) for female, male in dict.fromkeys(pairs) if female != male], range(FEWEST))
 
 
 def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | None:

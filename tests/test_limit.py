@@ -79,7 +79,7 @@ def test_a_try_shares_no_result_with_a_full_run(monkeypatch, tmp_path):
 def test_what_is_made_is_few_and_has_what_notebooks_show(eight):
     prompts = cloze.prompts("winobias")
     assert {"nurse", "librarian"} < set(prompts["occupation"]) and set(prompts["dominated"]) == {"female", "male"}
-    assert set(prompts["kind"]) == set(cloze.KINDS) and len(prompts) == 4 * (7 + 3 * 2)
+    assert set(prompts["kind"]) == set(cloze.KINDS) and len(prompts) == 8 * (7 + 3 * 2)
     assert not cloze.prompts("table1", backgrounds=50).duplicated().any()
     pairs = nli.pairs(contexts=2)
     assert set(pairs["occupation"]) == set(nli.SHOWN) and len(pairs) == 3 * 2 * 2
