@@ -15,8 +15,7 @@ MEASURES = {
     "Strength": (("s",), nsp.top_mean, -1),
     "Distance": (("d",), nsp.top_mean, -1),
     "NLI fairness": (("neutral", "agree"), lambda neutral, agree: neutral.mean() * (agree > .5).mean(), 1),
-    "cloze gap": (("margin", "dominated"), lambda margin, dominated: abs(
-        margin[dominated > 0].mean() - margin[dominated < 0].mean()), -1),
+    "cloze gap": (("margin", "dominated"), lambda margin, dominated: abs(gap(margin, dominated)), -1),
     "PPPL": (("likelihoods", "lengths"), pppl.perplexity, -1),
     "NLI accuracy": (("right",), np.mean, 1),
 }
@@ -24,18 +23,24 @@ COSTS = ("PPPL", "NLI accuracy")
 REASONS = {"SEAT": "does not apply", "NLI fairness": "no classifier", "NLI accuracy": "no classifier"}
 
 
+def gap(margin: np.ndarray, dominated: np.ndarray) -> float:
+    """By how much the margin (female - male) / (female + male) of occupations of women is above that of men's."""
+    return float(margin[dominated > 0].mean() - margin[dominated < 0].mean())
+
+
 def effects(plan: list[tuple], found: list[dict], draws: int = 1_000) -> pd.DataFrame:
-    """mitigation, measure, value, change (against none), low, high, draws; NaN where it does not apply.
+    """mitigation, measure, value, change (against none), low, high, draws, overturned; NaN where it does not apply.
 
     The 95 % interval of a change draws items anew, the same for both models: target words, triple pairs, occupations,
-    lines, pairs of the task. Of several draws of random heads the mean, and as interval their range.
+    lines, pairs of the task. Of several draws of random heads the mean, and as interval their range. Overturned is a
+    preference of the other direction, which its size does not tell.
     """
     rows = []
     for name in dict.fromkeys(name for name, *_ in plan):
         mine = [row for (other, *_), row in zip(plan, found) if other == name]
         for measure, (keys, statistic, _) in MEASURES.items():
             if not all(key in row for row in mine for key in keys):
-                rows.append([name, measure, *[np.nan] * 4, len(mine)])
+                rows.append([name, measure, *[np.nan] * 4, len(mine), False])
                 continue
             values = [float(statistic(*(row[key] for key in keys))) for row in mine]
             base = float(statistic(*(found[0][key] for key in keys)))
@@ -43,8 +48,11 @@ def effects(plan: list[tuple], found: list[dict], draws: int = 1_000) -> pd.Data
             low, high = changes.min(), changes.max()
             if len(mine) == 1 and name != "none":
                 low, high = _interval(statistic, [mine[0][key] for key in keys], [found[0][key] for key in keys], draws)
-            rows.append([name, measure, np.mean(values), changes.mean(), low, high, len(mine)])
-    return pd.DataFrame(rows, columns=["mitigation", "measure", "value", "change", "low", "high", "draws"])
+            turned = measure == "cloze gap" and all(gap(row["margin"], row["dominated"]) * gap(
+                found[0]["margin"], found[0]["dominated"]) < 0 for row in mine)
+            rows.append([name, measure, np.mean(values), changes.mean(), low, high, len(mine), turned])
+    return pd.DataFrame(rows, columns=["mitigation", "measure", "value", "change", "low", "high", "draws",
+                                       "overturned"])
 
 
 def _interval(statistic, mine: list[np.ndarray], base: list[np.ndarray], draws: int) -> tuple[float, float]:
@@ -61,7 +69,8 @@ def table(effects: pd.DataFrame) -> pd.DataFrame:
             return REASONS[row["measure"]]
         if row["mitigation"] == "none":
             return f"{row['value']:.2f}"
-        return "{value:.2f} ({change:+.2f} [{low:+.2f}, {high:+.2f}])".format(**row)
+        told = "{value:.2f} ({change:+.2f} [{low:+.2f}, {high:+.2f}])".format(**row)
+        return told + (", overturned" if row["overturned"] else "")
 
     wide = effects.assign(shown=[shown(row) for _, row in effects.iterrows()])
     wide = wide.pivot(index="mitigation", columns="measure", values="shown")
@@ -69,9 +78,11 @@ def table(effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def judged(row: pd.Series) -> str:
-    """better, worse or within chance, by the measure's own direction and the interval of its change."""
+    """better, worse or within chance, by the measure's own direction and the interval of its change; or control."""
     if pd.isna(row["change"]):
         return "does not apply"
+    if row["draws"] > 1:
+        return "control"
     if row["low"] <= 0 <= row["high"]:
         return "within chance"
     return "better" if np.sign(row["change"]) == MEASURES[row["measure"]][2] else "worse"
@@ -105,5 +116,7 @@ def headline(effects: pd.DataFrame) -> str:
     counts = {name: (int((part["judged"] == "better").sum()), int((part["judged"] == "worse").sum()), len(part))
               for name, part in told.groupby("mitigation", sort=False)
               if name != "none" and not name.startswith("mask random")}
-    return "; ".join(f"{name}: {better} of {n} measures better, {worse} worse"
+    most = max(n for *_, n in counts.values())
+    told = ", ".join(f"{name} {better} / {worse}" + (f" of {n}" if n < most else "")
                      for name, (better, worse, n) in counts.items())
+    return f"Of {most} measures of bias, better / worse beyond chance: {told}"

@@ -10,7 +10,7 @@ from lib import claims, mitigation_tables, plots
 TILES = {"holds": (plots.GOOD, "●"), "in part": ("#A5D8C8", "◐"), "fails": ("#E9A07A", "○"),
          "cannot be tested": ("#E4E4E1", "–"), "not run": ("#F4F4F2", "")}
 INK = "#333333"
-JUDGED = {"better": plots.GOOD, "worse": plots.BAD, "within chance": plots.NEITHER}
+JUDGED = {"better": plots.GOOD, "worse": plots.BAD, "within chance": plots.NEITHER, "control": plots.NEITHER}
 TOPICS = {"02": "which heads", "03": "swapped words", "04": "masking", "05": "GLUE", "06": "debiased, chat",
           "07": "StereoSet", "08": "projections", "09": "inference", "11": "cloze", "12": "read off", "": "untested"}
 
@@ -98,7 +98,8 @@ def effects(found: pd.DataFrame, made_from: str):
     """Change against the untouched model, a panel a measure and a row a mitigation, with 95 % intervals."""
     found = found[found["mitigation"] != "none"]
     names, measures = list(dict.fromkeys(found["mitigation"])), list(mitigation_tables.MEASURES)
-    figure, axes = plots.panels(len(measures), width=1.75, height=.36 * len(names) + 1.5, sharey=True)
+    figure, axes = plt.subplots(1, len(measures), figsize=(10.2, .36 * len(names) + 1.5), layout="constrained",
+                                sharey=True)
     for ax, measure in zip(axes, measures):
         part = found[found["measure"] == measure].set_index("mitigation").loc[names]
         better = mitigation_tables.MEASURES[measure][2]
