@@ -3,6 +3,7 @@
     scoreboard.claims_table(), scoreboard.evidence_table()      what lib/claims.py says, as the notebook shows it
     scoreboard.numbers()                                        a row a printed number, ours and a verdict for each run
     scoreboard.coverage(numbers)                                how many of them were measured, by paper and table
+    scoreboard.contradictions()                                 printed numbers that disagree with each other
     scoreboard.summary()                                        claims by paper and run, as markdown, for the README
     scoreboard.top_heads()                                      the highest heads of models that differ in their seed
 
@@ -186,6 +187,23 @@ def coverage(table: pd.DataFrame) -> pd.DataFrame:
     every = pd.DataFrame(rows)
     every.loc[len(every)] = ["all", "", *every.drop(columns=["paper", "table"]).sum()]
     return every
+
+
+def contradictions() -> pd.DataFrame:
+    """Where a paper's printed numbers disagree with each other, or with what it says: source, where, printed, found."""
+    one, two = paper.printed("bias_a_head", "Table 1"), paper.printed("bias_a_head", "Table 2")
+    above = two[two["All"] > two["0 (Full)"]]
+    rows = [("Bias A-head", "Appendix A, lowest PPPL", one.loc["Top-3", "PPPL"], one.loc["Random-3", "PPPL"],
+             "three random heads cost less than the Top-3, which are said to have the lowest")]
+    rows += [("Bias A-head", f"Table 2, {name}", row["0 (Full)"], row["All"],
+              "masking all biased heads is said to worsen it, and raises it") for name, row in above.iterrows()]
+    rows += [("Counteracts", "prompts of 58 occupations", 2680, len(cloze.prompts("table1")),
+              "2,680 is what WinoBias' 40 occupations give"),
+             ("Counteracts", "kinds of prompts", 9, len(cloze.KINDS), "the abstract's 9 leaves the base prompt out")]
+    own = pd.DataFrame(rows, columns=["source", "where", "printed", "found", "note"])
+    own = own.assign(**{name: own[name].map("{:g}".format) for name in ("printed", "found")})
+    theirs = paper.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
+    return pd.concat([own, theirs])[list(own)].sort_values("source", kind="stable", ignore_index=True)
 
 
 # ---------------------------------------------------------------- seeds

@@ -78,6 +78,14 @@ def test_coverage_counts_what_is_printed_lost_and_measured(folder):
     assert rows.loc[("all", ""), "printed"] == rows["printed"].iloc[:-1].sum() and rows.loc[("all", ""), "lost"] == 8
 
 
+def test_papers_that_disagree_with_themselves():
+    table = scoreboard.contradictions()
+    assert table["source"].value_counts().to_dict() == {
+        "Projective Methods": len(paper.contradictions()), "Bias A-head": 3, "Counteracts": 2}
+    assert (table["printed"] != table["found"]).all() and list(table.loc[0, ["printed", "found"]]) == ["4.16", "4.13"]
+    assert table.loc[table["where"] == "prompts of 58 occupations", "found"].tolist() == ["5452"]
+
+
 # ---------------------------------------------------------------- claims
 
 def claimed(*verdicts):
