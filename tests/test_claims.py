@@ -2,12 +2,14 @@
 
 import importlib
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from lib import CompanionError, claims, cloze_claims, paths, stored_claims
-from lib.run import replace
+from lib import CompanionError, claims, cloze_claims, models, paths, stored_claims
+from lib.run import Run
+from lib.run import replace as write
 
 LISTED = claims.listed()
 
@@ -94,8 +96,8 @@ def folder(tmp_path):
     """A function that stores a run of tables, {name: rows}."""
     def store(run, **tables):
         for name, rows in tables.items():
-            replace(tmp_path / run / f"{name[1:]}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
-            replace(tmp_path / run / f"{name[1:]}.json", json.dumps({"command": "x", "models": {}}).encode())
+            write(tmp_path / run / f"{name[1:]}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
+            write(tmp_path / run / f"{name[1:]}.json", json.dumps({"command": "x", "models": {}}).encode())
         return tmp_path / run
     return store
 
@@ -144,6 +146,16 @@ def test_03_and_11_name_their_claims_in_several_columns(folder):
 def test_a_seed_is_a_bert_wherever_its_name_says_nothing():
     assert claims._family("seed1") == "bert" and claims._family("bert-large") == "bert"
     assert claims._family("distilbert-base-uncased") == "distilbert" and claims._family("my-gpt2") == "gpt2"
+
+
+def test_another_seed_has_a_run_of_its_own(monkeypatch):
+    shipped = replace(models.REGISTRY["seed1"], source=paths.MODELS / "mini-bert")
+    monkeypatch.setitem(models.REGISTRY, "seed1", shipped)
+    run = Run(data="paper", model="seed1")
+    assert run.name == "mini-real-seed1" and run.encoder == "seed1" and run.cloze == ["seed1"] and not run.classifier
+    with pytest.raises(CompanionError, match="seed2 is not on this machine yet: train it by python -m lib.pretrain"):
+        monkeypatch.setitem(models.REGISTRY, "seed2", replace(models.REGISTRY["seed2"], source=paths.ROOT / "nowhere"))
+        Run(data="paper", model="seed2")
 
 
 def test_in_how_many_seeds_a_claim_holds(folder):
