@@ -43,7 +43,7 @@ FORMS = {
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
 CPU_TOKENS = 1_024  # a batch: what a layer makes of so many stays in a processor's cache, a quarter faster than 4,096
 SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # of either gender, in every try
-FEWEST = 8  # occupations of a try: intervals are drawn over them
+FEWEST = 8  # occupations of a try, half of either gender: intervals are drawn over them
 KEPT = 10  # likeliest tokens kept of a prompt: the paper's largest k
 
 
@@ -71,8 +71,9 @@ def rows(which: str = "winobias", backgrounds: int = 0) -> list[dict]:
         raise CompanionError(f"There are no cloze prompts '{which}': choose {' or '.join(OCCUPATIONS)}.")
     file, spelling = OCCUPATIONS[which]
     jobs = [(row[spelling], row["dominated"], row["percent_women"]) for row in data.rows(file)]
-    shown = [i for i, (job, _, _) in enumerate(jobs) if job in SHOWN]
-    jobs = limit.first(jobs, shown, FEWEST)
+    sides = [[i for i, (_, theirs, _) in enumerate(jobs) if theirs == gender] for gender in PERSON]
+    halves = [sorted(side, key=lambda i: jobs[i][0] not in SHOWN)[:FEWEST // 2] for side in sides]
+    jobs = limit.first(jobs, sum(halves, []), FEWEST)
     plain = [kind for kind in KINDS if kind not in WITH_BACKGROUND]
     made = []
     for i, (job, dominated, percent) in enumerate(jobs):

@@ -236,7 +236,9 @@ def hub_tables() -> dict[str, dict[str, dict[str, pd.DataFrame]]]:
                 "mnli": ["premise", "hypothesis"], "qnli": ["question", "sentence"], "rte": ["sentence1", "sentence2"],
                 "wnli": ["sentence1", "sentence2"]}.items()}
     held = {"mnli": ["validation_matched", "validation_mismatched"]}
-    return {"hub_snli": {"plain_text": dict.fromkeys(["train", "validation", "test"], snli)},
+    parts = {split: snli.iloc[start::3].reset_index(drop=True)  # no pair is in two of them
+             for start, split in enumerate(["train", "validation", "test"])}
+    return {"hub_snli": {"plain_text": parts},
             "hub_wikitext2": {"wikitext-2-raw-v1": {"test": pd.DataFrame({"text": ["", *data.demo("prose")]})}},
             "hub_glue": {name: dict.fromkeys(["train", *held.get(name, ["validation"])], table)
                          for name, table in glue.items()}}

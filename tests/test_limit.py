@@ -80,7 +80,9 @@ def test_what_is_made_is_few_and_has_what_notebooks_show(eight):
     prompts = cloze.prompts("winobias")
     assert {"nurse", "librarian"} < set(prompts["occupation"]) and set(prompts["dominated"]) == {"female", "male"}
     assert set(prompts["kind"]) == set(cloze.KINDS) and len(prompts) == 8 * (7 + 3 * 2)
-    assert not cloze.prompts("table1", backgrounds=50).duplicated().any()
+    for table in (prompts, cloze.prompts("table1", backgrounds=50)):
+        assert not table.duplicated().any()
+        assert table.groupby("dominated")["occupation"].nunique().to_dict() == {"female": 4, "male": 4}
     pairs = nli.pairs(contexts=2)
     assert set(pairs["occupation"]) == set(nli.SHOWN) and len(pairs) == 3 * 2 * 2
     assert len(sentence_pairs.natural()) == len(sentence_pairs.contexts()) == 8

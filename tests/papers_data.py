@@ -1,0 +1,54 @@
+"""A folder laid out as COMPANION_DATA is, with the outside files' names and columns, and this project's own sentences.
+
+For running the notebooks of the profile paper where the real files are not: `write(folder)` makes the files that
+notebooks 02 to 11 read, and a sources.toml that knows the same names without their hashes.
+"""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from lib import contexts, counter, data, heads, paper, paths
+from lib.head_tables import STANDARD
+
+
+def write(folder: Path) -> Path:
+    """The files; returns the sources.toml to put in place of data/sources.toml."""
+    def place(name):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        return folder / name
+
+    triples = data.demo("triples")
+    printed = paper.numbers("projective_methods_examples").query("column == 'context_id'")["value"].astype(int)
+    ids = [*printed, *(n for n in range(999) if n not in set(printed))]  # the triples that the paper prints are there
+    order = {old: new for old, new in zip(triples["context_id"].unique(), ids)}
+    triples.assign(context_id=triples["context_id"].map(order)).to_csv(
+        place("gender_swapped_stereoset/dev.csv"), index=False)
+
+    pairs = data.demo("nli")
+    codes = pairs["label"].map({"entailment": 0, "neutral": 1, "contradiction": 2})
+    for split in ("test", "validation"):
+        pairs.assign(label=codes)[["premise", "hypothesis", "label"]].to_csv(
+            place(f"snli_becel/{split}.tsv"), sep="\t", index=False)
+
+    place("wikitext2_raw/wiki.test.raw").write_text("\n".join(data.demo("prose")) + "\n", encoding="utf-8")
+    words = contexts.usable([*heads.gender_sets().words, *heads.race_sets().words])
+    with gzip.open(place("bbc_news/bbc.jsonl.gz"), "wt", encoding="utf-8") as file:
+        for sentences in contexts.from_patterns(words, 3).values():
+            file.write(json.dumps({"text": "\n".join(sentences)}) + "\n")
+    posts = contexts.counter_sentences("gender", 60)["original"]
+    for name in counter.SUBREDDITS:
+        pd.DataFrame({"title": posts, "selftext": ""}).to_csv(place(f"reddit_top/{name}.csv"), index=False)
+
+    sets = {key: {"examples": [f"This is {word}." for word in words]} for key, words in {
+        "targ1": ["John", "Paul"], "targ2": ["Amy", "Joan"], "attr1": ["office", "salary"],
+        "attr2": ["home", "family"]}.items()}
+    for test in STANDARD:
+        place(f"seat/{test}.jsonl").write_text(json.dumps(sets))
+
+    sources = re.sub(r"(?m)^(sha256|bytes) = .*\n", "", paths.SOURCES.read_text())
+    (folder / "sources.toml").write_text(sources)
+    return folder / "sources.toml"
