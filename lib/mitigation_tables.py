@@ -117,6 +117,7 @@ def headline(effects: pd.DataFrame) -> str:
               for name, part in told.groupby("mitigation", sort=False)
               if name != "none" and not name.startswith("mask random")}
     most = max(n for *_, n in counts.values())
-    told = ", ".join(f"{name} {better} / {worse}" + (f" of {n}" if n < most else "")
+    # a setting's digits stay on one line
+    told = ", ".join(f"{name} {better} / {worse}".replace(", ", ",\u00a0") + (f" of {n}" if n < most else "")
                      for name, (better, worse, n) in counts.items())
     return f"Of {most} measures of bias, better / worse beyond chance: {told}"

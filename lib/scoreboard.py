@@ -194,7 +194,7 @@ def contradictions() -> pd.DataFrame:
     one, two = paper.printed("bias_a_head", "Table 1"), paper.printed("bias_a_head", "Table 2")
     above = two[two["All"] > two["0 (Full)"]]
     rows = [("Bias A-head", "Appendix A, lowest PPPL", one.loc["Top-3", "PPPL"], one.loc["Random-3", "PPPL"],
-             "three random heads cost less than the Top-3, which are said to have the lowest")]
+             "three random heads cost less than the Top-3; these are said to have the lowest of three strategies")]
     rows += [("Bias A-head", f"Table 2, {name}", row["0 (Full)"], row["All"],
               "masking all biased heads is said to worsen it, and raises it") for name, row in above.iterrows()]
     rows += [("Counteracts", "prompts of 58 occupations", 2680, len(cloze.prompts("table1")),
