@@ -157,7 +157,7 @@ def test_figures_mark_the_bases_heads_in_every_panel():
     left, right = plots_debiased.heatmaps(results, "base").axes[:2]
     frames = [[patch.get_edgecolor()[:3] for patch in ax.patches] for ax in (left, right)]
     assert len(frames[0]) == len(frames[1]) == 5 and frames[0].count((0, 0, 0)) == 0 and frames[1].count((0, 0, 0)) == 1
-    assert "1 of 5 turned" in right.get_title() + right.get_title(loc="left")
+    assert "1 turned" in right.get_title() + right.get_title(loc="left")
     assert left.images[0].get_clim() == right.images[0].get_clim()
     assert len(plots_debiased.movement(results, "base").axes) == 1
     assert len(plots_debiased.distributions(results).axes) == 2
