@@ -213,7 +213,7 @@ def _fetch(hub_id) -> Path:
     except Exception as error:  # no network, a proxy, a hub that is down: however the client words it
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
             raise CompanionError(f"The disk is full, {hub_id} is fetched in part: free some space, or set HF_HOME to "
-                                 "a folder on another disk, and run again; it goes on from there.") from error
+                                 "a folder on another disk, and run again.") from error
         raise CompanionError(f"{hub_id} is not in this machine's hub cache and could not be fetched "
                              f"({type(error).__name__}): connect to the network and unset HF_HUB_OFFLINE, "
                              "or use a shipped model such as mini-bert.") from error
