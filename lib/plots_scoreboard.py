@@ -105,7 +105,7 @@ def effects(found: pd.DataFrame, made_from: str):
         better = mitigation_tables.MEASURES[measure][2]
         for y, (name, row) in enumerate(part.iterrows()):
             if pd.isna(row["change"]):
-                ax.text(.5, y, "does not apply", fontsize=6.5, color=plots.NEITHER, ha="center", va="center",
+                ax.text(.5, y, "does not apply", fontsize=7, color=plots.NEITHER, ha="center", va="center",
                         transform=ax.get_yaxis_transform())
                 continue
             color = JUDGED[mitigation_tables.judged(pd.Series({**row, "measure": measure}))]
