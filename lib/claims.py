@@ -83,11 +83,12 @@ def _found(row: dict) -> str:
 
 
 def board(found: pd.DataFrame, folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """A row a claim (id, source, where, claim, notebook, figure), a column a run with its verdict.
+    """A row a claim (id, source, where, claim, notebook, figure), a column a run that tests any, with its verdict.
 
     `source` is the paper: a run may be called `paper`.
     """
-    every, names = listed(), list(runs() if folders is None else folders)
+    tested = set(found.loc[~found["verdict"].str.startswith("not run"), "run"])
+    every, names = listed(), [run for run in (runs() if folders is None else folders) if run in tested]
     table = every[["paper", "where", "claim", "notebook", "figure"]].rename(columns={"paper": "source"})
     table["source"] = table["source"].map(NAMES)
     for run in names:

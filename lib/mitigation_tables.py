@@ -118,6 +118,6 @@ def headline(effects: pd.DataFrame) -> str:
               if name != "none" and not name.startswith("mask random")}
     most = max(n for *_, n in counts.values())
     # a setting's digits stay on one line
-    told = ", ".join(f"{name} {better} / {worse}".replace(", ", ",\u00a0") + (f" of {n}" if n < most else "")
+    told = "; ".join(f"{name}: {better} and {worse}".replace(", ", ",\u00a0") + (f" of {n}" if n < most else "")
                      for name, (better, worse, n) in counts.items())
-    return f"Of {most} measures of bias, better / worse beyond chance: {told}"
+    return f"Of {most} measures of bias how many get better and worse beyond chance. {told}"

@@ -47,7 +47,8 @@ class Run:
             self.classifier = model
         elif model and _family(model) in DECODERS:
             self.decoder = model
-            self.llama = [model] if _family(model) == "llama" else self.llama
+            if _family(model) == "llama":
+                self.llama, self.debiased = [model], []  # the debiased BERTs are the profile's own run's
         elif model:
             self.encoder, self.classifier = model, ""  # the profile's was made from another encoder
             self.debiased = [model]  # from the profile's encoder, as notebook 06 takes it

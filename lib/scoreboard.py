@@ -57,7 +57,7 @@ def tally(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     table = claims.board(claims.evidence(folders), folders)
     rows = [(name, run, kind, int((part[run].map(claims.kind) == kind).sum()),
              int((part[run] == f"{kind} (within chance)").sum()))
-            for name, part in table.groupby("source", sort=False) for run in folders for kind in KINDS]
+            for name, part in table.groupby("source", sort=False) for run in folders if run in table for kind in KINDS]
     return pd.DataFrame(rows, columns=["paper", "run", "kind", "claims", "within chance"])
 
 

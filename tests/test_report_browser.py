@@ -40,39 +40,48 @@ def chromium(tmp_path_factory):
     it.close()
 
 
+def folders(root):
+    """Two runs that have stored nothing yet."""
+    runs = {run: root / run for run in ("mini", "mini-real")}
+    for run in runs.values():
+        run.mkdir()
+    return runs
+
+
+def written(root, runs):
+    """The address of the page on these runs."""
+    page = root / "index.html"
+    page.write_text(report.render(report.collect(runs)), encoding="utf-8")
+    return page.as_uri()
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """A page of two runs and three notebooks, with a wide table and a wide figure."""
     from PIL import Image
 
     folder = tmp_path_factory.mktemp("report")
-    runs = {run: folder / run for run in ("mini", "mini-real")}
+    runs = folders(folder)
     for run in runs.values():
-        run.mkdir()
         for name, content in ("02_claims", CLAIMS), ("04_paper", NUMBERS), ("07_wide", WIDE), ("07_claims", CLAIMS):
             (run / f"{name}.csv").write_text(content)
         Image.new("RGB", (2000, 400), "#0072B2").save(run / "02_fig1.png")
         (run / "02_fig1.json").write_text('{"caption": "All heads, ranked."}')
-    page = folder / "index.html"
-    page.write_text(report.render(report.collect(runs)), encoding="utf-8")
-    return page.as_uri()
+    return written(folder, runs)
 
 
 @pytest.fixture(scope="module")
 def scoreboard(tmp_path_factory):
     """The same with a scoreboard."""
     folder = tmp_path_factory.mktemp("scoreboard")
-    runs = {run: folder / run for run in ("mini", "mini-real")}
+    runs = folders(folder)
     for run in runs.values():
-        run.mkdir()
         (run / "02_claims.csv").write_text(CLAIMS)
     (runs["mini"] / "12_claims.csv").write_text(
         "id,source,made in,claim,tested by,figure,mini,mini-real\n"
         "a,Bias A-head,5,heads rise,02,,holds,fails\nb,Bias A-head,6,tails rise,02,,in part (1 of 2),not run\n"
         "c,Counteracts,1,words move,11,,fails,holds\n")
-    page = folder / "index.html"
-    page.write_text(report.render(report.collect(runs)), encoding="utf-8")
-    return page.as_uri()
+    return written(folder, runs)
 
 
 @pytest.fixture
