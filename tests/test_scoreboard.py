@@ -148,8 +148,10 @@ def test_the_highest_heads_of_several_seeds(folder):
 
 def test_figures_show_every_claim_and_say_how_many_hold(folder):
     folders = {"mini": folder("mini", _02_claims=claimed("holds", "fails", "holds (within chance)")),
-               "paper": folder("paper")}
+               "paper": folder("paper", _02_claims=claimed("fails")), "tests nothing": folder("tests nothing")}
     board = scoreboard.claims_table(folders)
+    assert "tests nothing" not in board and "tests nothing" not in set(scoreboard.tally(folders)["run"])
+    folders.pop("tests nothing")
     figure = plots_scoreboard.wall(board, list(folders))
     assert len(figure.axes[0].patches) == len(board) * 2
     assert "mini: 2 of 3 tested hold" in figure.get_suptitle().replace("\n", " ")
