@@ -126,6 +126,7 @@ def seeds(found: pd.DataFrame, first: str = "mini-real", folders: dict[str, Path
              if name == first or name.startswith(f"{first}-seed")]
     other = found["tested on"].str.contains("gpt2|roberta|albert|smollm", regex=True)
     table = board(found[~other & found["run"].isin(names)], {name: None for name in names})
+    names = [name for name in names if name in table]
     tested = table[names].map(lambda text: kind(text) in ("holds", "fails", "in part")).all(axis=1)
     table = table.loc[tested if len(names) > 1 else [False] * len(table), ["id", "source", "claim", *names]]
     held = table[names].map(kind).eq("holds").sum(axis=1)
