@@ -99,7 +99,7 @@ def amplified(found: pd.DataFrame, made_from: str, k: int = 3):
         ax.set(xlabel="factor on the bottom heads: 0 masked, 1 full", ylabel=label)
     axes[0].set_title("Bias")
     axes[1].set_title("Language")
-    axes[1].legend(fontsize=7.5, loc="upper left")
+    axes[1].legend(fontsize=7.5)
     stronger = rows[rows["factor"] > 1]
     cheap = stronger[stronger["pppl_sample"] <= top["pppl_sample"]]
     shown = cheap.iloc[-1] if len(cheap) else stronger.iloc[0]  # the strongest that costs no more than masking does

@@ -48,7 +48,21 @@ def wall(board: pd.DataFrame, runs: list[str]):
 
 def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
     """The claims of one paper in words, a row each; a column a run."""
-    part, width, text = board[board["source"] == paper], .42, 5.4  # inches of a tile, and of a claim's words
+    part = board[board["source"] == paper]
+    return _in_words(part, runs, f"{paper}: {held(part, [run for run in runs if '-seed' not in run])}")
+
+
+def trainings(seeds: pd.DataFrame):
+    """The claims that all trainings of one model test (claims.seeds), in words; a column a training."""
+    runs = [name for name in seeds if name.startswith("mini-real")]
+    kinds = seeds[runs].map(claims.kind)
+    alike, held = kinds.nunique(axis=1) == 1, (kinds == "holds").all(axis=1)
+    return _in_words(seeds, runs, f"Of {len(seeds)} claims {alike.sum()} come out alike in {len(runs)} trainings of one "
+                                  f"model ({held.sum()} hold in all), {(~alike).sum()} do not")
+
+
+def _in_words(part: pd.DataFrame, runs: list[str], title: str):
+    width, text = .42, 5.4  # inches of a tile, and of a claim's words
     figure, ax = plt.subplots(figsize=(text + width * len(runs) + .5, .225 * len(part) + 1.5), layout="constrained")
     for y, (_, row) in enumerate(part.iterrows()):
         ax.text(-.2, y, row["claim"], ha="right", va="center", fontsize=8.4, color=INK)
@@ -60,7 +74,7 @@ def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
     ax.set_yticks([])
     _bare(ax)
     _legend(figure)
-    return plots.sign(figure, f"{paper}: {held(part, runs)}", "fainter mark: within chance; as stored in figures/")
+    return plots.sign(figure, title, "fainter mark: within chance; as stored in figures/")
 
 
 def _tile(ax, x: float, y: float, told: str, size: float):

@@ -160,3 +160,12 @@ def test_figures_show_every_claim_and_say_how_many_hold(folder):
     words = {text.get_text() for text in tiles.axes[0].texts}
     assert set(board.loc[board["source"] == "Bias A-head", "claim"]) <= words
     assert plots_scoreboard.held(board[board["source"] == "Counteracts"], ["mini"]) == "none tested"
+
+
+def test_the_figure_of_several_trainings_counts_what_comes_out_alike():
+    table = pd.DataFrame({"id": ["a", "b", "c"], "claim": ["heads rise", "tails rise", "tails fall"],
+                          "mini-real": ["holds", "holds", "fails"],
+                          "mini-real-seed1": ["holds (within chance)", "in part (1 of 2)", "fails"]})
+    figure = plots_scoreboard.trainings(table)
+    told = "Of 3 claims 2 come out alike in 2 trainings of one model (1 hold in all), 1 do not"
+    assert figure.get_suptitle().replace("\n", " ") == told and len(figure.axes[0].patches) == 6
