@@ -131,3 +131,16 @@ def seeds(found: pd.DataFrame, first: str = "mini-real", folders: dict[str, Path
     table = table.loc[tested if len(names) > 1 else [False] * len(table), ["id", "source", "claim", *names]]
     held = table[names].map(kind).eq("holds").sum(axis=1)
     return table.assign(**{"holds in": [f"{n} of {len(names)}" for n in held]}).reset_index(drop=True)
+
+
+def trainings(table: pd.DataFrame) -> list[str]:
+    """The runs that are columns of a table of `seeds`."""
+    return [name for name in table if name not in ("id", "source", "claim", "holds in")]
+
+
+def alike(table: pd.DataFrame) -> str:
+    """How much of a table of `seeds` hangs on the training, in a sentence."""
+    kinds = table[trainings(table)].map(kind)
+    same, held = kinds.nunique(axis=1) == 1, (kinds == "holds").all(axis=1)
+    return (f"Of {len(table)} claims {same.sum()} come out alike in {kinds.shape[1]} trainings of one model "
+            f"({held.sum()} hold in all), {(~same).sum()} do not")

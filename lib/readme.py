@@ -14,7 +14,6 @@ BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "09_strength", 
 RUNS = {  # nearest to the papers first: a figure is taken from the first that has it
     "paper": "the papers' models on the papers' data", "mini-real": "the shipped models on the papers' data",
     "mini": "the shipped models on sentences written for this project"}
-SEED = "another seed of mini-bert's training"
 
 
 def write():
@@ -41,12 +40,15 @@ def renewed(text: str) -> str:
 
 
 def scoreboard_part() -> str:
-    """Claims by paper and run, with what each run is."""
-    from lib import scoreboard  # it reads the report's tables
+    """Claims by paper and run, with what each run is, and how much hangs on the training's seed."""
+    from lib import claims, scoreboard  # they read the report's tables
 
-    stored = [name for name in report.runs() if name in RUNS or "-seed" in name]
-    means = "; ".join(f"`{name}`: {RUNS.get(name, SEED)}" for name in stored)
-    return f"{scoreboard.summary({name: report.runs()[name] for name in stored})}\n\n{means}."
+    stored = {name: folder for name, folder in report.runs().items() if name in RUNS}
+    means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored)
+    seeds = claims.seeds(claims.evidence())
+    luck = "" if seeds.empty else (f"\n\nThe model, or the luck of its training? {claims.alike(seeds)} "
+                                   "([notebook 12](notebooks/12_scoreboard.ipynb)).")
+    return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
 
 
 def figures_part() -> str:
