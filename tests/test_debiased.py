@@ -1,8 +1,10 @@
 """Notebook 06's tables: which heads turned, what is darker and pronounced, which base a model is held against."""
 
+import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lib import CompanionError, debiased, difference, heads, models, plots_debiased
@@ -139,6 +141,7 @@ def test_how_a_model_was_made_is_read_from_its_record(tmp_path):
     assert table.loc["other", "text"] == "not on record" and table.loc["cda", "steps"] == 3
     shown = ["perplexity, before", "perplexity, after", "next sentence, after"]
     assert table.loc["cda", shown].tolist() == [10.84, 11.2, .92]
+    assert pd.read_csv(io.StringIO(debiased.made([]).to_csv(index=False))).empty  # stored, it can be read again
 
 
 @pytest.mark.usefixtures("one_thread")
