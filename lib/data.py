@@ -16,7 +16,6 @@ from __future__ import annotations  # pd.DataFrame is not looked up, so that pan
 
 import csv
 import difflib
-import errno
 import hashlib
 import os
 import sys
@@ -24,7 +23,7 @@ import tomllib
 from itertools import dropwhile
 from pathlib import Path
 
-from lib import CompanionError, Lazy, paths
+from lib import CompanionError, Lazy, is_full, paths
 
 pd = Lazy("pandas")
 
@@ -82,8 +81,8 @@ def hub(name: str, config: str, split: str):
 
     try:
         return datasets.load_dataset(entry["hub"], config, split=split, revision=entry["revision"])
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        if _is_full(error) or _is_full(error.__cause__):
+    except Exception as error:  # of datasets, of the hub's client, of what this fetches by: however they word it
+        if is_full(error):
             raise CompanionError(f"The disk is full, {entry['hub']} could not be kept: free some space, or set HF_HOME "
                                  "to a folder on another disk, and run again.") from error
         raise CompanionError(f"{entry['hub']} ({config}, {split}) could not be had from the model hub "
@@ -208,12 +207,8 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
         case ValueError():  # pooch's word for a wrong hash
             return (f"What came from {entry['url']} is not the published file (its sha256 is not "
                     f"{entry.get('sha256')}) and was thrown away: run again, or {by_hand}.")
-    mend = "the disk is full: free some space" if _is_full(error) else f"{_short(error)}: make that folder writable"
+    mend = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
     return f"{name} could not be written to {_cache()}, {mend}, or set COMPANION_CACHE to another folder."
-
-
-def _is_full(error: BaseException | None) -> bool:
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _short(error: Exception) -> str:

@@ -11,7 +11,6 @@ frozen, in eval mode. None is ever made up: a checkpoint that lacks one is refus
 
 import contextlib
 import difflib
-import errno
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ import transformers
 from huggingface_hub import errors as hub_errors, snapshot_download
 from safetensors import SafetensorError
 
-from lib import CompanionError, difference, limit, paths, smollm2
+from lib import CompanionError, difference, is_full, limit, paths, smollm2
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ def _fetch(hub_id) -> Path:
     except (hub_errors.RepositoryNotFoundError, hub_errors.HFValidationError):
         raise CompanionError(f"The hub has no model {hub_id}: check it, or run `hf auth login`.") from None
     except Exception as error:  # no network, a proxy, a hub that is down: however the client words it
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        if is_full(error):
             raise CompanionError(f"The disk is full, {hub_id} is fetched in part: free some space, or set HF_HOME to "
                                  "a folder on another disk, and run again.") from error
         raise CompanionError(f"{hub_id} is not in this machine's hub cache and could not be fetched "
