@@ -46,8 +46,8 @@ def write(folders=None):
     try:
         replace(target, page.encode())
     except OSError as error:
-        raise CompanionError(f"The report could not be written ({error.strerror}): make room for "
-                             f"{len(page) / 1e6:.0f} MB in {target.parent}, then run ./reproduce.sh report.") from None
+        raise CompanionError(f"The report could not be written ({error.strerror}): make {target.parent} writable, "
+                             "then run ./reproduce.sh report.") from None
     return target
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from lib import CompanionError, limit, paths
+from lib import CompanionError, is_full, limit, paths
 
 EPILOG = """\
 also:
@@ -178,6 +178,11 @@ def carry_out(notebook, recompute, width):
         return 130
     except Failed as error:
         say(f"failed after {time.time() - start:.0f} s\n\n{explain(error)}\n")
+        return 1
+    except OSError as error:  # of its copy, which is written cell by cell
+        if not is_full(error):
+            raise
+        say("failed, the disk is full: free some space")
         return 1
     say(f"done in {time.time() - start:.0f} s")
     return 0

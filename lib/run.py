@@ -8,6 +8,7 @@
 """
 
 import ast
+import contextlib
 import hashlib
 import inspect
 import io
@@ -19,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
-from lib import CompanionError, limit, paths
+from lib import CompanionError, is_full, limit, paths
 from lib.profile import read_profile
 
 DECODERS = ("gpt2", "llama")  # families that --model puts in the decoder's place; the others are encoders
@@ -93,10 +94,11 @@ class Run:
         key = [name, code, _data_hash(), weights, _versions("torch", "transformers")]
         key += [limit.items()] if limit.items() else []
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever shipped or fetched.
-        stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
-        if self.recompute:
-            return stored.call(function, args, kwargs, key)[0]
-        return stored(function, args, kwargs, key)
+        with _room_for(paths.CACHE / "results"):
+            stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
+            if self.recompute:
+                return stored.call(function, args, kwargs, key)[0]
+            return stored(function, args, kwargs, key)
 
     def measured(self, function, *args):
         """`function(*args, device=...)` as lib/measure.py stored it for this run, saying so; otherwise `cached`.
@@ -164,13 +166,25 @@ def slug(model):
 
 def replace(path, content):
     """Write a file whole or not at all: whoever looks meanwhile sees the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with _room_for(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _room_for(path):
+    """Says in a sentence that the disk is full."""
     try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise CompanionError(f"The disk is full, {path} could not be written: free some space and run again.") from None
 
 
 def fingerprint(*places):

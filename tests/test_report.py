@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -306,15 +307,17 @@ def test_errors_are_one_sentence(project, monkeypatch, capsys):
     assert capsys.readouterr().out == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}\n"
     before = (paths.BUILD / "report" / "index.html").read_bytes()
 
-    def full(path, content):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    for number, said in ((errno.ENOSPC, f"The disk is full, {paths.BUILD / 'report' / 'index.html'} could not"),
+                         (errno.EROFS, "The report could not be written (Read-only file system): make ")):
+        def refuse(path, content):
+            raise OSError(number, os.strerror(number))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(report, "replace", full)
-        assert reproduce.main(["report"]) == 2
-    printed = capsys.readouterr().err
-    assert printed.startswith("The report could not be written (No space left on device): make room")
-    assert printed.count("\n") == 1 and (paths.BUILD / "report" / "index.html").read_bytes() == before
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", refuse)
+            assert reproduce.main(["report"]) == 2
+        printed = capsys.readouterr().err
+        assert printed.startswith(said) and printed.count("\n") == 1
+        assert (paths.BUILD / "report" / "index.html").read_bytes() == before
 
     project.add("mini", "02_fig", b"half a picture")
     with pytest.raises(CompanionError, match="mini/02_fig.png is no picture any more: make it again with"):

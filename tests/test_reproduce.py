@@ -1,5 +1,6 @@
 """The one entry: notebooks in order, each once, stopping and going on. Real kernels, tiny notebooks."""
 
+import errno
 import json
 import os
 import re
@@ -120,6 +121,26 @@ def test_an_error_of_ours_is_one_sentence_and_a_dead_kernel_too(project):
     assert status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
     status, printed, _ = project.run("--only", "02")
     assert status == 1 and "Its Python process died, most often for want of memory" in printed
+
+
+def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
+    """A full disk is said in a line; anything else that the system refuses is shown as it is."""
+    def write(place, copy, *args, **kwargs):
+        copy.write_text('{"cells": [')
+        raise OSError(number, os.strerror(number), str(copy))
+
+    project.add("01_first")
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(notebook, "execute_notebook", write)
+        number = errno.EACCES
+        with pytest.raises(PermissionError):
+            project.run()
+        number = errno.ENOSPC
+        status, printed, _ = project.run()
+    assert status == 1 and "01_first  failed, the disk is full: free some space\n" in printed
+    assert printed.endswith("To go on from there: ./reproduce.sh\n")
+    status, _, ran = project.run()
+    assert (status, ran) == (0, ["01"])
 
 
 @pytest.mark.parametrize("sent, expected", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])

@@ -1,18 +1,28 @@
 """What a run is called, where it writes, that it writes whole files, and when it computes again."""
 
+import errno
 import importlib.util
+import io
 import json
 import os
+import pathlib
+import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
+import joblib
 import matplotlib
+import numpy as np
 import pandas as pd
 import pytest
+from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
 from lib import CompanionError, models, paths
 from lib import run as run_module
 from lib.profile import read_profile
 from lib.run import Run, fingerprint, replace, slug
+from tests.tiny import save_tiny
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -169,6 +179,23 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     assert fingerprint(run.out) == before  # nothing changed, nothing left over
 
 
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(monkeypatch):
+    write = pathlib.Path.write_bytes
+
+    def half(self, content):
+        write(self, content[:len(content) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = Run()
+    run.save(pd.DataFrame({"x": [1]}), "table", "")
+    before = fingerprint(run.out)
+    monkeypatch.setattr(pathlib.Path, "write_bytes", half)
+    for name in "table", "another":
+        with pytest.raises(CompanionError, match=f"^The disk is full, .*{name}.csv could not be written: free"):
+            run.save(pd.DataFrame({"x": [2]}), name, "")
+    assert fingerprint(run.out) == before
+
+
 def noted(log, value, name=""):
     """Doubles a value, and leaves a line in a log to show that it was called."""
     with open(log, "a") as stream:
@@ -224,6 +251,96 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
     assert calls() == 0
     replace(tmp_path / "lib" / "helper.py", b"factor = 2")
     assert (calls(), calls()) == (1, 0)
+
+
+def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
+    """What was computed is handed out all the same; what cannot even be begun is said before it is computed."""
+    class Disk(io.FileIO):
+        room = 0
+
+        def write(self, content):
+            if self.tell() + len(content) > self.room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(content)
+
+    log = tmp_path / "log"
+    monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(FileSystemStoreBackend, "_open_item", lambda self, name, mode: (
+            Disk if "w" in mode else open)(name, mode))
+        with pytest.raises(CompanionError, match="^The disk is full, .*results could not be written: free some space"):
+            Run().cached(noted, str(log), 21)
+        assert not log.exists()
+        Disk.room = 150  # enough for joblib's note of the code, not for this result
+        with pytest.warns(CacheWarning, match="No space left on device"):
+            assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
+    assert not [*paths.CACHE.rglob("output.pkl")]
+    for _ in range(2):
+        assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
+    assert log.read_text().count("called") == 2  # once when it could not be kept, once when it could
+
+
+MEASUREMENTS = """
+import os, sys
+import numpy as np
+from lib import models
+from lib.run import Run
+
+def stop(place):
+    if os.environ.get("STOP") == place:
+        print("stopped", flush=True)
+        sys.stdin.read()  # till it is killed
+
+class Last:
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):  # called when all that stands before it is written
+        stop(self.place)
+        return str, (self.place,)
+
+def measured(name, kind):
+    with open(os.environ["LOG"], "a") as log:
+        log.write(f"{name} {kind}" + chr(10))
+    net = models.load(name, device="cpu").net
+    stop(f"computing {name} {kind}")
+    return [np.concatenate([getattr(np, kind)(weight.numpy(), axis=-1).ravel() for weight in net.parameters()]),
+            Last(f"writing {name} {kind}")]
+
+def run(*names):
+    return [Run(model=name).cached(measured, name, kind)[0] for name in names for kind in ("mean", "std")]
+"""
+
+
+@pytest.mark.parametrize("during", ["computing", "writing"])
+def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path, monkeypatch, during):
+    """Two models, two measurements: killed in the third, in the middle of its work or of its result's file."""
+    names = [str(tmp_path / family) for family in ("bert", "gpt2")]
+    for name in names:
+        save_tiny(pathlib.Path(name).name, name)
+    every = [f"{name} {kind}" for name in names for kind in ("mean", "std")]
+    (tmp_path / "measurements.py").write_text(MEASUREMENTS)
+    log = tmp_path / "log"
+    monkeypatch.setenv("LOG", str(log))
+    environment = os.environ | {"STOP": f"{during} {every[2]}", "COMPANION_CACHE": str(paths.CACHE),
+                                "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(tmp_path)])}
+    command = [sys.executable, "-c", "import sys, measurements; measurements.run(*sys.argv[1:])", *names]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"stopped\n"
+        child.kill()
+    assert child.returncode == -signal.SIGKILL
+    assert log.read_text().splitlines() == every[:3] and len([*paths.CACHE.rglob("output.pkl")]) == 2
+    assert bool([*paths.CACHE.rglob("output.pkl.*")]) == (during == "writing")  # half a file, under another name
+
+    log.unlink()
+    spec = importlib.util.spec_from_file_location("measurements", tmp_path / "measurements.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.run(*names)
+    assert log.read_text().splitlines() == every[2:]
+    assert module.run(*names) and log.read_text().splitlines() == every[2:]
+    for result, task in zip(found, every, strict=True):
+        assert np.array_equal(result, module.measured(*task.rsplit(" ", 1))[0])
 
 
 def test_sources_follow_imports():
