@@ -54,10 +54,10 @@ def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
 
 def trainings(seeds: pd.DataFrame):
     """The claims that all trainings of one model test (claims.seeds), in words; a column a training."""
-    return _in_words(seeds, claims.trainings(seeds), claims.alike(seeds))
+    return _in_words(seeds, claims.trainings(seeds), claims.alike(seeds), "mini-bert and its other seeds; ")
 
 
-def _in_words(part: pd.DataFrame, runs: list[str], title: str):
+def _in_words(part: pd.DataFrame, runs: list[str], title: str, made_from: str = ""):
     width, text = .42, 5.4  # inches of a tile, and of a claim's words
     figure, ax = plt.subplots(figsize=(text + width * len(runs) + .5, .225 * len(part) + 1.5), layout="constrained")
     for y, (_, row) in enumerate(part.iterrows()):
@@ -70,7 +70,7 @@ def _in_words(part: pd.DataFrame, runs: list[str], title: str):
     ax.set_yticks([])
     _bare(ax)
     _legend(figure)
-    return plots.sign(figure, title, "fainter mark: within chance; as stored in figures/")
+    return plots.sign(figure, title, f"{made_from}fainter mark: within chance; as stored in figures/")
 
 
 def _tile(ax, x: float, y: float, told: str, size: float):

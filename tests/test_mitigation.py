@@ -130,7 +130,8 @@ def test_better_and_worse_go_by_the_measure(effects):
     assert told["mask Top-3", "PPPL"] == "worse" and told["mask random 3", "Strength"] == "control"
     assert told["counter-prompt", "cloze gap"] == "worse" and told["counter-prompt", "SEAT"] == "does not apply"
     assert mitigation_tables.headline(effects) == (
-        "Of 5 measures of bias, better / worse beyond chance: mask Top-3 2 / 1, counter-prompt 0 / 1 of 4")
+        "Of 5 measures of bias how many get better and worse beyond chance. mask Top-3: 2 and 1; "
+        "counter-prompt: 0 and 1 of 4")
 
 
 def test_found_heads_matter_where_chance_and_random_heads_do_less(effects):
