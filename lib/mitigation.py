@@ -25,7 +25,7 @@ import torch
 from tqdm.auto import tqdm
 
 from lib import data as sources
-from lib import (Lazy, cloze, embed, heads, hooks, models, nli, nli_sweep, nsp, pppl, projection, readers, seat,
+from lib import (Lazy, cloze, embed, heads, hooks, limit, models, nli, nli_sweep, nsp, pppl, projection, readers, seat,
                  sentence_pairs, stereoset)
 
 pd = Lazy("pandas")
@@ -87,6 +87,13 @@ def applied(model, masked: list[tuple[int, int]], setting: str, subspaces: proje
         yield
 
 
+def texts(data: str) -> list[str]:
+    """The lines that PPPL is measured on: the shortest of the project's prose, or of WikiText-2's test split. There the
+    shortest of all are headings and scraps of lists."""
+    given = sources.demo("prose") if data == "mini" else [one for one in readers.wikitext() if len(one.split()) >= 20]
+    return limit.first(sorted(given, key=len)[:SIZES[data]["lines"]])
+
+
 class Bench:
     """All that the encoder is asked, made once."""
 
@@ -95,9 +102,7 @@ class Bench:
         self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
         self.sets, self.words = heads.sets_and_contexts("gender", data, sizes["sentences"])
         self.triples = stereoset.triples(data)
-        # WikiText-2's shortest lines are headings and scraps of lists
-        texts = sources.demo("prose") if data == "mini" else [t for t in readers.wikitext() if len(t.split()) >= 20]
-        self.texts = sorted(texts, key=len)[:sizes["lines"]]
+        self.texts = texts(data)
         prompts = [row for row in cloze.rows("winobias", 1) if row["kind"] in ("base", COUNTER)]
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
