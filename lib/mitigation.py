@@ -87,6 +87,11 @@ def applied(model, masked: list[tuple[int, int]], setting: str, subspaces: proje
         yield
 
 
+def sizes(data: str) -> dict:
+    """SIZES, of which a try (limit.py) thins nothing: what it is given is few already."""
+    return SIZES[data] | (dict(occupations=1, task=1) if limit.items() else {})
+
+
 def texts(data: str) -> list[str]:
     """The lines that PPPL is measured on: the shortest of the project's prose, or of WikiText-2's test split. There the
     shortest of all are headings and scraps of lists."""
@@ -98,9 +103,8 @@ class Bench:
     """All that the encoder is asked, made once."""
 
     def __init__(self, model, data: str):
-        sizes = SIZES[data]
         self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
-        self.sets, self.words = heads.sets_and_contexts("gender", data, sizes["sentences"])
+        self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"])
         self.triples = stereoset.triples(data)
         self.texts = texts(data)
         prompts = [row for row in cloze.rows("winobias", 1) if row["kind"] in ("base", COUNTER)]
@@ -128,10 +132,10 @@ class Judge:
     """All that the classifier is asked, made once."""
 
     def __init__(self, model, data: str):
-        sizes, pairs = SIZES[data], nli.pairs(contexts=SIZES[data]["contexts"])
+        every, pairs = sizes(data), nli.pairs(contexts=SIZES[data]["contexts"])
         self.model, self.subspaces = model, projection.fit(model, nli.fitting_pairs())
-        self.pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::sizes["occupations"]])]
-        self.task = nli_sweep.task_pairs(data).iloc[::sizes["task"]]
+        self.pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::every["occupations"]])]
+        self.task = nli_sweep.task_pairs(data).iloc[::every["task"]]
 
     def measure(self, prompted: bool) -> dict:
         both = pd.concat([self.pairs, self.task])

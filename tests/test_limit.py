@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lib import CompanionError, cloze, english, limit, mitigation, nli, paths, sentence_pairs, stereoset
+from lib import CompanionError, cloze, english, limit, mitigation, nli, nli_sweep, paths, sentence_pairs, stereoset
 from lib.profile import read_profile
 from lib.run import Run
 
@@ -87,5 +87,6 @@ def test_what_is_made_is_few_and_has_what_notebooks_show(eight):
     assert set(pairs["occupation"]) == set(nli.SHOWN) and len(pairs) == 3 * 2 * 2
     assert len(sentence_pairs.natural()) == len(sentence_pairs.contexts()) == 8
     assert len(mitigation.texts("mini")) == 8
+    assert len(nli_sweep.task_pairs("mini").iloc[::mitigation.sizes("paper")["task"]]) == 8  # not thinned once more
     triples = stereoset.triples()
     assert triples["context_id"].nunique() == 8 and len(triples) == 24 and list(triples.index) == list(range(24))
