@@ -74,7 +74,7 @@ def made(names: list[str]) -> pd.DataFrame:
             row |= {f"{shown}, before": round(record["heldout_before"][key], 3),
                     f"{shown}, after": round(record["heldout"][key], 3)}
         rows.append(row)
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["model", "text"])  # a file without columns is unreadable
+    return pd.DataFrame(rows or {"model": [], "text": []})  # a file without columns could not be read again
 
 
 # SEAT

@@ -42,8 +42,9 @@ def wall(board: pd.DataFrame, runs: list[str]):
     ax.set_xticks([])
     _bare(ax)
     _legend(figure)
-    return plots.sign(figure, "How many of three papers' claims hold. " + "; ".join(
-        f"{run}: {held(board, [run])}" for run in runs if "-seed" not in run), "fainter mark: within chance; results as stored in figures/")
+    told = "; ".join(f"{run}: {held(board, [run])}" for run in runs if "-seed" not in run)
+    return plots.sign(figure, f"How many of three papers' claims hold. {told}",
+                      "fainter mark: within chance; results as stored in figures/")
 
 
 def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
