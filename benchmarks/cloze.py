@@ -65,7 +65,8 @@ def against_pipeline(name: str, n: int, rounds: int):
             taken, found[way] = seconds(function)
             took[way].append(taken)
     ours, *theirs = ways
-    print(f"{name}, {len(asked)} prompts, {rounds} rounds, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"{name}, {len(asked)} prompts, {rounds} rounds, torch {torch.__version__}, "
+          f"{torch.get_num_threads()} threads")
     print(f"  {ours:24} {1e3 * median(took[ours]) / len(asked):6.2f} ms a prompt")
     for way in theirs:
         ratios = [their / our for their, our in zip(took[way], took[ours])]
