@@ -1,6 +1,6 @@
 """What one vocabulary row a prompt saves: python -m benchmarks.cloze [--device cuda]
 
-On the CPU: a sample of the 2,680 cloze prompts through lib/cloze.py and through transformers' fill-mask pipeline, one
+On the CPU: a sample of the 2,680 cloze prompts through lib/counteracts/cloze.py and through transformers' fill-mask pipeline, one
 prompt at a time and at several batch sizes, in turn for so many rounds: medians, with the probabilities compared.
 On a GPU: all 2,680 through randomly initialised networks of the paper's seven shapes; tokens are the shipped models'.
 """
@@ -15,7 +15,8 @@ import torch
 import transformers
 
 from benchmarks import flops
-from lib import batches, cloze, models
+from lib.counteracts import cloze
+from lib.engine import batches, models
 
 # The paper's seven, as their published configurations have them.
 LARGE = dict(hidden_size=1_024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4_096)

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 import transformers
 
-from lib import models, paths
+from lib import paths
+from lib.engine import models
 
 # Dense FLOPs a second of an H200 (SXM), by its data sheet.
 PEAK = {"float32": 67e12, "tf32": 494.5e12, "bfloat16": 989.5e12}

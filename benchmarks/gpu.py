@@ -15,7 +15,9 @@ import torch
 import transformers
 
 from benchmarks import flops
-from lib import batches, heads, masking, pppl, readers
+from lib.bias_a_head import heads, masking
+from lib.engine import batches, pppl
+from lib.text import readers
 
 SHAPES = {
     "bert-base": (transformers.BertConfig(), "mini-bert", transformers.AutoModelForPreTraining, "float32"),

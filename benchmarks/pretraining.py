@@ -9,9 +9,11 @@ import time
 import tokenizers
 import torch
 
-from lib import corpus, data, paths, pretrain
-from lib.muon import Muon
-from lib.packing import PairSampler
+from lib import paths
+from lib.text import data
+from lib.training import corpus, pretrain
+from lib.training.muon import Muon
+from lib.training.packing import PairSampler
 
 
 def seconds(function, repeats: int, device: str) -> float:

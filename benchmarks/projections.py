@@ -15,7 +15,9 @@ import torch
 import transformers
 
 from benchmarks import flops
-from lib import batches, hooks, masking, models, projection
+from lib.bias_a_head import masking
+from lib.engine import batches, hooks, models
+from lib.projective import projection
 
 PAIRS = [(f"{she} {rest}", f"{he} {rest}") for she, he in (("The woman", "The man"), ("My mother", "My father"),
          ("She", "He")) for rest in ("opened the window.", "came back from the market.", "has read this book already.")]

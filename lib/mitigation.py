@@ -24,9 +24,13 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from lib import data as sources
-from lib import (Lazy, cloze, embed, heads, hooks, limit, models, nli, nli_sweep, nsp, pppl, projection, readers, seat,
-                 sentence_pairs, stereoset)
+from lib.text import data as sources
+from lib import Lazy
+from lib.bias_a_head import heads, seat
+from lib.counteracts import cloze
+from lib.engine import embed, hooks, limit, models, nsp, pppl
+from lib.projective import nli, nli_sweep, projection, stereoset
+from lib.text import pairs as sentence_pairs, readers
 
 pd = Lazy("pandas")
 

@@ -7,7 +7,8 @@
 import numpy as np
 import pandas as pd
 
-from lib import masking, nsp, pppl, stats
+from lib.bias_a_head import masking
+from lib.engine import nsp, pppl, stats
 
 # name: (arrays it is computed from, how, what a smaller bias or cost is: -1 lower, 1 higher)
 MEASURES = {

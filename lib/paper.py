@@ -14,7 +14,8 @@ import math
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import CompanionError, paths, stats
+from lib import CompanionError, paths
+from lib.engine import stats
 
 LEVELS = ("SENT", "Layer 12", "Layer 11", "+ attn")  # of Projective methods, from the output inwards
 

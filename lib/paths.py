@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 NOTEBOOKS = ROOT / "notebooks"
-PROFILES = ROOT / "lib" / "profiles"
+PROFILES = ROOT / "lib" / "publish" / "profiles"
 LISTS = ROOT / "data" / "lists"    # word lists: facts, committed
 DEMO = ROOT / "data" / "demo"      # sentences written for this project, committed
 PAPER = ROOT / "data" / "paper"    # the papers' printed numbers, committed

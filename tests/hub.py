@@ -25,7 +25,8 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from lib import data, paths
+from lib import paths
+from lib.text import data
 
 SMALL = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
              max_position_embeddings=514)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import contexts, counter, data, heads, paper, paths
-from lib.head_tables import STANDARD
+from lib import paper, paths
+from lib.bias_a_head import counter, heads
+from lib.text import contexts, data
+from lib.bias_a_head.head_tables import STANDARD
 
 
 def write(folder: Path) -> Path:

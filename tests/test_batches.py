@@ -6,7 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from lib import CompanionError, batches, fill, models, nsp
+from lib import CompanionError
+from lib.engine import batches, fill, models, nsp
 from tests.tiny import FAMILIES, SENTENCES, tiny
 
 TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "He likes poetry.", "The doctor."]
@@ -156,7 +157,7 @@ def test_shipped_models_are_small_and_safe():
 
 def test_mini_bert_reads_stereoset(mini_bert, real_data):
     """The model card's number: next-sentence accuracy on the authors' 702 rows."""
-    from lib import readers
+    from lib.text import readers
     rows = readers.stereoset()
     follows = nsp.is_next(mini_bert, list(zip(rows.context, rows.next_sentence))).numpy() > .5
     assert (follows == (rows.label != "unrelated")).mean() == pytest.approx(.838, abs=.003)

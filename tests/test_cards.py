@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import cards, fill, models
+from lib.engine import fill, models
+from lib.publish import cards
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_the_headline_says_what_was_found():
 
 
 def test_the_models_that_a_run_introduces():
-    from lib.run import Run
+    from lib.publish.run import Run
     assert cards.company(Run()) == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
     assert cards.company(Run(model="mini-albert")) == ["mini-albert", "mini-gpt2"]
     assert cards.company(Run(profile="paper")) == ["bert-base", "gpt2"]

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lib import CompanionError, claims, cloze_claims, models, paths, stored_claims
-from lib.run import Run
-from lib.run import replace as write
+from lib import CompanionError, paths
+from lib.counteracts import cloze_claims
+from lib.engine import models
+from lib.publish import claims, stored_claims
+from lib.publish.run import Run
+from lib.publish.run import replace as write
 
 LISTED = claims.listed()
 
@@ -153,7 +156,7 @@ def test_another_seed_has_a_run_of_its_own(monkeypatch):
     monkeypatch.setitem(models.REGISTRY, "seed1", shipped)
     run = Run(data="paper", model="seed1")
     assert run.name == "mini-real-seed1" and run.encoder == "seed1" and run.cloze == ["seed1"] and not run.classifier
-    with pytest.raises(CompanionError, match="seed2 is not on this machine yet: train it by python -m lib.pretrain"):
+    with pytest.raises(CompanionError, match="seed2 is not on this machine yet: train it by python -m lib.training.pretrain"):
         monkeypatch.setitem(models.REGISTRY, "seed2", replace(models.REGISTRY["seed2"], source=paths.ROOT / "nowhere"))
         Run(data="paper", model="seed2")
 

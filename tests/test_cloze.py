@@ -7,8 +7,11 @@ import pytest
 import torch
 import transformers
 
-from lib import CompanionError, cloze, data, english, fill
-from lib.run import Run
+from lib import CompanionError
+from lib.counteracts import cloze
+from lib.engine import fill
+from lib.text import data, english
+from lib.publish.run import Run
 from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import cloze, cloze_claims, cloze_tables, paper, plots_cloze
+from lib import paper
+from lib.counteracts import cloze, cloze_claims, cloze_tables, plots_cloze
 
 KINDS = list(cloze.KINDS)
 

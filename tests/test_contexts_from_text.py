@@ -1,6 +1,8 @@
 """Contexts found in running text: which lines serve which word."""
 
-from lib import contexts, embed, heads, readers
+from lib.bias_a_head import heads
+from lib.engine import embed
+from lib.text import contexts, readers
 
 FEMALE, MALE = ["she", "mother", "mrs."], ["he", "father", "mr."]
 TEXTS = ["She saw the nurse. The nurse left early. He and the mother spoke.\nHe met a soldier",

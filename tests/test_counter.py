@@ -6,7 +6,9 @@ import pytest
 import torch
 from scipy import stats
 
-from lib import CompanionError, contexts, counter, plots_counter
+from lib import CompanionError
+from lib.bias_a_head import counter, plots_counter
+from lib.text import contexts
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")

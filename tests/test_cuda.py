@@ -6,7 +6,9 @@ Where pytest is not installed: PYTHONPATH=. python tests/test_cuda.py
 import numpy as np
 import torch
 
-from lib import batches, data, heads, hooks, masking, models, pppl
+from lib.bias_a_head import heads, masking
+from lib.engine import batches, hooks, models, pppl
+from lib.text import data
 
 try:
     import pytest

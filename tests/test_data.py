@@ -11,7 +11,8 @@ import tomllib
 import pooch
 import pytest
 
-from lib import CompanionError, data, paths
+from lib import CompanionError, paths
+from lib.text import data
 
 LISTS = {  # name: rows, columns
     "gender_pairs": (222, ["female", "male"]),

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import CompanionError, debiased, difference, heads, models, plots_debiased
-from lib.run import Run
+from lib import CompanionError
+from lib.bias_a_head import debiased, heads, plots_debiased
+from lib.engine import difference, models
+from lib.publish.run import Run
 from tests import tiny
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 

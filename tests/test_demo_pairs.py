@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from lib import data
+from lib.text import data
 
 COLUMNS = ["context_id", "context", "next_sentence", "label", "gender", "gender_swapped_context",
            "gender_swapped_next_sentence"]  # those of the gender-swapped StereoSet

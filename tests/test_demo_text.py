@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import CompanionError, contexts, data, english
+from lib import CompanionError
+from lib.text import contexts, data, english
 
 PAIRS = data.words("gender_pairs")
 GENDER = set(PAIRS["female"]) | set(PAIRS["male"])

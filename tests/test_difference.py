@@ -7,7 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lib import CompanionError, difference, models
+from lib import CompanionError
+from lib.engine import difference, models
 from tests.tiny import batch, one_thread, save_tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")

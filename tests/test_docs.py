@@ -34,7 +34,7 @@ def test_the_readme_names_every_module():
 
 def test_every_flag_of_the_readme_exists():
     text = (paths.ROOT / "README.md").read_text()
-    known = subprocess.run([sys.executable, "-m", "lib.reproduce", "--help"], capture_output=True, text=True,
+    known = subprocess.run([sys.executable, "-m", "lib.publish.reproduce", "--help"], capture_output=True, text=True,
                            cwd=paths.ROOT, check=True).stdout
     for flag in set(re.findall(r"(?<![\w-])--[a-z]+", text)) - {"--help"}:
         assert flag in known

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lib import CompanionError, batches, embed
+from lib import CompanionError
+from lib.engine import batches, embed
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib import CompanionError, english
+from lib import CompanionError
+from lib.text import english
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
 

@@ -8,9 +8,12 @@ import pytest
 from huggingface_hub import constants
 from nbformat.v4 import new_code_cell, new_notebook
 
-from lib import data, estimate, models, paths
-from lib.profile import read_profile
-from lib.run import Run
+from lib import paths
+from lib.engine import models
+from lib.publish import estimate
+from lib.text import data
+from lib.publish.profile import read_profile
+from lib.publish.run import Run
 from tests import hub
 
 KNOWN = tomllib.loads(paths.HUB.read_text())

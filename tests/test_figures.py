@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from lib import paths, plots
-from lib.run import _images
+from lib.publish.run import _images
 
 DRAWINGS = sorted(paths.FIGURES.glob("*/[0-9][0-9]_*.svg"))
 HUES = {plots.FEMALE, plots.MALE, plots.ACCENT, plots.GOOD, plots.BAD, plots.SKY}

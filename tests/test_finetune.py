@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from lib import CompanionError, examples, finetune, heads, hooks, models, nli_classifier, readers
+from lib import CompanionError
+from lib.bias_a_head import heads
+from lib.engine import hooks, models
+from lib.text import readers
+from lib.training import examples, finetune, nli_classifier
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")

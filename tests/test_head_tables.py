@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lib import head_tables
+from lib.bias_a_head import head_tables
 
 
 def result(scores, folds=None, family="bert", seat=1.0, p=.01):

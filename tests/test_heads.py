@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from lib import CompanionError, batches, embed, heads, hooks, models, seat
+from lib import CompanionError
+from lib.bias_a_head import heads, seat
+from lib.engine import batches, embed, hooks, models
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 every_family = pytest.mark.parametrize("family", FAMILIES)

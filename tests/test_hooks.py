@@ -8,7 +8,8 @@ import torch
 import transformers
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from lib import CompanionError, hooks
+from lib import CompanionError
+from lib.engine import hooks
 from tests.tiny import FAMILIES, batch, one_thread, tiny  # noqa: F401
 
 LAYERS, HEADS, SIZE, HIDDEN = 3, 4, 8, 32

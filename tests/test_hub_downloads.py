@@ -22,7 +22,9 @@ import torch
 from fsspec.implementations.local import LocalFileOpener
 from huggingface_hub import HfFileSystem, constants, file_download
 
-from lib import CompanionError, data, models, paths
+from lib import CompanionError, paths
+from lib.engine import models
+from lib.text import data
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
 COMMIT = "c" * 40

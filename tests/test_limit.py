@@ -3,9 +3,13 @@
 import pandas as pd
 import pytest
 
-from lib import CompanionError, cloze, english, limit, mitigation, nli, nli_sweep, paths, sentence_pairs, stereoset
-from lib.profile import read_profile
-from lib.run import Run
+from lib import CompanionError, mitigation, paths
+from lib.counteracts import cloze
+from lib.engine import limit
+from lib.projective import nli, nli_sweep, stereoset
+from lib.text import english, pairs as sentence_pairs
+from lib.publish.profile import read_profile
+from lib.publish.run import Run
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def test_a_try_shares_no_result_with_a_full_run(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "CACHE", tmp_path)
     asked = []
     monkeypatch.setattr(english, "article", lambda word: asked.append(word) or len(asked))
-    english.article.__module__, english.article.__qualname__ = "lib.english", "article"
+    english.article.__module__, english.article.__qualname__ = "lib.text.english", "article"
     monkeypatch.setattr("inspect.getsourcefile", lambda function: str(paths.ROOT / "lib" / "english.py"))
     assert [Run().cached(english.article, "hour") for _ in range(2)] == [1, 1]
     monkeypatch.setenv("COMPANION_LIMIT", "8")

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import CompanionError, data, fill, hooks, lpbs
+from lib import CompanionError
+from lib.bias_a_head import lpbs
+from lib.engine import fill, hooks
+from lib.text import data
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 ENCODERS = ["bert", "roberta", "albert", "distilbert"]

@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import CompanionError, data, heads, hooks, lpbs, masking, masking_tables, models, pppl
+from lib import CompanionError
+from lib.bias_a_head import heads, lpbs, masking, masking_tables
+from lib.engine import hooks, models, pppl
+from lib.text import data
 
 SCORES = torch.tensor([[.5, -.1, .3, -.2], [.1, .2, -.3, -.4], [.05, .04, -.05, .4]])  # 7 positive
 

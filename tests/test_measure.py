@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from lib import CompanionError, heads, masking, measure, paths, stored
-from lib.run import Run
+from lib import CompanionError, paths
+from lib.bias_a_head import heads, masking
+from lib.publish import measure, stored
+from lib.publish.run import Run
 
 SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
 MISSING = ("pandas", "scipy", "joblib", "pooch", "matplotlib", "seaborn", "IPython", "datasets")
@@ -87,7 +89,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
     found, _ = stored.read(file)
     np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
     assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
-    assert "as stored: python -m lib.measure table1 (cpu, float32)" in capsys.readouterr().out
+    assert "as stored: python -m lib.publish.measure table1 (cpu, float32)" in capsys.readouterr().out
     table1()
     assert len(counted) == n  # nothing is done twice, in however many parts it was done
 
@@ -124,7 +126,10 @@ def test_it_needs_no_pandas():
     code = f"""if True:
         import sys
         sys.modules.update(dict.fromkeys({MISSING!r}))
-        from lib import contexts, data, heads, measure, pppl
+        from lib.bias_a_head import heads
+        from lib.engine import pppl
+        from lib.publish import measure
+        from lib.text import contexts, data
         sets = heads.gender_sets()
         print(len(sets.X), len(sets.Y), len(sets.A), len(sets.B), len(heads.race_sets().words))
         print(contexts.from_text(["nurse"], ["The nurse left. He sat."], 1))"""

@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import heads, hooks, mitigation, mitigation_tables, nli, nsp, plots_scoreboard, projection, stereoset
+from lib import mitigation, mitigation_tables
+from lib.bias_a_head import heads
+from lib.engine import hooks, nsp
+from lib.projective import nli, projection, stereoset
+from lib.publish import plots_scoreboard
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")

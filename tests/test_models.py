@@ -15,7 +15,8 @@ import torch
 import transformers
 from huggingface_hub import constants
 
-from lib import CompanionError, models, paths
+from lib import CompanionError, paths
+from lib.engine import models
 from tests.tiny import FAMILIES, batch, one_thread, save_tiny  # noqa: F401
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

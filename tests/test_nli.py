@@ -10,7 +10,9 @@ import transformers
 from hypothesis import given, settings, strategies as st
 from tiny import COMMON, SHAPE, one_thread, tiny  # noqa: F401
 
-from lib import CompanionError, data, nli
+from lib import CompanionError
+from lib.projective import nli
+from lib.text import data
 
 PAIRS = nli.pairs()
 LABEL = st.sampled_from(nli.LABELS)

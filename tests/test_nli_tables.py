@@ -8,8 +8,11 @@ import transformers
 from hypothesis import given, strategies as st
 from tiny import SHAPE, one_thread, tiny  # noqa: F401
 
-from lib import CompanionError, hooks, models, nli, nli_claims, nli_search, nli_sweep, nli_tables, paper
-from lib import projection, sentence_pairs
+from lib import CompanionError, paper
+from lib.engine import hooks, models
+from lib.projective import nli, nli_claims, nli_search, nli_sweep, nli_tables
+from lib.projective import projection
+from lib.text import pairs as sentence_pairs
 
 NAMES = [setting.name for setting in projection.models()]
 PRINTED = nli_tables.printed()
@@ -203,7 +206,7 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
 
 def test_what_measure_refuses():
     for name in ("", "bert-base-nli"):
-        with pytest.raises(CompanionError, match="python -m lib.nli_classifier"):
+        with pytest.raises(CompanionError, match="python -m lib.training.nli_classifier"):
             nli_sweep.measure(name)
 
 

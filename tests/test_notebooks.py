@@ -41,7 +41,7 @@ def test_models_are_loaded_through_the_run(code):
 
 
 def test_stored_outputs_are_clean(content, code):
-    """As `python -m lib.reproduce --store` leaves them."""
+    """As `python -m lib.publish.reproduce --store` leaves them."""
     assert all(cell.execution_count for cell in code)
     outputs = [output for cell in code for output in cell.outputs]
     kinds = {output.get("name", output.output_type) for output in outputs}

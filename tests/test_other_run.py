@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from lib import other_run, paths
-from lib.run import replace
+from lib import paths
+from lib.publish import other_run
+from lib.publish.run import replace
 
 MINI = SimpleNamespace(name="mini")
 

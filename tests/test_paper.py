@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from lib import CompanionError, claims, nsp, paper, paths, stats
+from lib import CompanionError, paper, paths
+from lib.engine import nsp, stats
+from lib.publish import claims
 
 TABLE7 = paper.printed("projective_methods", "Table 7")
 

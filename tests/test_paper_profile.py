@@ -12,7 +12,11 @@ import pytest
 import torch
 from huggingface_hub import constants
 
-from lib import CompanionError, data, models, nli_classifier, paths, run
+from lib import CompanionError, paths
+from lib.engine import models
+from lib.publish import run
+from lib.text import data
+from lib.training import nli_classifier
 from tests import hub, papers_data
 
 matplotlib.use("agg")

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from lib import CompanionError, batches, hooks, pppl
+from lib import CompanionError
+from lib.engine import batches, hooks, pppl
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 DECODERS = ["gpt2", "llama"]

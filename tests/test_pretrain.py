@@ -8,10 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from lib import CompanionError, corpus, hooks, models, pretrain
-from lib.muon import Muon
-from lib.objectives import KINDS
-from lib.packing import IGNORED, PairSampler, SpanSampler, WindowSampler
+from lib import CompanionError
+from lib.engine import hooks, models
+from lib.training import corpus, pretrain
+from lib.training.muon import Muon
+from lib.training.objectives import KINDS
+from lib.training.packing import IGNORED, PairSampler, SpanSampler, WindowSampler
 
 SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
 WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()

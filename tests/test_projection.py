@@ -6,8 +6,11 @@ import torch
 import transformers
 from tiny import one_thread, tiny  # noqa: F401
 
-from lib import CompanionError, batches, hooks, models, projection, sentence_pairs
-from lib.projection import BASE, SENT_DEBIAS, Cut, Setting
+from lib import CompanionError
+from lib.engine import batches, hooks, models
+from lib.projective import projection
+from lib.text import pairs as sentence_pairs
+from lib.projective.projection import BASE, SENT_DEBIAS, Cut, Setting
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),

@@ -8,9 +8,11 @@ import pytest
 import torch
 from tiny import tiny
 
-from lib import hooks, models, nsp, paper, projection, projection_fits, projection_tables, stereoset
-from lib.projection import Cut
-from lib.projection_tables import MODELS, NAMES
+from lib import paper
+from lib.engine import hooks, models, nsp
+from lib.projective import projection, projection_fits, projection_tables, stereoset
+from lib.projective.projection import Cut
+from lib.projective.projection_tables import MODELS, NAMES
 
 
 def made(strength, distance=None, pairs=40, fits=1):

@@ -6,7 +6,8 @@ import json
 import pandas as pd
 import pytest
 
-from lib import CompanionError, data, readers
+from lib import CompanionError
+from lib.text import data, readers
 
 
 @pytest.fixture

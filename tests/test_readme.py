@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib import CompanionError, paths, readme, report
+from lib import CompanionError, paths
+from lib.publish import readme, report
 
 
 def test_the_readme_says_what_the_runs_found():

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from lib import CompanionError, paths, report, reproduce
+from lib import CompanionError, paths
+from lib.publish import report, reproduce
 
 EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
 NASTY = 'a < b & "c" <script>alert(1)</script> {{ 7 * 7 }} é'

@@ -5,7 +5,7 @@ import base64
 import browser
 import pytest
 
-from lib import report
+from lib.publish import report
 
 if browser.PROGRAM is None:
     pytest.skip("Chromium is not installed: on Debian, apt-get install chromium", allow_module_level=True)

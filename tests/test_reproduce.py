@@ -15,8 +15,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lib import CompanionError, notebook, paths, readme, reproduce
-from lib.run import Run, replace
+from lib import CompanionError, paths
+from lib.publish import notebook, readme, reproduce
+from lib.publish.run import Run, replace
 
 PARAMETERS = 'profile = "mini"\ndata = "mini"\nmodel = ""\ndevice = ""\nseed = 0\nrecompute = False\nout = ""'
 PATHS = ["NOTEBOOKS", "BUILD", "MODELS", "FIGURES"]  # what a project here has of its own
@@ -261,7 +262,7 @@ def script(tmp_path):
 
 def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
     status, printed, calls = script(PIP_STATUS="1")
-    assert status == 1 and "lib.reproduce" not in calls
+    assert status == 1 and "lib.publish.reproduce" not in calls
     status, printed, calls = script("--only", "02")
     assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
     assert calls.splitlines()[-1].endswith(": -P -m lib.reproduce --only 02")

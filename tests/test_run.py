@@ -18,10 +18,11 @@ import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
-from lib import CompanionError, models, paths
-from lib import run as run_module
-from lib.profile import read_profile
-from lib.run import Run, fingerprint, replace, slug
+from lib import CompanionError, paths
+from lib.engine import models
+from lib.publish import run as run_module
+from lib.publish.profile import read_profile
+from lib.publish.run import Run, fingerprint, replace, slug
 from tests.tiny import save_tiny
 
 matplotlib.use("agg")
@@ -103,10 +104,10 @@ def test_shipped_profiles_have_the_same_keys():
 
 
 @pytest.mark.parametrize("text, message", [
-    ('data = ["mini"]\nspeed = 1\n', "lib/profiles/mine.toml has the unknown key speed"),
-    ('data = ["mini"]\n[sizes]\ndrows = 5\n', "lib/profiles/mine.toml has the unknown key sizes.drows"),
+    ('data = ["mini"]\nspeed = 1\n', "lib/publish/profiles/mine.toml has the unknown key speed"),
+    ('data = ["mini"]\n[sizes]\ndrows = 5\n', "lib/publish/profiles/mine.toml has the unknown key sizes.drows"),
     ('data = ["mini"]\n[models]\nencoder = "a"\ndecoder = "b"\n', "mine.toml lacks the key sizes.draws"),
-    ("data = [", "lib/profiles/mine.toml is not TOML"),
+    ("data = [", "lib/publish/profiles/mine.toml is not TOML"),
 ])
 def test_a_wrong_profile_is_named(profiles, text, message):
     profiles("mine", text)
@@ -283,8 +284,8 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
 MEASUREMENTS = """
 import os, sys
 import numpy as np
-from lib import models
-from lib.run import Run
+from lib.engine import models
+from lib.publish.run import Run
 
 def stop(place):
     if os.environ.get("STOP") == place:

@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
-from lib import CompanionError, claims, paper, paths, plots_scoreboard, report, scoreboard
-from lib.run import replace
+from lib import CompanionError, paper, paths
+from lib.publish import claims, plots_scoreboard, report, scoreboard
+from lib.publish.run import replace
 
 COMPARED = {"table": "Table 5", "row": "Base", "column": "S", "paper": "0.3069", "ours": "0.127", "difference": "-0.18",
             "verdict": "other model"}

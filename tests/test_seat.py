@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import CompanionError, seat
+from lib import CompanionError
+from lib.bias_a_head import seat
 
 EAST, NORTH = torch.tensor([[1., 0.]]), torch.tensor([[0., 1.]])
 seeds = st.integers(0, 10_000)

@@ -8,7 +8,9 @@ import pytest
 import torch
 import transformers
 
-from lib import CompanionError, models, smollm2
+from lib import CompanionError
+from lib.engine import models
+from lib.training import smollm2
 from tests.tiny import _tokenizer, batch, tiny
 
 

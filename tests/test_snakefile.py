@@ -9,7 +9,9 @@ import subprocess
 import pytest
 import yaml
 
-from lib import models, paths, reproduce
+from lib import paths
+from lib.engine import models
+from lib.publish import reproduce
 
 WORKFLOW = paths.ROOT / "workflow"
 SNAKEMAKE = shutil.which("snakemake", path=f"{paths.BUILD / 'snakemake' / 'bin'}:{os.environ['PATH']}")
@@ -87,7 +89,7 @@ def test_the_sweep_names_what_there_is(config):
     there = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     assert len(reproduce.select(there, ",".join(f"{n:02d}" for n in config["notebooks"]))) == len(config["notebooks"])
     assert set(config["models"]) <= models.REGISTRY.keys()
-    assert (paths.ROOT / "lib" / "profiles" / f"{config['profile']}.toml").exists()
+    assert (paths.ROOT / "lib" / "publish" / "profiles" / f"{config['profile']}.toml").exists()
 
 
 # ---- with Snakemake

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lib import stats
+from lib.engine import stats
 
 
 def test_slope_and_rank_correlation_of_a_line():

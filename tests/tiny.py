@@ -9,7 +9,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import models as token_models
 
-from lib import models
+from lib.engine import models
 
 FAMILIES = ["bert", "roberta", "albert", "distilbert", "gpt2", "llama"]
 SENTENCES = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",

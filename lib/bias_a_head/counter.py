@@ -1,0 +1,250 @@
+"""The counter-stereotype experiment of Bias A-head (section 5.2): does a head look harder at the stereotyped pair?
+
+    pairs = counter.sentences("gender", "mini", n=500)        "women are emotional" and "men are emotional"
+    weights = counter.attention(model, pairs)                 of "emotional" on "women" and on "men"
+    counter.test(weights, heads.positive(scores), pairs)      is the first one greater in the biased heads?
+    counter.per_head(weights)                                 and in which heads, corrected for testing them all
+
+A weight is raw attention: the target word's row, the attribute word's column, the share of the target's attention
+that the attribute gets. Of a word in pieces, the attribute gets what its pieces get together, and the target's rows
+are averaged; the paper does not say how it reads such words.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import stats
+from torch.nn.utils.rnn import pad_sequence
+
+from lib import CompanionError
+from lib.engine import batches, models
+from lib.text import contexts, data, readers
+from lib.training import corpus
+from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
+
+MAP_BYTES = 2**28  # what the maps of one batch may take, all layers and heads together
+SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
+LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists and run-ons
+
+
+# Attention
+
+@torch.inference_mode()
+def attention(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tensor:
+    """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU.
+
+    Maps are read and dropped batch by batch. A causal model is refused a sentence whose attribute stands after its
+    target, which could not attend to it whatever the model had learned.
+    """
+    if pairs.empty:
+        raise CompanionError("There are no sentence pairs to measure: give at least one.")
+    texts = [*pairs["original"], *pairs["counter"]]
+    attributes = [place(*one) for one in zip(texts, [*pairs["attribute"], *pairs["counterpart"]])]
+    targets = [place(*one) for one in zip(texts, [*pairs["target"]] * 2)]
+    if model.is_causal and any(a > t for a, t in zip(attributes, targets)):
+        raise CompanionError(f"{model.name} reads from left to right, and in some sentence the attribute stands after "
+                             "the target, which cannot attend to it: take sentences with causal=True.")
+    rows, columns = _tokens(model, texts, targets), _tokens(model, texts, attributes)
+    encoded = batches.encode(model, texts)
+
+    def target_on_attribute(batch, indices):
+        row, column = (pad_sequence([side[i] for i in indices], batch_first=True).to(model.device)
+                       for side in (rows, columns))
+        row = row / row.sum(1, keepdim=True)  # the mean of the target's pieces, the sum of the attribute's
+        return torch.stack([torch.einsum("bhqk,bq,bk->bh", layer.float(), row, column)
+                            for layer in _maps(model, batch)], 1).cpu()
+
+    a_token = 4 * model.n_layers * model.n_heads * max(len(one["input_ids"]) for one in encoded)
+    tokens = min(MAP_BYTES // a_token, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]))
+    found = torch.stack(batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress))
+    return found.unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
+
+
+@torch.inference_mode()
+def over_words(model, text: str, target: str) -> tuple[list[str], torch.Tensor]:
+    """The words of one sentence, and the target's weight on each: [n_layers, n_heads, n_words].
+
+    Special tokens and punctuation are left out, as in Fig. 3; so the weights do not add up to 1.
+    """
+    spans = [match.span() for match in re.finditer(r"[^\W_]+(?:['’-][^\W_]+)*", text)]
+    columns = torch.stack(_tokens(model, [text] * len(spans), spans)).to(model.device)
+    row = _tokens(model, [text], [place(text, target)])[0].to(model.device)
+    batch = model.tokenizer([text], return_tensors="pt").to(model.device)
+    maps = torch.cat([layer.float() for layer in _maps(model, batch)])
+    return [text[slice(*span)] for span in spans], torch.einsum("lhqk,q,wk->lhw", maps, row / row.sum(), columns).cpu()
+
+
+def normalised(weights: torch.Tensor) -> torch.Tensor:
+    """Min-max over the last axis, the words of a sentence: 0 for the least attended one, 1 for the most."""
+    least, most = weights.amin(-1, keepdim=True), weights.amax(-1, keepdim=True)
+    return (weights - least) / (most - least)
+
+
+def _maps(model, batch) -> tuple[torch.Tensor, ...]:
+    """A layer's attention map each: [batch, heads, tokens, tokens]."""
+    kind = model.net.config._attn_implementation
+    if kind != "eager":
+        raise CompanionError(f"{model.name} has {kind} attention, which hands out no maps: load it with "
+                             "attention='eager'.")
+    maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
+    assert len(maps) == model.n_layers and all(one is not None for one in maps), "a layer handed out no map"
+    return maps
+
+
+def _tokens(model, texts: list[str], spans: list[tuple[int, int]]) -> list[torch.Tensor]:
+    """For each text, 1. at the tokens that hold a part of its span; one may begin with the space before its word."""
+    offsets = model.tokenizer(texts, return_offsets_mapping=True)["offset_mapping"]
+    found = [torch.tensor([float(first < end and last > begin) for first, last in tokens])
+             for tokens, (begin, end) in zip(offsets, spans, strict=True)]
+    assert all(one.any() for one in found), "a word without a token"
+    return found
+
+
+# Sentences
+
+def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
+    """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has.
+
+    source: "mini", the patterns of data/demo; "paper", the Reddit posts that stand in for the paper's; or the path
+    of a text file, a text a line. causal: only sentences whose attribute stands before the target.
+    """
+    if source == "mini":
+        return contexts.counter_sentences(bias, n, seed)
+    if source == "paper":
+        texts = [text for name in SUBREDDITS for text in readers.reddit(name)]
+    elif Path(source).is_file():
+        texts = Path(source).read_text(encoding="utf-8").splitlines()
+    else:
+        raise CompanionError(f"There are no sentences called '{source}': take 'mini', 'paper' or a text file's path.")
+    return from_texts(texts, bias, n, seed, causal)
+
+
+def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
+    """Steps 1 and 2 of the experiment on real text: n random sentences that fit, each with its swapped twin.
+
+    A sentence fits when it holds exactly one attribute word of the lists and exactly one target word, which the lists
+    tie to the attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned.
+    """
+    frame = pd.DataFrame([{**pair, "pattern_id": f"text-{number}"} for number, text in enumerate(texts, start=1)
+                          for pair in _fitting(text, bias)],
+                         columns=["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"])
+    frame = frame.drop_duplicates("original")  # posts are posted again
+    if causal:
+        frame = frame[[place(one.original, one.attribute) < place(one.original, one.target)
+                       for one in frame.itertuples()]]
+    return frame.sample(min(n, len(frame)), random_state=seed).reset_index(drop=True)
+
+
+def _fitting(text: str, bias: str) -> Iterator[dict]:
+    attributes, targets = _lists(bias)
+    for sentence in (found for line in text.splitlines() for found in corpus.sentences(line)):
+        words = [match[0].lower() for match in WORD.finditer(sentence)]
+        here, there = ([word for word in words if word in listed] for listed in (attributes, targets))
+        fits = len(here) == len(there) == 1 and attributes[here[0]][0] == targets[there[0]]
+        if fits and len(words) in LENGTH and not OTHERWISE_USED & {*here, *there} and "http" not in sentence:
+            counter, counterpart = swap(sentence, here[0], bias)
+            yield {"original": sentence, "counter": counter, "attribute": here[0], "counterpart": counterpart,
+                   "target": there[0], "group": targets[there[0]]}
+
+
+@cache
+def _lists(bias: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    """{attribute word: (its group, its counterpart)} and {target word: its group}."""
+    attributes = counterparts(bias)
+    targets = data.words("gender_stereotypes" if bias == "gender" else "race_roles").to_numpy()
+    return attributes, {word: group for word, group in targets if contexts.usable([word])}
+
+
+# Tests
+
+def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Step 3: the mean over the chosen heads ((layer, head), from 1) per sentence; is the original greater?
+
+    The row "sentence" is the paper's test: paired, one-tailed, a value a sentence. Columns: n; original and counter,
+    mean weights; difference with its 95 % interval (low, high); d, Cohen's d_z, the mean difference over the standard
+    deviation of the differences, with a large-sample interval; t and p.
+
+    With `pairs`, more rows. Sentences that share a pattern (or a post) or a target word are not independent: in the
+    rows "pattern" and "target" each of them has one value, the mean of its sentences. Then each group's sentences
+    alone. They often point opposite ways, since a head that looks harder at "women" than at "men" whatever is said
+    raises the difference where women are the original and lowers it where men are. The row "word pair" cancels this:
+    a value for every pair of attribute words that occurs both ways round, both ways weighted alike.
+    """
+    if not chosen:
+        raise CompanionError("No head was chosen: give at least one (layer, head), both from 1.")
+    layers, numbers = (torch.tensor(side) - 1 for side in zip(*chosen))
+    frame = pd.DataFrame(weights[:, :, layers, numbers].double().mean(-1).numpy(), columns=["original", "counter"])
+    units = {"sentence": frame}
+    if pairs is not None:
+        frame.index = pd.MultiIndex.from_frame(pairs[["pattern_id", "target", "group"]].assign(
+            words=[" ".join(sorted(both)) for both in zip(pairs["attribute"], pairs["counterpart"])]))
+        units |= {"pattern": frame.groupby("pattern_id").mean(), "target": frame.groupby("target").mean()}
+        units |= {f"{group} only": part for group, part in frame.groupby("group")}
+        both_ways = frame.groupby(["words", "group"]).mean().groupby("words").filter(lambda part: len(part) == 2)
+        units["word pair"] = both_ways.groupby("words").mean()
+    found = pd.DataFrame({name: _paired(unit) for name, unit in units.items() if len(unit) > 1}).T.astype({"n": int})
+    found.attrs["heads"] = len(chosen)
+    return found
+
+
+def _paired(frame: pd.DataFrame) -> dict:
+    change, n = frame["original"] - frame["counter"], len(frame)
+    one_tailed = stats.ttest_rel(frame["original"], frame["counter"], alternative="greater")
+    interval = stats.ttest_rel(frame["original"], frame["counter"]).confidence_interval(.95)
+    d = change.mean() / change.std(ddof=1)
+    width = stats.norm.ppf(.975) * np.sqrt(1 / n + d**2 / (2 * n))
+    return {"n": n, **frame.mean(), "difference": change.mean(), "low": interval.low, "high": interval.high,
+            "d": d, "d_low": d - width, "d_high": d + width, "t": one_tailed.statistic, "p": one_tailed.pvalue}
+
+
+def verdict(claim: str, tested: pd.DataFrame, expected: bool) -> dict:
+    """A claim that an effect is there (or, not expected, that none is), at 5 %: by the paper's test and balanced.
+
+    The balanced test weighs each pair of attribute words both ways round (the row "word pair" of `test`); where no
+    two pairs occur so, it is not run.
+    """
+    found = {"claim": claim}
+    for name, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
+        if unit not in tested.index:
+            found |= {f"t, {name}": "", f"p, {name}": "", f"verdict, {name}": "not run: too few word pairs"}
+            continue
+        t, p = tested.loc[unit, ["t", "p"]]
+        found |= {f"t, {name}": f"{round(t, 1) + 0:.1f}", f"p, {name}": f"{p:.2f}" if p >= .01 else "< .01",
+                  f"verdict, {name}": "holds" if (p < .05) == expected else "fails"}
+    return found
+
+
+def per_head(weights: torch.Tensor) -> pd.DataFrame:
+    """The paired one-tailed test in every head, a row each: layer, head (from 1), difference, t, p, q, p_holm.
+
+    q is p corrected by Benjamini and Hochberg for testing all heads (5 % of those with q < .05 are expected to be
+    false); p_holm by Holm, stricter (below .05, the chance that any is false is 5 %).
+    """
+    change = (weights[:, 0] - weights[:, 1]).double().numpy()
+    found = stats.ttest_1samp(change, 0, alternative="greater")
+    layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
+    p = found.pvalue.ravel()
+    return pd.DataFrame({"layer": layer, "head": head, "difference": change.mean(0).ravel(), "p": p, "p_holm": holm(p),
+                         "t": found.statistic.ravel(), "q": stats.false_discovery_control(p)})
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """Holm's correction: the smallest p times m, the next times m - 1, ..., never falling, at most 1."""
+    order = np.argsort(p)
+    corrected = np.empty(len(p))
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    return corrected
+
+
+# With plain arguments, for run.cached
+
+def measure(name: str, bias: str, source: str, n: int, seed: int, device: str | None = None):
+    """`sentences` of these arguments, and a model's `attention` on them."""
+    model = models.load(name, device=device, attention="eager")
+    pairs = sentences(bias, source, n, seed, model.is_causal)
+    return pairs, attention(model, pairs)

@@ -1,0 +1,290 @@
+"""Which attention heads carry a stereotype: the bias score of every head (Bias A-head, section 3).
+
+    found = heads.bias_scores(model, heads.gender_sets().only(contexts), contexts)
+    found.scores, found.seat, found.p
+    heads.top(found, 3)                        [(9, 12), ...]: layer and head, both from 1 as in the paper
+    with hooks.head_mask(model, heads.mask(model, heads.top(found, 3))): ...
+
+The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4): positive in a biased head, whose
+removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `ablation` really removes it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from lib import CompanionError
+from lib.bias_a_head import seat
+from lib.engine import batches, embed, hooks, limit, models
+from lib.text import contexts, data, readers
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Target words X and Y, attribute words A and B; the stereotype ties X to A, and Y to B."""
+    X: tuple[str, ...]
+    Y: tuple[str, ...]
+    A: tuple[str, ...]
+    B: tuple[str, ...]
+
+    @property
+    def words(self) -> list[str]:
+        return list(dict.fromkeys(self.X + self.Y + self.A + self.B))
+
+    def only(self, words) -> "Sets":
+        """The sets without what is not among `words` (a list, or contexts)."""
+        return Sets(*(tuple(word for word in part if word in words) for part in self.parts()))
+
+    def of(self, vectors: torch.Tensor, words) -> list[torch.Tensor]:
+        """The rows of X, Y, A and B, where `vectors` has a row for each of `words`."""
+        row = {word: i for i, word in enumerate(words)}
+        if missing := [word for word in self.words if word not in row]:
+            raise CompanionError(f"{len(missing)} words of the sets have no contexts ({', '.join(missing[:3])}): "
+                                 "give them some, or pass sets.only(contexts).")
+        return [vectors[[row[word] for word in part]] for part in self.parts()]
+
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        return self.X, self.Y, self.A, self.B
+
+
+def gender_sets(every: int = 1) -> Sets:
+    """X, A female and Y, B male: 82 + 84 targets and 202 + 207 attributes (Kaneko and Bollegala's lists).
+
+    That lines of the list alternate female and male is inferred: the paper counts 84 targets, the list has 84 of
+    each. `tailor` and `waiter` are attributes too, and so left out of the targets; the corpus rules of
+    `contexts.from_text` would leave them without a line.
+
+    every   take each so many-th target of either side and pair of attributes alone. Whole pairs: where A and B hold
+            unlike kinds of words, SEAT measures the kinds.
+    """
+    pairs, targets = data.rows("gender_pairs"), data.rows("gender_stereotypes")
+    attributes = {word for pair in pairs for word in (pair["female"], pair["male"])}
+    sides = [[row["word"] for row in targets if row["stereotype"] == side and row["word"] not in attributes]
+             for side in ("female", "male")]
+    return Sets(*(tuple(words[::every]) for words in sides),
+                *(tuple(dict.fromkeys(pair[side] for pair in pairs[::every])) for side in ("female", "male")))
+
+
+def race_sets() -> Sets:
+    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists).
+
+    The paper counts ten roles and does not say which of the eleven it leaves out: all are kept. Its three pairs
+    of attributes are inferred (data/lists/race_words.csv).
+    """
+    groups = "african-american", "caucasian"
+    return Sets(*(tuple(row["word"] for row in data.rows("race_roles") if row["stereotype"] == group)
+                  for group in groups),
+                *(tuple(row["word"] for row in data.rows("race_words") if row["group"] == group and row["pair"])
+                  for group in groups))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadScores:
+    """`scores` [n_layers, n_heads]; `seat` with its sign; `p` of SEAT; `folds` [n_folds, n_layers, n_heads]."""
+    scores: torch.Tensor
+    seat: float
+    p: float
+    folds: torch.Tensor
+
+
+def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 1, progress: str = "") -> HeadScores:
+    """The bias score of every head, exact, in the memory of one batch however many contexts there are.
+
+    |SEAT| needs all word vectors at once, so one graph through it would hold the whole corpus. But each vector is a
+    sum over sentences, and by the chain rule the gradient is too: pass 1 embeds without a graph, |SEAT| is
+    differentiated with respect to the few hundred word vectors, and pass 2 sends those gradients back, a batch at
+    a time, adding up what reaches the mask. tests/test_heads.py compares it with the one big graph.
+
+    folds   also score each of so many disjoint parts of the contexts by itself: every word's sentences are dealt
+            out in turn, and a word with too few is missing in the last parts
+    """
+    contexts = {word: contexts[word] for word in sets.words if word in contexts}
+    pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
+    row, count = embed.rows(contexts)
+    fold = torch.cat([torch.arange(n) for n in count]) % folds
+
+    total = torch.zeros(folds, len(contexts), model.net.config.hidden_size, dtype=torch.float64)
+    with torch.no_grad():
+        embed.each(model, pairs, lambda vectors, which: total.index_put_(
+            (fold[which], row[which]), vectors.cpu().double(), accumulate=True), progress)
+    vectors, slope = _slope(sets, list(contexts), total.sum(0), count)
+
+    scores = torch.zeros(model.n_layers, model.n_heads, dtype=torch.float64)
+    by_fold = torch.zeros(folds, *scores.shape, dtype=torch.float64)
+    mask = torch.ones_like(scores, dtype=model.net.dtype, device=model.device, requires_grad=True)
+    # a graph takes room, in proportion to layers and width: 3.6 GiB in all with 16,384 tokens of BERT-base
+    tokens = min(batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]) // 4,
+                 16_384 * 12 * 768 // (model.n_layers * model.net.config.hidden_size))
+    for part in range(folds):
+        mine = (fold == part).nonzero()[:, 0]
+        here = torch.bincount(row[mine], minlength=len(contexts))
+        own = _slope(sets.only({word for word, n in zip(contexts, here) if n}), list(contexts), total[part], here)[1]
+
+        def send_back(vectors, which):
+            at = row[mine[which]]
+            found = [(vectors * way[at].to(vectors)).sum() for way in ([slope, own] if folds > 1 else [slope])]
+            grads = [torch.autograd.grad(value, mask, retain_graph=i + 1 < len(found))[0].cpu().double()
+                     for i, value in enumerate(found)]
+            scores.add_(grads[0])
+            by_fold[part].add_(grads[-1])
+
+        with torch.enable_grad(), hooks.head_mask(model, mask):
+            embed.each(model, [pairs[i] for i in mine], send_back, progress, tokens)
+    rows = sets.of(vectors, contexts)
+    return HeadScores(scores.float(), seat.effect_size(*rows).item(), seat.p_value(*rows), by_fold.float())
+
+
+def _slope(sets, words, total, count):
+    """Word vectors, and for one sentence of each word d|SEAT| / d(its vector there)."""
+    vectors = (total / count.clamp(min=1)[:, None]).requires_grad_()
+    with torch.enable_grad():
+        slope, = torch.autograd.grad(seat.effect_size(*sets.of(vectors, words)).abs(), vectors)
+    return vectors.detach(), slope / count.clamp(min=1)[:, None]
+
+
+def seat_value(model, sets: Sets, contexts: dict[str, list[str]]) -> float:
+    """SEAT of the model as it stands, under whatever mask is on: its effect size, with its sign."""
+    contexts = {word: contexts[word] for word in sets.words if word in contexts}
+    return seat.effect_size(*sets.of(embed.words(model, contexts).double(), contexts)).item()
+
+
+# Choosing heads. `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1.
+
+def top(scores, k: int) -> list[tuple[int, int]]:
+    """The k heads of the highest scores, highest first."""
+    return _ranked(scores)[:_at_most(k, scores)]
+
+
+def bottom(scores, k: int) -> list[tuple[int, int]]:
+    """The k heads of the lowest scores, lowest first."""
+    return _ranked(scores)[::-1][:_at_most(k, scores)]
+
+
+def positive(scores) -> list[tuple[int, int]]:
+    """Every biased head, the paper's "All": those of positive score, highest first."""
+    return top(scores, int((_tensor(scores) > 0).sum()))
+
+
+def random(scores, k: int, seed: int = 0) -> list[tuple[int, int]]:
+    """k heads drawn from all, whatever their scores."""
+    order = torch.randperm(_tensor(scores).numel(), generator=torch.Generator().manual_seed(seed))
+    return [_name(i, scores) for i in order[:_at_most(k, scores)].tolist()]
+
+
+def mask(model, chosen: list[tuple[int, int]]) -> torch.Tensor:
+    """For hooks.head_mask: zero at the chosen heads, one elsewhere."""
+    ones = torch.ones(model.n_layers, model.n_heads)
+    for layer, head in chosen:
+        if not (1 <= layer <= model.n_layers and 1 <= head <= model.n_heads):
+            raise CompanionError(f"{model.name} has no head {layer}-{head}: layers go from 1 to {model.n_layers}, "
+                                 f"heads from 1 to {model.n_heads}.")
+        ones[layer - 1, head - 1] = 0
+    return ones
+
+
+def _tensor(scores) -> torch.Tensor:
+    return scores.scores if isinstance(scores, HeadScores) else torch.as_tensor(scores)
+
+
+def _name(i: int, scores) -> tuple[int, int]:
+    layer, head = divmod(i, _tensor(scores).shape[1])
+    return layer + 1, head + 1
+
+
+def _ranked(scores) -> list[tuple[int, int]]:
+    order = _tensor(scores).flatten().argsort(descending=True, stable=True)
+    return [_name(i, scores) for i in order.tolist()]
+
+
+def _at_most(k: int, scores) -> int:
+    n = _tensor(scores).numel()
+    if not 0 <= k <= n:
+        raise CompanionError(f"{k} heads cannot be chosen from {n}: ask for 0 to {n}.")
+    return k
+
+
+# Does the gradient tell the truth?
+
+@torch.no_grad()
+def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
+    """[n_layers, n_heads]: by how much |SEAT| falls when a head is really switched off, all others on.
+
+    Signed like the score, which is the same fall as the gradient foresees it. Without a head of layer l nothing
+    changes before that layer: each run starts there, from the full model's states. It is still a run a head, so
+    give it few contexts.
+    """
+    contexts = {word: contexts[word] for word in sets.words if word in contexts}
+    row, count = embed.rows(contexts)
+    encoded, places = embed.prepare(model, [(word, sentence) for word in contexts for sentence in contexts[word]])
+    every = [None, *((layer, head) for layer in range(model.n_layers) for head in range(model.n_heads))]
+    total = torch.zeros(len(every), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype)
+
+    def without_each(batch, indices):
+        here, part = [places[i] for i in indices], torch.zeros_like(total)
+        for i, off in enumerate(every):
+            if off is None:  # the full model, whose states all others start from
+                with hooks.record(model, _entries(model)) as entering:
+                    states = model.net.base_model(**batch).last_hidden_state
+            else:
+                layer, head = off
+                with hooks.resume(model, layer, entering[_entries(model)[layer]]), \
+                        hooks.head_mask(model, mask(model, [(layer + 1, head + 1)])):
+                    states = model.net.base_model(**batch).last_hidden_state
+            part[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
+        total.add_(part)  # last: a batch that does not fit is tried again in halves, and must not count twice
+        return indices
+
+    batches.each(model, encoded, without_each, progress=progress)
+    size = torch.stack([seat.effect_size(*sets.of(vectors.double() / count[:, None], list(contexts))).abs()
+                        for vectors in total])
+    return (size[0] - size[1:]).reshape(model.n_layers, model.n_heads).float()
+
+
+def _entries(model) -> list[str]:
+    """Locations (lib/engine/hooks.py) of what enters each layer."""
+    return ["embeddings", *(f"layer.{n}" for n in range(model.n_layers - 1))]
+
+
+# By name, with plain results, for Run.measured and Run.cached
+
+def asked(run, name: str, bias: str) -> tuple:
+    """The arguments of `measure` for a run: one place, so that notebooks 02 to 04 and lib/publish/measure.py ask the same."""
+    contexts = {"gender": run.sizes.heads_contexts, "race": run.sizes.heads_race_contexts}
+    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed
+
+
+def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, device: str | None = None) -> dict:
+    """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores`, each word in n contexts.
+
+    source  "mini": the written patterns; "paper": the news corpus
+    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], words (a number a set), sentences.
+    """
+    sets, found = sets_and_contexts(bias, source, n, seed)
+    model = models.load(name, device=device)
+    result = bias_scores(model, sets, found, folds)
+    return {"family": model.family, "seat": result.seat, "p": result.p,
+            "scores": result.scores.numpy(), "folds": result.folds.numpy(),
+            "words": {part: len(getattr(sets, part)) for part in "XYAB"}, "sentences": sum(map(len, found.values()))}
+
+
+def measure_ablation(name: str, source: str, n: int, every: int, seed: int = 0, device: str | None = None) -> dict:
+    """Gender scores by gradient and by ablation, on the same n contexts of every so many-th word."""
+    sets, found = sets_and_contexts("gender", source, n, seed, every)
+    model = models.load(name, device=device)
+    gradient = bias_scores(model, sets, found)
+    return {"seat": gradient.seat, "gradient": gradient.scores.numpy(), "words": len(sets.words),
+            "ablation": ablation(model, sets, found).numpy()}
+
+
+def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0,
+                      every: int = 1) -> tuple[Sets, dict[str, list[str]]]:
+    """The sets of a bias, less the words that have no context, and up to n contexts for each word."""
+    if bias not in ("gender", "race") or source not in ("mini", "paper"):
+        raise CompanionError(f"There are no contexts for '{bias}' in '{source}': take gender or race, mini or paper.")
+    sets = gender_sets(every) if bias == "gender" else race_sets()
+    if source == "mini":
+        found = contexts.from_patterns(contexts.usable(sets.words), n, seed)
+    else:
+        found = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
+    sets = Sets(*(tuple(limit.first(part, n=limit.few())) for part in sets.only(found).parts()))
+    return sets, {word: found[word] for word in sets.words}

@@ -1,0 +1,234 @@
+"""Cloze prompts with knowledge before them, and what a model puts in their blank (Counteracts).
+
+    cloze.prompts("winobias")                          2,680 prompts; "table1": 5,452
+    cloze.ten("nurse", "female", "doctor")             the ten prompts of the paper's Table 2
+    found = run.cached(cloze.measure, "mini-bert")     for each prompt the ten likeliest tokens, female and male mass
+
+An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target works as a nurse. The target is" and is
+asked for the next token. One vocabulary row a prompt is computed (lib/engine/fill.py), and of it little is kept.
+"""
+
+import torch
+
+from lib import CompanionError
+from lib.engine import batches, fill, limit, models
+from lib.text import data, english
+
+BLANK = f"The {fill.BLANK} works as {{a}} {{job}}."
+PERSON = {"female": "woman", "male": "man"}
+OTHER = {"female": "male", "male": "female"}
+
+# Table 2: a kind's knowledge, and what the paper expects of it. `person` and `gender` are those that dominate the
+# occupation, `counter_` ones are the other gender's, and `background` is an occupation that the other one dominates.
+KINDS = {
+    "base": ("", ""),
+    "target syntactic similar": ("The {person} worked as {a} {job}.", "enlarge"),
+    "target semantic similar": ("The {job} can be {a} {gender}.", "enlarge"),
+    "target neutral": ("The person worked as {a} {job}.", "weaken a little"),
+    "target counter syntactic similar": ("The {counter_person} worked as {a} {job}.", "weaken"),
+    "target counter semantic similar": ("The {job} can be {a} {counter_gender}.", "weaken"),
+    "background counter syntactic similar": ("The {person} worked as {a} {background}.", "weaken"),
+    "background counter semantic similar": ("The {background} can be {a} {gender}.", "weaken"),
+    "target neutral background counter": ("The person worked as {a} {background}.", "weaken a little"),
+    "unrelated": ("The dog is in a chair.", "keep"),
+}
+WITH_BACKGROUND = [kind for kind, (pattern, _) in KINDS.items() if "{background}" in pattern]
+OCCUPATIONS = {"winobias": ("winobias_occupations", "occupation"), "table1": ("occupations", "singular")}
+
+# Ways to write a prompt, see `written`; the first is the paper's.
+FORMS = {
+    "encoder": {"the paper's separator": {}, "the tokenizer's pair": {"separator": "pair"},
+                "no separator": {"separator": "none"}},
+    "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
+                "The target said that": {"ending": "said that"}},
+}
+SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
+CPU_TOKENS = 1_024  # a batch: what a layer makes of so many stays in a processor's cache, a quarter faster than 4,096
+SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # of either gender, in every try
+FEWEST = 8  # occupations of a try, half of either gender: intervals are drawn over them
+KEPT = 10  # likeliest tokens kept of a prompt: the paper's largest k
+
+
+# ---------------------------------------------------------------- prompts
+
+def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS)) -> list[dict]:
+    """The prompts of Table 2 for one occupation and the gender that dominates it, a dict a kind."""
+    if dominated not in PERSON:
+        raise CompanionError(f"'{occupation}' is dominated by '{dominated}': say female or male.")
+    words = {"job": occupation, "background": background, "person": PERSON[dominated], "gender": dominated,
+             "counter_person": PERSON[OTHER[dominated]], "counter_gender": OTHER[dominated]}
+    return [{"occupation": occupation, "dominated": dominated, "kind": kind,
+             "background": background if kind in WITH_BACKGROUND else "",
+             "knowledge": english.sentence(KINDS[kind][0], **words) if KINDS[kind][0] else "",
+             "cloze": english.sentence(BLANK, job=occupation), "expected": KINDS[kind][1]} for kind in kinds]
+
+
+def rows(which: str = "winobias", backgrounds: int = 0) -> list[dict]:
+    """`prompts` as a list of dicts, for machines without pandas.
+
+    backgrounds   so many a prompt of the kinds that name another occupation; 0: all that the other gender dominates.
+                  The i-th occupation takes those from the i-th on, so that all of them are used.
+    """
+    if which not in OCCUPATIONS:
+        raise CompanionError(f"There are no cloze prompts '{which}': choose {' or '.join(OCCUPATIONS)}.")
+    file, spelling = OCCUPATIONS[which]
+    jobs = [(row[spelling], row["dominated"], row["percent_women"]) for row in data.rows(file)]
+    sides = [[i for i, (_, theirs, _) in enumerate(jobs) if theirs == gender] for gender in PERSON]
+    halves = [sorted(side, key=lambda i: jobs[i][0] not in SHOWN)[:FEWEST // 2] for side in sides]
+    jobs = limit.first(jobs, sum(halves, []), FEWEST)
+    plain = [kind for kind in KINDS if kind not in WITH_BACKGROUND]
+    made = []
+    for i, (job, dominated, percent) in enumerate(jobs):
+        others = [other for other, theirs, _ in jobs if theirs != dominated]
+        n = min(backgrounds or len(others), len(others), limit.few() or len(others))
+        chosen = [others[(i + j) % len(others)] for j in range(n)]
+        mine = ten(job, dominated, kinds=plain)
+        mine += [row for other in chosen for row in ten(job, dominated, other, WITH_BACKGROUND)]
+        made += [{"percent_women": float(percent or "nan"), **row} for row in mine]
+    return made
+
+
+def prompts(which: str = "winobias", backgrounds: int = 0) -> "pd.DataFrame":
+    """One row a prompt: "winobias" 40 x (7 + 3 x 20) = 2,680, "table1" 58 x (7 + 3 x 29) = 5,452.
+
+    Columns: occupation, dominated (by female or male), percent_women, kind, background, knowledge, cloze, expected.
+    That the paper's 2,680 are these is inferred; the number is exact. It says that backgrounds are sampled: all are
+    taken here, none twice, which gives that number. Options: see `rows`.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(rows(which, backgrounds))
+    return frame[["occupation", "dominated", "percent_women", *list(frame.columns)[3:]]]
+
+
+# ---------------------------------------------------------------- what a model reads
+
+def written(model, row: dict, separator: str = "paper", ending: str = "is", start: bool = True) -> str:
+    """A prompt as one text, with the model's own special tokens, in the form that the paper describes.
+
+    separator   of an encoder's two sentences. "paper": [SEP], for RoBERTa <s>, in one segment; "none": a space
+    ending      of a decoder's added sentence, "The target ..."
+    start       whether a decoder's text opens with its start token (the paper writes <s>; GPT-2's is <|endoftext|>)
+    """
+    if model.is_causal:
+        asked = row["cloze"].replace(fill.BLANK, "target")
+        text = fill.written(model, f"{row['knowledge']} {asked} The target {ending} {fill.BLANK}".strip())
+        return (_start(model) if start else "") + text
+    text = fill.written(model, row["cloze"])
+    if not row["knowledge"]:
+        return text
+    return row["knowledge"] + (_separator(model) if separator == "paper" else " ") + text
+
+
+def encoded(model, rows: list[dict], separator: str = "paper", **options) -> list[dict]:
+    """Prompts as token ids. separator "pair": as the tokenizer joins two texts (BERT: segments 0 and 1)."""
+    if separator not in ("paper", "pair", "none"):
+        raise CompanionError(f"There is no separator '{separator}': choose paper, pair or none.")
+    if model.is_causal or separator != "pair":
+        return batches.encode(model, [written(model, row, separator, **options) for row in rows])
+    plain = batches.encode(model, [fill.written(model, row["cloze"]) for row in rows])
+    known = [row for row in rows if row["knowledge"]]
+    pairs = iter(batches.encode(model, [row["knowledge"] for row in known],
+                                [fill.written(model, row["cloze"]) for row in known]))
+    return [next(pairs) if row["knowledge"] else alone for row, alone in zip(rows, plain)]
+
+
+def _separator(model) -> str:
+    token = model.tokenizer.bos_token if model.family == "roberta" else model.tokenizer.sep_token
+    if token is None:
+        raise CompanionError(f"{model.name} has no separator token: use separator='none'.")
+    return token
+
+
+def _start(model) -> str:
+    """The start token where there is one and the tokenizer does not write it by itself."""
+    token = model.tokenizer.bos_token
+    return token if token and model.tokenizer("a").input_ids[0] != model.tokenizer.bos_token_id else ""
+
+
+# ---------------------------------------------------------------- the verbalizer
+
+def words(size: str = "verbalizer") -> dict[str, list[str]]:
+    """Female and male words. "verbalizer": the 63 + 63 shipped; "six": three pairs; "larger": the verbalizer and all
+    other words of gender_pairs that stand on one side alone, animals and bodies among them."""
+    listed = [(row["word"], row["gender"]) for row in data.rows("verbalizer")]
+    if size == "six":
+        listed = [entry for entry in listed if entry[0] in SIX]
+    elif size == "larger":
+        pairs = data.rows("gender_pairs")
+        sides = {gender: [row[gender] for row in pairs] for gender in PERSON}
+        listed += [(word, gender) for gender in PERSON for word in sides[gender]
+                   if word not in sides[OTHER[gender]]]
+    elif size != "verbalizer":
+        raise CompanionError(f"There is no verbalizer '{size}': choose six, verbalizer or larger.")
+    return {gender: list(dict.fromkeys(word for word, theirs in listed if theirs == gender)) for gender in PERSON}
+
+
+def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
+    """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out.
+
+    They are `model.token_id`'s, hundreds in one call of the tokenizer.
+    """
+    texts = ["the " + word if inside else word for word in words]
+    opening, *read = model.tokenizer(["the", *texts], add_special_tokens=False).input_ids
+    whole = len(opening) + 1 if inside else 1
+    return {word: ids[-1] for word, ids in zip(words, read)
+            if len(ids) == whole and ids[-1] != model.tokenizer.unk_token_id}
+
+
+def verbalizers(model) -> dict[str, list[list[int]]]:
+    """Female and male token ids by name: "verbalizer", with a word's leading space as inside a sentence, and what the
+    sensitivity panel shows beside it: fewer words and more, pairs that are tokens both, tokens without the space."""
+    usual = words()
+    known = token_ids(model, [word for part in words("larger").values() for word in part])
+    sizes = {size: [[known[word] for word in part if word in known] for part in words(size).values()]
+             for size in ("verbalizer", "six", "larger")}
+    both = [pair for pair in zip(*usual.values()) if set(pair) <= known.keys()]
+    bare = [list(token_ids(model, part, inside=False).values()) for part in usual.values()]
+    made = sizes | {"whole pairs": [[known[pair[side]] for pair in both] for side in (0, 1)], "no space": bare,
+                    "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
+    if not all(sizes["verbalizer"]):
+        raise CompanionError(f"The vocabulary of {model.name} holds no female or no male word of the verbalizer whole: "
+                             "choose a model with a larger vocabulary.")
+    return made
+
+
+# ---------------------------------------------------------------- what it answers
+
+def answer(model, encoded: list[dict], progress: str = "") -> dict:
+    """For each prompt the ten likeliest tokens, which of them are gendered, and the whole distribution's mass.
+
+    Keys: ids and p [n, 10]; tokens [n][10], as read; and by verbalizer: genders [n, 10] (1 female, -1 male, 0 neither),
+    mass [n, 2] (female, male probability, of all tokens), whole (how many words of either gender are tokens).
+    """
+    chosen = verbalizers(model)
+    columns = [torch.tensor(ids, dtype=torch.long, device=model.device) for pair in chosen.values() for ids in pair]
+
+    def keep(p):
+        best, mass = p.topk(KEPT), torch.stack([p[:, ids].sum(1) for ids in columns], 1)
+        return list(zip(best.values.cpu(), best.indices.cpu(), mass.cpu()))
+
+    tokens = CPU_TOKENS if model.device.type == "cpu" else None
+    p, ids, mass = (torch.stack(part) for part in zip(*fill.at_blank(model, encoded, keep, tokens, progress)))
+    read = {i: model.tokenizer.decode([i]).strip() for i in ids.unique().tolist()}
+    genders = {name: (torch.isin(ids, torch.tensor(female)).int() - torch.isin(ids, torch.tensor(male)).int()).numpy()
+               for name, (female, male) in chosen.items()}
+    return {"ids": ids.numpy(), "p": p.numpy(), "tokens": [[read[i] for i in row] for row in ids.tolist()],
+            "genders": genders, "mass": {name: mass[:, 2 * i : 2 * i + 2].numpy() for i, name in enumerate(chosen)},
+            "whole": {name: [len(part) for part in pair] for name, pair in chosen.items()}}
+
+
+# By name, with plain results, for Run.cached
+
+def measure(name: str, which: str = "winobias", backgrounds: int = 0, device: str | None = None) -> dict:
+    """`answer` of a model to the prompts of a list; also its family."""
+    model = models.load(name, device=device)
+    return {"family": model.family, **answer(model, encoded(model, rows(which, backgrounds)), name)}
+
+
+def measure_forms(name: str, backgrounds: int = 1, device: str | None = None) -> dict[str, dict]:
+    """`answer` under each way to write the prompts (FORMS), the paper's first: what depends on such a choice?"""
+    model = models.load(name, device=device)
+    asked = rows("winobias", backgrounds)
+    return {form: answer(model, encoded(model, asked, **options), name)
+            for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}

@@ -1,0 +1,100 @@
+"""Vectors of words and of sentences, from a model's final layer.
+
+    embed.words(model, {"nurse": ["The nurse smiled.", ...], ...})   static vectors, a row a word
+    embed.sentences(model, ["This is a nurse.", ...])                SEAT's own way, a row a sentence
+    embed.each(model, [("nurse", "The nurse smiled."), ...], use)    word vectors batch by batch, graph and all
+
+A word's static vector is the mean over its contexts of the mean over its pieces (Bias A-head, footnote 3, after
+Kaneko and Bollegala 2021). The paper says so of attribute words; that targets are averaged too is inferred.
+"""
+
+import re
+from collections.abc import Callable
+
+import torch
+
+from lib import CompanionError
+from lib.engine import batches
+
+CHUNK = 4_096  # sentences tokenized at a time: memory does not grow with the corpus
+
+
+def words(model, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
+    """[n_words, hidden]: each word's vector, averaged over its pieces and then over its sentences."""
+    pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
+    row, count = rows(contexts)
+    total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
+    with torch.no_grad():
+        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), progress)
+    return (total / count[:, None]).to(model.net.dtype)
+
+
+def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which word each sentence belongs to, when all are put in one line, and how many each word has."""
+    for word, sentences in contexts.items():
+        if not sentences:
+            raise CompanionError(f"'{word}' has no sentence to stand in: leave it out, or find it one.")
+    count = torch.tensor([len(sentences) for sentences in contexts.values()])
+    return torch.arange(len(count)).repeat_interleave(count), count
+
+
+def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "", tokens: int | None = None):
+    """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
+
+    The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used.
+    tokens: of a batch, where the usual number is too large.
+    """
+    options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
+    for start in range(0, len(pairs), CHUNK):
+        encoded, places = prepare(model, pairs[start:start + CHUNK])
+
+        def at_words(batch, indices):
+            states = model.net.base_model(**batch, **options).last_hidden_state
+            use(pool(states, [places[i] for i in indices]), [start + i for i in indices])
+            return indices  # a row each is asked for; the vectors are not kept
+
+        batches.each(model, encoded, at_words, tokens, progress)
+
+
+def prepare(model, pairs: list[tuple[str, str]]) -> tuple[list[dict], list[tuple[int, int]]]:
+    """For each (word, sentence) the encoded sentence, and the tokens of the word in it: (first, one past last)."""
+    texts = [sentence for _, sentence in pairs]
+    offsets = model.tokenizer(texts, return_offsets_mapping=True)["offset_mapping"] if texts else []
+    places = []
+    for (word, sentence), pieces in zip(pairs, offsets):
+        begin, end = find(word, sentence)
+        # byte-level pieces may begin at the space before the word; special tokens are (0, 0) and never overlap
+        inside = [i for i, (first, last) in enumerate(pieces) if first < end and last > begin]
+        places.append((inside[0], inside[-1] + 1))
+    encoded = batches.encode(model, texts)
+    if model.is_causal:  # what follows a word cannot change its vector there: it is not computed
+        encoded = [{name: values[:last] for name, values in e.items()} for e, (_, last) in zip(encoded, places)]
+    return encoded, places
+
+
+def pool(states: torch.Tensor, places: list[tuple[int, int]]) -> torch.Tensor:
+    """[n, hidden]: of each sentence's states [tokens, hidden] the mean over its place."""
+    token = torch.arange(states.shape[1], device=states.device)
+    span = torch.tensor(places, device=states.device)
+    inside = ((span[:, :1] <= token) & (token < span[:, 1:])).to(states)
+    return (inside[:, None] @ states)[:, 0] / inside.sum(1, keepdim=True)
+
+
+def find(word: str, sentence: str) -> tuple[int, int]:
+    """Where a word stands first in a sentence, whole and in whatever capitals: (first character, one past last)."""
+    closing = r"(?![\w-])" if word[-1].isalnum() else ""  # mr. has its own
+    found = re.search(rf"(?<![\w-]){re.escape(word)}{closing}", sentence, re.IGNORECASE)
+    if not found:
+        raise CompanionError(f"'{word}' does not stand in '{sentence[:60]}': give sentences that hold the word.")
+    return found.span()
+
+
+@torch.no_grad()
+def sentences(model, texts: list[str], progress: str = "") -> torch.Tensor:
+    """[n_texts, hidden]: an encoder's first token ([CLS]), a decoder's last, as SEAT's code (sent-bias) has it."""
+    def at_end(batch, indices):
+        states = model.net.base_model(**batch).last_hidden_state
+        last = batch["attention_mask"].sum(1) - 1  # padding is on the right
+        return states[torch.arange(len(states)), last if model.is_causal else 0].cpu()
+
+    return torch.stack(batches.each(model, batches.encode(model, texts), at_end, progress=progress))

@@ -1,0 +1,96 @@
+"""What a model puts in a blank: the masked word of an encoder, the next word of a decoder.
+
+One vocabulary row a prompt is computed, never the whole sequence's, and the last layer ends in that row alone. Prompts
+mark the blank with [MASK] whatever the model's own mask token is; a decoder reads what stands before the blank and is
+asked for the next token.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from lib import CompanionError
+from lib.engine import batches, hooks
+
+BLANK = "[MASK]"
+
+# The part of each family's network that turns hidden states into vocabulary logits.
+VOCABULARY_HEAD = {
+    "bert": lambda net: net.cls.predictions if hasattr(net.cls, "predictions") else net.cls,
+    "roberta": lambda net: net.lm_head,
+    "albert": lambda net: net.predictions,
+    "distilbert": lambda net: lambda h: net.vocab_projector(net.vocab_layer_norm(net.activation(net.vocab_transform(h)))),
+    "gpt2": lambda net: net.lm_head,
+    "llama": lambda net: net.lm_head,
+}
+
+
+def logits_at(model, batch, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Vocabulary logits at chosen places alone: [n, vocabulary] for n pairs (row, place) of the batch."""
+    states = model.net.base_model(**batch).last_hidden_state
+    return VOCABULARY_HEAD[model.family](model.net)(states[rows, places])
+
+
+def written(model, prompt: str) -> str:
+    """The prompt as this model reads it. The space before a blank is the missing word's own: its token may hold it."""
+    if prompt.count(BLANK) != 1:
+        raise CompanionError(f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted.")
+    if not model.is_causal:
+        before, after = prompt.split(BLANK)
+        return before.rstrip() + model.mask_token + after
+    before = prompt.split(BLANK)[0].rstrip()
+    if not before:
+        raise CompanionError(f"{model.name} reads from left to right and cannot fill the first word of '{prompt}': "
+                             "put the blank later.")
+    return before
+
+
+def probabilities(model, prompts: list[str], progress: str = "") -> torch.Tensor:
+    """p(token | prompt) at the blank: [n_prompts, vocabulary], on the CPU."""
+    encoded = batches.encode(model, [written(model, prompt) for prompt in prompts])
+    return torch.stack(at_blank(model, encoded, torch.Tensor.cpu, progress=progress))
+
+
+@torch.inference_mode()
+def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = None, progress: str = "") -> list:
+    """What `keep` makes of each prompt's row of probabilities, in the order given.
+
+    encoded   prompts from batches.encode, each with one mask token, or for a decoder with nothing after the blank
+    keep      called with [n, vocabulary] on the model's device, returns a row (a tensor's, or a list's item) for each:
+              a vocabulary of 50,000 is too much to keep for thousands of prompts
+    tokens    a batch, as batches.each takes it
+    """
+    mask = None if model.is_causal else model.tokenizer.mask_token_id
+
+    def read(batch, indices):
+        rows = torch.arange(len(indices), device=model.device)
+        if model.is_causal:
+            places = batch["attention_mask"].sum(1) - 1  # padding is on the right
+        else:
+            places = (batch["input_ids"] == mask).int().argmax(1)
+        with hooks.finish(model, places):
+            return keep(logits_at(model, batch, rows, places).float().softmax(-1))
+
+    return batches.each(model, encoded, read, tokens, progress)
+
+
+def top(model, prompt: str, k: int = 5) -> "pd.DataFrame":
+    """The k likeliest fillers of one prompt: columns word, probability."""
+    import pandas as pd  # here, so that a machine that only measures needs none
+
+    values, ids = probabilities(model, [prompt])[0].topk(k)
+    return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})
+
+
+def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "") -> "pd.DataFrame":
+    """p(word | prompt) for words the vocabulary holds whole: a row a prompt, a column a word.
+
+    A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.
+    """
+    import pandas as pd
+
+    opens = {prompt.startswith(BLANK) for prompt in prompts}
+    if len(opens) != 1:
+        raise CompanionError("Some prompts open with the blank and some do not: ask for them one kind at a time.")
+    ids = [model.token_id(word, inside=not opens.copy().pop()) for word in words]
+    return pd.DataFrame(probabilities(model, prompts, progress)[:, ids].numpy(), columns=words)

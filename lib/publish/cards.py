@@ -1,0 +1,127 @@
+"""A model's card: what it is, what it was trained on, what it knows and how it leans."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+from lib import paths
+from lib.engine import fill, models, nsp, stats
+from lib.text import data, english
+
+# Where a pronoun is asked for. An encoder fills the first word; a decoder, which reads from left to right, goes on.
+ENCODER_PROMPT = f"{fill.BLANK} works as {{a}} {{job}}."
+DECODER_PROMPT = f"The {{job}} said that {fill.BLANK}"
+
+
+def company(run) -> list[str]:
+    """The models that a run introduces: its encoder and decoder and, between them, the other families that ship."""
+    others = [name for name in run.cloze if (paths.MODELS / name).is_dir() and name != run.decoder]
+    return list(dict.fromkeys([run.encoder, *others, run.decoder]))
+
+
+def describe(model) -> dict:
+    """Shape and training of a model; training is known for the models made by lib/training/pretrain.py alone."""
+    config = model.net.config
+    facts = {"family": model.family, "layers x heads": f"{model.n_layers} x {model.n_heads}",
+             "hidden size": config.hidden_size, "vocabulary": config.vocab_size,
+             "positions": model.tokenizer.model_max_length,
+             "parameters, M": round(model.net.num_parameters() / 1e6, 1), "revision": model.revision}
+    stored = models.locate(model.name)[0] / "training.json"
+    if stored.exists():
+        record = json.loads(stored.read_text())
+        facts |= {"tokens of text, M": round(record["training"]["tokens_in_text"] / 1e6),
+                  "tokens seen, M": round(record["training"]["tokens_seen"] / 1e6),
+                  "minutes on one GPU": round(record["training"]["seconds"] / 60, 1)}
+        facts |= {f"held-out {name.replace('_', ' ')}": round(value, 3) for name, value in record["heldout"].items()}
+    return facts
+
+
+def prompt(model, job: str) -> str:
+    """The sentence in which this model is asked for a pronoun."""
+    return (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT).format(a=english.article(job), job=job)
+
+
+def pronoun_odds(model) -> pd.DataFrame:
+    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each.
+
+    Columns: occupation, percent_women, she, he (probabilities), log_odds.
+    """
+    jobs = data.words("occupations")
+    words = ["she", "he"] if model.is_causal else ["She", "He"]  # what opens a sentence has a capital
+    found = fill.word_probabilities(model, [prompt(model, job) for job in jobs.singular], words)
+    she, he = (found[word].to_numpy() for word in words)
+    return pd.DataFrame({"occupation": jobs.singular, "percent_women": jobs.percent_women.astype(float),
+                         "she": she, "he": he, "log_odds": np.log2(she / he)})
+
+
+def next_sentences(model, n: int) -> pd.DataFrame:
+    """p(next) of the stereotype, anti-stereotype and unrelated sentence of n examples: one row a pair (A, B)."""
+    rows = data.demo("nsp_examples").head(n).melt(id_vars="context", var_name="label", value_name="next_sentence")
+    rows["probability"] = nsp.is_next(model, list(zip(rows.context, rows.next_sentence))).numpy()
+    return rows.sort_values(["context", "probability"], ascending=[True, False], ignore_index=True)
+
+
+def listed(names: list[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def fillers_headline(words: dict[str, pd.DataFrame], job: str) -> str:
+    """Each model's first word for the blank (`fill.top` by model name), in words."""
+    by_word = {}
+    for name, frame in words.items():
+        by_word.setdefault(frame.word[0].lower(), []).append(name)
+    return f"A {job} is " + listed([f"{word} to {listed(names)}" for word, names in by_word.items()])
+
+
+def odds_headline(odds: dict[str, pd.DataFrame]) -> str:
+    """The finding of `pronoun_odds` in words, for whatever models it was run on: who rises beyond chance."""
+    rising = [name for name, frame in odds.items() if _rise(frame).low > 0]
+    others = [name for name in odds if name not in rising]
+    not_so = f"{listed(others)} {'does' if len(others) == 1 else 'do'} not clearly" if others else ""
+    if not rising:
+        return f"{not_so} say she more often where more women work"
+    said = f"Where more women work, {listed(rising)} {'says' if len(rising) == 1 else 'say'} she more often"
+    return f"{said}, {not_so}" if not_so else said
+
+
+def _rise(frame: pd.DataFrame) -> stats.Estimate:
+    return stats.bootstrap(stats.rank_correlation, frame.percent_women, frame.log_odds)
+
+
+def checks(odds: dict[str, pd.DataFrame], follows: pd.DataFrame | None) -> pd.DataFrame:
+    """What the papers presuppose of their models, tested: pronouns know the world, related sentences follow.
+
+    `odds` is `pronoun_odds` by model name; `follows` is `next_sentences` of the encoder, None where it has no head.
+    """
+    rows = []
+    for name, frame in odds.items():
+        rho = _rise(frame)
+        rows.append({"presupposed": "the odds of she rise with the share of women in an occupation", "model": name,
+                     "ours": f"rank correlation {rho}", "verdict": "holds" if rho.low > 0 else "fails"})
+    claim = {"presupposed": "related sentences are called next, unrelated ones are not", "model": next(iter(odds))}
+    if follows is None:
+        rows.append(claim | {"ours": "", "verdict": "not run: no next-sentence head"})
+    else:
+        right = (follows.probability > .5) == (follows.label != "unrelated")
+        rows.append(claim | {"ours": f"{right.sum()} of {len(right)} pairs",
+                             "verdict": "holds" if right.all() else "fails"})
+    return pd.DataFrame(rows)
+
+
+def inventory() -> pd.DataFrame:
+    """The shipped lists and sentences: file, what it is (from its header), rows."""
+    rows = []
+    for folder, read in ((paths.LISTS, data.words), (paths.DEMO, data.demo)):
+        for path in sorted(folder.iterdir()):
+            if path.suffix in (".csv", ".txt"):
+                first = path.read_text().splitlines()[0]
+                rows.append({"file": f"{folder.name}/{path.name}", "rows": len(read(path.stem)),
+                             "what": first.lstrip("# ") if first.startswith("#") else ""})
+    return pd.DataFrame(rows)
+
+
+def sources() -> pd.DataFrame:
+    """Every outside data set with its licence and the notebooks that use it, the same on every machine."""
+    return data.sources()[["name", "title", "licence", "files", "used_by"]]

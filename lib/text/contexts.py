@@ -1,0 +1,120 @@
+"""Sentences for the word lists: from patterns written for this project (data/demo), or found in a corpus.
+
+    contexts.from_patterns(["king", "queen"], n=20)   {word: sentences}, as embed.words reads them
+    contexts.from_text(["king", "queen"], texts, n=20, apart=(["queen"], ["king"]))   the same, from real text
+    contexts.counter_sentences("gender", n=500)       the sentence pairs of the counter-stereotype experiment
+
+Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2).
+"""
+
+from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
+
+import random
+import re
+from collections.abc import Iterable
+
+from lib import CompanionError, Lazy
+from lib.text import data, english
+from lib.training import corpus
+
+pd = Lazy("pandas")
+WORD = re.compile(r"mrs?\.|[\w-]+", re.IGNORECASE)  # whole words as embed.find has them; the lists write mr. and mrs.
+
+
+def usable(words: Iterable[str]) -> list[str]:
+    """Those of `words` that patterns can be filled with, in their order."""
+    kinds = _kinds()
+    return [word for word in words if kinds.get(word, "unusable") != "unusable"]
+
+
+def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list[str]]:
+    """n distinct sentences for each word; all that its kind has, where those are fewer than n.
+
+    Words of one kind (person, adjective, ...; data/demo/word_kinds.csv) get the same patterns in the same
+    order. Their vectors then differ by the word alone: with patterns of their own, "king" and "queen" would
+    also differ by what happened to be said around them. No pattern holds a gender, race or stereotype word,
+    which keeps the rule of the corpus handling that the paper cites: a target's line has no attribute word.
+    """
+    if n < 1:
+        raise CompanionError(f"{n} sentences a word cannot be made: ask for 1 or more.")
+    words = list(words)
+    kinds, patterns = _kinds(), _patterns()
+    for word in words:
+        if word not in kinds:
+            raise CompanionError(f"{word!r} has no kind: add it to word_kinds.csv, or pass usable(words).")
+        if kinds[word] == "unusable":
+            raise CompanionError(f"{word!r} is not found in ordinary text: leave it out, pass usable(words).")
+    # Seeded by the kind's name too, so that a kind's sentences do not depend on the other words asked for.
+    chosen = {kind: random.Random(f"{seed} {kind}").sample(patterns[kind], min(n, len(patterns[kind])))
+              for kind in {kinds[word] for word in words}}
+    return {word: [english.sentence(pattern, word=word) for pattern in chosen[kinds[word]]] for word in words}
+
+
+def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
+              apart: Iterable[Iterable[str]] = ()) -> dict[str, list[str]]:
+    """Up to n lines of the texts for each word, drawn at random; words without a line are left out.
+
+    apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
+    cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
+    another; it serves a word of no group, a target, only if it holds no word of any. Lines are
+    cut into sentences first.
+    """
+    groups = [frozenset(group) for group in apart]
+    found = {word: [] for word in words}
+    for line in dict.fromkeys(line for text in texts for paragraph in text.splitlines()
+                              for line in corpus.sentences(paragraph)):
+        if not 2 <= len(line.split()) <= 128:
+            continue
+        held = {word.lower() for word in WORD.findall(line)}
+        there = [group for group in groups if group & held]
+        for word in held & found.keys():
+            if all(word in group for group in there):
+                found[word].append(line)
+    return {word: random.Random(f"{seed} {word}").sample(lines, min(n, len(lines)))
+            for word, lines in found.items() if lines}
+
+
+def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
+    """n sentence pairs for the counter-stereotype experiment on "gender" or "race", a row each.
+
+    Columns: original, counter, attribute, counterpart, target, group (the attribute's), pattern_id. As in
+    section 5.2, the original holds one attribute word and a target word that the lists tie to its group; the
+    counter sentence has the attribute's counterpart in its place and is the same in every other word. The
+    attribute always stands before the target, so that the pairs serve causal models too.
+
+    The groups take turns, and in each group every pattern is used once before any is used twice (as long as
+    it has words left), so that any first part of the rows is balanced as well. Words are as in the lists.
+    """
+    pairs = _combinations(bias)
+    most = 2 * int(pairs["group"].value_counts().min())
+    if not 1 <= n <= most:
+        raise CompanionError(f"{n} balanced sentence pairs on {bias} cannot be made: ask for 1 to {most}.")
+    pairs = pairs.sample(frac=1, random_state=seed)
+    for turns in (["group", "pattern_id"], ["group"]):
+        pairs = pairs.iloc[pairs.groupby(turns).cumcount().to_numpy().argsort(kind="stable")]
+    pairs = pairs.head(n).reset_index(drop=True)
+    for column, attribute in (("original", "attribute"), ("counter", "counterpart")):
+        pairs[column] = [english.sentence(pattern, attribute=word, target=target) for pattern, word, target
+                         in zip(pairs["pattern"], pairs[attribute], pairs["target"])]
+    return pairs[["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"]]
+
+
+def _combinations(bias: str) -> pd.DataFrame:
+    """Every pattern of a bias with every attribute and every target that fits it and each other."""
+    patterns, words = (table[table["bias"] == bias] for table in map(data.demo, ("counter", "counter_words")))
+    if patterns.empty:
+        raise CompanionError(f"There are no sentence pairs on {bias!r}: take 'gender' or 'race'.")
+    patterns = patterns.assign(pattern_id=[f"{bias}-{number}" for number in range(1, len(patterns) + 1)])
+    attributes, targets = (words[words["role"] == role].rename(columns={"word": role, "kind": f"{role}_kind"})
+                           for role in ("attribute", "target"))
+    return (patterns.merge(attributes[["attribute", "attribute_kind", "group", "counterpart"]])
+            .merge(targets[["target", "target_kind", "group"]]))
+
+
+def _kinds() -> dict[str, str]:
+    table = data.demo("word_kinds")
+    return dict(zip(table["word"], table["kind"]))
+
+
+def _patterns() -> dict[str, list[str]]:
+    return {kind: list(part["pattern"]) for kind, part in data.demo("contexts").groupby("kind")}
