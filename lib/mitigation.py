@@ -24,13 +24,14 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from lib.text import data as sources
 from lib import Lazy
 from lib.bias_a_head import heads, seat
 from lib.counteracts import cloze
 from lib.engine import embed, hooks, limit, models, nsp, pppl
 from lib.projective import nli, nli_sweep, projection, stereoset
-from lib.text import pairs as sentence_pairs, readers
+from lib.text import data as sources
+from lib.text import pairs as sentence_pairs
+from lib.text import readers
 
 pd = Lazy("pandas")
 

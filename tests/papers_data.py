@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import paper, paths
+from lib import paths
+from lib import printed as paper
 from lib.bias_a_head import counter, heads
-from lib.text import contexts, data
 from lib.bias_a_head.head_tables import STANDARD
+from lib.text import contexts, data
 
 
 def write(folder: Path) -> Path:

@@ -10,8 +10,8 @@ import transformers
 from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import fill
-from lib.text import data, english
 from lib.publish.run import Run
+from lib.text import data, english
 from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import paper
+from lib import printed as paper
 from lib.counteracts import cloze, cloze_claims, cloze_tables, plots_cloze
 
 KINDS = list(cloze.KINDS)

@@ -11,9 +11,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.publish import estimate
-from lib.text import data
 from lib.publish.profile import read_profile
 from lib.publish.run import Run
+from lib.text import data
 from tests import hub
 
 KNOWN = tomllib.loads(paths.HUB.read_text())

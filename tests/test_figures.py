@@ -12,7 +12,8 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 
-from lib import paths, plots
+from lib import look as plots
+from lib import paths
 from lib.publish.run import _images
 
 DRAWINGS = sorted(paths.FIGURES.glob("*/[0-9][0-9]_*.svg"))

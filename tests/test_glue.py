@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from lib import CompanionError, paper
+from lib import CompanionError
+from lib import printed as paper
 from lib.bias_a_head import glue, glue_tables, heads, plots_glue
-from lib.text import data, readers
 from lib.publish.profile import read_profile
 from lib.publish.run import Run
+from lib.text import data, readers
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")

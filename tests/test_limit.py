@@ -7,9 +7,10 @@ from lib import CompanionError, mitigation, paths
 from lib.counteracts import cloze
 from lib.engine import limit
 from lib.projective import nli, nli_sweep, stereoset
-from lib.text import english, pairs as sentence_pairs
 from lib.publish.profile import read_profile
 from lib.publish.run import Run
+from lib.text import english
+from lib.text import pairs as sentence_pairs
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny import COMMON, SHAPE, one_thread, tiny  # noqa: F401
 
 from lib import CompanionError

@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny import SHAPE, one_thread, tiny  # noqa: F401
 
-from lib import CompanionError, paper
+from lib import CompanionError
+from lib import printed as paper
 from lib.engine import hooks, models
-from lib.projective import nli, nli_claims, nli_search, nli_sweep, nli_tables
-from lib.projective import projection
+from lib.projective import nli, nli_claims, nli_search, nli_sweep, nli_tables, projection
 from lib.text import pairs as sentence_pairs
 
 NAMES = [setting.name for setting in projection.models()]

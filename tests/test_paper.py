@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from lib import CompanionError, paper, paths
+from lib import CompanionError, paths
+from lib import printed as paper
 from lib.engine import nsp, stats
 from lib.publish import claims
 

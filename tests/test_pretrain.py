@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lib import CompanionError
 from lib.engine import hooks, models

@@ -9,8 +9,8 @@ from tiny import one_thread, tiny  # noqa: F401
 from lib import CompanionError
 from lib.engine import batches, hooks, models
 from lib.projective import projection
-from lib.text import pairs as sentence_pairs
 from lib.projective.projection import BASE, SENT_DEBIAS, Cut, Setting
+from lib.text import pairs as sentence_pairs
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),

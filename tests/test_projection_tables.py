@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny import tiny
 
-from lib import paper
+from lib import printed as paper
 from lib.engine import hooks, models, nsp
 from lib.projective import projection, projection_fits, projection_tables, stereoset
 from lib.projective.projection import Cut

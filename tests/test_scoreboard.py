@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from lib import CompanionError, paper, paths
+from lib import CompanionError, paths
+from lib import printed as paper
 from lib.publish import claims, plots_scoreboard, report, scoreboard
 from lib.publish.run import replace
 

@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import paper, paths
+from lib import paths
+from lib import printed as paper
 from lib.bias_a_head import plots_interventions
 from lib.engine import nsp
 from lib.projective import plots_stereoset, stereoset
-from lib.text import readers
 from lib.projective import stereoset_tables as tables
+from lib.text import readers
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
 

@@ -24,8 +24,8 @@ from torch.nn.utils.rnn import pad_sequence
 from lib import CompanionError
 from lib.engine import batches, models
 from lib.text import contexts, data, readers
-from lib.training import corpus
 from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
+from lib.training import corpus
 
 MAP_BYTES = 2**28  # what the maps of one batch may take, all layers and heads together
 SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import CompanionError, paper
+from lib import CompanionError
+from lib import printed as paper
 from lib.bias_a_head import head_tables, heads, seat
+from lib.bias_a_head.masking import seat_of
 from lib.engine import difference, embed, models, stats
 from lib.publish import cards
-from lib.bias_a_head.masking import seat_of
 
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 SEVERAL = 3   # as in notebook 02
@@ -183,7 +184,7 @@ def debiased_claims(results: dict, base: str, tested: dict) -> pd.DataFrame:
         crossed = count_turned(result["scores"], results[base]["scores"])
         for claim, ours, verdict in (
                 ("a debiased model is less biased by SEAT", f"|SEAT| changes by {change}",
-                 paper.claim((-change.value, -change.high, -change.low))),
+                 paper.claim(-change)),
                 ("it has fewer biased heads than its base", f"{(frame.score > 0).sum()} against "
                  f"{(start.score > 0).sum()}; surely biased {many} against {(start.low > 0).sum()}", fewer > 0),
                 ("a number of biased heads remain", f"{many} surely", many >= SEVERAL),

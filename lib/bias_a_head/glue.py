@@ -20,9 +20,9 @@ import torch
 
 from lib import CompanionError, paths
 from lib.engine import limit, models
-from lib.training import examples, finetune
 from lib.publish.profile import read_profile
 from lib.publish.run import replace, slug
+from lib.training import examples, finetune
 
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
 HELD_OUT = .1  # of the training set, where the files have no validation part

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib.text import data as sources
-from lib import paper, paths
+from lib import paths
+from lib import printed as paper
 from lib.bias_a_head import glue
 from lib.engine import limit, stats
-from lib.text import readers
 from lib.publish.profile import read_profile
 from lib.publish.run import Run, slug
+from lib.text import data as sources
+from lib.text import readers
 
 PAPER, TABLE = "bias_a_head", "Table 2"
 COMPARABLE = .01  # how much lower a score may be and still be called comparable; ours, the paper states none

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import paper
+from lib import printed as paper
 from lib.bias_a_head import heads, seat
 from lib.engine import embed, models, stats
 from lib.text import data, readers

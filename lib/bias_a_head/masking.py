@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from lib.text import data as sources
 from lib import CompanionError
 from lib.bias_a_head import heads, seat
 from lib.engine import embed, hooks, models, pppl
+from lib.text import data as sources
 from lib.text import readers
 
 PRECISIONS = ("float32", "tf32", "bfloat16")

@@ -6,7 +6,7 @@
 import numpy as np
 import pandas as pd
 
-from lib import paper
+from lib import printed as paper
 from lib.bias_a_head import lpbs, masking
 from lib.engine import stats
 
@@ -122,7 +122,7 @@ def claims(found: pd.DataFrame, curve: pd.DataFrame) -> pd.DataFrame:
 
 def _verdict(claim: stats.Estimate | float) -> str:
     """Of the claim that this is not negative."""
-    value, low, high = claim if isinstance(claim, tuple) else (claim, claim, claim)
+    value, low, high = claim if isinstance(claim, stats.Estimate) else (claim, claim, claim)
     return ("holds" if value >= 0 else "fails") + (" (within chance)" if low < 0 < high else "")
 
 

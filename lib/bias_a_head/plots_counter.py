@@ -5,7 +5,7 @@ import pandas as pd
 import seaborn as sns
 import torch
 
-from lib import plots
+from lib import look as plots
 from lib.bias_a_head import counter
 
 ORIGINAL, COUNTER = "#333333", "#B5B5B5"                     # the two sentences

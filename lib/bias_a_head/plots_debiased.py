@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lib import plots
+from lib import look as plots
 from lib.bias_a_head import debiased, heads, plots_heads
 
 

@@ -6,7 +6,7 @@ The title is made from the numbers, so that it states what was found whichever m
 import pandas as pd
 from matplotlib.lines import Line2D
 
-from lib import plots
+from lib import look as plots
 from lib.bias_a_head import glue
 
 COLORS = {"Top-3": plots.SKY, "All": plots.BAD}

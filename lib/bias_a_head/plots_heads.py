@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from lib import plots
+from lib import look as plots
 from lib.bias_a_head import heads
 
 BIASED, ANTI = plots.BAD, plots.GOOD  # the colour of positive and of negative scores

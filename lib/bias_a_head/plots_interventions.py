@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
-from lib import plots
+from lib import look as plots
 
 COLORS = dict(zip(("SENT", "layer 12", "layer 11", "+ attn"), plots.LEVELS))
 INK, PALE, EDGE = "#333333", "#F4F4F2", "#B9B9B5"

@@ -6,7 +6,7 @@ Titles are made from the numbers, so that they state what was found whichever mo
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from lib import plots
+from lib import look as plots
 from lib.bias_a_head import lpbs
 
 STRATEGIES = {"top": plots.BAD, "bottom": plots.GOOD, "random": plots.PALE, "amplified": plots.GOOD}

@@ -6,10 +6,10 @@
 import numpy as np
 import pandas as pd
 
-from lib import paper
+from lib import printed as paper
 from lib.counteracts import cloze_tables
+from lib.counteracts.cloze_tables import FULL, LITTLE, K
 from lib.engine import stats
-from lib.counteracts.cloze_tables import FULL, K, LITTLE
 
 # What each expectation asks of the margins: `base` [2 groups of occupations], `after` [kinds, 2 groups]; `side` is the
 # sign of the observed base margin. At or above zero where it is met; in both groups of occupations, unless it says so.

@@ -12,7 +12,7 @@ changes how much of the probability falls on gendered words at all.
 import numpy as np
 import pandas as pd
 
-from lib import paper
+from lib import printed as paper
 from lib.counteracts import cloze
 from lib.engine import stats
 from lib.text import data

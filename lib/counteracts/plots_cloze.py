@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from lib import plots
+from lib import look as plots
 from lib.counteracts import cloze, cloze_tables
 
 COLORS = {"female": plots.FEMALE, "male": plots.MALE, "neither": plots.NEITHER}

@@ -18,11 +18,13 @@ from pathlib import Path
 
 import torch
 import transformers
-from huggingface_hub import errors as hub_errors, snapshot_download
+from huggingface_hub import errors as hub_errors
+from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
 
-from lib import CompanionError, is_full, paths
+from lib import CompanionError, paths
 from lib.engine import difference, limit
+from lib.engine.files import is_full
 from lib.training import smollm2
 
 

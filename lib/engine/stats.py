@@ -1,6 +1,11 @@
-"""Numbers with their uncertainty: thin covers over scipy, so that every notebook asks the same way."""
+"""Numbers with their uncertainty, asked for in one way everywhere: thin covers over scipy.
 
-from typing import NamedTuple
+    gap = stats.bootstrap(difference, before, after)       # an Estimate: value, 95 % interval, n
+    f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval
+"""
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,37 +14,79 @@ from lib import Lazy
 stats = Lazy("scipy.stats")
 
 
-class Estimate(NamedTuple):
-    """A value and its 95 % interval."""
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval. Unrounded: rounding is for whoever prints it."""
 
     value: float
-    low: float
-    high: float
+    low: float = math.nan   # nan: no interval is known
+    high: float = math.nan
+    n: int = 0              # how many items it is over; 0: unknown
+    unit: str = ""
+
+    @property
+    def has_interval(self) -> bool:
+        return not math.isnan(self.low)
+
+    def __iter__(self):
+        """Unpacks into value, low, high."""
+        return iter((self.value, self.low, self.high))
+
+    def __add__(self, amount: float) -> "Estimate":
+        return Estimate(self.value + amount, self.low + amount, self.high + amount, self.n, self.unit)
+
+    def __sub__(self, amount: float) -> "Estimate":
+        return self + -amount
+
+    def __neg__(self) -> "Estimate":
+        """The opposite: the ends of its interval change places."""
+        return Estimate(-self.value, -self.high, -self.low, self.n, self.unit)
+
+    def __rsub__(self, start: float) -> "Estimate":
+        return -self + start
+
+    def __mul__(self, factor: float) -> "Estimate":
+        """In other units; `factor` is positive."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.unit)
+
+    def __format__(self, spec: str) -> str:
+        """value [low, high], each by the format of a float, .2f unless told: "z.2f" writes no -0.00."""
+        spec = spec or ".2f"
+        value = format(self.value, spec)
+        return f"{value} [{self.low:{spec}}, {self.high:{spec}}]" if self.has_interval else value
 
     def __str__(self):
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return format(self, "")
 
 
 def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimate:
     """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired."""
     found = stats.bootstrap(samples, statistic, paired=True, vectorized=False, method="percentile",
                             n_resamples=draws, rng=np.random.default_rng(seed)).confidence_interval
-    return Estimate(float(statistic(*samples)), float(found.low), float(found.high))
+    return Estimate(float(statistic(*samples)), float(found.low), float(found.high), len(samples[0]))
 
 
 def mean(sample) -> Estimate:
-    """The mean with Student's interval: for few values, of which a bootstrap would make too narrow a one."""
+    """The mean with Student's interval: for few values, for which a bootstrap's interval would be too narrow."""
     middle, n = np.mean(sample), len(sample)
     reach = stats.t.ppf(.975, n - 1) * np.std(sample, ddof=1) / np.sqrt(n)
-    return Estimate(float(middle), float(middle - reach), float(middle + reach))
+    return Estimate(float(middle), float(middle - reach), float(middle + reach), n)
 
 
 def share(hits) -> Estimate:
-    """The share of true ones with the interval of a bootstrap over them, exactly: so many drawn anew from n hold a
-    binomial number of hits."""
+    """The share of true values with the interval that a bootstrap over them has, exactly: the number of hits among n
+    values drawn with replacement is binomial."""
     n, value = len(hits), float(np.mean(hits))
     low, high = stats.binom.ppf([.025, .975], n, value) / n
-    return Estimate(value, float(low), float(high))
+    return Estimate(value, float(low), float(high), n)
+
+
+def first(made, n: int, always=()):
+    """The first n (0: all) of a list or a table, those at the places `always` among them: for a try on few items."""
+    if not n or len(made) <= n:
+        return made
+    chosen = sorted([*always, *(i for i in range(len(made)) if i not in set(always))][:max(n, len(always))])
+    return made.iloc[chosen] if hasattr(made, "iloc") else [made[i] for i in chosen]
 
 
 def slope(x, y) -> float:

@@ -10,7 +10,7 @@
 import numpy as np
 import pandas as pd
 
-from lib import paper
+from lib import printed as paper
 from lib.engine import stats
 from lib.projective import nli, projection
 from lib.projective.nli_tables import COLUMNS, LEVELS, best, by_level, correlation, gains, most, printed, table6
@@ -54,7 +54,7 @@ def counted(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | fl
     more = top is not None and stats.Estimate(*(top[key] - base["eta"] for key in ("eta", "eta low", "eta high")))
     cost = [scores.loc[level == name, "SNLI"].mean() for name in LEVELS]
     rho = correlation(strength, scores["eta"])
-    average = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*mean) if isinstance(mean, tuple) else f"{mean:+.3f}"
+    average = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*mean) if isinstance(mean, stats.Estimate) else f"{mean:+.3f}"
     return {
         "Weighting at SENT raises SNLI accuracy in all 37 pairs": (
             f"{(gain > 1e-9).sum()} of {len(gain)}, {(gain < -1e-9).sum()} lose", _holds((gain > 1e-9).all())),

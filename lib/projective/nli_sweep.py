@@ -10,11 +10,12 @@ say on what either: on single sentences, as notebook 08 does, or on premises wit
 import numpy as np
 import pandas as pd
 
-from lib.text import data as sources
 from lib import CompanionError
 from lib.engine import batches, limit, models
 from lib.projective import nli, projection
-from lib.text import pairs as sentence_pairs, readers
+from lib.text import data as sources
+from lib.text import pairs as sentence_pairs
+from lib.text import readers
 
 PAIRS, SINGLE = "premise and hypothesis", "single sentences"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import paper
+from lib import printed as paper
 from lib.engine import stats
 from lib.projective import nli, projection
 

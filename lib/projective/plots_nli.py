@@ -8,7 +8,7 @@ weighting at SENT (np = 1), hollow ones do not.
 import numpy as np
 import pandas as pd
 
-from lib import plots
+from lib import look as plots
 from lib.projective import nli, nli_tables, projection
 
 LEVELS = {"Base": ("black", "*"), "Sent-debias": (plots.NEITHER, "X"),

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from lib import plots
+from lib import look as plots
 from lib.projective import projection, projection_tables
 
 COLORS = dict(zip(projection.LEVELS, plots.LEVELS))

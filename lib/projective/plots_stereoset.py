@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import PercentFormatter
 
-from lib import plots
+from lib import look as plots
 from lib.engine import nsp
 
 STEREO, ANTI, DISTANT = plots.BAD, plots.GOOD, plots.ACCENT

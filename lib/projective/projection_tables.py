@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from lib import paper
+from lib import printed as paper
 from lib.engine import nsp, stats
 from lib.projective import projection
 from lib.projective.projection import Cut

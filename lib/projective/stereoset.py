@@ -13,9 +13,9 @@ import re
 import numpy as np
 import pandas as pd
 
-from lib.text import data as sources
-from lib import paper
+from lib import printed as paper
 from lib.engine import limit, models, nsp
+from lib.text import data as sources
 from lib.text import english, readers
 
 ENDS = re.compile(r"[.!?]['\"]?$")

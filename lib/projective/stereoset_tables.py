@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import paper
+from lib import printed as paper
 from lib.engine import nsp, stats
 from lib.projective import stereoset
 
@@ -60,8 +60,8 @@ def sign_test(found: pd.DataFrame, share: float = .1, draws: int = 2_999, seed: 
 def threshold(found: pd.DataFrame, shares: list[float] = SHARES, draws: int = 400) -> pd.DataFrame:
     """S, its opposite and D over the share of triple pairs that is averaged, a row each with a 95 % interval."""
     values = {"S": nsp.strengths(found), "S, opposite": -nsp.strengths(found), "D": nsp.distances(found)}
-    rows = [{"measure": name, "share": share} | stats.bootstrap(
-                lambda sample, share=share: nsp.top_mean(sample, share), sample, draws=draws)._asdict()
+    rows = [{"measure": name, "share": share} | dict(zip(("value", "low", "high"), stats.bootstrap(
+                lambda sample, share=share: nsp.top_mean(sample, share), sample, draws=draws)))
             for name, sample in values.items() for share in shares]
     return pd.DataFrame(rows)
 

@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.patches import Rectangle
 
-from lib import mitigation_tables, plots
+from lib import look as plots
+from lib import mitigation_tables
 from lib.publish import claims
 
 # colour and mark: told apart without the colour too. Blue and orange are the genders' alone.

@@ -13,8 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from lib import CompanionError, is_full, paths
+from lib import CompanionError, paths
 from lib.engine import limit
+from lib.engine.files import is_full
 
 EPILOG = """\
 also:

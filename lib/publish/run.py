@@ -8,20 +8,18 @@
 """
 
 import ast
-import contextlib
-import hashlib
 import inspect
 import io
 import json
 import os
-import re
 import shlex
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
-from lib import CompanionError, is_full, paths
+from lib import CompanionError, paths, verdict
 from lib.engine import limit
+from lib.engine.files import fingerprint, replace, room_for, slug
 from lib.publish.profile import read_profile
 
 DECODERS = ("gpt2", "llama")  # families that --model puts in the decoder's place; the others are encoders
@@ -95,7 +93,7 @@ class Run:
         key = [name, code, _data_hash(), weights, _versions("torch", "transformers")]
         key += [limit.items()] if limit.items() else []
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever shipped or fetched.
-        with _room_for(paths.CACHE / "results"):
+        with room_for(paths.CACHE / "results"):
             stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
             if self.recompute:
                 return stored.call(function, args, kwargs, key)[0]
@@ -143,6 +141,16 @@ class Run:
             replace(self.out / f"{name}{suffix}", content)
         display(result)
 
+    def judged(self, notebook: str, verdicts):
+        """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
+        verdict.write(self.out / "claims" / f"{notebook}.json", verdicts)
+
+    def compared(self, notebook: str, paper: str, found: dict):
+        """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}."""
+        rows = [{"paper": paper, "table": table, "row": row, "column": column, "ours": ours, "match": match}
+                for (table, row, column), (ours, match) in found.items()]
+        replace(self.out / "numbers" / f"{notebook}.json", (json.dumps(rows, indent=1, ensure_ascii=False) + "\n").encode())
+
     def provenance(self, caption):
         """What a result was made from. Free of dates and times, so that the same result is the same file."""
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and lib/publish/reproduce.py set it
@@ -158,44 +166,6 @@ class Run:
             "sizes": vars(self.sizes),
             "versions": _versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
         }
-
-
-def slug(model):
-    """A model's name as part of a folder's: org/name_v2 is org-name_v2."""
-    return re.sub(r"[^\w.-]+", "-", model).strip("-.")
-
-
-def replace(path, content):
-    """Write a file whole or not at all: whoever looks meanwhile sees the old one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with _room_for(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _room_for(path):
-    """Says in a sentence that the disk is full."""
-    try:
-        yield
-    except OSError as error:
-        if not is_full(error):
-            raise
-        raise CompanionError(f"The disk is full, {path} could not be written: free some space and run again.") from None
-
-
-def fingerprint(*places):
-    """A short hash of what files, and all files in folders, hold and are called."""
-    whole = hashlib.sha256()
-    for file in sorted(file for place in places for file in [place, *place.rglob("*")]):
-        if file.is_file() and "__pycache__" not in file.parts:
-            with open(file, "rb") as stream:
-                whole.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
-    return whole.hexdigest()[:16]
 
 
 def _family(name):

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import CompanionError, paper
+from lib import CompanionError
+from lib import printed as paper
 from lib.bias_a_head import heads
 from lib.counteracts import cloze
 from lib.projective import nli, projection
 from lib.publish import claims
-from lib.text import data
 from lib.publish.report import ALL_PAPERS, paper_of, runs
+from lib.text import data
 
 KINDS = ("holds", "in part", "fails", "cannot be tested", "not run")
 # printed once more in the text: (paper, key there, key of the table)

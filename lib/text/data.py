@@ -23,7 +23,8 @@ import tomllib
 from itertools import dropwhile
 from pathlib import Path
 
-from lib import CompanionError, Lazy, is_full, paths
+from lib import CompanionError, Lazy, paths
+from lib.engine.files import is_full
 
 pd = Lazy("pandas")
 

@@ -9,8 +9,8 @@ Projective methods fits on "a small set of paired sentences" and does not give i
 
 import re
 
-from lib.text import data as sources
 from lib.engine import limit
+from lib.text import data as sources
 from lib.text import readers
 
 # Liang et al.'s ten pairs, which are Bolukbasi et al.'s. "her" is his or him: sentences with it are left out.

@@ -28,8 +28,8 @@ from tqdm.auto import tqdm
 
 from lib import CompanionError
 from lib.engine import batches, hooks
-from lib.training.examples import Examples, shuffled, wide
 from lib.publish.run import replace
+from lib.training.examples import Examples, shuffled, wide
 
 
 @dataclass(frozen=True)

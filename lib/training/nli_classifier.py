@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 from lib import CompanionError, paths
-from lib.engine import difference, limit, models
-from lib.training import examples, finetune
 from lib.bias_a_head.glue import accuracy
+from lib.engine import difference, limit, models
 from lib.publish.run import slug
+from lib.training import examples, finetune
 
 LABELS = ["entailment", "neutral", "contradiction"]
 HELD_OUT = 1_000

@@ -10,8 +10,18 @@ import math
 import torch
 import torch.nn.functional as F
 from tokenizers import AddedToken
-from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForPreTraining, BertConfig, BertForPreTraining,
-                          GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM)
+from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    AlbertForPreTraining,
+    BertConfig,
+    BertForPreTraining,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
 
 from lib.training.corpus import Tokens
 from lib.training.packing import PairSampler, SpanSampler, WindowSampler

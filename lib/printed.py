@@ -91,7 +91,7 @@ def compare(paper: str, ours: dict, same_model: bool, tables: list[str] = (), di
 
 def claim(estimate) -> str:
     """Of the claim that this is above zero: the value decides; "within chance" where the 95 % interval holds zero."""
-    value, low, high = estimate if isinstance(estimate, tuple) else (estimate, estimate, estimate)
+    value, low, high = estimate if isinstance(estimate, stats.Estimate) else (estimate, estimate, estimate)
     return ("holds" if value > 0 else "fails") + (" (within chance)" if low <= 0 <= high and low < high else "")
 
 

@@ -1,0 +1,77 @@
+"""Files: written whole or not at all, and identified by what they hold.
+
+    files.replace(path, content)            # whoever reads meanwhile sees the old file, or the new one
+    with files.new_folder(path) as folder:  # the same for a folder
+    files.fingerprint(file, folder, ...)    # changes when any content or name does
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+from lib import CompanionError
+
+
+def replace(path: Path, content: bytes):
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with room_for(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path):
+    """Yield an empty folder that takes the place of `path` when the block ends well; what it held is kept till then."""
+    partial = path.with_name(path.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with room_for(path):
+        partial.mkdir(parents=True)
+        yield partial
+        shutil.rmtree(path, ignore_errors=True)
+        partial.rename(path)
+
+
+@contextlib.contextmanager
+def room_for(path: Path):
+    """Says in one sentence that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise CompanionError(f"The disk is full, {path} could not be written: free some space and run again.") from None
+
+
+def is_full(error) -> bool:
+    """Whether an error, or one that it was raised from, is that of a full disk or a used-up quota."""
+    while error:
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            # hf_xet, by which the hub serves large files, raises a RuntimeError that has the system's words alone
+            if getattr(error, "errno", None) == number or f"(os error {number})" in str(error):
+                return True
+        error = error.__cause__
+    return False
+
+
+def fingerprint(*places: Path) -> str:
+    """A short hash of the contents and names of files, and of all files in folders."""
+    whole = hashlib.sha256()
+    for file in sorted(file for place in places for file in [place, *place.rglob("*")]):
+        if file.is_file() and "__pycache__" not in file.parts:
+            with open(file, "rb") as stream:
+                whole.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
+    return whole.hexdigest()[:16]
+
+
+def slug(name: str) -> str:
+    """A model's name as part of a folder's: org/name_v2 is org-name_v2."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")
