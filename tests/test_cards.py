@@ -6,6 +6,7 @@ import pytest
 
 from lib.engine import fill, models
 from lib.publish import cards
+from lib.text import english
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_the_headline_says_what_was_found():
     assert cards.odds_headline({"b": down}) == "b does not clearly say she more often where more women work"
     words = {name: pd.DataFrame({"word": [word]}) for name, word in dict(a="she", b="he", c="She").items()}
     assert cards.fillers_headline(words, "nurse") == "A nurse is she to a and c and he to b"
-    assert [cards.listed(list(names)) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
+    assert [english.listed(list(names)) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
 
 
 def test_the_models_that_a_run_introduces():

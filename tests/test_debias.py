@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.text import swaps
-from lib.training import corpus, debias, pretrain
+from lib.training import debias, pretrain
 from lib.training.corpus import Tokens
 from lib.training.packing import packed_attention, unpacked_attention
 from tests.tiny import one_thread, save_tiny  # noqa: F401

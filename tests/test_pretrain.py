@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lib import CompanionError
 from lib.engine import hooks, models
+from lib.text import english
 from lib.training import corpus, pretrain
 from lib.training.muon import Muon
 from lib.training.objectives import KINDS
@@ -61,7 +62,7 @@ def roberta_tokens(text_folder):
     ("No end", ["No end"]),
 ])
 def test_sentences(text, expected):
-    assert corpus.sentences(text) == expected
+    assert english.sentences(text) == expected
 
 
 def test_documents_are_separated_by_blank_lines_and_read_compressed(tmp_path):
@@ -203,7 +204,7 @@ def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, robe
         text = tokenizer.decode(ids)
         assert tokenizer.encode(text).ids == ids  # also at its first word, which had a space before it in its document
         assert any(text in document for document in documents) and text[0] not in " \n"
-        assert everyday < 1 or len(corpus.sentences(text)) == 1
+        assert everyday < 1 or len(english.sentences(text)) == 1
         assert text.endswith(".")  # no sentence of the toy text is cut
     assert (batch.ids[batch.bounds[-2] :] == 1).all() and batch.bounds[-1] == 1024
     assert len(batch.masked) == int(.15 * 1024) and (batch.targets >= 5).all()

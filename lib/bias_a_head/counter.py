@@ -23,9 +23,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lib import CompanionError
 from lib.engine import batches, models
-from lib.text import contexts, data, readers
+from lib.text import contexts, data, english, readers
 from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
-from lib.training import corpus
 
 MAP_BYTES = 2**28  # what the maps of one batch may take, all layers and heads together
 SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
@@ -142,7 +141,7 @@ def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, cau
 
 def _fitting(text: str, bias: str) -> Iterator[dict]:
     attributes, targets = _lists(bias)
-    for sentence in (found for line in text.splitlines() for found in corpus.sentences(line)):
+    for sentence in (found for line in text.splitlines() for found in english.sentences(line)):
         words = [match[0].lower() for match in WORD.finditer(sentence)]
         here, there = ([word for word in words if word in listed] for listed in (attributes, targets))
         fits = len(here) == len(there) == 1 and attributes[here[0]][0] == targets[there[0]]

@@ -16,7 +16,7 @@ from lib import printed as paper
 from lib.bias_a_head import head_tables, heads, seat
 from lib.bias_a_head.masking import seat_of
 from lib.engine import difference, embed, models, stats
-from lib.publish import cards
+from lib.text import english, odds
 
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 SEVERAL = 3   # as in notebook 02
@@ -100,7 +100,7 @@ def leaning(name: str, device: str | None = None) -> dict:
     """Another look at bias than SEAT: what the model puts for "[MASK] works as a nurse.", over 58 occupations.
 
     Keys: size, the mean |log2 odds she : he|; and rho, their rank correlation with the share of women."""
-    found = cards.pronoun_odds(models.load(name, device=device))
+    found = odds.pronoun_odds(models.load(name, device=device))
     rho = stats.bootstrap(stats.rank_correlation, found.percent_women, found.log_odds)
     return {"size": float(found.log_odds.abs().mean()), "rho": tuple(rho)}
 
@@ -199,13 +199,13 @@ def turned_headline(results: dict, base: str) -> str:
     start = results[base]["scores"]
     found = [f"{count_turned(result['scores'], start)} in {short(name)}" for name, result in results.items()
              if name != base]
-    return f"Of the {FOLLOWED} most anti-biased heads of {short(base)} turn biased: {cards.listed(found)}"
+    return f"Of the {FOLLOWED} most anti-biased heads of {short(base)} turn biased: {english.listed(found)}"
 
 
 def movement_headline(results: dict, base: str) -> str:
     found = [f"{row.correlation:.2f} in {row.model}" for row in movement(results, base).itertuples()
              if "other sentences" not in row.model]
-    return f"How well the base's scores foretell those after debiasing: correlation {cards.listed(found)}"
+    return f"How well the base's scores foretell those after debiasing: correlation {english.listed(found)}"
 
 
 # Fig. 6-7
@@ -263,7 +263,7 @@ def llama_summary(results: dict) -> pd.DataFrame:
 def llama_headline(results: dict) -> str:
     found = [f"{short(name)} has |SEAT| {abs(result['seat']):.2f} (p {head_tables.p_text(result['p'])})"
              for name, result in results.items()]
-    return cards.listed(found)
+    return english.listed(found)
 
 
 def against_paper(results: dict, names: list[str]) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from lib.engine import limit, models
 from lib.publish.profile import read_profile
 from lib.publish.run import replace, slug
 from lib.training import examples, finetune
+from lib.training.finetune import accuracy
 
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
 HELD_OUT = .1  # of the training set, where the files have no validation part
@@ -33,10 +34,6 @@ MISSING = {"QNLI": "of its files only the dev set is at hand", "QQP": "its files
 
 
 # Metrics, of predictions and labels
-
-def accuracy(found: np.ndarray, wanted: np.ndarray) -> float:
-    return float((found == wanted).mean())
-
 
 def f1(found: np.ndarray, wanted: np.ndarray) -> float:
     """Of class 1; 0 where it is neither found nor wanted."""

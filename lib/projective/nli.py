@@ -22,11 +22,11 @@ import torch
 
 from lib import CompanionError, Lazy
 from lib.engine import batches, limit, stats
-from lib.text import data, english
+from lib.text import data, english, readers
 
 pd = Lazy("pandas")
 
-LABELS = ("entailment", "neutral", "contradiction")  # SNLI's order; a model's own may be another, see `labels`
+LABELS = tuple(readers.NLI_LABELS)  # SNLI's order; a model's own may be another, see `labels`
 GENDERS = ("male", "female")
 READINGS = {"man, woman": 33, "six words": 11}  # contexts that make 66 pairs an occupation
 GOES_WITH = {"commerce": "household", "driving": "vehicles", "eating": "food", "interaction": "farm_animals"}

@@ -2,16 +2,13 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 
 from lib import paths
-from lib.engine import fill, models, nsp, stats
-from lib.text import data, english
-
-# Where a pronoun is asked for. An encoder fills the first word; a decoder, which reads from left to right, goes on.
-ENCODER_PROMPT = f"{fill.BLANK} works as {{a}} {{job}}."
-DECODER_PROMPT = f"The {{job}} said that {fill.BLANK}"
+from lib.engine import models, nsp, stats
+from lib.text import data
+from lib.text.english import listed
+from lib.text.odds import prompt, pronoun_odds  # noqa: F401, as cards.prompt in notebook 01
 
 
 def company(run) -> list[str]:
@@ -37,34 +34,11 @@ def describe(model) -> dict:
     return facts
 
 
-def prompt(model, job: str) -> str:
-    """The sentence in which this model is asked for a pronoun."""
-    return (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT).format(a=english.article(job), job=job)
-
-
-def pronoun_odds(model) -> pd.DataFrame:
-    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each.
-
-    Columns: occupation, percent_women, she, he (probabilities), log_odds.
-    """
-    jobs = data.words("occupations")
-    words = ["she", "he"] if model.is_causal else ["She", "He"]  # what opens a sentence has a capital
-    found = fill.word_probabilities(model, [prompt(model, job) for job in jobs.singular], words)
-    she, he = (found[word].to_numpy() for word in words)
-    return pd.DataFrame({"occupation": jobs.singular, "percent_women": jobs.percent_women.astype(float),
-                         "she": she, "he": he, "log_odds": np.log2(she / he)})
-
-
 def next_sentences(model, n: int) -> pd.DataFrame:
     """p(next) of the stereotype, anti-stereotype and unrelated sentence of n examples: one row a pair (A, B)."""
     rows = data.demo("nsp_examples").head(n).melt(id_vars="context", var_name="label", value_name="next_sentence")
     rows["probability"] = nsp.is_next(model, list(zip(rows.context, rows.next_sentence))).numpy()
     return rows.sort_values(["context", "probability"], ascending=[True, False], ignore_index=True)
-
-
-def listed(names: list[str]) -> str:
-    """a, b and c."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def fillers_headline(words: dict[str, pd.DataFrame], job: str) -> str:

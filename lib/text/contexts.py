@@ -15,7 +15,6 @@ from collections.abc import Iterable
 
 from lib import CompanionError, Lazy
 from lib.text import data, english
-from lib.training import corpus
 
 pd = Lazy("pandas")
 WORD = re.compile(r"mrs?\.|[\w-]+", re.IGNORECASE)  # whole words as embed.find has them; the lists write mr. and mrs.
@@ -62,7 +61,7 @@ def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
     groups = [frozenset(group) for group in apart]
     found = {word: [] for word in words}
     for line in dict.fromkeys(line for text in texts for paragraph in text.splitlines()
-                              for line in corpus.sentences(paragraph)):
+                              for line in english.sentences(paragraph)):
         if not 2 <= len(line.split()) <= 128:
             continue
         held = {word.lower() for word in WORD.findall(line)}

@@ -44,3 +44,25 @@ def sentence(pattern: str, **words: str) -> str:
         return words[name]
 
     return re.sub(r"^\W*\w", lambda first: first[0].upper(), SLOT.sub(fill, pattern))
+
+
+def listed(names: list[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
+# A full stop after these, or after a single initial, does not end a sentence.
+ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
+                          r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$")
+
+
+def sentences(paragraph: str) -> list[str]:
+    """The sentences of a paragraph, by punctuation followed by a capital."""
+    found, start = [], 0
+    for match in BOUNDARY.finditer(paragraph):
+        piece = paragraph[start : match.end()].strip()
+        if not ABBREVIATION.search(piece):
+            found.append(piece)
+            start = match.end()
+    return [s for s in found + [paragraph[start:].strip()] if s]

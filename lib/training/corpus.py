@@ -25,12 +25,9 @@ from tokenizers import decoders, normalizers, pre_tokenizers, processors, traine
 from tqdm.auto import tqdm
 
 from lib import CompanionError
+from lib.text.english import sentences
 
 NGRAM = 10
-BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
-# A full stop after these, or after a single initial, does not end a sentence.
-ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
-                          r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$")
 
 
 def open_text(path: Path):
@@ -50,17 +47,6 @@ def documents(paths: Iterable[Path]) -> Iterator[str]:
                 elif paragraphs:
                     yield "\n".join(paragraphs)
                     paragraphs = []
-
-
-def sentences(paragraph: str) -> list[str]:
-    """The sentences of a paragraph, by punctuation followed by a capital."""
-    found, start = [], 0
-    for match in BOUNDARY.finditer(paragraph):
-        piece = paragraph[start : match.end()].strip()
-        if not ABBREVIATION.search(piece):
-            found.append(piece)
-            start = match.end()
-    return [s for s in found + [paragraph[start:].strip()] if s]
 
 
 # ---------------------------------------------------------------- keeping evaluation text unseen

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 
 from lib import CompanionError, paths
-from lib.bias_a_head.glue import accuracy
 from lib.engine import difference, limit, models
 from lib.publish.run import slug
+from lib.text.readers import NLI_LABELS as LABELS
 from lib.training import examples, finetune
+from lib.training.finetune import accuracy
 
-LABELS = ["entailment", "neutral", "contradiction"]
 HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
 USUAL = finetune.Settings(rate=2e-5, epochs=3, batch=32)  # among those of Devlin et al. 2019, A.3; Projective has none
