@@ -16,7 +16,7 @@ import transformers
 from huggingface_hub import constants
 
 from lib import CompanionError, paths
-from lib.engine import models
+from lib.engine import families, models
 from tests.tiny import FAMILIES, batch, one_thread, save_tiny  # noqa: F401
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -196,7 +196,7 @@ def test_the_mask_token(folders):
 # what is refused
 
 def test_every_name_of_the_registry_has_a_known_family():
-    assert {entry.family for entry in models.REGISTRY.values()} <= models.LANGUAGE_MODELS.keys()
+    assert {entry.family for entry in models.REGISTRY.values()} <= families.FAMILIES.keys()
     assert models.REGISTRY["mini-bert"].source == paths.MODELS / "mini-bert"
 
 

@@ -31,6 +31,8 @@ def words(model, contexts: dict[str, list[str]], progress: str = "") -> torch.Te
 
 def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Which word each sentence belongs to, when all are put in one line, and how many each word has."""
+    if not contexts:
+        raise CompanionError("There are no words: give at least one with its sentences.")
     for word, sentences in contexts.items():
         if not sentences:
             raise CompanionError(f"'{word}' has no sentence to stand in: leave it out, or find it one.")
@@ -48,7 +50,7 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
     for start in range(0, len(pairs), CHUNK):
         encoded, places = prepare(model, pairs[start:start + CHUNK])
 
-        def at_words(batch, indices):
+        def at_words(batch, indices, places=places, start=start):
             states = model.net.base_model(**batch, **options).last_hidden_state
             use(pool(states, [places[i] for i in indices]), [start + i for i in indices])
             return indices  # a row each is asked for; the vectors are not kept
@@ -101,6 +103,9 @@ def find(word: str, sentence: str) -> tuple[int, int]:
 @torch.no_grad()
 def sentences(model, texts: list[str], progress: str = "") -> torch.Tensor:
     """[n_texts, hidden]: an encoder's first token ([CLS]), a decoder's last, as SEAT's code (sent-bias) has it."""
+    if not texts or isinstance(texts, str):
+        raise CompanionError("There are no sentences: give a list of at least one.")
+
     def at_end(batch, indices):
         states = model.net.base_model(**batch).last_hidden_state
         last = batch["attention_mask"].sum(1) - 1  # padding is on the right
