@@ -20,6 +20,7 @@ import hashlib
 import os
 import sys
 import tomllib
+from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 
@@ -119,8 +120,10 @@ def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
 
 
 def _table() -> dict:
-    with paths.SOURCES.open("rb") as file:
-        return tomllib.load(file)
+    return _parsed(paths.SOURCES.read_text(encoding="utf-8"))
+
+
+_parsed = lru_cache(maxsize=1)(tomllib.loads)  # a second's work for a table of all files
 
 
 def _file(name: str) -> dict:
