@@ -4,9 +4,8 @@
     models.load(folder)                                      the full model again
 
 The folder's config.json is an ordinary one with one more line, "companion_base": a model's name, folder or hub id.
-Tensors are stored in float16, the base's tensors and tokenizer are taken from the base. Nothing is made up or passed
-over in silence: what the network needs and neither has, what does not fit the base, and what no one needs is refused.
-models.py, which reads such folders, does that.
+Tensors are stored in float16. models.py, which reads such a folder, takes the other tensors and the tokenizer from the
+base, and refuses what neither has, what does not fit and what no one needs.
 """
 
 import json

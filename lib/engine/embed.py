@@ -1,7 +1,7 @@
 """Vectors of words and of sentences, from a model's final layer.
 
-    embed.words(model, {"nurse": ["The nurse smiled.", ...], ...})   static vectors, a row a word
-    embed.sentences(model, ["This is a nurse.", ...])                SEAT's own way, a row a sentence
+    embed.words(model, {"nurse": ["The nurse smiled.", ...], ...})   static vectors, one row per word
+    embed.sentences(model, ["This is a nurse.", ...])                SEAT's own way, one row per sentence
     embed.each(model, [("nurse", "The nurse smiled."), ...], use)    word vectors batch by batch, graph and all
 
 A word's static vector is the mean over its contexts of the mean over its pieces (Bias A-head, footnote 3, after
@@ -53,7 +53,7 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
         def at_words(batch, indices, places=places, start=start):
             states = model.net.base_model(**batch, **options).last_hidden_state
             use(pool(states, [places[i] for i in indices]), [start + i for i in indices])
-            return indices  # a row each is asked for; the vectors are not kept
+            return indices  # one item for each is asked for; the vectors are not kept
 
         batches.each(model, encoded, at_words, tokens, progress)
 
@@ -94,10 +94,10 @@ def pool(states: torch.Tensor, places: list[range]) -> torch.Tensor:
 def find(word: str, sentence: str) -> tuple[int, int]:
     """Where a word stands first in a sentence, whole and in whatever capitals: (first character, one past last)."""
     closing = r"(?![\w-])" if word[-1].isalnum() else ""  # mr. has its own
-    found = re.search(rf"(?<![\w-]){re.escape(word)}{closing}", sentence, re.IGNORECASE)
-    if not found:
+    match = re.search(rf"(?<![\w-]){re.escape(word)}{closing}", sentence, re.IGNORECASE)
+    if not match:
         raise CompanionError(f"'{word}' does not stand in '{sentence[:60]}': give sentences that hold the word.")
-    return found.span()
+    return match.span()
 
 
 @torch.no_grad()

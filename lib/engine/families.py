@@ -5,7 +5,7 @@
 
 A row says which classes have the language-model head, where the parts of a network are (as module paths: q to ffn
 inside a layer, embeddings, norm and pooler inside the base model), and what the family does unlike the others. Names
-are those of transformers: a config's model_type. tests/test_families.py adds two more families, a row each.
+are those of transformers: a config's model_type. tests/test_families.py adds two more families, one row each.
 """
 
 from collections.abc import Callable

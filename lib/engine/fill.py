@@ -1,22 +1,16 @@
 """What a model puts in a blank: the masked word of an encoder, the next word of a decoder.
 
-One vocabulary row a prompt is computed, never the whole sequence's, and the last layer ends in that row alone. Prompts
-mark the blank with [MASK] whatever the model's own mask token is; a decoder reads what stands before the blank and is
-asked for the next token.
+One vocabulary row per prompt is computed, never the whole sequence's, and the last layer ends in that row alone.
+Prompts mark the blank with [MASK] whatever the model's own mask token is; a decoder reads what stands before the blank
+and is asked for the next token.
 """
 
-from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from lib import CompanionError
 from lib.engine import batches, hooks
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BLANK = "[MASK]"
 
@@ -72,9 +66,9 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
     return batches.each(model, encoded, read, tokens, progress)
 
 
-def top(model, prompt: str, k: int = 5) -> pd.DataFrame:
-    """The k likeliest fillers of one prompt: columns word, probability."""
-    import pandas as pd  # here, so that a machine that only measures needs none
+def top(model, prompt: str, k: int = 5):
+    """The k likeliest fillers of one prompt, a DataFrame: columns word, probability."""
+    import pandas as pd  # here, so that what only measures needs none
 
     found = probabilities(model, [prompt])[0]
     if not 1 <= k <= len(found):
@@ -83,8 +77,8 @@ def top(model, prompt: str, k: int = 5) -> pd.DataFrame:
     return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})
 
 
-def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "") -> pd.DataFrame:
-    """p(word | prompt) for words the vocabulary holds whole: a row a prompt, a column a word.
+def word_probabilities(model, prompts: list[str], words: list[str], progress: str = ""):
+    """p(word | prompt) for words the vocabulary holds whole, a DataFrame: one row per prompt, one column per word.
 
     A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.
     """

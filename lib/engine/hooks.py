@@ -44,7 +44,7 @@ from lib import CompanionError
 class Projection:
     """h - sum_i weight_i <h, g_i> g_i, for orthonormal g_i: equation 5 of Projective methods.
 
-    basis    [d, width], or at attn.* [heads, d, head size]: a subspace a head
+    basis    [d, width], or at attn.* [heads, d, head size]: one subspace per head
     weight   [d], or at attn.* also [heads, d]; 1 takes a component out whole (the paper's n = 0, hard), the
              share of variance that it explains takes that share of it (n = 1, soft), 0 leaves it
     tokens   "all", or "first": the first token alone, BERT's [CLS]

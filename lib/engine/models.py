@@ -251,8 +251,7 @@ def _fetch(hub_id, revision) -> Path:
         raise CompanionError(f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, "
                              "then run `hf auth login`.") from None
     except hub_errors.RevisionNotFoundError:
-        raise CompanionError(f"The hub has no revision {revision} of {hub_id}: name a commit, branch or tag of "
-                             "it.") from None
+        raise CompanionError(f"The hub has no revision {revision} of {hub_id}: name a commit, branch or tag.") from None
     except (hub_errors.RepositoryNotFoundError, hub_errors.HFValidationError):
         raise CompanionError(f"The hub has no model {hub_id}: check it, or run `hf auth login`.") from None
     except Exception as error:  # no network, a proxy, a hub that is down: however the client words it

@@ -3,7 +3,7 @@
     p = nsp.is_next(model, [("My mother came in.", "She sat down.")])
     nsp.strength(frame), nsp.distance(frame), nsp.stereotype_score(frame)
 
-A frame has a row a triple pair and the columns COLUMNS: the p(next) of its stereotype, anti-stereotype and unrelated
+A frame has one row per triple pair and the columns COLUMNS: p(next) of its stereotype, anti-stereotype and unrelated
 sentence, then of the same three on the gender-swapped side (gs_). Labels are those of the file on both sides, though
 the swap turns the stereotype round; `strengths` puts the signs right. A dict of arrays serves as well as a DataFrame.
 """

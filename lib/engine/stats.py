@@ -63,9 +63,9 @@ def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimat
     """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired."""
     if not samples or len(samples[0]) < 2:
         raise CompanionError("There is too little to draw from: a bootstrap needs two values or more.")
-    found = stats.bootstrap(samples, statistic, paired=True, vectorized=False, method="percentile",
-                            n_resamples=draws, rng=np.random.default_rng(seed)).confidence_interval
-    return Estimate(float(statistic(*samples)), float(found.low), float(found.high), len(samples[0]))
+    interval = stats.bootstrap(samples, statistic, paired=True, vectorized=False, method="percentile",
+                               n_resamples=draws, rng=np.random.default_rng(seed)).confidence_interval
+    return Estimate(float(statistic(*samples)), float(interval.low), float(interval.high), len(samples[0]))
 
 
 def mean(sample) -> Estimate:

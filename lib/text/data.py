@@ -31,7 +31,7 @@ pd = Lazy("pandas")
 
 
 def sources() -> pd.DataFrame:
-    """Every outside data set, a row each: name, title, licence, files (how many), MB (millions of bytes),
+    """Every outside data set, one row each: name, title, licence, files (how many), MB (millions of bytes),
     used_by (notebooks), status.
 
     status: "at hand" (every file is here), "to fetch" (`path` will download), "not fetchable" (a file has no
@@ -54,9 +54,9 @@ def path(name: str) -> Path:
     entry = _file(name)
     given = _given_folder()
     if given and (given / name).exists():
-        found = _sha256(given / name)
-        if found != entry.get("sha256", found):
-            raise CompanionError(f"{given / name} is not the published file (sha256 {found}, expected "
+        digest = _sha256(given / name)
+        if digest != entry.get("sha256", digest):
+            raise CompanionError(f"{given / name} is not the published file (sha256 {digest}, expected "
                                  f"{entry['sha256']}): put the published one in its place, or take it away "
                                  "to have it downloaded.")
         return given / name
@@ -71,8 +71,8 @@ def available(name: str) -> bool:
     """Whether `path(name)` would need no download. Looks at presence and size; `path` checks the hash."""
     entry = _file(name)
     places = [folder / name for folder in (_given_folder(), _cache()) if folder]
-    found = next((place for place in places if place.exists()), None)
-    return found is not None and found.stat().st_size == entry.get("bytes", found.stat().st_size)
+    file = next((place for place in places if place.exists()), None)
+    return file is not None and file.stat().st_size == entry.get("bytes", file.stat().st_size)
 
 
 def hub(name: str, config: str, split: str):
@@ -98,7 +98,7 @@ def words(name: str) -> pd.DataFrame:
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The same list as `words`, a dict a row, every value a string: for machines without pandas."""
+    """The same list as `words`, one dict per row, every value a string: for machines without pandas."""
     with (paths.LISTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(dropwhile(lambda line: line.startswith("#"), file)))
 
