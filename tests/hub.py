@@ -28,6 +28,7 @@ from tokenizers.models import BPE
 from lib import paths
 from lib.engine import models
 from lib.text import data
+from lib.text.readers import NLI_LABELS
 
 SMALL = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
              max_position_embeddings=514)
@@ -227,7 +228,7 @@ TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "roberta": _roberta, "alb
 def hub_tables() -> dict[str, dict[str, dict[str, pd.DataFrame]]]:
     """{set of data/sources.toml: {configuration: {split: table}}}, in the columns that the hub's have."""
     pairs = data.demo("nli")
-    labels = pairs["label"].map({"entailment": 0, "neutral": 1, "contradiction": 2})
+    labels = pairs["label"].map(NLI_LABELS.index)
     snli = pd.DataFrame({"premise": pairs["premise"], "hypothesis": pairs["hypothesis"], "label": labels})
     two, index = labels.clip(upper=1), range(len(pairs))
     glue = {name: pairs.rename(columns=dict(zip(["premise", "hypothesis"], columns)))[columns].assign(

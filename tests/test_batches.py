@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib import CompanionError, paths
+from lib import CompanionError
 from lib.engine import batches, embed, fill, models, nsp
 from tests.tiny import FAMILIES, SENTENCES, tiny
 
@@ -111,15 +111,6 @@ def test_mini_bert_knows_what_its_card_says():
     follows, unrelated = nsp.is_next(mini_bert, [("The children were hungry after school.", "They asked for a snack."),
                                                  ("The children were hungry after school.", "Basalt is a dark rock.")])
     assert follows > .9 and unrelated < .5
-
-
-def test_shipped_models_are_small_and_safe():
-    folders = [p for p in paths.MODELS.iterdir() if p.is_dir()]
-    assert {p.name for p in folders} >= {"mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"}
-    for folder in folders:
-        assert sum(f.stat().st_size for f in folder.glob("*.safetensors")) <= 36e6
-        assert {f.suffix for f in folder.iterdir()} <= {".json", ".safetensors"}
-    assert sum(f.stat().st_size for f in paths.MODELS.rglob("*")) < 170e6
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -120,13 +120,6 @@ def test_fewer_pairs_are_the_first_of_more(bias, n, seed):
     assert abs(2 * some["group"].isin([sorted(GROUPS[bias])[0]]).sum() - n) <= 1
 
 
-def test_prose_speaks_of_her_and_him_alike():
-    words = [word for line in data.demo("prose") for word in tokens(line)]
-    for female, male in (("she", "he"), ("she her hers herself", "he him his himself")):
-        she, he = (sum(word in side.split() for word in words) for side in (female, male))
-        assert min(she, he) >= 20 and abs(she - he) <= .2 * max(she, he)
-
-
 # From running text
 
 FEMALE, MALE = ["she", "mother", "mrs."], ["he", "father", "mr."]

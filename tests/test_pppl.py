@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lib import CompanionError
-from lib.engine import batches, pppl
+from lib.engine import pppl
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 TEXTS = ["the doctor said that she was here .", "he likes poetry .", "a nurse", "the man met the woman ."]
@@ -91,21 +91,6 @@ def test_a_long_line_is_read_in_windows_side_by_side(family):
     # no special token is asked for; of a gpt2 window's tokens the first has nothing before it
     assert found.lengths[0] == len(ids) - (math.ceil(len(ids) / width) if family == "gpt2" else 0)
     assert found.log_likelihoods[1] == pytest.approx(sum(slowly(model, "he likes poetry .")), rel=1e-6)
-
-
-def test_only_one_batch_of_masked_copies_is_ever_held(monkeypatch):
-    """What waits for its turn are references to the windows, one object however many masks it has."""
-    model, seen = tiny("bert"), []
-    each = batches.each
-
-    def look(model, encoded, *rest):
-        seen.extend(encoded)
-        return each(model, encoded, *rest)
-
-    monkeypatch.setattr(batches, "each", look)
-    pppl.pseudo_perplexity(model, TEXTS)
-    assert len(seen) > 15 and len({id(row) for row in seen}) == len(TEXTS)
-    assert all(model.tokenizer.mask_token_id not in row["input_ids"] for row in seen)
 
 
 def test_lines_without_a_token_count_for_nothing():
