@@ -94,14 +94,12 @@ def project(model, interventions: dict[str, Projection]):
     Where two nested blocks project at one location, the inner one acts first.
     """
     def edit(location, projection):
-        shape, site, config = list(projection.basis.shape), _find(model, location), model.net.config
-        needed = [config.hidden_size]
-        if site.head_size:
-            shared = getattr(config, "num_key_value_heads", None) if location[:6] in ("attn.k", "attn.v") else None
-            needed = [shared or model.n_heads, site.head_size]
-        if shape[:-2] + shape[-1:] != needed:
+        shape, config, size = list(projection.basis.shape), model.net.config, _find(model, location).head_size
+        shared = getattr(config, "num_key_value_heads", None) if location[:6] in ("attn.k", "attn.v") else None
+        needed = [shared or model.n_heads, "d", size] if size else ["d", config.hidden_size]
+        if shape[:-2] + ["d"] + shape[-1:] != needed:
             raise CompanionError(f"A basis of shape {shape} does not fit {location} of {model.name}: make it "
-                                 f"[{', '.join(map(str, [*needed[:-1], 'd', needed[-1]]))}].")
+                                 f"[{', '.join(map(str, needed))}].")
         if projection.tokens == "all":
             return projection
         if location == "pooler":

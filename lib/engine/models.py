@@ -177,10 +177,10 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
     source, commit = REGISTRY[name].source if name in REGISTRY else name, None
     if isinstance(source, Path) or source.startswith(("/", "./", "../", "~")) or Path(source).is_dir():
         folder = Path(source).expanduser()
-        if not folder.is_dir() and name in REGISTRY and REGISTRY[name].fix:
-            raise CompanionError(f"{name} is not on this machine yet: {REGISTRY[name].fix}.")
         if not folder.is_dir():
-            raise CompanionError(f"There is no folder {folder}: check it, or name {' or '.join(REGISTRY)}.")
+            fix = REGISTRY[name].fix if name in REGISTRY else ""
+            raise CompanionError(f"{name} is not on this machine yet: {fix}." if fix else
+                                 f"There is no folder {folder}: check it, or name {' or '.join(REGISTRY)}.")
         if revision:
             raise CompanionError(f"{name} is a folder, it has no revision '{revision}': name a model of the hub.")
     elif "/" in source:

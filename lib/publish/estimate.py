@@ -82,7 +82,9 @@ def _fetched(hub_id: str) -> bool:
     """Whether the hub's cache has weights of it."""
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(hub_id, "config.json")
+    from lib.engine import models
+
+    config = try_to_load_from_cache(hub_id, "config.json", revision=models.pinned(hub_id))
     return isinstance(config, str) and any(Path(config).parent.glob("model*.safetensors"))
 
 
