@@ -22,11 +22,8 @@ def frame(values):
     return dict(zip(nsp.COLUMNS, values.T))
 
 
-def test_table_3_by_hand():
+def test_tables_3_and_4_by_hand():
     assert nsp.strengths(TABLE3) == pytest.approx([.0055, .9691])  # printed: .006 and .969
-
-
-def test_table_4_by_hand():
     assert nsp.distances(TABLE4) == pytest.approx([.9834, .7203])  # as printed
 
 
@@ -82,14 +79,11 @@ def test_a_larger_share_never_raises_the_mean(values, one, other):
     assert nsp.strength(pd.DataFrame(found), one) == nsp.strength(found, one)  # a frame or a dict
 
 
-@pytest.mark.parametrize("share", [0, -.1, 1.1])
-def test_a_share_that_makes_no_sense_is_refused(share):
-    with pytest.raises(CompanionError, match="above 0 and up to 1"):
-        nsp.strength(TABLE3, share)
-
-
-def test_what_is_missing_is_named():
-    with pytest.raises(CompanionError, match="lack the column 'gs_anti'"):
-        nsp.strength(TABLE3.drop(columns="gs_anti"))
-    with pytest.raises(CompanionError, match="no triple pairs"):
-        nsp.distance({"unrelated": [], "gs_unrelated": []})
+@pytest.mark.parametrize("call, said", [
+    *((lambda share=share: nsp.strength(TABLE3, share), "above 0 and up to 1") for share in (0, -.1, 1.1)),
+    (lambda: nsp.strength(TABLE3.drop(columns="gs_anti")), "lack the column 'gs_anti'"),
+    (lambda: nsp.distance({"unrelated": [], "gs_unrelated": []}), "no triple pairs"),
+])
+def test_what_cannot_be_measured_is_said(call, said):
+    with pytest.raises(CompanionError, match=said):
+        call()

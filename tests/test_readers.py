@@ -52,10 +52,14 @@ def test_snli_train_joins_two_codings(files):
     assert frame["premise"].tolist() == ["A.", "C.", "E.", "G."]
 
 
-def test_snli_with_an_unknown_code_is_refused(files):
+def test_what_is_unknown_is_refused(files):
     files["snli_becel/test.tsv"] = "premise\thypothesis\tlabel\nA.\tB.\t3\n"
     with pytest.raises(AssertionError, match="label code"):
         readers.snli("test")
+    for call, said in ((lambda: readers.snli("dev"), "no split 'dev'"), (lambda: readers.news("cnn"), "source 'cnn'"),
+                       (lambda: readers.glue("QQP", "train"), "GLUE's QQP is not at hand")):
+        with pytest.raises(CompanionError, match=said):
+            call()
 
 
 def test_snli_from_the_hub_drops_pairs_without_a_label(monkeypatch):
@@ -65,13 +69,6 @@ def test_snli_from_the_hub_drops_pairs_without_a_label(monkeypatch):
 
     monkeypatch.setattr(data, "hub", lambda name, config, split: Split())
     assert readers.snli("train", full=True).values.tolist() == [["B.", "D.", "contradiction"]]
-
-
-def test_unknown_split_and_source_are_refused():
-    with pytest.raises(CompanionError, match="no split 'dev'"):
-        readers.snli("dev")
-    with pytest.raises(CompanionError, match="no news source 'cnn'"):
-        readers.news("cnn")
 
 
 def test_texts(files, monkeypatch):
@@ -105,15 +102,7 @@ def test_seat_names_its_four_sets(files):
     assert readers.seat("t") == {"X": ["X"], "Y": ["Y"], "A": ["A"], "B": ["B"]}
 
 
-def test_demo_triples_have_the_shape_of_the_real_ones():
-    frame = data.demo("triples")
-    assert list(frame.columns) == readers.TRIPLE
-    assert set(frame["label"]) == readers.TRIPLE_LABELS and set(frame["gender"]) == {"M", "F"}
-    assert (frame.groupby("context_id")["label"].nunique() == 3).all()
-
-
-# ---- the real files
-
+# the real files
 
 def test_real_stereoset(real_data):
     frame = readers.stereoset()

@@ -4,8 +4,8 @@ Salazar et al. 2020, used in Bias A-head's Table 1: every token of a line is mas
 for it with all the others in view; PPPL = exp(- sum of log-probabilities / number of tokens). A decoder has no mask:
 each token is asked for given those before it, which is ordinary perplexity. The two are not comparable.
 
-    found = pppl.pseudo_perplexity(model, texts)
-    found.value, found.n_tokens, found.interval()     # 12.3, 871, 12.3 [10.9, 14.0]
+    ppl = pppl.pseudo_perplexity(model, texts)
+    ppl.value, ppl.n_tokens, ppl.interval()     # 12.3, 871, 12.3 [10.9, 14.0]
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from lib.engine import batches, fill, hooks, stats
 
 @dataclass(frozen=True)
 class Perplexity:
-    """The value over all lines, and what each line gave to it: enough to draw lines anew for an interval."""
+    """The value over all lines, and what each line gave to it: enough to draw lines again for an interval."""
     value: float
     n_tokens: int
-    log_likelihoods: np.ndarray  # natural log, a sum a line
-    lengths: np.ndarray          # tokens asked for, a line
+    log_likelihoods: np.ndarray  # natural log, one sum per line
+    lengths: np.ndarray          # tokens asked for, per line
 
     def interval(self, draws: int = 2_000, seed: int = 0) -> stats.Estimate:
         """The value with a 95 % bootstrap interval over lines."""
@@ -48,8 +48,8 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
     windows, lines, asked = _windows(model, texts, after)
     if not any(asked):
         raise CompanionError("There is no token to ask for: give at least one line with words in it.")
-    found = (_causal if model.is_causal else _masked)(model, windows, asked, tokens, progress)
-    likelihoods = np.bincount(lines, weights=found, minlength=len(texts))
+    sums = (_causal if model.is_causal else _masked)(model, windows, asked, tokens, progress)
+    likelihoods = np.bincount(lines, weights=sums, minlength=len(texts))
     lengths = np.bincount(lines, weights=[len(places) for places in asked], minlength=len(texts)).astype(int)
     value = perplexity(likelihoods, lengths)
     # blind guessing gives the size of the vocabulary, and confident errors more: far beyond it, something is broken
@@ -82,14 +82,14 @@ def _windows(model, texts, after=""):
 
 
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
-    """Sum of log-probabilities a window, one row a mask.
+    """Sum of log-probabilities per window, one row per mask.
 
     A row is a reference to its window until its batch is made: the masked copies of one batch are all there ever are.
-    What is found stays on the device until the end: a GPU computes one batch while the next is made here.
+    Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here.
     """
     owners = [window for window, places in enumerate(asked) for _ in places]
-    places = torch.tensor([place for found in asked for place in found], device=model.device)
-    found = torch.zeros(len(owners), device=model.device)
+    places = torch.tensor([place for window in asked for place in window], device=model.device)
+    log_p = torch.zeros(len(owners), device=model.device)
 
     def at_mask(batch, indices):
         rows, which = torch.arange(len(indices), device=model.device), torch.tensor(indices, device=model.device)
@@ -98,23 +98,23 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
         batch["input_ids"][rows, at] = model.tokenizer.mask_token_id
         with hooks.finish(model, at):
             logits = fill.logits_at(model, batch, rows, at)
-        found[which] = -cross_entropy(logits.float(), wanted, reduction="none")
+        log_p[which] = -cross_entropy(logits.float(), wanted, reduction="none")
         return indices
 
     if model.device.type == "cuda":  # one vocabulary row a text takes little room, and few large batches little time
         tokens = tokens or 4 * batches.TOKENS["cuda"]
     batches.each(model, [windows[owner] for owner in owners], at_mask, tokens, progress)
-    return np.bincount(owners, weights=found.cpu(), minlength=len(windows))
+    return np.bincount(owners, weights=log_p.cpu(), minlength=len(windows))
 
 
 def _causal(model, windows, asked, tokens, progress) -> list[float]:
-    """Sum of log-probabilities a window, a row each: a token is read off where the one before it stands."""
+    """Sum of log-probabilities per window, one row each: a token is read off where the one before it stands."""
     def at_each(batch, indices):
         rows = torch.tensor([row for row, i in enumerate(indices) for _ in asked[i]], dtype=torch.long)
         at = torch.tensor([place for i in indices for place in asked[i]], dtype=torch.long)
         logits = fill.logits_at(model, batch, rows, at - 1)
-        found = -cross_entropy(logits.float(), batch["input_ids"][rows, at], reduction="none")
-        return np.bincount(rows, weights=found.cpu(), minlength=len(indices)).tolist()
+        log_p = -cross_entropy(logits.float(), batch["input_ids"][rows, at], reduction="none")
+        return np.bincount(rows, weights=log_p.cpu(), minlength=len(indices)).tolist()
 
     # here every token has a vocabulary row: a smaller batch keeps those in memory
     tokens = tokens or batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]) // 4

@@ -51,7 +51,7 @@ def to_make(run, notebooks) -> str:
     from lib.engine import models
 
     entry = models.REGISTRY.get(name)
-    return str(entry.source) if entry and entry.mend and not Path(entry.source).is_dir() else ""
+    return str(entry.source) if entry and entry.fix and not Path(entry.source).is_dir() else ""
 
 
 def _models(names: list[str], known: dict) -> list[str]:
@@ -82,7 +82,9 @@ def _fetched(hub_id: str) -> bool:
     """Whether the hub's cache has weights of it."""
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(hub_id, "config.json")
+    from lib.engine import models
+
+    config = try_to_load_from_cache(hub_id, "config.json", revision=models.pinned(hub_id))
     return isinstance(config, str) and any(Path(config).parent.glob("model*.safetensors"))
 
 

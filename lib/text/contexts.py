@@ -55,26 +55,25 @@ def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
 
     apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
     cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
-    another; it serves a word of no group, a target, only if it holds no word of any. Lines are
-    cut into sentences first.
+    another; it serves a word of no group, a target, only if it holds no word of any. Lines are cut to sentences first.
     """
     groups = [frozenset(group) for group in apart]
-    found = {word: [] for word in words}
+    serving = {word: [] for word in words}
     for line in dict.fromkeys(line for text in texts for paragraph in text.splitlines()
                               for line in english.sentences(paragraph)):
         if not 2 <= len(line.split()) <= 128:
             continue
         held = {word.lower() for word in WORD.findall(line)}
         there = [group for group in groups if group & held]
-        for word in held & found.keys():
+        for word in held & serving.keys():
             if all(word in group for group in there):
-                found[word].append(line)
+                serving[word].append(line)
     return {word: random.Random(f"{seed} {word}").sample(lines, min(n, len(lines)))
-            for word, lines in found.items() if lines}
+            for word, lines in serving.items() if lines}
 
 
 def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
-    """n sentence pairs for the counter-stereotype experiment on "gender" or "race", a row each.
+    """n sentence pairs for the counter-stereotype experiment on "gender" or "race", one row each.
 
     Columns: original, counter, attribute, counterpart, target, group (the attribute's), pattern_id. As in
     section 5.2, the original holds one attribute word and a target word that the lists tie to its group; the

@@ -20,6 +20,7 @@ import hashlib
 import os
 import sys
 import tomllib
+from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 
@@ -30,7 +31,7 @@ pd = Lazy("pandas")
 
 
 def sources() -> pd.DataFrame:
-    """Every outside data set, a row each: name, title, licence, files (how many), MB (millions of bytes),
+    """Every outside data set, one row each: name, title, licence, files (how many), MB (millions of bytes),
     used_by (notebooks), status.
 
     status: "at hand" (every file is here), "to fetch" (`path` will download), "not fetchable" (a file has no
@@ -53,15 +54,15 @@ def path(name: str) -> Path:
     entry = _file(name)
     given = _given_folder()
     if given and (given / name).exists():
-        found = _sha256(given / name)
-        if found != entry.get("sha256", found):
-            raise CompanionError(f"{given / name} is not the published file (sha256 {found}, expected "
+        digest = _sha256(given / name)
+        if digest != entry.get("sha256", digest):
+            raise CompanionError(f"{given / name} is not the published file (sha256 {digest}, expected "
                                  f"{entry['sha256']}): put the published one in its place, or take it away "
                                  "to have it downloaded.")
         return given / name
     if "url" not in entry:
-        mend = f"put it into {given}" if given else "set COMPANION_DATA to a folder that has it"
-        raise CompanionError(f"{name} has no address of its own: {mend}, or use what it stands in for "
+        fix = f"put it into {given}" if given else "set COMPANION_DATA to a folder that has it"
+        raise CompanionError(f"{name} has no address of its own: {fix}, or use what it stands in for "
                              f"(its note in {paths.SOURCES.name} says what).")
     return _fetch(name, entry, reason=f"{name} is not in {given}: " if given else "")
 
@@ -70,8 +71,8 @@ def available(name: str) -> bool:
     """Whether `path(name)` would need no download. Looks at presence and size; `path` checks the hash."""
     entry = _file(name)
     places = [folder / name for folder in (_given_folder(), _cache()) if folder]
-    found = next((place for place in places if place.exists()), None)
-    return found is not None and found.stat().st_size == entry.get("bytes", found.stat().st_size)
+    file = next((place for place in places if place.exists()), None)
+    return file is not None and file.stat().st_size == entry.get("bytes", file.stat().st_size)
 
 
 def hub(name: str, config: str, split: str):
@@ -97,7 +98,7 @@ def words(name: str) -> pd.DataFrame:
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The same list as `words`, a dict a row, every value a string: for machines without pandas."""
+    """The same list as `words`, one dict per row, every value a string: for machines without pandas."""
     with (paths.LISTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(dropwhile(lambda line: line.startswith("#"), file)))
 
@@ -119,8 +120,10 @@ def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
 
 
 def _table() -> dict:
-    with paths.SOURCES.open("rb") as file:
-        return tomllib.load(file)
+    return _parsed(paths.SOURCES.read_text(encoding="utf-8"))
+
+
+_parsed = lru_cache(maxsize=1)(tomllib.loads)  # a second's work for a table of all files
 
 
 def _file(name: str) -> dict:
@@ -192,7 +195,7 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
 
 
 def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
-    """What went wrong with a download, and its mend, in a sentence."""
+    """What went wrong with a download, and its fix, in a sentence."""
     from requests import exceptions
 
     by_hand = "set COMPANION_DATA to a folder that has it"
@@ -208,8 +211,8 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
         case ValueError():  # pooch's word for a wrong hash
             return (f"What came from {entry['url']} is not the published file (its sha256 is not "
                     f"{entry.get('sha256')}) and was thrown away: run again, or {by_hand}.")
-    mend = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
-    return f"{name} could not be written to {_cache()}, {mend}, or set COMPANION_CACHE to another folder."
+    fix = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
+    return f"{name} could not be written to {_cache()}, {fix}, or set COMPANION_CACHE to another folder."
 
 
 def _short(error: Exception) -> str:

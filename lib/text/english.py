@@ -59,10 +59,10 @@ ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|S
 
 def sentences(paragraph: str) -> list[str]:
     """The sentences of a paragraph, by punctuation followed by a capital."""
-    found, start = [], 0
+    ended, start = [], 0
     for match in BOUNDARY.finditer(paragraph):
         piece = paragraph[start : match.end()].strip()
         if not ABBREVIATION.search(piece):
-            found.append(piece)
+            ended.append(piece)
             start = match.end()
-    return [s for s in found + [paragraph[start:].strip()] if s]
+    return [s for s in ended + [paragraph[start:].strip()] if s]

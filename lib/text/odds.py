@@ -23,7 +23,7 @@ def pronoun_odds(model) -> pd.DataFrame:
     """
     jobs = data.words("occupations")
     words = ["she", "he"] if model.is_causal else ["She", "He"]  # what opens a sentence has a capital
-    found = fill.word_probabilities(model, [prompt(model, job) for job in jobs.singular], words)
-    she, he = (found[word].to_numpy() for word in words)
+    table = fill.word_probabilities(model, [prompt(model, job) for job in jobs.singular], words)
+    she, he = (table[word].to_numpy() for word in words)
     return pd.DataFrame({"occupation": jobs.singular, "percent_women": jobs.percent_women.astype(float),
                          "she": she, "he": he, "log_odds": np.log2(she / he)})

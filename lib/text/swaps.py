@@ -100,7 +100,7 @@ def _counterpart(text: str, start: int, end: int, bias: str) -> str:
 
 def _with_article(before: str, word: str) -> str:
     """What stands before a word, its a or an made to fit."""
-    return re.sub(r"\b(an?)(\s+)$", lambda found: _like(found[1], english.article(word)) + found[2], before,
+    return re.sub(r"\b(an?)(\s+)$", lambda match: _like(match[1], english.article(word)) + match[2], before,
                   flags=re.IGNORECASE)
 
 
