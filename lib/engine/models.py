@@ -39,21 +39,21 @@ class Entry:
 
 
 REGISTRY = {
-    "mini-bert": Entry(paths.MODELS / "mini-bert", "bert", "shipped, made by lib/training/pretrain.py"),
-    "mini-bert-nli": Entry(paths.MODELS / "mini-bert-nli", "bert", "shipped, made by lib/training/nli_classifier.py"),
+    "mini-bert": Entry(paths.MODELS / "mini-bert", "bert", "shipped, made by lib/training/loop.py"),
+    "mini-bert-nli": Entry(paths.MODELS / "mini-bert-nli", "bert", "shipped, made by lib/training/nli.py"),
     **{f"mini-bert-{way}": Entry(paths.MODELS / f"mini-bert-{way}", "bert", "shipped, made by lib/training/debias.py")
        for way in ("cda", "dropout")},
-    "mini-roberta": Entry(paths.MODELS / "mini-roberta", "roberta", "shipped, made by lib/training/pretrain.py"),
-    "mini-albert": Entry(paths.MODELS / "mini-albert", "albert", "shipped, made by lib/training/pretrain.py"),
-    "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/training/pretrain.py"),
+    "mini-roberta": Entry(paths.MODELS / "mini-roberta", "roberta", "shipped, made by lib/training/loop.py"),
+    "mini-albert": Entry(paths.MODELS / "mini-albert", "albert", "shipped, made by lib/training/loop.py"),
+    "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/training/loop.py"),
     **{f"seed{n}": Entry(paths.CACHE / "models" / f"seed{n}", "bert", "mini-bert trained from another seed",
-                         f"train it by python -m lib.training.pretrain train bert --seed {n} --text data/cache/pretrain "
+                         f"train it by python -m lib.training train bert --seed {n} --text data/cache/pretrain "
                          f"--out data/cache/models/seed{n} --minutes 14, on a GPU") for n in (1, 2)},
     "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
     "bert-base-nli": Entry(paths.CACHE / "nli" / f"bert-base-nli{limit.suffix()}", "bert", "Projective; to be made",
-                           "make it on a GPU by python -m lib.training.nli_classifier make --model bert-base"),
+                           "make it on a GPU by python -m lib.training nli make --model bert-base"),
     **{f"bert-base-{way}": Entry(paths.CACHE / "debias" / f"bert-base-{way}", "bert", "Bias A-head Fig. 5; to be made",
-                                 f"make it on a GPU by python -m lib.training.pretrain debias {way} --model bert-base, which "
+                                 f"make it on a GPU by python -m lib.training debias {way} --model bert-base, which "
                                  "wants a text: see lib/training/debias.py") for way in ("cda", "dropout")},
     "bert-large": Entry("google-bert/bert-large-uncased", "bert", "Bias A-head Fig. 5, Counteracts"),
     "gpt2": Entry("openai-community/gpt2", "gpt2", "Bias A-head (its GPT-2 small), Counteracts"),
