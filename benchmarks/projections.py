@@ -9,6 +9,7 @@ and the share of the card's peak, counting the products with weights and the att
 """
 
 import argparse
+from functools import partial
 
 import numpy as np
 import torch
@@ -88,15 +89,12 @@ def everything(device: str, limit: int):
             for name, (n, deciles) in LENGTHS.items():
                 encoded = random_pairs(limit or n, deciles, model.net.config.vocab_size)
                 head = projection.head(model) if name == "StereoSet" else classify
-
-                def sweep(texts):
-                    return projection.sweep(model, subspaces, projection.models(), texts, head)
-
+                sweep = partial(projection.sweep, model, subspaces, projection.models(), head=head)
                 sweep(encoded[:3_000])  # to warm up
-                took.append(flops.seconds(lambda: sweep(encoded))[0])
+                took.append(flops.seconds(partial(sweep, encoded))[0])
                 # 21 layers in place of a forward's 12
                 work += 21 / 12 * flops.needed(model.net.config, [len(one["input_ids"]) for one in encoded])
-            goes = flops.where_time_goes(lambda: sweep(encoded))
+            goes = flops.where_time_goes(partial(sweep, encoded))
         print(f"| {precision} | " + " | ".join(f"{one:.2f} s" for one in [*took, sum(took)])
               + f" | {flops.share_of_peak(work, sum(took), precision)} | {goes} |", flush=True)
 

@@ -11,90 +11,82 @@
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import corpus, debias, finetune, loop, nli, people
+from lib.training import corpus, debias, finetune, loop, nli, people, smollm2
 from lib.training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
+BUDGET = dict(minutes=float, steps=int, batch_tokens=int)
 
 
-def parser() -> argparse.ArgumentParser:
+def command(group, name: str, call, about: str, **options) -> argparse.ArgumentParser:
+    """A command that calls a function with its options: each is given by its default value, or by its type where there
+    is none. `out` must be given where it has no default."""
+    parser = group.add_parser(name, help=about)
+    parser.set_defaults(call=call)
+    for option, value in options.items():
+        kind, default = (value, None) if isinstance(value, type) else (type(value), value)
+        parser.add_argument(f"--{option.replace('_', '-')}", type=kind, default=default,
+                            dest="name" if option == "model" else option, required=option == "out" and not default)
+    return parser
+
+
+def commands() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m lib.training", description=__doc__.split("\n")[0])
-    commands = whole.add_subparsers(dest="command", required=True)
+    top = whole.add_subparsers(required=True)
+    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=smollm2.NAME,
+            texts=400_000, shard=people.SHARD, batch=0, seed=0, device=str)
 
-    write = commands.add_parser("people", help="write texts about people (people.py)")
-    add(write, out=Path, model=people.smollm2.NAME, texts=400_000, shard=people.SHARD, batch=0, seed=0, device=str)
-
-    prepare = commands.add_parser("prepare", help="clean, count and set aside (corpus.py)")
-    prepare.add_argument("--source", nargs="+", action="append", required=True, metavar=("NAME", "TEXT"),
+    cleaned = command(top, "prepare", prepare, "clean, count and set aside (corpus.py)", out=TEXT, heldout=.01, seed=0)
+    cleaned.add_argument("--source", nargs="+", action="append", required=True, metavar=("NAME", "TEXT"),
                          help="a name and its files, one paragraph per line; the natural text first")
-    prepare.add_argument("--unseen", nargs="*", type=Path, default=[],
+    cleaned.add_argument("--unseen", nargs="*", type=Path, default=[],
                          help="evaluation files, files of prompts, or folders of such; data/demo is always among them")
-    prepare.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
-    add(prepare, out=TEXT, heldout=.01, seed=0)
+    cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
 
-    train = commands.add_parser("train", help="tokenizer, training, measures, model folder (loop.py)")
-    train.add_argument("kind", choices=KINDS)
-    add(train, text=TEXT, out=Path, minutes=float, steps=int, batch_tokens=int, learning_rate=float, warmup=500, seed=0,
-        device=str)
+    command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT, out=Path,
+            **BUDGET, learning_rate=float, warmup=500, seed=0, device=str).add_argument("kind", choices=KINDS)
 
-    ways = commands.add_parser("debias", help="go on training a BERT by CDA or Dropout (debias.py)")
-    ways.add_argument("way", choices=["prepare", *debias.WAYS], help="encode the text, or train")
-    add(ways, text=TEXT, tokens=5_000_000, prepared=debias.PREPARED, model="mini-bert", out=Path, minutes=float,
-        steps=int, batch_tokens=int, learning_rate=1e-3, warmup=50, measure_batches=40, seed=0, device=str)
+    ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
+    command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",
+            tokens=5_000_000)
+    for way in debias.WAYS:
+        command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
+                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, seed=0).add_argument("--out", type=Path)
 
-    infer = commands.add_parser("nli", help="fine-tune for natural language inference (nli.py)")
-    infer.add_argument("way", choices=["prepare", "train", "choose", "make"])
-    infer.add_argument("runs", nargs="*", type=Path, help="choose: the folders of runs")
-    infer.add_argument("--full", action="store_true", help="prepare: all of SNLI, from the model hub")
-    infer.add_argument("--train-embeddings", action="store_true", help="train: a larger difference")
-    add(infer, prepared=nli.PREPARED, model="mini-bert", out=Path, items=0, rate=3e-4, epochs=6, batch=128, dropout=.1,
-        seed=0, device=str)
+    ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
+    encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)
+    encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+    run = command(ways, "train", train_nli, "one run", prepared=nli.PREPARED, model="mini-bert", out=Path, rate=3e-4,
+                  epochs=6, batch=128, dropout=.1, seed=0, device=str)
+    run.add_argument("--train-embeddings", action="store_true", help="a larger difference")
+    command(ways, "choose", nli.choose, "the best run, tested once", prepared=nli.PREPARED, out=Path,
+            device=str).add_argument("runs", nargs="+", type=Path)
+    command(ways, "make", nli.make, "all of it, on all of SNLI", model="mini-bert", items=0, device=str).add_argument(
+        "--out", type=Path)
     return whole
 
 
-def add(command: argparse.ArgumentParser, **options):
-    """Options by their default value, or by their type where there is none."""
-    for name, value in options.items():
-        kind, default = (value, None) if isinstance(value, type) else (type(value), value)
-        command.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default)
+def prepare(source, unseen, **options) -> dict:
+    """Folders of evaluation files stand for the files in them."""
+    places = [sorted(place.rglob("*")) if place.is_dir() else [place] for place in [*unseen, paths.DEMO]]
+    return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source},
+                          [file for files in places for file in files if not file.is_dir()], **options)
 
 
-def run(command: str, given: argparse.Namespace) -> dict:
-    """Call what a command asks for."""
-    if not given.out and (command in ("people", "train") or getattr(given, "way", "") == "choose"):
-        raise CompanionError("Say where the result goes: --out.")
-    if command == "people":
-        return people.people(given.out, given.model, given.texts, given.device, given.batch, given.shard, given.seed)
-    if command == "prepare":
-        unseen = [file for place in [*given.unseen, paths.DEMO]
-                  for file in (sorted(place.rglob("*")) if place.is_dir() else [place]) if not file.is_dir()]
-        sources = {name: [Path(file) for file in texts] for name, *texts in given.source}
-        return corpus.prepare(sources, unseen, given.out, (), given.leave_out, given.heldout, given.seed)
-    options = {name: value for name, value in vars(given).items() if name != "command"}
-    if command == "train":
-        return loop.train(**options)
-    if command == "debias":
-        options["name"], text, tokens = options.pop("model"), options.pop("text"), options.pop("tokens")
-        return (debias.prepare(text, given.prepared, given.model, tokens) if given.way == "prepare"
-                else debias.train(**options))
-    if given.way == "prepare":
-        return nli.prepare(given.model, given.prepared, given.full, items=given.items)
-    if given.way == "train":
-        settings = finetune.Settings(given.rate, given.epochs, given.batch, dropout=given.dropout, seed=given.seed,
-                                     frozen=() if given.train_embeddings else ("embeddings",))
-        return nli.train(given.model, given.prepared, settings, given.out, given.device)
-    if given.way == "choose":
-        return nli.choose(given.runs, given.prepared, given.out, given.device)
-    return nli.make(given.model, given.out, given.device, given.items)
+def train_nli(rate, epochs, batch, dropout, seed, train_embeddings, **options) -> dict:
+    frozen = () if train_embeddings else ("embeddings",)
+    settings = finetune.Settings(rate, epochs, batch, dropout=dropout, seed=seed, frozen=frozen)
+    return nli.train(settings=settings, **options)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = parser().parse_args(arguments)
+    given = vars(commands().parse_args(arguments))
     try:
-        result = run(given.command, given)
+        result = given.pop("call")(**given)
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2

@@ -48,7 +48,7 @@ def passages(document: str) -> list[str]:
     return ["\n".join(run) for run in runs]
 
 
-def prepare(text: Path, out: Path = PREPARED, name: str = "mini-bert", tokens: int = 5_000_000) -> dict:
+def prepare(text: Path, prepared: Path = PREPARED, name: str = "mini-bert", tokens: int = 5_000_000) -> dict:
     """Encode passages, each followed by its twin, from the front of train.txt until the passages have so many tokens,
     and all of heldout.txt: passages.npz, heldout.npz, and counts in prepared.json."""
     loop.check_text(text)
@@ -75,11 +75,11 @@ def prepare(text: Path, out: Path = PREPARED, name: str = "mini-bert", tokens: i
     chunks += [encode(fresh)] if fresh else []
     if not chunks:
         raise CompanionError(f"{text}/train.txt has no passage that speaks of women or men: give more text.")
-    out.mkdir(parents=True, exist_ok=True)
+    prepared.mkdir(parents=True, exist_ok=True)
     both = Tokens.joined(chunks)
-    both.save(out / "passages.npz", compressed=True)
-    encode(corpus.documents([text / "heldout.txt"])).save(out / "heldout.npz", compressed=True)
-    return finetune.sign(out, model, "train.txt", **counts, tokens=len(both.ids),
+    both.save(prepared / "passages.npz", compressed=True)
+    encode(corpus.documents([text / "heldout.txt"])).save(prepared / "heldout.npz", compressed=True)
+    return finetune.sign(prepared, model, "train.txt", **counts, tokens=len(both.ids),
                          tokens_note="passages and twins together")
 
 

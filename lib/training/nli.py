@@ -28,7 +28,7 @@ PREPARED = paths.CACHE / "nli"
 USUAL = finetune.Settings(rate=2e-5, epochs=3, batch=32)  # among those of Devlin et al. 2019, A.3; Projective has none
 
 
-def prepare(name: str, folder: Path = PREPARED, full: bool = False, held_out: int = HELD_OUT,
+def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: int = HELD_OUT,
             items: int = 0) -> dict[str, int]:
     """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
 
@@ -47,8 +47,8 @@ def prepare(name: str, folder: Path = PREPARED, full: bool = False, held_out: in
     model = models.load(name, device="cpu")
     for part, frame in parts.items():
         finetune.encode(model, list(frame["premise"]), list(frame["hypothesis"]),
-                        [NLI_LABELS.index(label) for label in frame["label"]]).save(folder / f"{part}.npz")
-    finetune.sign(folder, model, "hub" if full else "files")
+                        [NLI_LABELS.index(label) for label in frame["label"]]).save(prepared / f"{part}.npz")
+    finetune.sign(prepared, model, "hub" if full else "files")
     return {part: len(frame) for part, frame in parts.items()}
 
 
