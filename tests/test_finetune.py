@@ -98,19 +98,13 @@ def test_an_epoch_has_every_example_once(sizes, batch, seed):
 
 # the loop
 
-def test_it_learns_and_leaves_a_frozen_model(folder):
-    model = fresh(folder)
-    done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=12))
-    assert done["validation"] == 1 == right(logits, np.array(WOMEN)) and done["epochs"] == 12
+@pytest.mark.parametrize("family", ["bert", "roberta"])  # the second has no segments
+def test_it_learns_and_leaves_a_frozen_model(folder, family):
+    model = fresh(folder, family)
+    done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=8))
+    assert done["validation"] == right(logits, np.array(WOMEN)) >= .9 and done["epochs"] == 8
     assert done["history"][-1]["loss"] < done["history"][0]["loss"]
     assert not model.net.training and not any(weight.requires_grad for weight in model.net.parameters())
-
-
-def test_a_model_without_segments_trains_too(folder):
-    model = fresh(folder, "roberta")
-    before = model.net.classifier.dense.weight.clone()
-    done, logits = fit(model, replace(SETTINGS, epochs=1))
-    assert np.isfinite(logits).all() and not torch.equal(model.net.classifier.dense.weight, before)
 
 
 def test_it_meets_numbers(folder):

@@ -171,7 +171,8 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     """
     net, device = model.net, model.device
     train, lengths = train.to(device), train.sizes.tolist()
-    trained = _trainable(net, settings.frozen)
+    trained = {name: weight.requires_grad_() for name, weight in net.named_parameters()
+               if not any(frozen in name.split(".") for frozen in settings.frozen)}
     optimizer = loop.adamw([weight for weight in trained.values() if weight.ndim > 1],
                            [weight for weight in trained.values() if weight.ndim <= 1], settings.rate, settings.decay)
     run = {"settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
@@ -179,7 +180,7 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     history, best, written = [], {}, time.time()
     if state := loop.resume(checkpoint, run, device):
         history, best = state["history"], state["best"]
-        _put(trained, state["weights"])
+        net.load_state_dict(state["weights"], strict=False)  # the trained ones
         optimizer.load_state_dict(state["optimizer"])
     for module in net.modules():
         if isinstance(module, nn.Dropout):
@@ -191,8 +192,8 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
             plan = shuffled(lengths, settings.batch, settings.seed * 1_000 + epoch)
             net.train()
             total = torch.zeros((), device=device)
-            bar = tqdm(plan, desc=f"{progress} {epoch + 1}/{settings.epochs}", disable=not progress, leave=False)
             steps = len(plan) * settings.epochs
+            bar = tqdm(plan, desc=f"{progress} {epoch + 1}/{settings.epochs}", disable=not progress, leave=False)
             for step, (rows, width) in enumerate(bar, start=epoch * len(plan)):
                 loop.set_rate([optimizer], settings.rate, step, settings.warmup * steps, step / steps)
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
@@ -215,7 +216,7 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                           weights={name: weight.detach() for name, weight in trained.items()},
                           optimizer=optimizer.state_dict())
                 written = time.time()
-    _put(trained, best)
+    net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
@@ -248,20 +249,6 @@ def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
 
 def _masked(model, mask):
     return contextlib.nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device))
-
-
-def _trainable(net, frozen: tuple[str, ...]) -> dict[str, nn.Parameter]:
-    trained = {name: weight for name, weight in net.named_parameters()
-               if not any(part in name.split(".") for part in frozen)}
-    for weight in trained.values():
-        weight.requires_grad_(True)
-    return trained
-
-
-@torch.no_grad()
-def _put(trained: dict[str, nn.Parameter], values: dict[str, torch.Tensor]):
-    for name, weight in trained.items():
-        weight.copy_(values[name])
 
 
 def _stale(history: list[dict], patience: int) -> bool:
