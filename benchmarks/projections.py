@@ -1,7 +1,7 @@
 """The sweep over 74 projections against 74 whole forwards, side by side in one run.
 
-    PYTHONPATH=. python benchmarks/projections.py                                   mini-bert, on the CPU
-    PYTHONPATH=. python benchmarks/projections.py --device cuda --shape bert-base   a BERT-base of random weights
+    python -m benchmarks.projections                                   mini-bert, on the CPU
+    python -m benchmarks.projections --device cuda --shape bert-base   a BERT-base of random weights
 
 The second then sends all 76 models over as many texts as Projective methods evaluates: 1,404 pairs of StereoSet, 10,824
 of the NLI bias test and 9,824 of SNLI, of random tokens but of the lengths that the real ones have. It prints seconds
