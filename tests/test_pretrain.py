@@ -112,8 +112,10 @@ def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
     one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
     with pytest.raises(CompanionError, match="more documents"):
         corpus.prepare(one, [], tmp_path / "out")
-    with pytest.raises(CompanionError, match="new folder"):
-        corpus.prepare(one, [], tmp_path)
+    written(tmp_path / "other/counts.txt", ["Something else."])
+    for folder in (tmp_path, tmp_path / "other"):  # the text itself, other files
+        with pytest.raises(CompanionError, match="new folder"):
+            corpus.prepare(one, [], folder)
     assert (tmp_path / "one.txt").exists() and not (tmp_path / "out").exists()
 
 

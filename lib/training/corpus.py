@@ -60,6 +60,7 @@ def ngrams(text: str, n: int = NGRAM) -> set[str]:
 def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, prompts: Iterable[str] = (),
             leave_out: Iterable[str] = (), heldout: float = .01, seed: int = 0) -> dict:
     """Write train.txt and the held-out documents under `out`; return (and write) what was counted, source by source.
+    An older `out` is replaced whole, with the tokenizers and token streams that were made from it.
 
     sources    {name: files}, the natural text first. Its held-out documents become heldout.txt, by which models are
                compared; those of any other source heldout-<name>.txt.
@@ -67,7 +68,8 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
     leave_out  patterns; a document whose first line matches one is left out
     heldout    share of the documents that is set aside, decided document by document from the seed
     """
-    if out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
+    inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
+    if inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
         raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
     owner = dict.fromkeys(chain.from_iterable(map(ngrams, prompts)), "prompts")  # ten words: where they stand
     labels = {path: f"{path.parent.name}/{path.name}" for path in unseen}
