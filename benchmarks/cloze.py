@@ -1,7 +1,8 @@
 """What one vocabulary row a prompt saves: python -m benchmarks.cloze [--device cuda]
 
-On the CPU: a sample of the 2,680 cloze prompts through lib/counteracts/cloze.py and through transformers' fill-mask pipeline, one
-prompt at a time and at several batch sizes, in turn for so many rounds: medians, with the probabilities compared.
+On the CPU: a sample of the 2,680 cloze prompts through lib/counteracts/cloze.py and through transformers' fill-mask
+pipeline, one prompt at a time and at several batch sizes, in turn for so many rounds: medians, with the probabilities
+compared.
 On a GPU: all 2,680 through randomly initialised networks of the paper's seven shapes; tokens are the shipped models'.
 """
 
@@ -86,14 +87,15 @@ def on_gpu(device: str, limit: int = 0):
         model = flops.random_model(config, f"mini-{family}", name, device, kind=kind)
         texts = cloze.encoded(model, asked)
         cloze.answer(model, texts[:200])  # to warm up
-        taken = min(flops.seconds(lambda: cloze.answer(model, texts))[0] for _ in range(3))
+        answer = partial(cloze.answer, model, texts)
+        taken = min(flops.seconds(answer)[0] for _ in range(3))
         sizes = [len(text["input_ids"]) for text in texts]
         needed = flops.needed(config, sizes, rows=len(texts))
         took, work = took + taken, work + needed
         print(f"{name:14} {model.net.num_parameters() / 1e6:4.0f} M  {taken:6.2f} s  {len(texts) / taken:6.0f} a second"
               f"  {flops.share_of_peak(needed, taken, 'float32')}\n"
-              f"    {flops.where_time_goes(lambda: cloze.answer(model, texts))}", flush=True)
-        del model
+              f"    {flops.where_time_goes(answer)}", flush=True)
+        del model, answer
     print(f"all seven: {took:.2f} s; {flops.share_of_peak(work, took, 'float32')}")
 
 

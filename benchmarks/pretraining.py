@@ -11,13 +11,14 @@ import torch
 
 from lib import paths
 from lib.text import data
-from lib.training import corpus, pretrain
-from lib.training.muon import Muon
+from lib.training import corpus
+from lib.training.loop import Muon
+from lib.training.objectives import seeded
 from lib.training.packing import PairSampler
 
 
 def seconds(function, repeats: int, device: str) -> float:
-    """Best of three rounds of so many calls, a call."""
+    """Of one call: the best of three rounds of so many calls."""
     rounds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -35,7 +36,7 @@ def padding(device: str) -> tuple[float, float]:
     prose = data.demo("prose")
     documents = ["\n".join(prose[i : i + 10]) for i in range(0, len(prose), 10)] * 50
     sampler = PairSampler(corpus.encode(tokenizer, documents, workers=1), tokenizer, device, longest=128)
-    batch = sampler.draw(131_072, generator=pretrain.seeded(device, 0))
+    batch = sampler.draw(131_072, generator=seeded(device, 0))
     pairs = int((batch.not_next >= 0).sum())
     real = int(batch.bounds[pairs])
     return real / len(batch.ids), real / (128 * pairs)

@@ -1,7 +1,7 @@
 """The sweep over 74 projections against 74 whole forwards, side by side in one run.
 
-    PYTHONPATH=. python benchmarks/projections.py                                   mini-bert, on the CPU
-    PYTHONPATH=. python benchmarks/projections.py --device cuda --shape bert-base   a BERT-base of random weights
+    python -m benchmarks.projections                                   mini-bert, on the CPU
+    python -m benchmarks.projections --device cuda --shape bert-base   a BERT-base of random weights
 
 The second then sends all 76 models over as many texts as Projective methods evaluates: 1,404 pairs of StereoSet, 10,824
 of the NLI bias test and 9,824 of SNLI, of random tokens but of the lengths that the real ones have. It prints seconds
@@ -9,6 +9,7 @@ and the share of the card's peak, counting the products with weights and the att
 """
 
 import argparse
+from functools import partial
 
 import numpy as np
 import torch
@@ -88,15 +89,12 @@ def everything(device: str, limit: int):
             for name, (n, deciles) in LENGTHS.items():
                 encoded = random_pairs(limit or n, deciles, model.net.config.vocab_size)
                 head = projection.head(model) if name == "StereoSet" else classify
-
-                def sweep(texts):
-                    return projection.sweep(model, subspaces, projection.models(), texts, head)
-
+                sweep = partial(projection.sweep, model, subspaces, projection.models(), head=head)
                 sweep(encoded[:3_000])  # to warm up
-                took.append(flops.seconds(lambda: sweep(encoded))[0])
+                took.append(flops.seconds(partial(sweep, encoded))[0])
                 # 21 layers in place of a forward's 12
                 work += 21 / 12 * flops.needed(model.net.config, [len(one["input_ids"]) for one in encoded])
-            goes = flops.where_time_goes(lambda: sweep(encoded))
+            goes = flops.where_time_goes(partial(sweep, encoded))
         print(f"| {precision} | " + " | ".join(f"{one:.2f} s" for one in [*took, sum(took)])
               + f" | {flops.share_of_peak(work, sum(took), precision)} | {goes} |", flush=True)
 

@@ -156,7 +156,7 @@ def test_another_seed_has_a_run_of_its_own(monkeypatch):
     monkeypatch.setitem(models.REGISTRY, "seed1", shipped)
     run = Run(data="paper", model="seed1")
     assert run.name == "mini-real-seed1" and run.encoder == "seed1" and run.cloze == ["seed1"] and not run.classifier
-    with pytest.raises(CompanionError, match="seed2 is not on this machine yet: train it by python -m lib.training.pretrain"):
+    with pytest.raises(CompanionError, match="seed2 is not on this machine yet: train it by python -m lib.training train"):
         monkeypatch.setitem(models.REGISTRY, "seed2", replace(models.REGISTRY["seed2"], source=paths.ROOT / "nowhere"))
         Run(data="paper", model="seed2")
 

@@ -3,15 +3,14 @@
 import json
 import random
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from lib import CompanionError, paths
+from lib import CompanionError
 from lib.engine import models
-from lib.text import swaps
-from lib.training import debias, pretrain
+from lib.training import debias
+from lib.training.__main__ import main
 from lib.training.corpus import Tokens
 from lib.training.packing import packed_attention, unpacked_attention
 from tests.tiny import one_thread, save_tiny  # noqa: F401
@@ -19,65 +18,14 @@ from tests.tiny import one_thread, save_tiny  # noqa: F401
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-# ---------------------------------------------------------------- swaps
-
-@pytest.mark.parametrize("text, expected", [
-    ("She met her uncle.", "He met his aunt."),
-    ("He gave her his book; the pen is hers.", "She gave him her book; the pen is his."),
-    ("I saw him with her mother.", "I saw her with his father."),
-    ("A king and an actress. THE KING'S SON!", "A queen and an actor. THE QUEEN'S DAUGHTER!"),
-    ("An heir met a host.", "An heiress met a hostess."),
-    ("It made her cry, and it made her mother cry.", "It made him cry, and it made his father cry."),
-    ("I told her he was late.", "I told him she was late."),
-    ("I called her lazy.", "I called his lazy."),  # a known error: what follows looks like a noun phrase
-    ("Mr. Hill and Mrs. Hill sat down.", "Mrs. Hill and Mr. Hill sat down."),
-    ("God knows that I miss the beard.", "God knows that I miss the beard."),
-    ("Nobody was there.", "Nobody was there."),
-    ("", ""),
-])
-def test_every_gender_word_is_swapped(text, expected):
-    assert swaps.swap_all(text) == expected
-
-
-def test_swapping_all_is_swapping_each_where_there_is_one():
-    for word in sorted(swaps.counterparts("gender").keys() - swaps.LEFT_ALONE):
-        text = f"Then the {word} came in."
-        assert swaps.swap_all(text) == swaps.swap(text, word)[0] != text
-
-
-def test_words_and_gender_words_are_counted():
-    assert swaps.count("She met her uncle, God knows where.") == (7, 3)
-    for left in swaps.LEFT_ALONE:
-        assert swaps.count(left) == (1, 0)
-
-
 # ---------------------------------------------------------------- text
 
 def test_passages_are_the_document_in_runs_of_paragraphs():
     document = "\n".join(f"{i} " + "word " * random.Random(i).randint(1, 300) for i in range(40))
-    found = debias.passages(document)
-    assert "\n".join(found) == document and len(found) > 3
-    assert all(len(one) >= debias.PASSAGE for one in found[:-1])
-    assert all(len("".join(one.split("\n")[:-1])) < debias.PASSAGE for one in found)
-
-
-def test_streams_come_back_with_and_without_twins(tmp_path):
-    rng = np.random.default_rng(0)
-    documents = [[rng.integers(5, 99, rng.integers(1, 9)) for _ in range(rng.integers(1, 5))] for _ in range(8)]
-
-    def stream(some):
-        sentences = [sentence for document in some for sentence in document]
-        sizes, counts = [len(s) for s in sentences], [len(d) for d in some]
-        begin = np.cumsum([0, *sizes])[:-1]
-        return Tokens(np.concatenate(sentences).astype(np.uint16), begin, begin[np.cumsum([0, *counts])[:-1]])
-
-    debias.save(stream(documents), tmp_path / "kept.npz")
-    for twins, expected in (True, documents), (False, documents[::2]):
-        found, wanted = debias.load(tmp_path / "kept.npz", twins), stream(expected)
-        for part in ("ids", "sentences", "documents"):
-            assert np.array_equal(getattr(found, part), getattr(wanted, part)), part
-    with pytest.raises(CompanionError, match="debias prepare"):
-        debias.load(tmp_path / "none.npz")
+    passages = debias.passages(document)
+    assert "\n".join(passages) == document and len(passages) > 3
+    assert all(len(passage) >= debias.PASSAGE for passage in passages[:-1])
+    assert all(len("".join(passage.split("\n")[:-1])) < debias.PASSAGE for passage in passages)
 
 
 # ---------------------------------------------------------------- attention
@@ -122,14 +70,15 @@ def prepared(base, tmp_path_factory):
     for part, n in ("train", 30), ("heldout", 20):
         (folder / f"{part}.txt").write_text("\n\n".join(f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(n))
                                             + f"\n\n{plain}\n")
-    assert pretrain.main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"),
-                          "--model", base]) == 0
+    assert main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"),
+                 "--model", base]) == 0
     return folder / "out"
 
 
 def test_each_passage_is_followed_by_its_twin(base, prepared):
     tokenizer = models.load(base, device="cpu").tokenizer
-    both, alone = debias.load(prepared / "passages.npz"), debias.load(prepared / "passages.npz", twins=False)
+    both = Tokens.load(prepared / "passages.npz")
+    alone = both.every_other_document()
     assert len(both.documents) == 60 and len(alone.documents) == 30  # the text without a gender word is left out
     first, twin = (tokenizer.decode(both.ids[a:b]) for a, b in zip(both.documents[:2], both.documents[1:3]))
     assert "doctor said that she was" in first and "doctor said that he was" in twin
@@ -161,12 +110,10 @@ def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, ba
     assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
 
 
-def test_training_is_the_same_twice_and_the_ways_differ(base, prepared, tmp_path):
-    for name, way in dict(one="dropout", two="dropout", three="cda").items():
-        train(way, base, prepared, tmp_path / name)
-    one, two, three = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two", "three"))
+def test_training_is_the_same_twice(base, prepared, tmp_path):
+    one, two = (train("dropout", base, prepared, tmp_path / name) and load_file(tmp_path / name / "model.safetensors")
+                for name in ("one", "two"))
     assert all(torch.equal(one[name], two[name]) for name in one)
-    assert any(not torch.equal(one[name], three[name]) for name in one)
 
 
 def test_the_dropout_asked_for_is_on_and_in_its_place(base):
@@ -179,27 +126,10 @@ def test_the_dropout_asked_for_is_on_and_in_its_place(base):
 def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
     with pytest.raises(CompanionError, match="Say how long"):
         debias.train("cda", tmp_path, prepared, base)
-    with pytest.raises(CompanionError, match="holds no text for .* as it is"):
+    with pytest.raises(CompanionError, match="holds no text prepared for"):
         train("cda", base, tmp_path, tmp_path / "out")
     with pytest.raises(CompanionError, match="holds no train.txt"):
         debias.prepare(tmp_path, tmp_path / "out", base)
     save_tiny("roberta", tmp_path / "roberta")
     with pytest.raises(CompanionError, match="no next-sentence head"):
         debias.Continued(models.load(str(tmp_path / "roberta"), device="cpu"))
-
-
-# ---------------------------------------------------------------- what ships
-
-@pytest.mark.parametrize("way", debias.WAYS)
-def test_the_shipped_difference_is_small_and_says_how_it_was_made(way):
-    folder = paths.MODELS / f"mini-bert-{way}"
-    if not folder.is_dir():
-        pytest.skip("not made yet")
-    assert sum(file.stat().st_size for file in folder.iterdir()) <= 12_000_000
-    assert all(debias.is_trained(name) for name in load_file(folder / "model.safetensors"))
-    record = json.loads((folder / "training.json").read_text())
-    assert record["base"] == "mini-bert" and record["base_revision"] == models.locate("mini-bert")[1]
-    worst = {"cda": 1.1, "dropout": 1.5}[way]  # the model card says so
-    assert record["heldout"]["mlm_perplexity"] < worst * record["heldout_before"]["mlm_perplexity"]
-    assert record["heldout"]["nsp_accuracy"] > record["heldout_before"]["nsp_accuracy"] - .03
-    assert models.load(f"mini-bert-{way}", device="cpu").has_nsp

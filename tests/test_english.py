@@ -48,3 +48,14 @@ def test_sentence(pattern, words, expected):
 def test_a_missing_word_is_named(pattern):
     with pytest.raises(CompanionError, match="No word was given for"):
         english.sentence(pattern, word="king")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+    ("Dr. Smith met J. R. Brown. He left.", ["Dr. Smith met J. R. Brown.", "He left."]),
+    ('"Go." She went.', ['"Go."', "She went."]),
+    ("It cost 3.50 dollars. no capital follows", ["It cost 3.50 dollars. no capital follows"]),
+    ("No end", ["No end"]),
+])
+def test_sentences_end_at_a_mark_before_a_capital(text, expected):
+    assert english.sentences(text) == expected

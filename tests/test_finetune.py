@@ -14,13 +14,14 @@ from lib import CompanionError
 from lib.bias_a_head import heads
 from lib.engine import hooks, models
 from lib.text import readers
-from lib.training import examples, finetune, nli_classifier
+from lib.training import finetune, nli
+from lib.training.__main__ import main
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
-         "she likes mathematics .", "a man met the doctor .", "a woman met the engineer in the office ."] * 8
-WOMEN = [1, 0, 0, 1, 0, 1] * 8
+         "she likes mathematics .", "a man met the doctor .", "a woman met the engineer in the office ."] * 4
+WOMEN = [1, 0, 0, 1, 0, 1] * 4
 SETTINGS = finetune.Settings(rate=3e-3, epochs=3, batch=8)
 
 
@@ -42,7 +43,7 @@ def right(logits, wanted):
 
 
 def fit(model, settings=SETTINGS, targets=WOMEN, metric=right, **options):
-    data = examples.encode(model, TEXTS, None, targets)
+    data = finetune.encode(model, TEXTS, None, targets)
     done = finetune.fit(model, data, data, metric, settings, **options)
     return done, finetune.predict(model, data, options.get("mask"))
 
@@ -51,7 +52,7 @@ def fit(model, settings=SETTINGS, targets=WOMEN, metric=right, **options):
 
 def test_a_batch_is_what_the_tokenizer_pads(folder):
     model = fresh(folder)
-    data = examples.encode(model, TEXTS[:4], TEXTS[2:6], [0, 1, 1, 0])
+    data = finetune.encode(model, TEXTS[:4], TEXTS[2:6], [0, 1, 1, 0])
     wanted = model.tokenizer([TEXTS[2], TEXTS[0]], [TEXTS[4], TEXTS[2]], padding="max_length", max_length=24,
                              return_tensors="pt")
     found = data.batch([2, 0], 24, model.tokenizer.pad_token_id)
@@ -64,52 +65,46 @@ def test_a_batch_is_what_the_tokenizer_pads(folder):
 
 def test_what_is_too_long_is_cut_and_counted(folder):
     model = fresh(folder)
-    data = examples.encode(model, ["he likes poetry .", "poetry " * 60], None, [0, 1])
+    data = finetune.encode(model, ["he likes poetry .", "poetry " * 60], None, [0, 1])
     assert data.sizes.tolist() == [6, 40] and int(data.cut) == 1
     with pytest.raises(CompanionError, match="no text"):
-        examples.encode(model, [], None, [])
+        finetune.encode(model, [], None, [])
 
 
 def test_examples_are_kept_and_belong_to_a_model(folder, tmp_path):
     model = fresh(folder)
-    data = examples.encode(model, TEXTS[:3], None, [.5, 2., 5.])
+    data = finetune.encode(model, TEXTS[:3], None, [.5, 2., 5.])
     data.save(tmp_path / "train.npz")
-    again = examples.load(tmp_path / "train.npz")
+    again = finetune.load(tmp_path / "train.npz")
     assert again.ids.tolist() == data.ids.tolist() and again.targets.dtype == torch.float32
     with pytest.raises(CompanionError, match="prepare"):
-        examples.check(tmp_path, str(folder / "bert"))
-    examples.sign(tmp_path, model, "files")
-    assert examples.check(tmp_path, str(folder / "bert"))["source"] == "files"
+        finetune.check(tmp_path, str(folder / "bert"))
+    finetune.sign(tmp_path, model, "files")
+    assert finetune.check(tmp_path, str(folder / "bert"))["source"] == "files"
     with pytest.raises(CompanionError, match="prepare"):
-        examples.check(tmp_path, str(folder / "roberta"))
+        finetune.check(tmp_path, str(folder / "roberta"))
     with pytest.raises(CompanionError, match="prepare"):
-        examples.load(tmp_path / "validation.npz")
+        finetune.load(tmp_path / "validation.npz")
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3))
 def test_an_epoch_has_every_example_once(sizes, batch, seed):
-    plan = examples.shuffled(sizes, batch, seed)
+    plan = finetune.shuffled(sizes, batch, seed)
     assert sorted(row for rows, _ in plan for row in rows) == list(range(len(sizes)))
     assert len(plan) == -(-len(sizes) // batch)
     assert all(max(sizes[row] for row in rows) <= width < max(sizes[row] for row in rows) + 8 for rows, width in plan)
-    assert plan == examples.shuffled(sizes, batch, seed)
+    assert plan == finetune.shuffled(sizes, batch, seed)
 
 
 # the loop
 
-def test_it_learns_and_leaves_a_frozen_model(folder):
-    model = fresh(folder)
-    done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=12))
-    assert done["validation"] == 1 == right(logits, np.array(WOMEN)) and done["epochs"] == 12
+@pytest.mark.parametrize("family", ["bert", "roberta"])  # the second has no segments
+def test_it_learns_and_leaves_a_frozen_model(folder, family):
+    model = fresh(folder, family)
+    done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=8))
+    assert done["validation"] == right(logits, np.array(WOMEN)) >= .9 and done["epochs"] == 8
     assert done["history"][-1]["loss"] < done["history"][0]["loss"]
     assert not model.net.training and not any(weight.requires_grad for weight in model.net.parameters())
-
-
-def test_a_model_without_segments_trains_too(folder):
-    model = fresh(folder, "roberta")
-    before = model.net.classifier.dense.weight.clone()
-    done, logits = fit(model, replace(SETTINGS, epochs=1))
-    assert np.isfinite(logits).all() and not torch.equal(model.net.classifier.dense.weight, before)
 
 
 def test_it_meets_numbers(folder):
@@ -134,12 +129,6 @@ def test_the_best_epoch_is_kept_and_patience_ends_it(folder):
     np.testing.assert_array_equal(logits, seen[1])
 
 
-def test_the_rate_rises_and_falls_to_nothing():
-    settings = finetune.Settings(rate=1., warmup=.2)
-    rates = [finetune._rate(step, 10, settings) for step in range(10)]
-    assert rates == pytest.approx([.5, .9, .8, .7, .6, .5, .4, .3, .2, .1])
-
-
 def test_training_that_diverges_is_said(folder):
     with pytest.raises(CompanionError, match="lower rate"):
         fit(fresh(folder, labels=1), SETTINGS, [float("nan")] * len(TEXTS), lambda *_: 0.)
@@ -155,7 +144,7 @@ def test_a_mask_holds_in_training_and_after(folder):
     out = "bert.encoder.layer.0.attention.output.dense.weight"
     moved = (model.net.get_parameter(out) / before[out]).unflatten(1, (4, 8)).transpose(0, 1).flatten(1)
     assert moved[1].std() < 1e-5 and moved[1].mean() < 1 and moved[[0, 2, 3]].std(1).min() > 1e-3
-    data = examples.encode(model, TEXTS, None, WOMEN)
+    data = finetune.encode(model, TEXTS, None, WOMEN)
     with hooks.head_mask(model, mask):
         np.testing.assert_array_equal(finetune.predict(model, data), logits)
     assert np.abs(finetune.predict(model, data) - logits).max() > 1e-3
@@ -173,7 +162,7 @@ def test_frozen_embeddings_stay(folder):
 
 def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
     whole, logits = fit(fresh(folder))
-    file, calls = tmp_path / "run.safetensors", []
+    file, calls = tmp_path / "run.checkpoint", []
 
     def killed(found, wanted):
         calls.append(0)
@@ -192,9 +181,10 @@ def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path):
-    file = tmp_path / "run.safetensors"
+    file = tmp_path / "run.checkpoint"
+    scores = iter([.5])
     with pytest.raises(StopIteration):
-        fit(fresh(folder), metric=lambda *_, scores=iter([.5]): next(scores), checkpoint=file, every=0)
+        fit(fresh(folder), metric=lambda *_: next(scores), checkpoint=file, every=0)
     with pytest.raises(CompanionError, match="another run"):
         fit(fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file)
     file.write_bytes(b"no checkpoint")
@@ -220,22 +210,33 @@ def snli(monkeypatch):
 def test_the_nli_classifier_from_texts_to_folder(folder, tmp_path, snli, capsys):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
     # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
-    assert nli_classifier.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}
+    assert nli.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}
     common = ["--prepared", str(prepared), "--device", "cpu", "--out"]
     for rate in ("1e-3", "1e-6"):
-        assert nli_classifier.main(["train", "--model", base, "--rate", rate, "--epochs", "2", "--batch", "4", *common,
-                                    str(tmp_path / "runs" / rate)]) == 0
+        assert main(["nli", "train", "--model", base, "--rate", rate, "--epochs", "2", "--batch", "4", *common,
+                     str(tmp_path / "runs" / rate)]) == 0
     runs = sorted((tmp_path / "runs").iterdir())
     assert [run.name for run in runs] == ["1e-3", "1e-6"]
     stored = load_file(runs[0] / "model.safetensors")
     assert not any("embeddings" in name for name in stored) and "classifier.weight" in stored
-    assert nli_classifier.main(["choose", *map(str, runs), *common, str(tmp_path / "nli")]) == 0
+    assert main(["nli", "choose", *map(str, runs), *common, str(tmp_path / "nli")]) == 0
     record = json.loads((tmp_path / "nli" / "training.json").read_text())
     assert record["validation"] == max(tried["validation"] for tried in record["tried"]) and len(record["tried"]) == 2
     assert record["pairs"] == {"train": 12, "validation": 4, "test": 9}
     model = models.load(str(tmp_path / "nli"), device="cpu", task="sequence-classification")
     assert [model.net.config.id2label[i] for i in range(3)] == readers.NLI_LABELS
-    test = examples.load(prepared / "test.npz")
+    test = finetune.load(prepared / "test.npz")
     assert record["test"] == round(right(finetune.predict(model, test), test.targets.numpy()), 4)
-    assert nli_classifier.main(["train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
-    assert "prepare" in capsys.readouterr().err
+    assert main(["nli", "train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
+    assert "run the command prepare" in capsys.readouterr().err
+
+
+def test_the_classifier_is_made_in_one_command_and_not_prepared_twice(folder, tmp_path, snli, monkeypatch):
+    monkeypatch.setattr(nli, "PREPARED", tmp_path)
+    make = ["nli", "make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
+    assert main(make) == 0
+    made, = tmp_path.glob("*-nli-limit2")
+    record = json.loads((made / "training.json").read_text())
+    assert record["source"] == "hub" and record["pairs"] == {"train": 2, "validation": 2, "test": 2}
+    monkeypatch.setattr(nli, "prepare", None)
+    assert main([*make, "--out", str(tmp_path / "again")]) == 0 and (tmp_path / "again/model.safetensors").exists()

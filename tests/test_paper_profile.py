@@ -15,8 +15,9 @@ from huggingface_hub import constants
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.publish import run
-from lib.text import data
-from lib.training import nli_classifier
+from lib.text import data, readers
+from lib.training import nli
+from lib.training.__main__ import main
 from tests import hub, papers_data
 
 matplotlib.use("agg")
@@ -111,23 +112,22 @@ def test_a_notebook_runs_to_its_end(paper, number, model, made):
 
 
 def test_the_classifier_is_made_in_one_command(offline, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("COMPANION_LIMIT", "8")
-    monkeypatch.setattr(nli_classifier, "PREPARED", tmp_path)
-    make = ["make", "--model", "bert-base", "--device", "cpu"]
-    assert nli_classifier.main(make) == 0
+    monkeypatch.setattr(nli, "PREPARED", tmp_path)
+    make = ["nli", "make", "--model", "bert-base", "--device", "cpu", "--items", "8"]
+    assert main(make) == 0
     made = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert made["base"] == "bert-base" and made["source"] == "hub" and made["pairs"] == {
         "train": 8, "validation": 8, "test": 8}
     folder = tmp_path / "bert-base-nli-limit8"
     model = models.load(str(folder), device="cpu", task="sequence-classification")
-    assert model.net.config.id2label == dict(enumerate(nli_classifier.LABELS))
+    assert model.net.config.id2label == dict(enumerate(readers.NLI_LABELS))
     encoded = []
-    monkeypatch.setattr(nli_classifier, "prepare", lambda *args, **kwargs: encoded.append(args))
-    assert nli_classifier.main([*make, "--out", str(tmp_path / "again")]) == 0 and encoded == []
+    monkeypatch.setattr(nli, "prepare", lambda *args, **kwargs: encoded.append(args))
+    assert main([*make, "--out", str(tmp_path / "again")]) == 0 and encoded == []
 
 
 def test_a_missing_classifier_is_said_in_a_sentence(offline, tmp_path, monkeypatch):
     entry = models.REGISTRY["bert-base-nli"]
     monkeypatch.setitem(models.REGISTRY, "bert-base-nli", models.Entry(tmp_path / "none", "bert", "", entry.fix))
-    with pytest.raises(CompanionError, match="not on this machine yet: make it on a GPU by python -m lib.nli_class"):
+    with pytest.raises(CompanionError, match="not on this machine yet: make it on a GPU by python -m lib.training nli"):
         run.Run(profile="paper").load("bert-base-nli", task="sequence-classification")

@@ -22,7 +22,7 @@ from lib import CompanionError, paths
 from lib.engine import limit, models
 from lib.publish.profile import read_profile
 from lib.publish.run import replace, slug
-from lib.training import examples, finetune
+from lib.training import finetune
 from lib.training.finetune import accuracy
 
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
@@ -105,12 +105,12 @@ def prepare(name: str, source: str, tasks: list[str], folder: Path, out: Path):
             parts |= {"validation": whole.iloc[np.sort(order[:n])], "train": whole.iloc[np.sort(order[n:])]}
         for part, frame in parts.items():
             pairs = list(frame["second"]) if (frame["second"] != "").any() else None
-            examples.encode(model, list(frame["first"]), pairs, frame["label"].tolist()).save(
+            finetune.encode(model, list(frame["first"]), pairs, frame["label"].tolist()).save(
                 folder / f"{task}.{part}.npz")
         about[task] = {"examples": {part: len(frame) for part, frame in parts.items()},
                        "constant": [score for part in TASKS[task].sets
                                     for score in constant(TASKS[task], parts[part]["label"].to_numpy())]}
-    examples.sign(folder, model, source)
+    finetune.sign(folder, model, source)
     replace(out / ABOUT, (json.dumps(about, indent=1) + "\n").encode())
 
 
@@ -144,8 +144,8 @@ def run(name: str, profile: dict, prepared: Path, out: Path, task: str, mask: st
 
     limit  take so many examples of each part alone: for a try
     """
-    chosen, made = _heads(out, mask), examples.check(prepared, name)
-    parts = {part: examples.load(prepared / f"{task}.{part}.npz")
+    chosen, made = _heads(out, mask), finetune.check(prepared, name)
+    parts = {part: finetune.load(prepared / f"{task}.{part}.npz")
              for part in ("train", "validation", *TASKS[task].sets)}
     if limit:
         parts = {part: found.take(range(min(limit, len(found)))) for part, found in parts.items()}

@@ -1,11 +1,12 @@
 """Text files in, token streams out: what pre-training reads.
 
-A corpus is text with one paragraph a line and a blank line between documents, plain or compressed (.xz, .gz).
-`prepare` drops the documents that share a 10-gram with text the models are later judged on, sets a share of the
-documents aside, and writes both parts. `train_tokenizer` learns a vocabulary, `encode` turns documents into one
-array of token ids with the places where sentences, paragraphs and documents begin.
+A corpus is text with one paragraph per line and a blank line between documents, plain or compressed (.xz, .gz).
+`prepare` joins several sources, drops the documents that share ten words in a row with text the models are later judged
+on, sets a share of the documents aside and counts all of it. `train_tokenizer` learns a vocabulary, `encode` turns
+documents into one array of token ids with the places where sentences and documents begin.
 """
 
+import contextlib
 import gzip
 import json
 import lzma
@@ -25,6 +26,7 @@ from tokenizers import decoders, normalizers, pre_tokenizers, processors, traine
 from tqdm.auto import tqdm
 
 from lib import CompanionError
+from lib.engine import files
 from lib.text.english import sentences
 
 NGRAM = 10
@@ -37,7 +39,7 @@ def open_text(path: Path):
 
 
 def documents(paths: Iterable[Path]) -> Iterator[str]:
-    """Every document of the files, in order: its paragraphs, a line each."""
+    """Every document of the files, in order: its paragraphs, one per line."""
     for path in paths:
         with open_text(path) as file:
             paragraphs = []
@@ -49,52 +51,61 @@ def documents(paths: Iterable[Path]) -> Iterator[str]:
                     paragraphs = []
 
 
-# ---------------------------------------------------------------- keeping evaluation text unseen
-
 def ngrams(text: str, n: int = NGRAM) -> set[str]:
     """The runs of n words in a text, without case and punctuation, so that formatting cannot hide a copy."""
     words = re.findall(r"[a-z0-9]+", text.lower())
     return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
-def prepare(files: list[Path], unseen: list[Path], out: Path, heldout: float = .01, seed: int = 0) -> dict:
-    """Write `train.txt` and `heldout.txt` under `out`; return (and write) what was counted.
+def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, prompts: Iterable[str] = (),
+            leave_out: Iterable[str] = (), heldout: float = .01, seed: int = 0) -> dict:
+    """Write train.txt and the held-out documents under `out`; return (and write) what was counted, source by source.
+    An older `out` is replaced whole, with the tokenizers and token streams that were made from it.
 
-    Documents that share a 10-gram with a file of `unseen` are dropped from both parts. The held-out part is a
-    random share of the documents, decided document by document from the seed.
+    sources    {name: files}, the natural text first. Its held-out documents become heldout.txt, by which models are
+               compared; those of any other source heldout-<name>.txt.
+    unseen     evaluation files, and `prompts` texts: a document that shares ten words in a row with one is dropped
+    leave_out  patterns; a document whose first line matches one is left out
+    heldout    share of the documents that is set aside, decided document by document from the seed
     """
-    def label(path): return f"{path.parent.name}/{path.name}"
-    owner = {}  # 10-gram -> the evaluation file it stands in
-    for path in unseen:
+    inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
+    if inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
+        raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
+    owner = dict.fromkeys(chain.from_iterable(map(ngrams, prompts)), "prompts")  # ten words: where they stand
+    labels = {path: f"{path.parent.name}/{path.name}" for path in unseen}
+    for path, label in labels.items():
         with open_text(path) as file:
-            owner.update(dict.fromkeys(ngrams(file.read()), label(path)))
-    rng, counts = random.Random(seed), dict(documents=0, train=0, heldout=0, dropped=0, dropped_characters=0)
-    dropped_for = Counter()
-    out.mkdir(parents=True, exist_ok=True)
-    parts = {name: out / f"{name}.txt" for name in ("train", "heldout")}
-    partial = {name: path.with_suffix(".partial") for name, path in parts.items()}
-    with open(partial["train"], "w") as train, open(partial["heldout"], "w") as aside:
-        for document in tqdm(documents(files), desc="documents", unit_scale=True):
-            counts["documents"] += 1
-            part = "heldout" if rng.random() < heldout else "train"
-            if shared := owner.keys() & ngrams(document):
-                dropped_for.update({owner[ngram] for ngram in shared})
-                counts["dropped"] += 1
-                counts["dropped_characters"] += len(document)
-                continue
-            counts[part] += 1
-            (aside if part == "heldout" else train).write(document + "\n\n")
-    for name, path in parts.items():
-        os.replace(partial[name], path)
-    if not counts["train"] or not counts["heldout"]:
-        raise CompanionError(f"The text gave {counts['train']} training and {counts['heldout']} held-out documents: "
-                             "give more documents (separated by blank lines) or a larger --heldout share.")
-    counts["dropped_for"] = {label(path): dropped_for[label(path)] for path in unseen}
-    (out / "counts.json").write_text(json.dumps(counts, indent=1))
-    return counts
+            owner |= dict.fromkeys(ngrams(file.read()), label)
+    patterns, rng, dropped_for = [re.compile(pattern) for pattern in leave_out], random.Random(seed), Counter()
+    counts = {}
+    with files.new_folder(out) as folder, contextlib.ExitStack() as stack:
+        train = stack.enter_context(open(folder / "train.txt", "w", encoding="utf-8"))
+        for n, (source, texts) in enumerate(sources.items()):
+            name = f"heldout-{source}.txt" if n else "heldout.txt"
+            parts = {"train": train, "heldout": stack.enter_context(open(folder / name, "w", encoding="utf-8"))}
+            count = counts[source] = Counter(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
+            for document in tqdm(documents(texts), desc=source, unit_scale=True):
+                count["documents"] += 1
+                part = "heldout" if rng.random() < heldout else "train"
+                if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
+                    count["left_out"] += 1
+                elif shared := owner.keys() & ngrams(document):
+                    dropped_for.update({owner[ngram] for ngram in shared})
+                    count["dropped"] += 1
+                else:
+                    count[part] += 1
+                    count["characters"] += len(document) * (part == "train")
+                    parts[part].write(document + "\n\n")
+            if not count["train"] or not count["heldout"]:
+                raise CompanionError(f"{source} gave {count['train']} training and {count['heldout']} held-out "
+                                     "documents: give more documents (separated by blank lines) or a larger --heldout.")
+        total = sum(count["characters"] for count in counts.values())
+        record = {"sources": {source: {**count, "share": round(count["characters"] / total, 4)}
+                              for source, count in counts.items()},
+                  "dropped_for": {label: dropped_for[label] for label in [*labels.values(), "prompts"]}}
+        (folder / "counts.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record
 
-
-# ---------------------------------------------------------------- tokens
 
 def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -> tokenizers.Tokenizer:
     """A tokenizer of the kind the papers' models have: uncased WordPiece for bert, cased byte-level BPE for roberta
@@ -139,15 +150,19 @@ class Tokens:
     sentences: np.ndarray    # int64, first token of each sentence
     documents: np.ndarray    # int64, first token of each document
 
-    def save(self, path: Path):
-        partial = path.with_suffix(".partial.npz")
-        np.savez(partial, ids=self.ids, sentences=self.sentences, documents=self.documents)
-        os.replace(partial, path)
+    def save(self, path: Path, compressed: bool = False):
+        """Kept as distances, which compress to a fifth of what places take."""
+        partial, write = path.with_suffix(".partial.npz"), np.savez_compressed if compressed else np.savez
+        with files.room_for(path):
+            write(partial, ids=self.ids, sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
+                  document_steps=np.diff(self.documents, prepend=0).astype("u4"))
+            os.replace(partial, path)
 
     @classmethod
     def load(cls, path: Path) -> "Tokens":
         with np.load(path, allow_pickle=False) as stored:
-            return cls(stored["ids"], stored["sentences"], stored["documents"])
+            return cls(stored["ids"], *(np.cumsum(stored[name], dtype=np.int64)
+                                        for name in ("sentence_steps", "document_steps")))
 
     @classmethod
     def joined(cls, parts: list["Tokens"]) -> "Tokens":
@@ -155,6 +170,13 @@ class Tokens:
         return cls(np.concatenate([p.ids for p in parts]),
                    np.concatenate([p.sentences + o for p, o in zip(parts, offsets)]),
                    np.concatenate([p.documents + o for p, o in zip(parts, offsets)]))
+
+    def every_other_document(self) -> "Tokens":
+        """The first, third, ... document alone."""
+        document = np.searchsorted(self.documents, np.arange(len(self.ids)), side="right") - 1
+        kept = document % 2 == 0
+        place = np.cumsum(kept) - kept  # of each token in the new stream
+        return Tokens(self.ids[kept], place[self.sentences[kept[self.sentences]]], place[self.documents[::2]])
 
 
 def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250) -> Tokens:
@@ -183,7 +205,7 @@ def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250)
 
 
 def encode(tokenizer: tokenizers.Tokenizer, texts: Iterable[str], workers: int | None = None) -> Tokens:
-    """The documents as one token stream, in order, by `workers` processes (default: one a core)."""
+    """The documents as one token stream, in order, by `workers` processes (default: one per core)."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     workers = workers or os.cpu_count()
     texts = list(texts)

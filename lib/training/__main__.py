@@ -1,0 +1,98 @@
+"""How the shipped models were made, in five commands; each module says what its own does.
+
+    python -m lib.training people --out data/cache/people
+    python -m lib.training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
+    python -m lib.training train bert --out data/models/mini-bert --minutes 14
+    python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
+    python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
+    python -m lib.training nli make --model bert-base                                 all three on all of SNLI
+"""
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+from lib import CompanionError, paths
+from lib.training import corpus, debias, finetune, loop, nli, people, smollm2
+from lib.training.objectives import KINDS
+
+TEXT = paths.CACHE / "pretrain"
+BUDGET = dict(minutes=float, steps=int, batch_tokens=int)
+
+
+def command(group, name: str, call, about: str, **options) -> argparse.ArgumentParser:
+    """A command that calls a function with its options: each is given by its default value, or by its type where there
+    is none. `out` must be given where it has no default."""
+    parser = group.add_parser(name, help=about)
+    parser.set_defaults(call=call)
+    for option, value in options.items():
+        kind, default = (value, None) if isinstance(value, type) else (type(value), value)
+        parser.add_argument(f"--{option.replace('_', '-')}", type=kind, default=default,
+                            dest="name" if option == "model" else option, required=option == "out" and not default)
+    return parser
+
+
+def commands() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(prog="python -m lib.training", description=__doc__.split("\n")[0])
+    top = whole.add_subparsers(required=True)
+    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=smollm2.NAME,
+            texts=400_000, shard=people.SHARD, batch=0, seed=0, device=str)
+
+    cleaned = command(top, "prepare", prepare, "clean, count and set aside (corpus.py)", out=TEXT, heldout=.01, seed=0)
+    cleaned.add_argument("--source", nargs="+", action="append", required=True, metavar=("NAME", "TEXT"),
+                         help="a name and its files, one paragraph per line; the natural text first")
+    cleaned.add_argument("--unseen", nargs="*", type=Path, default=[],
+                         help="evaluation files, files of prompts, or folders of such; data/demo is always among them")
+    cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
+
+    command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT, out=Path,
+            **BUDGET, learning_rate=float, warmup=500, seed=0, device=str).add_argument("kind", choices=KINDS)
+
+    ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
+    command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",
+            tokens=5_000_000)
+    for way in debias.WAYS:
+        command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
+                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, seed=0).add_argument("--out", type=Path)
+
+    ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
+    encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)
+    encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+    run = command(ways, "train", train_nli, "one run", prepared=nli.PREPARED, model="mini-bert", out=Path, rate=3e-4,
+                  epochs=6, batch=128, dropout=.1, seed=0, device=str)
+    run.add_argument("--train-embeddings", action="store_true", help="a larger difference")
+    command(ways, "choose", nli.choose, "the best run, tested once", prepared=nli.PREPARED, out=Path,
+            device=str).add_argument("runs", nargs="+", type=Path)
+    command(ways, "make", nli.make, "all of it, on all of SNLI", model="mini-bert", items=0, device=str).add_argument(
+        "--out", type=Path)
+    return whole
+
+
+def prepare(source, unseen, **options) -> dict:
+    """Folders of evaluation files stand for the files in them."""
+    places = [sorted(place.rglob("*")) if place.is_dir() else [place] for place in [*unseen, paths.DEMO]]
+    return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source},
+                          [file for files in places for file in files if not file.is_dir()], **options)
+
+
+def train_nli(rate, epochs, batch, dropout, seed, train_embeddings, **options) -> dict:
+    frozen = () if train_embeddings else ("embeddings",)
+    settings = finetune.Settings(rate, epochs, batch, dropout=dropout, seed=seed, frozen=frozen)
+    return nli.train(settings=settings, **options)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = vars(commands().parse_args(arguments))
+    try:
+        result = given.pop("call")(**given)
+    except CompanionError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps({name: value for name, value in result.items() if name not in ("history", "settings")}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""Train the shipped models from text files: one loop, its optimisers, its schedule and its checkpoints.
+
+    loop.train("bert", text_folder, out, minutes=14)     tokenizer, token streams, training, measures, model folder
+    loop.fit(task, tokens, device, steps=100)            the loop itself, which debias.py uses too
+
+`train` learns the tokenizer (unless one lies in the text folder), encodes the text, trains on one GPU in bfloat16 (or,
+for a try, on a CPU with `steps`), measures the model on held-out documents and writes an ordinary transformers folder:
+float16 safetensors, tokenizer, config, and training.json with what was done and measured. Muon trains the matrices
+inside the layers, AdamW everything else. The kinds (bert, roberta, albert, gpt2) are in objectives.py.
+"""
+
+import json
+import math
+import pickle
+import time
+from io import BytesIO
+from pathlib import Path
+
+import tokenizers
+import torch
+from torch import nn
+
+from lib import CompanionError
+from lib.engine import files
+from lib.training import corpus
+from lib.training.corpus import Tokens
+from lib.training.objectives import KINDS, seeded
+
+LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration (Jordan et al. 2024)
+
+
+# ---------------------------------------------------------------- optimisers and schedule
+
+def orthogonal(updates: torch.Tensor, steps: int = 5) -> torch.Tensor:
+    """Each matrix of [n, rows, columns] with its singular values brought near 1, on a GPU in bfloat16."""
+    a, b, c = COEFFICIENTS
+    tall = updates.shape[1] > updates.shape[2]
+    x = (updates.mT if tall else updates).to(torch.bfloat16 if updates.is_cuda else torch.float32)
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum, orthogonalised; the step's size matches AdamW's, so that they share a learning rate.
+
+    The update is torch.optim.Muon's, which takes the matrices one by one; here all of one shape are orthogonalised in
+    one batched product. On an H200 torch's took 34 ms for the 72 matrices of mini-bert, a third of the training step:
+    some 2,000 launches of tiny kernels. On a CPU, which launches nothing, there is no gain.
+    """
+
+    def __init__(self, matrices, lr: float, weight_decay: float = .1, momentum: float = .95):
+        by_shape = {}
+        for matrix in matrices:
+            by_shape.setdefault(matrix.shape, []).append(matrix)
+        groups = [dict(params=group) for group in by_shape.values()]
+        super().__init__(groups, dict(lr=lr, weight_decay=weight_decay, momentum=momentum))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            matrices, momentum, lr = group["params"], group["momentum"], group["lr"]
+            gradients = torch.stack([matrix.grad for matrix in matrices])
+            state = self.state[matrices[0]]  # one buffer for the whole shape
+            if "buffer" not in state:
+                state["buffer"] = torch.zeros_like(gradients)
+            state["buffer"].lerp_(gradients, 1 - momentum)
+            updates = orthogonal(gradients.lerp_(state["buffer"], momentum)).to(matrices[0].dtype)
+            torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
+            torch._foreach_add_(matrices, list(updates.unbind()), alpha=-lr * .2 * math.sqrt(max(matrices[0].shape)))
+
+
+def adamw(matrices: list, others: list, rate: float, decay: float) -> torch.optim.AdamW:
+    """Biases and norms (`others`) do not decay."""
+    return torch.optim.AdamW([dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.)],
+                             lr=rate, betas=(.9, .98), fused=[*matrices, *others][0].is_cuda)
+
+
+def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left."""
+    inside, outside, plain = [], [], []
+    for name, weight in net.named_parameters():
+        if weight.requires_grad:
+            is_layer = any(word in name for word in LAYERS)
+            (plain if weight.ndim < 2 else inside if is_layer else outside).append(weight)
+    return [Muon(inside, lr=learning_rate, weight_decay=.05), adamw(outside, plain, learning_rate, .01)]
+
+
+def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float):
+    """A linear rise over `warmup` steps, then a linear descent to zero as the share `spent` of the budget nears 1."""
+    for optimizer in each:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * min((step + 1) / max(warmup, 1), 1 - spent)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+def keep(file: Path, run: dict, **state):
+    """Write what it takes to go on: tensors, numbers, lists and dicts of them. `run` says of which run."""
+    content = BytesIO()
+    torch.save({"run": json.dumps(run), **state}, content)
+    files.replace(file, content.getvalue())
+
+
+def resume(file: Path | None, run: dict, device) -> dict | None:
+    """What `keep` wrote, if there is a file; one of another run is refused."""
+    if not file or not file.exists():
+        return None
+    try:
+        state = torch.load(file, map_location=device, weights_only=True)  # no code of the file is run
+        same = state.pop("run") == json.dumps(run)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
+        raise CompanionError(f"{file} is not a checkpoint that can be read: remove it.") from error
+    if not same:
+        raise CompanionError(f"{file} is a checkpoint of another run: remove it, or name another place.")
+    return state
+
+
+# ---------------------------------------------------------------- the loop
+
+def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
+        warmup: int = 500, seed: int = 0, report: int = 500, checkpoint: Path | None = None,
+        every: float = 120.) -> dict:
+    """Train for so many minutes or steps, with a linear warm-up and a linear descent to zero at the end of the budget.
+
+    checkpoint  where to write, once in `every` seconds, what it takes to go on from there; removed at the end
+    """
+    torch.manual_seed(seed)
+    batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
+    run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
+               tokens=len(tokens.ids))
+    sampler, generator = task.sampler(tokens, device), seeded(device, seed)
+    on_gpu = torch.device(device).type == "cuda"
+    loss_of = torch.compile(task.loss) if on_gpu else task.loss
+    each = optimizers(task.net, rate)
+    step, begun, before, written = 0, None, 0., time.time()  # before: seconds that earlier calls have spent
+    if state := resume(checkpoint, run, device):
+        step, before = state["step"], state["seconds"]
+        task.net.load_state_dict(state["net"])
+        for optimizer, its_state in zip(each, state["optimizers"]):
+            optimizer.load_state_dict(its_state)
+        generator.set_state(state["generator"].cpu())
+        (torch.cuda if on_gpu else torch).set_rng_state(state["dropout"].cpu())
+    while True:
+        elapsed = before + (time.time() - begun if begun else 0.)
+        spent = step / steps if steps else elapsed / (60 * minutes)
+        if spent >= 1:
+            break
+        set_rate(each, rate, step, warmup, spent)
+        batch = sampler.draw(batch_tokens, generator=generator)
+        with torch.autocast("cuda", torch.bfloat16, enabled=on_gpu):
+            loss = loss_of(batch) if isinstance(batch, torch.Tensor) else loss_of(*batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(task.net.parameters(), 1.)
+        for optimizer in each:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        step += 1
+        begun = begun or time.time()  # the first step compiles; the budget starts after it
+        elapsed = before + time.time() - begun
+        if step % report == 0:
+            speed = step * batch_tokens / elapsed / 1e6
+            print(f"step {step:,}  loss {loss.item():.3f}  {speed:.2f} M tokens/s", flush=True)
+        if checkpoint and time.time() - written >= every:
+            keep(checkpoint, run, step=step, seconds=elapsed, net=task.net.state_dict(),
+                 optimizers=[optimizer.state_dict() for optimizer in each], generator=generator.get_state(),
+                 dropout=(torch.cuda if on_gpu else torch).get_rng_state())
+            written = time.time()
+    if checkpoint:
+        checkpoint.unlink(missing_ok=True)
+    return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
+                tokens_in_text=len(tokens.ids), seconds=round(elapsed), seed=seed)
+
+
+def measured(task, heldout: Tokens, device, batches: int, batch_tokens: int) -> dict:
+    """How well the network knows held-out text."""
+    torch.manual_seed(0)  # how many texts a batch is made of is estimated from random ones
+    task.net.eval()
+    with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=torch.device(device).type == "cuda"):
+        measures = task.measure(heldout, device, batches, batch_tokens)
+    return {name: round(value, 4) for name, value in measures.items()}
+
+
+def check_text(text: Path):
+    if not (text / "train.txt").exists():
+        raise CompanionError(f"{text} holds no train.txt: run `python -m lib.training prepare` first.")
+
+
+def check_budget(budget: dict):
+    if not (budget.get("minutes") or budget.get("steps")):
+        raise CompanionError("Say how long to train: --minutes or --steps.")
+
+
+def text_as_tokens(kind: str, folder: Path, part: str, tokenizer) -> Tokens:
+    """The part's token stream, encoded once and kept beside the text."""
+    stored = folder / f"{part}.{kind}.tokens.npz"
+    if not stored.exists():
+        corpus.encode(tokenizer, corpus.documents([folder / f"{part}.txt"])).save(stored)
+    return Tokens.load(stored)
+
+
+def load_tokenizer(kind: str, folder: Path, vocabulary: int) -> tokenizers.Tokenizer:
+    """The tokenizer in the text folder, learned first from one document in five if it is not there."""
+    path = folder / f"{kind}.tokenizer.json"
+    if not path.exists():
+        texts = (d for i, d in enumerate(corpus.documents([folder / "train.txt"])) if i % 5 == 0)
+        corpus.train_tokenizer(kind, texts, vocabulary).save(str(path))
+    return tokenizers.Tokenizer.from_file(str(path))
+
+
+def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
+          **budget) -> dict:
+    """Text folder in, model folder out, whole or not at all; returns what training.json says."""
+    if kind not in KINDS:
+        raise CompanionError(f"Unknown kind {kind!r}: choose one of {', '.join(KINDS)}.")
+    check_text(text)
+    check_budget(budget)
+    shape, stream = shape or KINDS[kind].shape, KINDS[kind].vocabulary_of
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(budget.get("seed", 0))
+    torch.set_float32_matmul_precision("high")
+    tokenizer = load_tokenizer(stream, text, vocabulary)
+    tokens = text_as_tokens(stream, text, "train", tokenizer)
+    task = KINDS[kind](tokenizer, **shape)
+    task.net.to(device)
+    done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
+    task.net.half().float()  # measured as it ships, rounded to float16
+    heldout = {file.stem: measured(task, text_as_tokens(stream, text, file.stem, tokenizer), device, measure_batches,
+                                   done["batch_tokens"]) for file in sorted(text.glob("heldout*.txt"))}
+    counts = text / "counts.json"
+    shipped = task.shipped()
+    record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(),
+                  parameters=sum(p.numel() for p in shipped.parameters()), training=done, **heldout,
+                  text=json.loads(counts.read_text()) if counts.exists() else None, torch=torch.__version__)
+    with files.new_folder(out) as folder:
+        shipped.half().save_pretrained(folder)
+        task.hub_tokenizer().save_pretrained(folder)
+        (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record

@@ -1,0 +1,109 @@
+"""Make mini-bert-nli: a shipped model fine-tuned for natural language inference, kept as what differs from it.
+
+`prepare` encodes SNLI, `train` makes one run, `choose` ships the best; `make` is all three on all of SNLI, once, as for
+the paper's BERT-base. `train` needs nothing but the model and what `prepare` wrote. It learns from the 26,330 training
+pairs that can be had as files and from SNLI's validation pairs, but for 1,000 of these (with all pairs of their
+premises); embeddings stay as they are, so that the difference is small. `choose` takes the run that does best on the
+1,000 and measures that one on SNLI's test pairs, once. Classes: those of readers.NLI_LABELS, in that order.
+"""
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lib import CompanionError, Lazy, paths
+from lib.engine import difference, files, models, stats
+from lib.text import readers
+from lib.text.readers import NLI_LABELS
+from lib.training import finetune
+
+pd = Lazy("pandas")  # `train` can do without
+
+HELD_OUT = 1_000
+PREPARED = paths.CACHE / "nli"
+USUAL = finetune.Settings(rate=2e-5, epochs=3, batch=32)  # among those of Devlin et al. 2019, A.3; Projective has none
+
+
+def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: int = HELD_OUT,
+            items: int = 0) -> dict[str, int]:
+    """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
+
+    full   all of SNLI, from the model hub: what the paper's BERT-base was trained on
+    items  so many pairs of each of SNLI's parts, for a try; 0: all
+    """
+    snli = {split: stats.first(readers.snli(split, full), items) for split in ("train", "validation", "test")}
+    premises = snli["validation"]["premise"].unique()
+    order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
+    mixed = snli["validation"].sort_values("premise", key=lambda column: column.map(order), kind="stable")
+    apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises
+    parts = {"train": pd.concat([snli["train"], mixed[~apart]]), "validation": mixed.iloc[:held_out],
+             "test": snli["test"]}
+    unseen = {*_pairs(parts["validation"]), *_pairs(parts["test"])}
+    parts["train"] = parts["train"][[pair not in unseen for pair in _pairs(parts["train"])]]
+    model = models.load(name, device="cpu")
+    for part, frame in parts.items():
+        finetune.encode(model, list(frame["premise"]), list(frame["hypothesis"]),
+                        [NLI_LABELS.index(label) for label in frame["label"]]).save(prepared / f"{part}.npz")
+    finetune.sign(prepared, model, "hub" if full else "files")
+    return {part: len(frame) for part, frame in parts.items()}
+
+
+def _pairs(frame) -> list[tuple[str, str]]:
+    return list(zip(frame["premise"].str.lower().str.strip(), frame["hypothesis"].str.lower().str.strip()))
+
+
+def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, device: str | None = None) -> dict:
+    """One run: the best epoch's model as a difference in `out`; returns what its training.json says."""
+    made = finetune.check(prepared, name)
+    parts = {part: finetune.load(prepared / f"{part}.npz") for part in ("train", "validation")}
+    torch.manual_seed(settings.seed)  # the new head's weights
+    model = models.load(name, device=device, task="sequence-classification", labels=len(NLI_LABELS))
+    model.net.config.id2label = dict(enumerate(NLI_LABELS))
+    model.net.config.label2id = {label: i for i, label in enumerate(NLI_LABELS)}
+    done = finetune.fit(model, parts["train"], parts["validation"], _accuracy, settings,
+                        checkpoint=out.with_name(out.name + ".checkpoint"), progress=out.name)
+    record = {"base": name, "base_revision": model.revision, "source": made["source"],
+              "pairs": {part: len(parts[part]) for part in parts},
+              "settings": asdict(settings), **done, "torch": torch.__version__.split("+")[0]}
+    difference.save(model, name, out, record)
+    return record
+
+
+def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = None) -> dict:
+    """Ship the run that does best on validation: measured as it ships, rounded to float16, on the test pairs."""
+    records = {run: json.loads((run / "training.json").read_text()) for run in runs}
+    best = max(runs, key=lambda run: (records[run]["validation"], run.name))
+    test = finetune.load(prepared / "test.npz")
+    model = models.load(str(best), device=device, task="sequence-classification")
+    record = records[best] | {
+        "pairs": records[best]["pairs"] | {"test": len(test)},
+        "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
+        "tried": [{name: other["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
+                  | {"validation": other["validation"]} for other in records.values()]}
+    with files.new_folder(out) as folder:
+        shutil.copytree(best, folder, dirs_exist_ok=True)
+        (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record
+
+
+def make(name: str, out: Path | None = None, device: str | None = None, items: int = 0) -> dict:
+    """`prepare` all of SNLI, `train` by the usual settings and `choose` the one run there is.
+
+    Stopped, it goes on from the pairs that were encoded and the epochs that were done. out: left out, in the cache
+    """
+    prepared, run, usual = (PREPARED / f"{files.slug(name)}-{part}{f'-limit{items}' if items else ''}"
+                            for part in ("hub", "run", "nli"))
+    try:
+        finetune.check(prepared, name)
+    except CompanionError:
+        prepare(name, prepared, full=True, items=items)
+    train(name, prepared, USUAL, run, device)
+    return choose([run], prepared, out or usual, device)
+
+
+def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
+    return finetune.accuracy(logits.argmax(1), wanted)
