@@ -262,7 +262,7 @@ def count_nli(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | 
     cost = [scores.loc[level == name, "SNLI"].mean() for name in LEVELS]
     corr = nli_tables.correlation(strength, scores["eta"])
     rho, p = corr["rho"], "< .001" if corr["p"] < .001 else f"= {corr['p']:.2f}"
-    rises = (eta[Level.LAYER_12] > eta[Level.SENT]) + (eta[Level.LAYER_11] > eta[Level.LAYER_12])
+    rises = sum(eta[deeper] > eta[level] for level, deeper in zip(LEVELS, LEVELS[1:3]))
     raised, lost, with_np, without = (int(hits.sum()) for hits in (gain > 1e-9, gain < -1e-9, twelve == 1, twelve == 0))
     return {
         "np-all": Counted(raised, f"{raised} of {len(gain)}, {lost} lose"),

@@ -227,7 +227,8 @@ def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "ma
     texts = pd.concat([made, gold])
     encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
     chosen = {PAIRS: fitting_pairs(), SINGLE: sentence_pairs.written()}
-    fits = [projection.fit(model, fitted_on, natural=sentence_pairs.natural(data)) for fitted_on in chosen.values()]
+    natural = sentence_pairs.natural(data, items=items)
+    fits = [projection.fit(model, fitted_on, natural=natural) for fitted_on in chosen.values()]
     logits = projection.sweeps(model, fits, projection.models(), encoded, projection.head(model),
                                progress=f"76 models, {len(texts):,} pairs")
     p = logits.softmax(-1).numpy()

@@ -250,17 +250,12 @@ def _aligned(ids, others, states, other_states):
 
 def head(model):
     """What makes logits of a model's sentence vectors: its next-sentence head, or a fine-tuned classifier."""
-    net = model.net
     if model.has_nsp:
-        return net.cls.seq_relationship
-    if not hasattr(net, "classifier"):
+        return model.nsp_head
+    if not hasattr(model.net, "classifier"):
         raise CompanionError(f"{model.name} has no head on its sentence vector: load a BERT, or a fine-tuned "
                              "classifier with task='sequence-classification'.")
-    if model.family == "roberta":  # its head looks for the first token itself
-        return lambda vectors: net.classifier(vectors[:, None])
-    if model.family == "distilbert":
-        return lambda vectors: net.classifier(net.pre_classifier(vectors).relu())
-    return net.classifier
+    return model.anatomy.classifier(model.net)
 
 
 def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[dict], head, tokens: int | None = None,
@@ -324,13 +319,14 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
 
 # ---- 76 models under seven fits: the measurement of notebook 08
 
-def fits(model, data: str = "mini", seed: int = 0) -> dict[str, Subspaces]:
+def fits(model, data: str = "mini", seed: int = 0, items: int = 0) -> dict[str, Subspaces]:
     """The subspaces under each choice, by name. All but `refitted` are fitted on the untouched model."""
-    written, natural = sentence_pairs.written(), sentence_pairs.natural(data)
+    written, natural = sentence_pairs.written(), sentence_pairs.natural(data, items=items)
+    contexts = sentence_pairs.contexts(data, items)
     order = np.random.default_rng(seed).permutation(len(written))
     halves = [[written[i] for i in sorted(half)] for half in np.array_split(order, 2)]
     chosen = {WRITTEN: (written, {}), "half of them": (halves[0], {}), "the other half": (halves[1], {}),
-              "natural sentences": (natural, {}), "the triples' contexts": (sentence_pairs.contexts(data), {}),
+              "natural sentences": (natural, {}), "the triples' contexts": (contexts, {}),
               "centred": (written, {"center": True}), "refitted": (written, {"refit": True})}
     return {name: fit(model, pairs, natural=natural, **how) for name, (pairs, how) in chosen.items()}
 
@@ -342,7 +338,7 @@ def measure(name: str, data: str = "mini", seed: int = 0, device=None, items: in
     and how far the others agree with the first, as tables.
     """
     model, rows = registry.load(name, device=device), triples.triples(data, items)
-    subspaces = fits(model, data, seed)
+    subspaces = fits(model, data, seed, items)
     encoded = encode(model, *(list(side) for side in zip(*triples.pairs(rows))))
     logits = sweeps(model, list(subspaces.values()), models(), encoded, head(model), progress="76 models")
     follows = logits.softmax(-1)[..., 0].numpy()
