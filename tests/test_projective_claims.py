@@ -1,11 +1,12 @@
 """Claims of Projective methods: its own numbers bear out what it counts, and numbers turned round do not."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
 
-from lib import paths
+from lib import paths, verdict
 from lib.projective import claims, nli_tables, tables
 from lib.projective.claims import CLAIMS
 from lib.verdict import PAPERS, Outcome
@@ -15,7 +16,16 @@ from tests.test_triples import drawn
 HOLDS, FAILS, NO_CASE = Outcome.HOLDS, Outcome.FAILS, Outcome.NO_CASE
 
 
-def outcomes(verdicts):
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    monkeypatch.setattr(nli_tables, "correlation", partial(nli_tables.correlation, draws=50))
+
+
+def outcomes(verdicts, file=None):
+    """By claim and reading; the verdicts come back from a file as they were."""
+    if file:
+        verdict.write(file, verdicts)
+        assert [str(one) for one in verdict.read(file)] == [str(one) for one in verdicts]
     return {(one.claim, one.reading) if one.reading else one.claim: one.outcome for one in verdicts}
 
 
@@ -37,13 +47,13 @@ def test_a_model_that_ignores_gender():
     assert found["s-near-zero"] == HOLDS and found["d-unrelated"] == FAILS
 
 
-def test_a_model_full_of_stereotypes():
+def test_a_model_full_of_stereotypes(tmp_path):
     frame = drawn()
     frame[["stereo", "gs_anti"]] = .9
     frame[["anti", "gs_stereo"]] = .1
     frame.loc[:19, ["unrelated", "gs_unrelated"]] = .2, .7  # half of the calls flip
     verdicts = claims.of_triples(frame, models=["made"])
-    found = outcomes(verdicts)
+    found = outcomes(verdicts, tmp_path / "07.json")
     assert found["s-above-opposite"] == HOLDS and found["ss-twin"] == found["s-near-zero"] == FAILS
     assert all(one.models == ["made"] and one.estimate is not None for one in verdicts)
     assert claims.triples_table(verdicts)["verdict"].tolist() == [str(one) for one in verdicts]
@@ -51,11 +61,11 @@ def test_a_model_full_of_stereotypes():
 
 # ---- projections
 
-def test_on_the_papers_own_numbers_its_claims_are_counted_as_it_counts_them():
+def test_on_the_papers_own_numbers_its_claims_are_counted_as_it_counts_them(tmp_path):
     measured = projected(PRINTED["S"], PRINTED["D"])
     redrawn = claims.redrawn(measured, draws=3)
     verdicts = claims.of_projections(measured, redrawn)
-    assert set(redrawn.values()) == {1} and set(outcomes(verdicts).values()) == {HOLDS}
+    assert set(redrawn.values()) == {1} and set(outcomes(verdicts, tmp_path / "08.json").values()) == {HOLDS}
     table = claims.projections_table(verdicts, redrawn)
     assert len(table) == 11 and (table["paper"] == table["ours"])[:-1].all()
     said = {one.claim: one.found for one in verdicts}
@@ -87,8 +97,8 @@ def test_lower_is_decided_to_three_digits_and_kept_unrounded():
     strength = np.full(76, .2)
     for lowest, outcome in ((.1998, FAILS), (.1990, HOLDS)):
         strength[9] = lowest
-        verdict = next(one for one in claims.of_projections(projected(strength)) if one.claim == "lower-s")
-        assert verdict.outcome == outcome and verdict.estimate.value == pytest.approx(.2 - lowest)
+        lower = next(one for one in claims.of_projections(projected(strength)) if one.claim == "lower-s")
+        assert lower.outcome == outcome and lower.estimate.value == pytest.approx(.2 - lowest)
 
 
 # ---- inference
@@ -108,8 +118,8 @@ def test_claims_are_tested_under_each_reading_that_they_depend_on():
     table = claims.nli_table(verdicts)
     assert list(table) == ["claim", "agree in", "paper", "Table 7", "ours", "verdict"]
     assert table["agree in"].value_counts().to_dict() == {"": 5, "all": 4, "most": 4}
-    for verdict in verdicts:
-        assert verdict.found.endswith(f"(agree in {verdict.reading})") == bool(verdict.reading)
+    for one in verdicts:
+        assert one.found.endswith(f"(agree in {one.reading})") == bool(one.reading)
     assert not table["ours"].str.contains("agree in").any()
     rho = next(one for one in verdicts if one.claim == "uncorrelated")
     assert (rho.outcome == HOLDS) == (rho.estimate.low <= 0 <= rho.estimate.high)
@@ -125,10 +135,10 @@ def test_claims_are_tested_under_each_reading_that_they_depend_on():
     assert claims.best_settings(stored | {"08_table7": None}) == ("", fairest)
 
 
-def test_where_nothing_is_viable():
+def test_where_nothing_is_viable(tmp_path):
     none = scored().assign(SNLI=np.where(scored().index == "Base", .9, .3))
     verdicts = claims.of_nli(inferred(), none, PRINTED["S"])
-    found = outcomes(verdicts)
+    found = outcomes(verdicts, tmp_path / "09.json")
     assert found["np-deep"] == NO_CASE and "other-settings" not in found
     assert found["eta-higher", "all"] == found["eta-higher", "most"] == found["eta-rises", "all"] == FAILS
     assert found["eta-attn", "all"] == HOLDS and not any(one.within_chance for one in verdicts if one.reading)

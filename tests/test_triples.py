@@ -54,12 +54,6 @@ def test_measure_gives_each_pair_what_one_by_one_gives(tmp_path, monkeypatch, on
     assert changed.sum(axis=1).to_dict() == {0: 0, 1: 0, 3: 2}  # one sentence of triple 3, on both sides
 
 
-def test_full_stops_are_added_where_one_lacks():
-    ended = triples.full_stops(small())
-    assert ended["next_sentence"].tolist()[4:7] == ["He left!", "He cried.", "He left."]
-    assert ended["context"].tolist() == small()["context"].tolist()
-
-
 def test_a_try_has_few_triples():
     rows = triples.triples("mini", items=8)
     assert rows["context_id"].nunique() == 8 and len(rows) == 24 and list(rows.index) == list(range(24))
@@ -78,12 +72,6 @@ def test_screening_reads_the_gaps_in_the_numbering():
     table = triples.screening(small()).set_index("triples")
     assert table["number"].to_dict() == {"numbered": 4, "taken out": 1, "left": 3}
     assert table.loc["taken out", "which"] == "context_id 2" and table.loc["left", "which"].startswith("2 about men")
-
-
-def test_table_2_has_both_reasons():
-    table = triples.screened()
-    assert table["reason"].nunique() == 2 and table["label"].tolist() == ["Stereo", "Anti", "Unr"] * 2
-    assert not set(table["sentence A"]) & set(triples.triples("mini")["context"])
 
 
 # ---- tables of notebook 07

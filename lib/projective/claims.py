@@ -52,7 +52,8 @@ def _claim(id: str, where: str, says: str, figure: str, short: str = "", **rule)
 def _judged(id: str, test: Counted, found: str = "", **about) -> Verdict:
     decided = judge(CLAIMS[id], test.estimate, found=found or test.text, threshold=test.threshold, gates=test.gates,
                     **about)
-    return decided if test.behind is None else replace(decided, estimate=test.behind)
+    kept = test.behind or decided.estimate
+    return replace(decided, estimate=stats.Estimate(*map(float, kept), kept.n))  # of plain floats, which JSON can hold
 
 
 # ---- triples: notebook 07
