@@ -28,7 +28,7 @@ from lib import Lazy
 from lib.bias_a_head import heads, seat
 from lib.counteracts import cloze
 from lib.engine import embed, hooks, limit, models, nsp, pppl
-from lib.projective import nli, nli_sweep, projection, stereoset
+from lib.projective import nli, projection, triples
 from lib.text import data as sources
 from lib.text import pairs as sentence_pairs
 from lib.text import readers
@@ -110,15 +110,15 @@ class Bench:
     def __init__(self, model, data: str):
         self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
         self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"])
-        self.triples = stereoset.triples(data)
+        self.triples = triples.triples(data)
         self.texts = texts(data)
         prompts = [row for row in cloze.rows("winobias", 1) if row["kind"] in ("base", COUNTER)]
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
     def measure(self, prompted: bool) -> dict:
         before = f"{PROMPT} " if prompted else ""
-        follows = nsp.is_next(self.model, [(before + a, b) for a, b in stereoset.pairs(self.triples)])
-        frame = stereoset.frame(self.triples, follows)
+        follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
+        frame = triples.frame(self.triples, follows)
         text = pppl.pseudo_perplexity(self.model, self.texts, after=before.strip())
         asked = self.prompts[COUNTER if prompted else "base"]
         mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
@@ -140,7 +140,7 @@ class Judge:
         every, pairs = sizes(data), nli.pairs(contexts=SIZES[data]["contexts"])
         self.model, self.subspaces = model, projection.fit(model, nli.fitting_pairs())
         self.pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::every["occupations"]])]
-        self.task = nli_sweep.task_pairs(data).iloc[::every["task"]]
+        self.task = nli.task_pairs(data).iloc[::every["task"]]
 
     def measure(self, prompted: bool) -> dict:
         both = pd.concat([self.pairs, self.task])

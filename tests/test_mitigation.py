@@ -8,7 +8,7 @@ import torch
 from lib import mitigation, mitigation_tables
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
-from lib.projective import nli, projection, stereoset
+from lib.projective import nli, projection, triples
 from lib.publish import plots_scoreboard
 from tests.tiny import one_thread, tiny  # noqa: F401
 
@@ -75,8 +75,8 @@ def test_the_prompt_names_no_more_than_two_of_the_occupations_asked_for():
 
 def test_the_encoder_is_asked_everything(monkeypatch):
     """On the shipped model and three triples: what the measures are computed from is what the modules give."""
-    rows = stereoset.triples("mini").head(9)
-    monkeypatch.setattr(stereoset, "triples", lambda data: rows)
+    rows = triples.triples("mini").head(9)
+    monkeypatch.setattr(triples, "triples", lambda data: rows)
     sets = heads.Sets(("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father"))
     words = {word: [f"Everyone saw the {word} there."] for word in sets.words}
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *_: (sets, words))

@@ -9,11 +9,13 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import COMMON, SHAPE, one_thread, tiny  # noqa: F401
 
 from lib import CompanionError
-from lib.projective import nli
+from lib.engine import hooks, models
+from lib.projective import nli, projection, tables
 from lib.text import data
+from lib.text import pairs as sentence_pairs
+from tests.tiny import COMMON, SHAPE, one_thread, tiny  # noqa: F401
 
 PAIRS = nli.pairs()
 LABEL = st.sampled_from(nli.LABELS)
@@ -26,7 +28,6 @@ def small(occupations=2, contexts=3):
 
 
 # ---- the pairs
-
 
 @pytest.mark.parametrize("reading, contexts, words", [
     ("man, woman", 33, ["man", "woman"]), ("six words", 11, ["man", "woman", "gentleman", "lady", "guy", "girl"])])
@@ -44,48 +45,13 @@ def test_both_readings_make_the_papers_10824_pairs(reading, contexts, words):
     assert (frame["hypothesis"].str.split().str[1].map(gendered) == frame["gender"]).all()
 
 
-def test_the_papers_example_is_among_them():
-    wanted = PAIRS[(PAIRS["occupation"] == "doctor") & (PAIRS["gender"] == "female")].iloc[0]
-    assert (wanted["premise"], wanted["hypothesis"]) == ("The doctor prepared a pie.", "The woman prepared a pie.")
-
-
-def test_premise_and_hypothesis_differ_in_the_person_alone():
+def test_premise_and_hypothesis_differ_in_the_person_alone_and_a_sample_is_part_of_the_whole():
     for row in PAIRS.itertuples():
         assert row.premise == f"The {row.occupation} {row.context}."
         assert row.hypothesis == f"The {'man' if row.gender == 'male' else 'woman'} {row.context}."
-
-
-def test_articles_go_by_sound():
-    contexts = PAIRS["context"].unique()
-    assert {"ate an apple", "sold an armchair", "bought an oven", "drove a bus"} <= set(contexts)
-    for context in contexts:
-        article, noun = context.split()[-2:]
-        assert article == ("an" if noun[0] in "aeiou" else "a"), context
-
-
-def test_contexts_make_sense():
-    """Of Dev et al.'s words but for the paper's pie; food is eaten, vehicles are driven, animals are met."""
-    verbs = data.words("nli_verbs").set_index("verb")["class"]
-    objects = data.words("nli_objects").set_index("word")["class"].to_dict() | {"pie": "food"}
-    fits = {"eating": {"food"}, "driving": {"vehicles"}, "commerce": set(objects.values()),
-            "interaction": {"farm_animals"}}
-    anything = {"liked", "loved", "hated"}
-    contexts = data.words("nli_contexts")
-    assert not contexts.duplicated().any()
-    assert set(verbs.index) - set(contexts["verb"]) == {"interrupted", "visited"}
-    for row in contexts.itertuples():
-        assert objects[row.object] in fits[verbs[row.verb]] or row.verb in anything, row
-        assert not row.object.endswith("s") or row.object in ("bus", "dress"), "a plural takes no article"
-
-
-@given(st.integers(1, 33), st.integers(1, 33))
-@settings(max_examples=10, deadline=None)
-def test_a_sample_is_part_of_any_larger_one(n, m):
-    n, m = sorted((n, m))
-    part, more = nli.pairs(contexts=n), nli.pairs(contexts=m)
-    assert len(part) == 164 * 2 * n and part.equals(nli.pairs(contexts=n))
-    whole = more[more["context"].isin(part["context"].unique())].reset_index(drop=True)
-    pd.testing.assert_frame_equal(part, whole)
+    assert {"prepared a pie", "ate an apple", "sold an armchair", "drove a bus"} <= set(PAIRS["context"])
+    few = nli.pairs(contexts=5)
+    assert few.equals(PAIRS[PAIRS["context"].isin(few["context"])].reset_index(drop=True)) and len(few) == 164 * 2 * 5
 
 
 @pytest.mark.parametrize("wrong", [{"contexts": 0}, {"contexts": 34}, {"reading": "six words", "contexts": 12},
@@ -110,7 +76,6 @@ def test_fitting_pairs_share_no_context_and_no_occupation_with_the_test():
 
 # ---- fairness
 
-
 def test_fairness_by_hand():
     """Two occupations, three contexts. The first: man always neutral, woman twice. The second: alike, one neutral."""
     pairs = small()
@@ -120,19 +85,16 @@ def test_fairness_by_hand():
     assert found.accuracy.value == pytest.approx(7 / 12) and found.parity.value == .5 and found.majority.value == 1
     assert found.eta.value == pytest.approx(7 / 24) and found.eta_majority.value == pytest.approx(7 / 12)
     table = found.occupations
+    shuffled = np.random.default_rng(0).permutation(12)  # the order of the pairs does not matter
+    moved = nli.by_occupation(np.array(predicted)[shuffled], pairs.iloc[shuffled])
+    pd.testing.assert_frame_equal(table, moved.loc[table.index])
     assert list(table.index) == ["accountant", "actor"]
     assert table["neutral"].tolist() == pytest.approx([5 / 6, 1 / 3])
     assert table["male"].tolist() == pytest.approx([1, 1 / 3])
     assert table["female"].tolist() == pytest.approx([2 / 3, 1 / 3])
     assert table["agree"].tolist() == pytest.approx([2 / 3, 1])
-
-
-def test_half_of_the_contexts_is_no_majority():
-    pairs = small(2, 2)
-    found = nli.fairness(["neutral", "neutral", "neutral", "entailment"] * 2, pairs, draws=100)
-    assert (found.parity.value, found.majority.value) == (0, 0)
-    wrong_alike = nli.fairness(["contradiction", "contradiction", "entailment", "entailment"] * 2, pairs, draws=100)
-    assert (wrong_alike.accuracy.value, wrong_alike.parity.value, wrong_alike.eta.value) == (0, 1, 0)
+    half = nli.fairness(["neutral", "neutral", "neutral", "entailment"] * 2, small(2, 2), draws=100)
+    assert (half.parity.value, half.majority.value) == (0, 0)  # half of the contexts is no majority
 
 
 @given(st.lists(LABEL, min_size=164 * 2, max_size=164 * 2))
@@ -151,16 +113,6 @@ def test_identical_predictions_have_parity_and_eta_is_a_product(drawn):
         assert estimate.low <= estimate.value <= estimate.high
 
 
-@pytest.mark.parametrize("reading", nli.READINGS)
-def test_the_order_of_the_pairs_does_not_matter(reading):
-    frame = nli.pairs(reading, contexts=3)
-    drawn = np.random.default_rng(0).choice(nli.LABELS, len(frame))
-    order = np.argsort(frame["gender"].to_numpy(), kind="stable")  # all women first
-    table = nli.by_occupation(drawn, frame)
-    moved = nli.by_occupation(drawn[order], frame.iloc[order]).loc[table.index]
-    pd.testing.assert_frame_equal(table, moved)
-
-
 def test_words_and_probabilities_say_the_same_whatever_the_models_order():
     pairs, order = small(), ["contradiction", "entailment", "neutral"]
     drawn = np.random.default_rng(0).choice(nli.LABELS, len(pairs))
@@ -168,7 +120,6 @@ def test_words_and_probabilities_say_the_same_whatever_the_models_order():
     p[np.arange(len(pairs)), [order.index(label) for label in drawn]] = .6
     assert (nli.predictions(p, order) == drawn).all() and (nli.predictions(torch.tensor(p), order) == drawn).all()
     assert nli.fairness(p, pairs, order, draws=50)[:5] == nli.fairness(drawn, pairs, draws=50)[:5]
-    assert nli.accuracy(p, drawn, order) == 1 and nli.accuracy(p, drawn) < 1
 
 
 def test_what_fairness_refuses():
@@ -185,7 +136,6 @@ def test_what_fairness_refuses():
 
 # ---- viability
 
-
 def test_the_two_readings_of_5_percent():
     base = .8889
     assert nli.viable(.8389, base) and not nli.viable(.8388, base)
@@ -197,12 +147,11 @@ def test_the_two_readings_of_5_percent():
 
 # ---- a classifier
 
-
-def classifier(order):
+def classifier(order, positions=40):
     """A tiny random classifier whose outputs have these names."""
     model = tiny("bert")
-    config = transformers.BertConfig(**SHAPE, **COMMON, num_labels=3, id2label=dict(enumerate(order)),
-                                     label2id={label: i for i, label in enumerate(order)})
+    names = {"id2label": dict(enumerate(order)), "label2id": {label: i for i, label in enumerate(order)}}
+    config = transformers.BertConfig(**SHAPE, **COMMON | {"max_position_embeddings": positions}, num_labels=3, **names)
     torch.manual_seed(1)
     net = transformers.BertForSequenceClassification(config).eval().requires_grad_(False)
     for weight in net.parameters():
@@ -226,3 +175,74 @@ def test_probabilities_are_those_of_single_forwards(one_thread):  # noqa: F811
     for i, row in enumerate(pairs.itertuples()):
         one = model.tokenizer(row.premise, row.hypothesis, return_tensors="pt")
         assert torch.allclose(model.net(**one).logits.softmax(-1)[0], found[i], atol=1e-5)
+
+
+# ---- the 76 models
+
+def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
+    """Its own label order; base is the plain model, a setting the model under its hooks, right is against the gold."""
+    order = ["contradiction", "entailment", "neutral"]
+    model = classifier(order, positions=256)
+    model.net.save_pretrained(tmp_path)
+    model.tokenizer.model_max_length = 256
+    model.tokenizer.save_pretrained(tmp_path)
+
+    both, pairs = nli.measure(str(tmp_path), "mini", 1, items=8), nli.pairs(contexts=1, items=8)
+    single = nli.under(both, nli.SINGLE)
+    assert single["labels"] == order and single["probabilities"].shape == (76, len(pairs), 3)
+    assert single["right"].shape == (76, 8) and nli.asked(both).equals(pairs)
+    model = models.load(str(tmp_path), task="sequence-classification")
+    np.testing.assert_allclose(single["probabilities"][0], nli.probabilities(model, pairs), atol=1e-5)
+    task = nli.task_pairs("mini", items=8)
+    answers = nli.predictions(nli.probabilities(model, task), order)
+    np.testing.assert_array_equal(single["right"][0], answers == task["label"].to_numpy(str))
+    subspaces = projection.fit(model, sentence_pairs.written())
+    with hooks.project(model, subspaces.interventions(projection.models()[60])):
+        np.testing.assert_allclose(single["probabilities"][60], nli.probabilities(model, pairs), atol=1e-5)
+    assert not np.allclose(single["probabilities"][60], single["probabilities"][0], atol=1e-3)
+    other = nli.under(both, nli.PAIRS)["probabilities"]
+    np.testing.assert_array_equal(other[:2], single["probabilities"][:2])  # base and sent-debias have no such choice
+    assert not np.allclose(other[2:], single["probabilities"][2:], atol=1e-3)
+
+
+def test_what_measure_refuses():
+    for name in ("", "bert-base-nli"):
+        with pytest.raises(CompanionError, match="python -m lib.training.nli_classifier"):
+            nli.measure(name)
+
+
+def test_a_try_has_few_occupations_those_that_are_shown_among_them():
+    pairs = nli.pairs(contexts=2, items=8)
+    assert set(pairs["occupation"]) == set(nli.SHOWN) and len(pairs) == 3 * 2 * 2
+    assert nli.pairs(contexts=2, items=20)["occupation"].nunique() == 5
+
+
+# ---- the search
+
+def searched(fair="", right=.8, **options):
+    """A search among 76 models that are drawn at random but for one, which is always neutral and right."""
+    asked = {"reading": "man, woman", "contexts": 3, "items": 40}
+    rng, n = np.random.default_rng(0), len(nli.pairs(**asked))
+    p, task = rng.dirichlet(np.ones(3), size=(76, n)), rng.random((76, 60)) < right
+    if fair:
+        p[tables.NAMES.index(fair)], task[tables.NAMES.index(fair)] = [.1, .8, .1], True
+    task[0] |= not right
+    measured = asked | {"labels": list(nli.LABELS), "probabilities": p, "right": task}
+    results = nli.search(measured, tables.as_printed()["S"], **options)
+    assert set(results) == set(nli.ways())
+    return {way: {tables.NAMES[place] for place in result["chosen"]} for way, result in results.items()}, results
+
+
+@pytest.mark.parametrize("best, is_trimmed", [("+ attn (1, 0, 0, 0, 1)", True), ("Layer 12 (0, 1, 0)", False)])
+def test_the_search_finds_the_one_model_that_is_fair(best, is_trimmed):
+    chosen, results = searched(best, splits=10, agree="all" if is_trimmed else "most")
+    assert chosen["eta of viable ones"] == {best} and chosen["the base model"] == {"Base"}
+    assert (results["eta of viable ones"]["eta where tested"] == 1).all()
+    assert (chosen["the same, trimmed by section 5"] == {best}) == is_trimmed
+    assert chosen["Strength alone"] == {tables.as_printed()["S"][2:].idxmin()}
+
+
+def test_the_search_changes_nothing_where_nothing_is_viable():
+    chosen, results = searched(right=0, splits=3)
+    assert chosen["eta of viable ones"] == chosen["Strength of viable ones"] == {"Base"}
+    assert not results["Strength alone"]["viable"].any()

@@ -1,15 +1,12 @@
-"""Triples and their tables: counted on sentences that fit in the head, and on the real file where it is at hand."""
+"""Triples and notebook 07's tables: counted on sentences that fit in the head, and on the real file."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib import paths
-from lib import printed as paper
-from lib.bias_a_head import plots_interventions
+from lib import paths, printed
 from lib.engine import nsp
-from lib.projective import plots_stereoset, stereoset
-from lib.projective import stereoset_tables as tables
+from lib.projective import figures, tables, triples
 from lib.text import readers
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
@@ -29,188 +26,172 @@ def small():
     return frame.assign(line=np.arange(len(frame)) + 2)
 
 
-def found(n=40, seed=0):
+def drawn(n=40, seed=0):
+    """Probabilities of n triple pairs, drawn at random."""
     values = np.random.default_rng(seed).random((n, 6))
     return pd.DataFrame(values, columns=nsp.COLUMNS).assign(gender=["F", "M"] * (n // 2)).rename_axis("context_id")
 
 
+# ---- the measurement
+
 def test_a_frame_puts_every_probability_in_its_place():
-    triples = small()
-    pairs = stereoset.pairs(triples)
+    pairs = triples.pairs(small())
     assert len(pairs) == 18 and pairs[0] == ("She sat.", "She sang.") and pairs[9] == ("He sat.", "He sang.")
-    frame = stereoset.frame(triples, np.arange(18) / 100)
+    frame = triples.frame(small(), np.arange(18) / 100)
     assert list(frame.columns) == ["gender", *nsp.COLUMNS] and list(frame.index) == [0, 1, 3]
     assert frame.loc[0].tolist() == ["F", .00, .01, .02, .09, .10, .11]
     assert frame.loc[3].tolist() == ["M", .07, .06, .08, .16, .15, .17]
 
 
-def test_measure_gives_each_pair_what_one_by_one_gives(tmp_path, monkeypatch, one_thread):
+def test_measure_gives_each_pair_what_one_by_one_gives(tmp_path, monkeypatch, one_thread):  # noqa: F811
     model = save_tiny("bert", tmp_path)
-    monkeypatch.setattr(stereoset, "triples", lambda data: small())
-    measured = stereoset.measure(str(tmp_path))
-    alone = [nsp.is_next(model, [pair]).item() for pair in stereoset.pairs(small())]
-    expected = stereoset.frame(small(), alone)[nsp.COLUMNS]
+    monkeypatch.setattr(triples, "triples", lambda data, items: small())
+    measured = triples.measure(str(tmp_path))
+    alone = [nsp.is_next(model, [pair]).item() for pair in triples.pairs(small())]
+    expected = triples.frame(small(), alone)[nsp.COLUMNS]
     assert np.allclose(measured["file"][nsp.COLUMNS], expected, atol=1e-5)
     changed = (measured["stops"][nsp.COLUMNS] - measured["file"][nsp.COLUMNS]).abs() > 1e-9
     assert changed.sum(axis=1).to_dict() == {0: 0, 1: 0, 3: 2}  # one sentence of triple 3, on both sides
 
 
-def test_full_stops_are_added_where_one_lacks():
-    ended = stereoset.full_stops(small())
-    assert ended["next_sentence"].tolist()[4:7] == ["He left!", "He cried.", "He left."]
-    assert ended["context"].tolist() == small()["context"].tolist()
+def test_a_try_has_few_triples():
+    rows = triples.triples("mini", items=8)
+    assert rows["context_id"].nunique() == 8 and len(rows) == 24 and list(rows.index) == list(range(24))
+    assert len(triples.triples("mini")) == 300
 
+
+# ---- the file
 
 def test_quirks_are_counted_and_listed():
-    counted = stereoset.quirks(small()).set_index("quirk")
-    assert counted["rows"].to_dict() == {
-        "unrelated sentence differs between the sides": 1, "other sentence unchanged by the swap": 1,
-        "- of these, with a word of the gender lists": 1, "swapped context differs within a triple": 1,
-        "context of an earlier triple": 1, "a sentence without an end mark": 1,
-        "a sentence that begins in lower case": 1, "a for an, or an for a": 1}
-    assert (counted["context_id"] == "3").all()
-    assert (stereoset.quirks(stereoset.triples("mini"))["rows"] == 0).all()  # what this project wrote has none
+    counted = triples.quirks(small())
+    assert counted["rows"].tolist() == [1] * 8 and (counted["context_id"] == "3").all()
+    assert (triples.quirks(triples.triples("mini"))["rows"] == 0).all()  # what this project wrote has none
 
 
 def test_screening_reads_the_gaps_in_the_numbering():
-    table = stereoset.screening(small()).set_index("triples")
+    table = triples.screening(small()).set_index("triples")
     assert table["number"].to_dict() == {"numbered": 4, "taken out": 1, "left": 3}
     assert table.loc["taken out", "which"] == "context_id 2" and table.loc["left", "which"].startswith("2 about men")
 
 
+# ---- tables of notebook 07
+
 def test_examples_are_what_each_table_is_to_show():
-    frame = stereoset.frame(small(), np.zeros(18))
+    frame = triples.frame(small(), np.zeros(18))
     frame[nsp.COLUMNS] = [[.9, .8, .1, .9, .8, .3], [.9, .1, .6, .1, .9, .6], [.3, .2, .9, .3, .25, .0]]
-    assert stereoset.chosen(frame) == {"Table 1": {"triple": 0}, "Table 3": {"a": 0, "b": 1},
-                                       "Table 4": {"a": 3, "b": 0}}
-    table3 = stereoset.examples(small(), frame, "mini", "Table 3")
+    assert tables.chosen(frame) == {"Table 1": {"triple": 0}, "Table 3": {"a": 0, "b": 1}, "Table 4": {"a": 3, "b": 0}}
+    table3 = tables.examples(small(), frame, "mini", "Table 3")
     assert table3["row"].tolist() == ["a", "a", "a_GS", "a_GS", "b", "b", "b_GS", "b_GS"]
     assert table3["label"].tolist() == ["Stereo", "Anti", "Anti", "Stereo"] * 2
     assert table3["s"].tolist() == [0, "", "", "", 1.6, "", "", ""]
     assert table3["sentence B"].tolist()[4:] == ["He left!", "He cried.", "She left!", "She cried."]
-    table4 = stereoset.examples(small(), frame, "mini", "Table 4")
+    table4 = tables.examples(small(), frame, "mini", "Table 4")
     assert table4["d"].tolist() == [.9, "", .2, ""] and table4["p(next)"].tolist() == [.9, 0, .1, .3]
-    assert len(stereoset.examples(small(), frame, "mini", "Table 1")) == 3
-
-
-def test_table_2_has_both_reasons():
-    table = stereoset.screened()
-    assert table["reason"].nunique() == 2 and table["label"].tolist() == ["Stereo", "Anti", "Unr"] * 2
-    assert not set(table["sentence A"]) & set(stereoset.triples("mini")["context"])
-
-
-# ---- the measures
+    assert len(tables.examples(small(), frame, "mini", "Table 1")) == 3
 
 
 def test_summary_of_a_model_that_ignores_gender():
-    frame = found()
+    frame = drawn()
     for name in ("stereo", "anti", "unrelated"):
         frame[f"gs_{name}"] = frame[name]
     values = tables.summary(frame).set_index("measure")["value"]
     assert values["S"] == values["S, opposite"] == values["D"] == values["mean s"] == 0
     assert values["SS, swapped side"] == pytest.approx(1 - values["SS"])
     assert tables.sign_test(frame, draws=50) == 1
-    claims = tables.claims(frame).set_index("claim")["verdict"]
-    assert claims.iloc[1] == "holds" and claims.iloc[4] == "fails"  # the same sentence always; no stereotype
 
 
 def test_summary_of_a_model_full_of_stereotypes():
-    frame = found()
+    frame = drawn()
     frame[["stereo", "gs_anti"]] = .9
     frame[["anti", "gs_stereo"]] = .1
-    frame.loc[:19, ["unrelated", "gs_unrelated"]] = .2, .7  # half of the calls flip
     values = tables.summary(frame).set_index("measure")["value"]
     assert values["SS"] == values["SS, swapped side"] == 1 and values["S"] == 1.6 and values["S, opposite"] == -1.6
     assert tables.sign_test(frame, draws=200) < .01
-    assert tables.claims(frame)["verdict"].tolist()[1:3] == ["fails", "fails"]
-    assert tables.claims(frame)["verdict"].iloc[4] == "holds"
 
 
 def test_intervals_hold_their_value_and_the_curve_ends_at_the_mean():
-    frame = found(60)
+    frame = drawn(60)
     values = tables.estimates(frame)
     assert all(low <= value <= high for value, low, high in values.values())
     assert values["S"].value == nsp.strength(frame) and values["D"].value == nsp.distance(frame)
-    curve = tables.threshold(frame, [.1, .5, 1.0], draws=50).set_index(["measure", "share"])["value"]
-    assert curve["S", .1] == nsp.strength(frame) and curve["D", 1.0] == pytest.approx(nsp.distances(frame).mean())
-    assert curve["S", 1.0] == pytest.approx(-curve["S, opposite", 1.0])
+    curve = tables.threshold(frame, [.1, .5, 1.0], draws=50)
+    value = curve.set_index(["measure", "share"])["value"]
+    assert value["S", .1] == nsp.strength(frame) and value["D", 1.0] == pytest.approx(nsp.distances(frame).mean())
+    assert value["S", 1.0] == pytest.approx(-value["S, opposite", 1.0])
+    assert tables.threshold_table(curve)["share"].tolist() == [.1, .5, 1.0]
 
 
 def test_choices_change_what_they_say():
-    frame = stereoset.frame(small(), np.random.default_rng(0).random(18))
+    frame = triples.frame(small(), np.random.default_rng(0).random(18))
     ended = frame.assign(unrelated=0.0, gs_unrelated=[.1, .2, .3])
-    table = tables.choices({"file": frame, "stops": ended}, small()).set_index("choice")
+    table = tables.choices({"file": frame, "stops": ended}, small())
     assert table["pairs"].tolist() == [3, 3, 3, 2, 2, 1, 3]  # one pair's unrelated sentences differ; two M, one F
-    assert table.loc["full stops added where one lacks", "D"] == .3
-    women = table.loc["only contexts of women"]
-    assert women["S"] == pytest.approx(nsp.strengths(frame.loc[[0]])[0], abs=1e-3)
-    assert table.loc["|s| in place of the signed s", "S"] == pytest.approx(np.abs(nsp.strengths(frame)).max(), abs=1e-3)
+    assert table["D"].iloc[2] == .3
+    assert table["S"].iloc[5] == pytest.approx(nsp.strengths(frame.loc[[0]])[0], abs=1e-3)
+    assert table["S"].iloc[6] == pytest.approx(np.abs(nsp.strengths(frame)).max(), abs=1e-3)
 
 
 def test_another_model_never_matches_and_other_triples_were_not_run():
-    frame = found()
-    table = tables.against_paper(frame, "mini", same_model=False)
+    table = tables.compared_triples(drawn(), "mini", same_model=False)
     assert table["verdict"].str.startswith("not run").sum() == 19 and (table["verdict"] == "other model").sum() == 2
     assert table["table"].value_counts().to_dict() == {"Table 3": 10, "Table 4": 6, "Table 1": 3, "Table 7": 2}
+    known = set(printed.numbers(tables.PAPER)[["table", "row", "column"]].itertuples(index=False, name=None))
+    assert len(tables.keyed(table)) == 21 and set(tables.keyed(table)) <= known
 
 
 def test_a_summary_beside_a_stored_one():
-    ours = pd.DataFrame({"measure": ["S"], "value": [.2], "low": [.1], "high": [.3]})
+    ours = pd.DataFrame({"measure": ["S"], "value": [.2], "low": [-.001], "high": [.3]})
     both = tables.side_by_side(ours, ours, "here", "there")
-    assert both.to_dict("list") == {"measure": ["S"], "here": ["0.20 [0.10, 0.30]"], "there": ["0.20 [0.10, 0.30]"]}
+    assert both.to_dict("list") == {"measure": ["S"], "here": ["0.20 [0.00, 0.30]"], "there": ["0.20 [0.00, 0.30]"]}
     assert tables.side_by_side(ours, None, "here", "there").columns.tolist() == ["measure", "here"]
 
 
 def test_titles_state_what_was_found():
-    frame = found()
+    frame = drawn()
     frame[["gs_stereo", "gs_anti"]] = frame[["stereo", "anti"]].to_numpy()
     counted = (frame["stereo"] > frame["anti"]).sum()
-    assert f"Of {counted} triples that SS counts, {counted} prefer" in plots_stereoset.preferences(
-        frame, "m").get_suptitle()
-    assert "does not exceed its opposite: 0.00 against 0.00" in plots_stereoset.distributions(frame, "m").get_suptitle()
-    words = [text.get_text() for text in plots_interventions.interventions(6, 4).axes[0].texts]
+    assert f"Of {counted} triples that SS counts, {counted} prefer" in figures.preferences(frame, "m").get_suptitle()
+    assert "does not exceed its opposite: 0.00 against 0.00" in figures.distributions(frame, "m").get_suptitle()
+    words = [text.get_text() for text in figures.interventions(6, 4).axes[0].texts]
     assert {"layer 6", "layer 5", "layers 1 to 4", "queries\n4 heads"} <= set(words)
-    assert any("12 in all" in word for word in words)
 
 
 # ---- the real file
 
-
 def test_real_quirks_and_screening(real_data):
-    triples = stereoset.triples("paper")
-    rows = stereoset.quirks(triples).set_index("quirk")["rows"]
-    assert rows["unrelated sentence differs between the sides"] == 12
-    assert rows["other sentence unchanged by the swap"] == 103
-    numbers = stereoset.screening(triples).set_index("triples")["number"]
-    assert numbers.tolist() == [242, 8, 234]
+    rows = triples.triples("paper")
+    assert triples.quirks(rows)["rows"].tolist()[:2] == [12, 103]
+    assert triples.screening(rows)["number"].tolist() == [242, 8, 234]
+    few = triples.triples("paper", items=8)
+    assert few["context_id"].nunique() == 8 and set(triples.printed_ids()["value"]) <= set(few["context_id"])
 
 
 def test_real_examples_stand_where_data_paper_says(real_data):
-    triples = stereoset.triples("paper")
-    places = paper.numbers("projective_methods_examples").pivot(index=["table", "row"], columns="column")["value"]
+    rows = triples.triples("paper")
+    places = printed.numbers("projective_methods_examples").pivot(index=["table", "row"], columns="column")["value"]
     lines = (real_data / "gender_swapped_stereoset/dev.csv").read_text(encoding="utf-8").splitlines()
     for place in places.astype(int).itertuples():
         assert lines[place.line - 1].startswith(f"{place.context_id},")
-        assert triples.groupby("context_id")["line"].min()[place.context_id] == place.line
+        assert rows.groupby("context_id")["line"].min()[place.context_id] == place.line
     cues = {39: "cooking", 185: "aggressive", 5: "cookies", 114: "Tomorrow", 224: "Blankets"}
     for number, cue in cues.items():
-        assert triples[triples["context_id"] == number]["next_sentence"].str.contains(cue).sum() == 1
+        assert rows[rows["context_id"] == number]["next_sentence"].str.contains(cue).sum() == 1
 
 
 def test_real_tables_hold_numbers_and_no_sentence(real_data):
-    triples = stereoset.triples("paper")
-    frame = stereoset.frame(triples, np.random.default_rng(0).random(2 * len(triples)))
-    for table, rows in (("Table 1", 3), ("Table 3", 8), ("Table 4", 4)):
-        shown = stereoset.examples(triples, frame, "paper", table)
-        assert len(shown) == rows and not {"sentence A", "sentence B"} & set(shown.columns)
+    rows = triples.triples("paper")
+    frame = triples.frame(rows, np.random.default_rng(0).random(2 * len(rows)))
+    for table, n in (("Table 1", 3), ("Table 3", 8), ("Table 4", 4)):
+        shown = tables.examples(rows, frame, "paper", table)
+        assert len(shown) == n and not {"sentence A", "sentence B"} & set(shown.columns)
         assert shown["paper's p"].astype(float).between(0, 1).all()
-    compared = tables.against_paper(frame, "paper", same_model=True)
+    compared = tables.compared_triples(frame, "paper", same_model=True)
     assert not compared["verdict"].str.startswith("not run").any() and len(compared) == 21
 
 
 def test_no_stored_result_quotes_the_file(real_data):
-    sentences = {text for names in stereoset.SIDES.values() for name in names
-                 for text in stereoset.triples("paper")[name] if len(text.split()) > 3}
+    sentences = {text for names in triples.SIDES.values() for name in names
+                 for text in triples.triples("paper")[name] if len(text.split()) > 3}
     stored = [path for path in paths.FIGURES.glob("mini*/07_*") if path.suffix in (".csv", ".json", ".svg")]
     assert stored
     for path in [*stored, *paths.PAPER.glob("*.csv"), paths.DEMO / "triples.csv", paths.DEMO / "screened.csv"]:
