@@ -169,8 +169,8 @@ def _met(claim: Claim, estimate: Estimate, threshold: float) -> bool | None:
         return claim.side.has(estimate.value, threshold, claim.margin)
     if claim.side == Side.WITHIN:
         inside = [claim.side.has(end, threshold, claim.margin) for end in (estimate.low, estimate.high)]
-        apart = estimate.low > threshold + claim.margin or estimate.high < threshold - claim.margin
-        return True if all(inside) else False if apart else None
+        one_side = estimate.low > threshold or estimate.high < threshold
+        return True if all(inside) else False if one_side and not any(inside) else None
     if estimate.low <= threshold <= estimate.high:
         return None
     return claim.side.has(estimate.value, threshold)
@@ -216,7 +216,7 @@ def read(path: Path) -> list[Verdict]:
     """What `write` kept."""
     try:
         return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise CompanionError(f"{path} is missing, damaged or no list of verdicts: restore it with git, or run its "
                              "notebook again.") from None
 
@@ -224,7 +224,8 @@ def read(path: Path) -> list[Verdict]:
 def _plain(value):
     """What JSON can hold: nan and infinity as text, and nothing that is not known."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items() if inner is not None and inner != "" and inner != []}
+        plain = {key: _plain(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in plain.items() if inner is not None and inner != "" and inner != []}
     value = value.item() if hasattr(value, "item") else value  # a number of numpy's
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lib import CompanionError, mitigation, paths
+from lib import CompanionError, paths, together
 from lib.counteracts import cloze
 from lib.engine import limit
 from lib.projective import nli, nli_sweep, stereoset
