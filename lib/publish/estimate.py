@@ -51,7 +51,7 @@ def to_make(run, notebooks) -> str:
     from lib.engine import models
 
     entry = models.REGISTRY.get(name)
-    return str(entry.source) if entry and entry.mend and not Path(entry.source).is_dir() else ""
+    return str(entry.source) if entry and entry.fix and not Path(entry.source).is_dir() else ""
 
 
 def _models(names: list[str], known: dict) -> list[str]:
