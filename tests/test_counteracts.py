@@ -177,7 +177,7 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     families = {"one": "bert", "two": "gpt2", "three": "t5"}
     readings = claims.readings({name: found(P, GENDERS, family=family, backgrounds=1)
                                 for name, family in families.items()}, draws=10)
-    verdicts, shown = claims.verdicts(readings), claims.table(readings)
+    verdicts, shown = [claims.overall(four) for four in readings], claims.table(readings)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
     assert [verdict.claim for verdict in verdicts if verdict.on == "two"] == [
         "base-leans", "unrelated-not-overturned", "unrelated-kept", "gpt2-neutral", "gpt2-neutral-background"]
@@ -217,15 +217,12 @@ def test_table_1_in_the_printed_arrangement():
     assert shown.shape == (29, 4) and shown.iloc[0].tolist() == ["mechanician", 2.9, "attendant", 52.3]
 
 
-def test_the_likeliest_tokens_as_text():
-    shown = tables.top({"one": found(P, GENDERS)}, "nurse", ["base", "unrelated"], n=2)
-    assert shown.loc[("one", "unrelated")].tolist() == ["a 0.30", "b 0.20"]
-
-
 def test_all_shares_have_a_row_for_every_model_k_and_kind():
     answer = found(P, GENDERS, backgrounds=1)
     every = tables.all_shares({"one": answer, "two": answer})
     assert len(tables.all_bars({"one": answer})) == 4 * 2 * 10 * 2
+    shown = tables.top({"one": answer}, "nurse", ["base", "unrelated"], n=2)
+    assert shown.loc[("one", "unrelated")].tolist() == ["a 0.30", "b 0.20"]
     assert len(every) == 2 * 4 * 9 and every.loc[("one", "k = 3", "unrelated"), "kept"] == "1.00 [1.00, 1.00]"
 
 

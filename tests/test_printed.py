@@ -17,24 +17,23 @@ LEVELS = ("SENT", "Layer 12", "Layer 11", "+ attn")  # of Projective methods, fr
 TABLE7 = printed.printed("projective_methods", "Table 7")
 
 
-def test_every_table_has_its_numbers():
-    counts = printed.numbers("projective_methods")["table"].value_counts().to_dict()
-    assert {name: n for name, n in counts.items() if name.startswith("Table")} == {
-        "Table 1": 3, "Table 3": 10, "Table 4": 6, "Table 5": 36, "Table 6": 24, "Table 7": 456, "Table 7 caption": 1}
-    assert not printed.numbers("projective_methods").duplicated(["table", "row", "column"]).any()
+COUNTS = {
+    "bias_a_head": {"Table 1": 12, "Table 2": 39, "Table 3": 31, "Figure 3": 4, "Figure 4a": 6, "Figure 4b": 6,
+                    "Figure 4c": 6},
+    "projective_methods": {"Table 1": 3, "Table 3": 10, "Table 4": 6, "Table 5": 36, "Table 6": 24, "Table 7": 456,
+                           "Table 7 caption": 1},
+    "counteracts": {"Table 1": 58}}
+LOST = {"bias_a_head": {("Figure 3", "regular"), ("Table 3", "5"), ("Table 3", "10")}}
 
 
-def test_the_other_papers_have_theirs():
-    counts = printed.numbers("bias_a_head")["table"].value_counts().to_dict()
-    assert {name: n for name, n in counts.items() if name.startswith(("Table", "Figure"))} == {
-        "Table 1": 12, "Table 2": 39, "Table 3": 31, "Figure 3": 4, "Figure 4a": 6, "Figure 4b": 6, "Figure 4c": 6}
-    assert printed.numbers("counteracts")["table"].value_counts().to_dict() == {"Table 1": 58, "prose": 16}
-    for name in PAPERS:
-        numbers = printed.numbers(name)
-        assert not numbers.duplicated(["table", "row", "column"]).any()
-        lost = numbers.loc[numbers["value"].isna(), ["table", "row"]].drop_duplicates()
-        assert lost.values.tolist() == ([["Figure 3", "regular"], ["Table 3", "5"], ["Table 3", "10"]]
-                                        if name == "bias_a_head" else [])
+@pytest.mark.parametrize("name", list(PAPERS))
+def test_every_table_has_its_numbers(name):
+    numbers = printed.numbers(name)
+    counts = numbers["table"].value_counts().to_dict()
+    assert {table: n for table, n in counts.items() if table.startswith(("Table", "Figure"))} == COUNTS[name]
+    assert not numbers.duplicated(["table", "row", "column"]).any()
+    lost = numbers[numbers["value"].isna()]
+    assert set(zip(lost["table"], lost["row"])) == LOST.get(name, set())
 
 
 @pytest.mark.parametrize("figure", ["4a", "4b", "4c"])
@@ -52,17 +51,9 @@ def test_bias_a_heads_text_repeats_its_tables():
         assert text.loc[row, "PPPL"] == one.loc[row, "PPPL"]
     seat = printed.printed("bias_a_head", "Footnote 9")["SEAT"]
     assert seat["bert-base"] == one.loc["full", "SEAT"] and seat["gpt2"] < seat["bert-base"]
-    lists = printed.printed("bias_a_head", "Section 4")
-    assert lists.loc["gender", "attribute words"] == 2 * lists.loc["gender", "attribute pairs"]
-    assert lists.loc["race", "attribute words"] == 2 * lists.loc["race", "attribute pairs"]
-    layers = lists.loc["bert-base", "layers"] * lists.loc["bert-base", "heads a layer"]
-    assert layers == printed.printed("bias_a_head", "Section 5.1").loc["bert-base", "heads"]
     assert (three.drop(index=["0", "All"]).min() < three.loc["All"]).all()  # all masked is not the lowest
     # where it disagrees with itself: a random choice costs less PPPL than Top-3, which "has the lowest"
     assert one.loc["Random-3", "PPPL"] < one.loc["Top-3", "PPPL"] < one.loc[["Bottom-3", "All"], "PPPL"].min()
-    glue = printed.printed("bias_a_head", "Table 2")  # and in two metrics "All" is above the full model
-    assert list(glue.index[glue["All"] > glue["0 (Full)"]]) == ["MRPC f1", "MNLI mismatched"]
-    assert (glue["Top-3"] > glue["All"]).all()
 
 
 def test_counteracts_counts_add_up():

@@ -1,7 +1,7 @@
 """The claims of Counteracts, each tested on every model of the families that it is made of.
 
     readings = claims.readings({"mini-bert": answers, ...})     answers: cloze.measure's, to the winobias prompts
-    claims.verdicts(readings), claims.table(readings)
+    claims.table(readings), [claims.overall(four) for four in readings]
 
 The paper speaks of its Fig. 2-4 at once: k = 3, 5, 10 and the full distribution are four readings of each claim. It
 holds where it is met at every k that has gendered tokens; where no k has, the full distribution decides.
@@ -52,10 +52,6 @@ class ClozeClaim(Claim):
     families: tuple[str, ...]
     kinds: tuple[str, ...]
     expectation: Expectation
-
-    @property
-    def knowledge(self) -> str:
-        return " over ".join(self.kinds)
 
 
 def _claim(id: str, says: str, families: tuple[str, ...], expectation: Expectation, *kinds: str) -> ClozeClaim:
@@ -168,16 +164,12 @@ def overall(readings: list[Verdict]) -> Verdict:
     return replace(min(known, key=lambda reading: reading.estimate.value), found=found, reason=reason)
 
 
-def verdicts(readings: list[list[Verdict]]) -> list[Verdict]:
-    """One verdict per claim and model, for the board."""
-    return [overall(four) for four in readings]
-
-
 def table(readings: list[list[Verdict]]) -> pd.DataFrame:
     """One row per claim and model: model, knowledge, claim, one column per k and one for the full distribution,
     verdict."""
-    rows = [[four[0].on, CLAIMS[four[0].claim].knowledge, CLAIMS[four[0].claim].expectation.name,
-             *map(_shown, four), str(overall(four))] for four in readings]
+    claims = [CLAIMS[four[0].claim] for four in readings]
+    rows = [[four[0].on, " over ".join(claim.kinds), claim.expectation.name, *map(_shown, four), str(overall(four))]
+            for claim, four in zip(claims, readings)]
     return pd.DataFrame(rows, columns=["model", "knowledge", "claim", *map(tables.k_name, (*K, FULL)), "verdict"])
 
 

@@ -134,7 +134,7 @@ def encoded(model, rows: list[dict], separator: str = "paper", **options) -> lis
 
 
 def _separator(model) -> str:
-    token = model.tokenizer.bos_token if model.family == "roberta" else model.tokenizer.sep_token
+    token = getattr(model.tokenizer, model.anatomy.separator)
     if token is None:
         raise CompanionError(f"{model.name} has no separator token: use separator='none'.")
     return token
@@ -217,8 +217,6 @@ def answer(model, encoded: list[dict], progress: str = "") -> dict:
             "genders": genders, "mass": {name: mass[:, 2 * i : 2 * i + 2].numpy() for i, name in enumerate(chosen)},
             "whole": {name: [len(side) for side in pair] for name, pair in chosen.items()}}
 
-
-# By name, with plain results, for Run.cached
 
 def measure(name: str, which: str = "winobias", backgrounds: int = 0, device: str | None = None,
             items: int = 0) -> dict:

@@ -95,14 +95,9 @@ def bars(tables: dict[str, pd.DataFrame], k: int, made_from: str):
 
 def _overturned(tables: dict[str, pd.DataFrame]) -> str:
     """In how many panels a kind turns the base prompts' preference round, in words."""
-    count, panels = dict.fromkeys(cloze.KINDS, 0), 0
-    for table in tables.values():
-        for _, part in table.groupby("dominated"):
-            wide = part.pivot(index="kind", columns="gender", values="value")
-            gap = (wide["female"] - wide["male"]).to_dict()
-            panels += gap["base"] != 0
-            for kind in count:
-                count[kind] += gap["base"] * gap[kind] < 0
+    wide = [table.pivot(index="dominated", columns=["gender", "kind"], values="value") for table in tables.values()]
+    gap = pd.concat([table["female"] - table["male"] for table in wide])
+    panels, count = (gap["base"] != 0).sum(), (gap.mul(gap["base"], axis=0) < 0).sum()
     if not panels:
         return "the base prompts show no preference"
     shown = ("target counter syntactic similar", "target counter semantic similar", "target neutral", "unrelated")
@@ -145,11 +140,9 @@ def relative(tables: dict[str, pd.DataFrame], made_from: str):
         ax.minorticks_off()
     _kind_labels(axes, kinds)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    rise = {kind: np.mean([table["ratio"].get(gender, pd.Series(dtype=float)).get(kind, np.nan)
-                           for table in tables.values() for gender in ("female", "male")
-                           if gender in table["ratio"] and not np.isnan(table["ratio"][gender][kind])] or [1])
-            for kind in kinds}
-    most = max(rise, key=rise.get)
+    gendered = [table["ratio"].reindex(columns=["female", "male"]) for table in tables.values()]
+    rise = pd.concat(gendered, axis=1).mean(axis=1).fillna(1)
+    most = rise.idxmax()
     return look.sign(figure, f"Gendered tokens that stay in the top 10 gain most from {SHORT[most]} knowledge: "
                               f"{rise[most]:.1f} times", made_from)
 
