@@ -34,7 +34,7 @@ from tqdm.auto import tqdm
 from lib.bias_a_head import heads, masking, seat
 from lib.counteracts import cloze
 from lib.engine import embed, hooks, models, nsp, pppl, stats
-from lib.projective import nli, nli_sweep, projection, stereoset
+from lib.projective import nli, projection, triples
 from lib.text import data as sources
 from lib.text import pairs as sentence_pairs
 from lib.text import readers
@@ -127,14 +127,14 @@ class Encoder:
     def __init__(self, model, data: str, items: int = 0):
         self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
         self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"])
-        self.triples, self.texts = stereoset.triples(data), texts(data, items)
+        self.triples, self.texts = triples.triples(data, items=items), texts(data, items)
         prompts = cloze.rows("winobias", 1, items)
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
     def measure(self, prompted: bool) -> dict:
         before = f"{PROMPT} " if prompted else ""
-        follows = nsp.is_next(self.model, [(before + a, b) for a, b in stereoset.pairs(self.triples)])
-        frame = stereoset.frame(self.triples, follows)
+        follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
+        frame = triples.frame(self.triples, follows)
         text = pppl.pseudo_perplexity(self.model, self.texts, after=before.strip())
         asked = self.prompts[COUNTER if prompted else "base"]
         mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
@@ -169,9 +169,10 @@ class Classifier:
 def classifier_of(model, data: str, items: int = 0) -> Classifier:
     """With every so many-th occupation and pair; a try thins nothing more: what it is given is few already."""
     occupations, task = (1, 1) if items else (SIZES[data]["occupations"], SIZES[data]["task"])
-    pairs = nli.pairs(contexts=SIZES[data]["contexts"])
+    pairs = nli.pairs(contexts=SIZES[data]["contexts"], items=items)
     pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::occupations])]
-    return Classifier(model, projection.fit(model, nli.fitting_pairs()), pairs, nli_sweep.task_pairs(data).iloc[::task])
+    return Classifier(model, projection.fit(model, nli.fitting_pairs()), pairs,
+                      nli.task_pairs(data, items).iloc[::task])
 
 
 # ---------------------------------------------------------------- tables

@@ -8,7 +8,7 @@ import torch
 from lib import look, together
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
-from lib.projective import nli, projection, stereoset
+from lib.projective import nli, projection, triples
 from lib.publish import plots_scoreboard
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
@@ -77,11 +77,11 @@ def test_the_prompt_names_no_more_than_two_of_the_occupations_asked_for():
 def test_the_encoder_is_asked_everything(monkeypatch):
     """On the shipped model and a few items: one row per item, and a remedy changes what it can."""
     monkeypatch.setattr(sentence_pairs, "written", lambda: PAIRS)
-    rows = stereoset.triples("mini").head(9)
-    monkeypatch.setattr(stereoset, "triples", lambda data: rows)
+    rows = triples.triples("mini").head(9)
+    monkeypatch.setattr(triples, "triples", lambda data, items: rows)
     sets = heads.Sets(("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father"))
     words = {word: [f"Everyone saw the {word} there."] for word in sets.words}
-    monkeypatch.setattr(heads, "sets_and_contexts", lambda *_: (sets, words))
+    monkeypatch.setattr(heads, "sets_and_contexts", lambda *_, **options: (sets, words))
     plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True)]
     none, masked, prompted = together.measure("mini-bert", "", plan, "mini", "cpu", items=2)
     assert {name: len(values) for name, values in none.items()} == {

@@ -83,6 +83,16 @@ def share(hits) -> Estimate:
     return Estimate(value, float(low), float(high), n)
 
 
+def wilson(hits) -> Estimate:
+    """The share of true values with Wilson's interval, which stays right near 0 and 1 and for few values; nan of
+    none."""
+    n = len(hits)
+    if not n:
+        return Estimate(math.nan)
+    ends = stats.binomtest(int(np.sum(hits)), n).proportion_ci(method="wilson")
+    return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), n)
+
+
 def first(made, n: int, always=()):
     """The first n (0: all) of a list or a table, those at the places `always` among them: for a try on few items."""
     if not n or len(made) <= n:
