@@ -52,12 +52,10 @@ def sign(figure, title: str, made_from: str):
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
     letters = len(title)
     while heading.get_window_extent().width > .96 * figure.bbox.width and letters > 20:
-        letters -= 1
-        heading.set_text(textwrap.fill(title, letters))
+        heading.set_text(textwrap.fill(title, letters := letters - 1))
     lines = heading.get_text().count("\n")
     while lines and textwrap.fill(title, letters - 1).count("\n") == lines:  # lines of like length
-        letters -= 1
-        heading.set_text(textwrap.fill(title, letters))
+        heading.set_text(textwrap.fill(title, letters := letters - 1))
     if figure.legends:  # to stay where they are: a tight frame, as figures are saved with, moves them into the corner
         figure.draw_without_rendering()
         figure.set_layout_engine("none")

@@ -207,8 +207,7 @@ COSTS = tuple(name for name, measure in MEASURES.items() if measure.is_cost)
 
 
 def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.DataFrame:
-    """mitigation, role, measure, value, change (against none), low, high, draws, overturned; NaN where a measure does
-    not apply.
+    """One row per remedy and measure; NaN where a measure does not apply.
 
     The 95 % interval of a change draws items again, the same for both models: target words, triple pairs, occupations,
     lines, pairs of the task. Of several draws of random heads the mean, and as interval their range. Overturned is a
