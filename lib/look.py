@@ -67,8 +67,8 @@ def sign(figure, title: str, made_from: str):
 
 
 def check(figure, models=()):
-    """Refuse a figure that `sign` did not make one of the family: its finding above it in at most three lines, in its
-    corner one of the models that it was made from, no wider than a page can bear, print that can be read there."""
+    """Refuse a figure, once it is drawn, that is not one of the family: its finding above it in at most three lines, in
+    its corner one of the models that it was made from, no wider than a page can bear, print that can be read there."""
     width = max(figure.get_tightbbox().width, figure.get_figwidth())
     corner = [text.get_text() for text in figure.texts if text.get_ha() == "right" and text.get_position()[1] < 0]
     points = min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text().strip())
