@@ -3,13 +3,14 @@
 import pandas as pd
 import pytest
 
-from lib import CompanionError, mitigation, paths
+from lib import CompanionError, paths, together
 from lib.counteracts import cloze
 from lib.engine import limit
-from lib.projective import nli
+from lib.projective import nli, nli_sweep, stereoset
 from lib.publish.profile import read_profile
 from lib.publish.run import Run
 from lib.text import english
+from lib.text import pairs as sentence_pairs
 
 
 @pytest.fixture
@@ -81,11 +82,15 @@ def test_a_try_shares_no_result_with_a_full_run(monkeypatch, tmp_path):
 
 
 def test_what_is_made_is_few_and_has_what_notebooks_show(eight):
-    prompts = cloze.prompts("winobias")
+    prompts = cloze.prompts("winobias", items=8)
     assert {"nurse", "librarian"} < set(prompts["occupation"]) and set(prompts["dominated"]) == {"female", "male"}
     assert set(prompts["kind"]) == set(cloze.KINDS) and len(prompts) == 8 * (7 + 3 * 2)
-    for table in (prompts, cloze.prompts("table1", backgrounds=50)):
+    for table in (prompts, cloze.prompts("table1", backgrounds=50, items=8)):
         assert not table.duplicated().any()
         assert table.groupby("dominated")["occupation"].nunique().to_dict() == {"female": 4, "male": 4}
-    assert len(mitigation.texts("mini")) == 8
-    assert len(nli.task_pairs("mini", 8).iloc[::mitigation.sizes("paper")["task"]]) == 8  # not thinned once more
+    pairs = nli.pairs(contexts=2)
+    assert set(pairs["occupation"]) == set(nli.SHOWN) and len(pairs) == 3 * 2 * 2
+    assert len(sentence_pairs.natural()) == len(sentence_pairs.contexts()) == 8
+    assert len(together.texts("mini", items=8)) == 8 == len(nli_sweep.task_pairs("mini"))
+    triples = stereoset.triples()
+    assert triples["context_id"].nunique() == 8 and len(triples) == 24 and list(triples.index) == list(range(24))

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.patches import Rectangle
 
 from lib import look as plots
-from lib import mitigation_tables
+from lib import together
 from lib.publish import claims
 
 # colour and mark: told apart without the colour too. Blue and orange are the genders' alone.
@@ -110,28 +110,28 @@ def held(board: pd.DataFrame, runs: list[str]) -> str:
 def effects(found: pd.DataFrame, made_from: str):
     """Change against the untouched model, a panel a measure and a row a mitigation, with 95 % intervals."""
     found = found[found["mitigation"] != "none"]
-    names, measures = list(dict.fromkeys(found["mitigation"])), list(mitigation_tables.MEASURES)
+    names, measures = list(dict.fromkeys(found["mitigation"])), list(together.MEASURES)
     figure, axes = plt.subplots(1, len(measures), figsize=(10.2, .36 * len(names) + 1.5), layout="constrained",
                                 sharey=True)
     for ax, measure in zip(axes, measures):
         part = found[found["measure"] == measure].set_index("mitigation").loc[names]
-        better = mitigation_tables.MEASURES[measure][2]
+        better = together.MEASURES[measure][2]
         for y, (name, row) in enumerate(part.iterrows()):
             if pd.isna(row["change"]):
                 ax.text(.5, y, "does not apply", fontsize=7, color=plots.NEITHER, ha="center", va="center",
                         transform=ax.get_yaxis_transform())
                 continue
-            color = JUDGED[mitigation_tables.judged(pd.Series({**row, "measure": measure}))]
+            color = JUDGED[together.judged(pd.Series({**row, "measure": measure}))]
             ax.plot([row["low"], row["high"]], [y, y], color=color, linewidth=2, solid_capstyle="round")
             ax.plot(row["change"], y, "o", color=color, markersize=5)
         ax.axvline(0, color=INK, linewidth=.8)
         ax.set_title(measure, fontsize=9)
-        ax.set_xlabel(("cost: " if measure in mitigation_tables.COSTS else "") +
+        ax.set_xlabel(("cost: " if measure in together.COSTS else "") +
                       ("better →" if better > 0 else "← better"), fontsize=7.5)
         ax.tick_params(labelsize=7)
         ax.locator_params(axis="x", nbins=3)
         ax.set_ylim(len(names) - .5, -.5)
-        if measure in mitigation_tables.COSTS:
+        if measure in together.COSTS:
             ax.set_facecolor("#F7F7F5")
     axes[0].set_yticks(range(len(names)), names)
-    return plots.sign(figure, mitigation_tables.headline(found), f"{made_from}; of random heads the range of the draws")
+    return plots.sign(figure, together.headline(found), f"{made_from}; of random heads the range of the draws")
