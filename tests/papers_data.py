@@ -14,7 +14,7 @@ import pandas as pd
 from lib import paths
 from lib import printed as paper
 from lib.bias_a_head import counter, heads
-from lib.bias_a_head.head_tables import STANDARD
+from lib.bias_a_head.heads import STANDARD
 from lib.text import contexts, data
 
 

@@ -1,10 +1,18 @@
 """Every claim of Bias A-head that can be tested, and the tests of those of notebooks 02, 03 and 04.
 
-Each test returns verdicts, one per claim and thing that it was tested on; `table` and the like make the notebooks'
-tables of them. The claims of notebooks 05 and 06 are tested in claims_tuned.py.
+A test returns verdicts, one per claim and thing that it was tested on; the notebooks' tables are made of them. The
+arguments are those of tables.py. The claims of notebooks 05 and 06 are tested in claims_tuned.py.
 """
 
-from lib.verdict import Claim, Side, by_id
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats as scipy_stats
+
+from lib.bias_a_head import tables
+from lib.engine import stats
+from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
 PAPER = "bias_a_head"
 SEVERAL = 3              # heads: what the paper's "several" and "a number of" are taken to mean
@@ -13,7 +21,6 @@ COMPARABLE = .01         # how much lower a GLUE score may be
 
 FIG1, FIG2, PLANE = "02_fig1_distributions", "02_fig2_heatmaps", "04_table1_plane"
 TABLE1, TABLE2, TABLE3, FIG5 = "App. A, Table 1", "App. A, Table 2", "App. B, Table 3", "App. C, Fig. 5"
-MORE, NOT = "biased heads attend more to the stereotyped pair", "regular heads do not"
 
 # id, paper, where, what it says, notebook, figure, the notebook's name for it ("": not in its table), side, threshold
 CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
@@ -33,18 +40,12 @@ CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
     ("seat-order", "footnote 9", "GPT-2 is less biased than BERT by SEAT", "02", FIG1, "", Side.BELOW),
     ("gradient-sign", "3.2", "The sign of a head's score is that of what its removal does to SEAT", "02", "02_ablation",
      "", Side.AT_LEAST, .9),
-    ("counter-4a-biased", "5.2, Fig. 4a", "Biased heads attend more to the stereotyped word (BERT, gender)", "03",
-     "03_fig4a", MORE, Side.BELOW, .05),
-    ("counter-4a-regular", "5.2, Fig. 4a", "Regular heads do not (BERT, gender)", "03", "03_fig4a", NOT,
-     Side.AT_LEAST, .05),
-    ("counter-4b-biased", "5.2, Fig. 4b", "Biased heads attend more to the stereotyped word (GPT-2, gender)", "03",
-     "03_fig4b", MORE, Side.BELOW, .05),
-    ("counter-4b-regular", "5.2, Fig. 4b", "Regular heads do not (GPT-2, gender)", "03", "03_fig4b", NOT,
-     Side.AT_LEAST, .05),
-    ("counter-4c-biased", "6, Fig. 4c", "Biased heads attend more to the stereotyped word (BERT, race)", "03",
-     "03_fig4c", MORE, Side.BELOW, .05),
-    ("counter-4c-regular", "6, Fig. 4c", "Regular heads do not (BERT, race)", "03", "03_fig4c", NOT,
-     Side.AT_LEAST, .05),
+    *((f"counter-{key}-{kind}", f"{where}, Fig. {key}", f"{says} ({who})", "03", f"03_fig{key}", short, side, .05)
+      for key, where, who in (("4a", "5.2", "BERT, gender"), ("4b", "5.2", "GPT-2, gender"), ("4c", "6", "BERT, race"))
+      for kind, says, short, side in (
+          ("biased", "Biased heads attend more to the stereotyped word",
+           "biased heads attend more to the stereotyped pair", Side.BELOW),
+          ("regular", "Regular heads do not", "regular heads do not", Side.AT_LEAST))),  # p of the paired test
     ("counter-example", "5.2, Fig. 3", "In the running example the biased head looks away from the swapped word", "03",
      "03_fig3", "", Side.BELOW),
     ("counter-contrast", "1", "The swap changes the attention of biased heads more than that of regular ones", "03",
@@ -89,3 +90,155 @@ CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
     ("chat-heads", "7, Fig. 6-7", "The chat model has fewer heads of pronounced positive score", "06",
      "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW, .05),
 ))
+
+
+def table(verdicts: list[Verdict]) -> pd.DataFrame:
+    """claim, where, ours, verdict: a notebook's table of the claims that it has a name for."""
+    return pd.DataFrame([{"claim": CLAIMS[verdict.claim].short, "where": verdict.on, "ours": verdict.found,
+                          "verdict": str(verdict)} for verdict in verdicts if CLAIMS[verdict.claim].short])
+
+
+# ---- 02: head scores
+
+def of_scores(results: dict, ablations: dict, encoder: str, decoder: str) -> list[Verdict]:
+    """What the paper says of Fig. 1 and 2, of SEAT, and of what the gradient predicts."""
+    frames = {key: tables.intervals(result) for key, result in results.items()}
+    verdicts = []
+
+    def say(id, estimate, on, found, names, **options):
+        verdicts.append(judge(CLAIMS[id], estimate, on, found, models=names, **options))
+
+    for key, frame in frames.items():
+        near = tables.near_zero(frame.score)
+        say("heads-near-zero", near, tables.title(*key), f"{near:.0%} within a quarter of the largest", [key[0]])
+    for key, frame in frames.items():
+        left, right = tables.standing_out(frame.score)
+        skew = stats.bootstrap(scipy_stats.skew, frame.score.to_numpy())
+        say("heads-right-tail", right, tables.title(*key), f"{right}, and {left} to the left; skewness {skew}",
+            [key[0]])
+    for key, frame in frames.items():
+        layers, sure = (frame[above > 0].layer.nunique() for above in (frame.score, frame.low))
+        n_layers = int(frame.layer.max())
+        say("heads-all-layers", layers, tables.title(*key), f"in {layers} of {n_layers} layers, surely in {sure}",
+            [key[0]], threshold=n_layers)
+    (theirs, theirs_sure), (berts, berts_sure) = (
+        (int((frame.score < 0).sum()), int((frame.high < 0).sum()))
+        for frame in (frames[decoder, "gender"], frames[encoder, "gender"]))
+    say("heads-gpt2-negative", theirs - berts, "gender",
+        f"{theirs} against {berts}; surely negative {theirs_sure} against {berts_sure}", [decoder, encoder])
+    for id, name in (("heads-race-higher", encoder), ("heads-race-higher-gpt2", decoder)):
+        race, gender = (frames[name, bias].head(10).layer.mean() for bias in ("race", "gender"))
+        say(id, race - gender, name, f"mean layer of the top ten {race:.1f}, on gender {gender:.1f}", [name])
+    race = [results[name, "race"] for name in (decoder, encoder)]
+    shown = [f"SEAT {result['seat']:.2f}, p {tables.p_text(result['p'])}" for result in race]
+    say("heads-race-gpt2", race[0]["p"], decoder, f"{shown[0]}; {encoder} {shown[1]}", [decoder])
+
+    theirs, berts = (round(results[name, "gender"]["seat"], 2) for name in (decoder, encoder))  # as shown
+    say("seat-order", abs(theirs) - abs(berts), f"{decoder} against {encoder}", f"{theirs:.2f} against {berts:.2f}",
+        [decoder, encoder])
+    for name, result in ablations.items():
+        share = tables.same_sign(result)
+        say("gradient-sign", round(share, 2), name, f"in {share:.0%} of the heads", [name])
+    return verdicts
+
+
+# ---- 03: the counter-stereotype test
+
+def _by_group(tests: dict, studies: dict):
+    """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test.
+
+    The paper's test has one value per sentence. The balanced one weighs each pair of attribute words both ways round;
+    where no two pairs occur so, it is not run.
+    """
+    for kind in ("biased", "regular"):
+        for key, (name, bias) in studies.items():
+            claim, tested, verdicts = CLAIMS[f"counter-{key}-{kind}"], tests[key][kind], []
+            row = {"claim": claim.short}
+            for reading, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
+                if unit in tested.index:
+                    t, p = tested.loc[unit, ["t", "p"]]
+                    verdicts.append(judge(claim, np.nan_to_num(p, nan=1.0), reading=reading))  # nan: no difference
+                    t, p = f"{round(t, 1) + 0:.1f}", f"{p:.2f}" if p >= .01 else "< .01"
+                else:
+                    t, p = "", ""
+                    verdicts.append(not_run(claim, "too few word pairs", reading=reading))
+                row |= {f"t, {reading}": t, f"p, {reading}": p, f"verdict, {reading}": str(verdicts[-1])}
+            found = "; ".join(f"{column} {text}" for column, text in row.items()
+                              if text and column not in ("claim", "verdict, paper's test"))
+            where = f"{key} {name} {bias}"
+            yield row | {"where": where}, replace(verdicts[0], on=where, found=found, reading="", models=[name])
+
+
+def attention_table(tests: dict, studies: dict) -> pd.DataFrame:
+    """Each claim at a level of 5 %, by the paper's test and by the balanced one."""
+    return pd.DataFrame([row for row, _ in _by_group(tests, studies)])
+
+
+def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdict]:
+    """Fig. 3 and 4. example: the biased head's normalised weight on the attribute, original and counter.
+
+    The contrast is by the paper's unit, the sentence; within chance where the intervals of the two groups overlap.
+    """
+    verdicts = [verdict for _, verdict in _by_group(tests, studies)]
+    before, after = np.round(example, 3)  # as notebook 03 shows them, here and below
+    encoder = studies["4a"][0]
+    verdicts.append(judge(CLAIMS["counter-example"], after - before, encoder, f"{before:.3f} to {after:.3f}",
+                          models=[encoder]))
+    by_sentence = tables.attention_tests(tests, studies).xs("sentence", level="unit")
+    for key, (name, bias) in studies.items():
+        where = f"{key} {name} {bias}"
+        biased, regular = (by_sentence.loc[where, kind] for kind in ("biased", "regular"))
+        gap = stats.Estimate(biased["difference"] - regular["difference"], biased["low"] - regular["high"],
+                             biased["high"] - regular["low"], int(biased["n"]), "percentage points")
+        verdicts.append(judge(CLAIMS["counter-contrast"], gap, where,
+                              f"{biased['difference']:.2f} against {regular['difference']:.2f}", models=[name]))
+    return verdicts
+
+
+# ---- 04: masking
+
+PRINTED = {"mask-top3-seat": "-.14", "mask-top3-pppl": "1.02 times", "mask-bottom3": "+.04", "mask-random3": "+.01",
+           "mask-random-all": "+.11", "mask-all-seat": "0 between them", "mask-all-pppl": "1.38 times",
+           "mask-lpbs": "in all three tests", "mask-lpbs-all": "lowest at K = 30; 15, 20; 40",
+           "mask-amplify": "not tried"}
+
+
+def masking_table(verdicts: list[Verdict]) -> pd.DataFrame:
+    """`table` with what the paper prints in place of where: claim, paper, ours, verdict."""
+    shown = table(verdicts).rename(columns={"where": "paper"})
+    return shown.assign(paper=[PRINTED[verdict.claim] for verdict in verdicts if verdict.claim in PRINTED])
+
+
+def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[Verdict]:
+    """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side."""
+    verdicts = []
+
+    def say(id, estimate, found="", **options):
+        verdicts.append(judge(CLAIMS[id], estimate, found=found or str(estimate), models=[encoder], **options))
+
+    named = tables.named(masks)
+    moved = {name: tables.seat_change(masks, rows) for name, rows in named.items() if name != "full"}
+    top, every = named["Top-3"].iloc[0], named["All"].iloc[0]
+    cost, between = tables.times(masks, named["Top-3"]), every["pppl"] / top["pppl"]
+    say("mask-top3-seat", moved["Top-3"])
+    say("mask-top3-pppl", cost, f"{tables.three(cost)} times")
+    say("mask-bottom3", moved["Bottom-3"])
+    say("mask-random3", moved["Random-3"])
+    say("mask-random-all", moved["Random-All"])
+    say("mask-all-seat", tables.seat_change(masks, named["All"], start=top))
+    say("mask-all-pppl", between, f"{between:.3g} times")
+
+    wide, best = tables.nearest_to_zero(curve)
+    lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
+    say("mask-lpbs", int(best.min()), "; ".join(lower))
+    say("mask-lpbs-all", int(best.min()), "nearest to 0 at K = " + "; ".join(map(str, best)),
+        threshold=int(max(wide.index)))
+
+    louder = masks[masks["strategy"] == "amplified"]
+    if len(louder):
+        softest = louder.loc[[louder["seat"].idxmin()]]
+        change = tables.seat_change(masks, softest)
+        say("mask-amplify", change, f"{change} at {softest['factor'].iloc[0]:g} times")
+    seat, pppl = tables.table1(masks).loc[["Top-3", "Bottom-3", "All"], ["SEAT", "PPPL"]].idxmin()  # as shown
+    say("mask-top3-best", seat == pppl == "Top-3", f"lowest SEAT: {seat}, lowest PPPL: {pppl}")
+    return verdicts

@@ -3,9 +3,9 @@
 import matplotlib.pyplot as plt
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
-from lib import look as plots
+from lib import look
 
-COLORS = dict(zip(("SENT", "layer 12", "layer 11", "+ attn"), plots.LEVELS))
+COLORS = dict(zip(("SENT", "layer 12", "layer 11", "+ attn"), look.LEVELS))
 INK, PALE, EDGE = "#333333", "#F4F4F2", "#B9B9B5"
 TOKENS = ["[CLS]", "My", "aunt", "...", "[SEP]", "She", "...", "[SEP]"]
 
@@ -65,7 +65,7 @@ def interventions(n_layers: int = 12, n_heads: int = 12, made_from: str = ""):
         ax.text(9.45, height + .12, name, fontsize=9.5, weight="bold", color=INK, va="bottom")
         ax.text(9.45, height + .02, what, fontsize=8, color=INK, va="top", linespacing=1.35)
     _nesting(ax, [line[-1][1] for line, _, _ in notes.values()])
-    return plots.sign(figure, f"Four places to take gender out of a BERT of {n_layers} layers: 74 settings in all",
+    return look.sign(figure, f"Four places to take gender out of a BERT of {n_layers} layers: 74 settings in all",
                       made_from)
 
 
