@@ -134,8 +134,7 @@ def test_swap(attribute, original, expected):
 
 
 def test_swapping_twice_gives_the_demo_sentences_back():
-    pairs = contexts.counter_sentences("gender", 300)
-    for row in pairs.itertuples():
+    for row in contexts.counter_sentences("gender", 300).itertuples():
         assert counter.swap(row.original, row.attribute) == (row.counter, row.counterpart)
         assert counter.swap(row.counter, row.counterpart) == (row.original, row.attribute)
 
@@ -172,14 +171,14 @@ def test_sources(tmp_path):
     assert len(counter.sentences("gender", str(tmp_path / "posts.txt"))) == 2
 
 
-def test_reddit(real_data):
-    pairs = counter.sentences("gender", "paper", 500)
-    assert len(pairs) == 500 and pairs["original"].is_unique
+def test_reddit(real_data, monkeypatch):
+    monkeypatch.setattr(counter, "SUBREDDITS", ("AskWomen",))
+    pairs = counter.sentences("gender", "paper", 50)
+    assert len(pairs) == 50 and pairs["original"].is_unique
     for row in pairs.itertuples():
-        one, two = ([m[0].lower() for m in counter.WORD.finditer(text)] for text in (row.original, row.counter))
-        changed = [pair for pair in zip(one, two, strict=True) if pair[0] != pair[1] and pair[0] not in ("a", "an")]
+        before, after = ([m[0].lower() for m in counter.WORD.finditer(text)] for text in (row.original, row.counter))
+        changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b and a not in ("a", "an")]
         assert changed == [(row.attribute, row.counterpart)]
-    assert len(counter.sentences("race", "paper", 500)) < 10
 
 
 # tests
@@ -241,11 +240,8 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     assert found["p"]["sentence"] < 1e-6 and found["n"]["word pair"] == 4
     assert found["p"]["word pair"] > .05 and abs(found["difference"]["word pair"]) < .15
     assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
-
-
-def test_pairs_that_occur_one_way_round_are_left_out_of_the_pairs():
-    pairs = frame_of(20, group=["female"] * 20)
-    assert "word pair" not in counter.test(made_up(20), [(2, 1)], pairs).index
+    one_way = frame_of(20, group=["female"] * 20)  # no pair of words occurs both ways round
+    assert "word pair" not in counter.test(made_up(20), [(2, 1)], one_way).index
 
 
 def test_per_head():

@@ -13,26 +13,18 @@ from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 pytestmark = pytest.mark.usefixtures("one_thread")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
-CONTEXTS = {
-    "nurse": ["the nurse said that it was late .", "a nurse likes the office .", "they met the nurse ."],
-    "poetry": ["the engineer likes poetry .", "poetry was here .", "poetry likes mathematics ."],
-    "doctor": ["the doctor was late .", "a doctor said that it was here .", "the office and the doctor"],
-    "engineer": ["the engineer in the office likes poetry .", "an engineer", "a late engineer was here ."],
-    "mathematics": ["the doctor likes mathematics .", "mathematics was late .", "the mathematics office"],
-    "she": ["she was here .", "the office that she likes", "she met the doctor ."],
-    "woman": ["the woman was late .", "a woman likes mathematics .", "the doctor and the woman met ."],
-    "he": ["he was here in the office .", "poetry that he likes", "he met the nurse ."],
-    "man": ["the man was late .", "a man likes poetry .", "the doctor and the man met ."]}
+CONTEXTS = {word: [f"the {word} was late .", f"a doctor likes the {word} and poetry", f"they met {word} here ."]
+            for word in SETS.words}
 
 
-def size(model, mask, contexts=CONTEXTS):
+def size(model, mask):
     """|SEAT| under a mask, in one graph."""
-    pairs = [(word, sentence) for word in SETS.words for sentence in contexts[word]]
+    pairs = [(word, sentence) for word in SETS.words for sentence in CONTEXTS[word]]
     encoded, places = embed.prepare(model, pairs)
     with hooks.head_mask(model, mask):
         batch = model.tokenizer.pad(encoded, return_tensors="pt")
         vectors = embed.pool(model.net.base_model(**batch).last_hidden_state, places)
-    row, _ = embed.rows({word: contexts[word] for word in SETS.words})
+    row, _ = embed.rows(CONTEXTS)
     vectors = torch.stack([vectors[row == i].mean(0) for i in range(len(SETS.words))])
     return seat.effect_size(*SETS.of(vectors, SETS.words)).abs()
 
@@ -65,21 +57,14 @@ def test_scores_are_finite_differences(family):
 
 
 def test_each_fold_is_scored_as_if_it_were_all():
-    model = tiny("bert", dtype=torch.float64)
-    found = heads.bias_scores(model, SETS, CONTEXTS, folds=3)
-    torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, CONTEXTS).scores)
-    for fold in range(3):
-        part = {word: sentences[fold::3] for word, sentences in CONTEXTS.items()}
-        torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS, part).scores)
-
-
-def test_a_word_with_few_contexts_is_missing_in_the_last_folds():
-    model = tiny("bert", dtype=torch.float64)
-    fewer = CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
+    """A word with few contexts is missing in the last folds."""
+    model, fewer = tiny("bert", dtype=torch.float64), CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
     found = heads.bias_scores(model, SETS, fewer, folds=3)
-    part = {word: sentences[2::3] for word, sentences in fewer.items() if sentences[2::3]}
-    assert "poetry" not in part
-    torch.testing.assert_close(found.folds[2], heads.bias_scores(model, SETS.only(part), part).scores)
+    torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, fewer).scores)
+    for fold in range(3):
+        own = {word: sentences[fold::3] for word, sentences in fewer.items() if sentences[fold::3]}
+        assert ("poetry" in own) == (fold < 2)
+        torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS.only(own), own).scores)
 
 
 @every_family
@@ -164,11 +149,11 @@ def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_store
 
 
 def test_masking_the_top_heads_of_mini_bert_lowers_seat():
-    sets, found = heads.sets_and_contexts("race", "mini", 4)
+    sets, sentences = heads.sets_and_contexts("race", "mini", 4)
     model = models.load("mini-bert", device="cpu")
-    scores = heads.bias_scores(model, sets, found)
+    scores = heads.bias_scores(model, sets, sentences)
     with hooks.head_mask(model, heads.mask(model, heads.top(scores, 3))):
-        without = heads.seat_value(model, sets, found)
+        without = heads.seat_value(model, sets, sentences)
     assert without < scores.seat and scores.seat > .3
 
 

@@ -188,8 +188,9 @@ def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdi
     for key, (name, bias) in studies.items():
         where = f"{key} {name} {bias}"
         biased, regular = (by_sentence.loc[where, kind] for kind in ("biased", "regular"))
-        gap = stats.Estimate(biased["difference"] - regular["difference"], biased["low"] - regular["high"],
-                             biased["high"] - regular["low"], int(biased["n"]), "percentage points")
+        ends = zip(("difference", "low", "high"), ("difference", "high", "low"))
+        gap = stats.Estimate(*(float(biased[end] - regular[other]) for end, other in ends), int(biased["n"]),
+                             "percentage points")
         verdicts.append(judge(CLAIMS["counter-contrast"], gap, where,
                               f"{biased['difference']:.2f} against {regular['difference']:.2f}", models=[name]))
     return verdicts
