@@ -1,35 +1,30 @@
 """Head scores: two passes are one big graph, the graph is the real change, and choosing heads."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from lib import CompanionError
-from lib.bias_a_head import heads, seat
+from lib.bias_a_head import heads, masking, seat
 from lib.engine import batches, embed, hooks, models
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
-CONTEXTS = {
-    "nurse": ["the nurse said that it was late .", "a nurse likes the office .", "they met the nurse ."],
-    "poetry": ["the engineer likes poetry .", "poetry was here .", "poetry likes mathematics ."],
-    "doctor": ["the doctor was late .", "a doctor said that it was here .", "the office and the doctor"],
-    "engineer": ["the engineer in the office likes poetry .", "an engineer", "a late engineer was here ."],
-    "mathematics": ["the doctor likes mathematics .", "mathematics was late .", "the mathematics office"],
-    "she": ["she was here .", "the office that she likes", "she met the doctor ."],
-    "woman": ["the woman was late .", "a woman likes mathematics .", "the doctor and the woman met ."],
-    "he": ["he was here in the office .", "poetry that he likes", "he met the nurse ."],
-    "man": ["the man was late .", "a man likes poetry .", "the doctor and the man met ."]}
+CONTEXTS = {word: [f"the {word} was late .", f"a doctor likes the {word} and poetry", f"they met {word} here ."]
+            for word in SETS.words}
 
 
-def size(model, mask, contexts=CONTEXTS):
+def size(model, mask):
     """|SEAT| under a mask, in one graph."""
-    pairs = [(word, sentence) for word in SETS.words for sentence in contexts[word]]
+    pairs = [(word, sentence) for word in SETS.words for sentence in CONTEXTS[word]]
     encoded, places = embed.prepare(model, pairs)
     with hooks.head_mask(model, mask):
         batch = model.tokenizer.pad(encoded, return_tensors="pt")
         vectors = embed.pool(model.net.base_model(**batch).last_hidden_state, places)
-    row, _ = embed.rows({word: contexts[word] for word in SETS.words})
+    row, _ = embed.rows(CONTEXTS)
     vectors = torch.stack([vectors[row == i].mean(0) for i in range(len(SETS.words))])
     return seat.effect_size(*SETS.of(vectors, SETS.words)).abs()
 
@@ -39,7 +34,7 @@ def ones():
 
 
 @every_family
-def test_two_passes_are_one_big_graph(family, one_thread, monkeypatch):
+def test_two_passes_are_one_big_graph(family, monkeypatch):
     model = tiny(family, dtype=torch.float64)
     mask = ones().requires_grad_()
     whole = size(model, mask)
@@ -51,7 +46,7 @@ def test_two_passes_are_one_big_graph(family, one_thread, monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_scores_are_finite_differences(family, one_thread):
+def test_scores_are_finite_differences(family):
     model, step = tiny(family, dtype=torch.float64), 1e-5
     found = heads.bias_scores(model, SETS, CONTEXTS).scores
     for layer, head in [(0, 0), (1, 3), (2, 2)]:
@@ -61,32 +56,34 @@ def test_scores_are_finite_differences(family, one_thread):
         assert found[layer, head].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
-def test_each_fold_is_scored_as_if_it_were_all(one_thread):
-    model = tiny("bert", dtype=torch.float64)
-    found = heads.bias_scores(model, SETS, CONTEXTS, folds=3)
-    torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, CONTEXTS).scores)
-    for fold in range(3):
-        part = {word: sentences[fold::3] for word, sentences in CONTEXTS.items()}
-        torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS, part).scores)
-
-
-def test_a_word_with_few_contexts_is_missing_in_the_last_folds(one_thread):
-    model = tiny("bert", dtype=torch.float64)
-    fewer = CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
+def test_each_fold_is_scored_as_if_it_were_all():
+    """A word with few contexts is missing in the last folds."""
+    model, fewer = tiny("bert", dtype=torch.float64), CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
     found = heads.bias_scores(model, SETS, fewer, folds=3)
-    part = {word: sentences[2::3] for word, sentences in fewer.items() if sentences[2::3]}
-    assert "poetry" not in part
-    torch.testing.assert_close(found.folds[2], heads.bias_scores(model, SETS.only(part), part).scores)
+    torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, fewer).scores)
+    for fold in range(3):
+        own = {word: sentences[fold::3] for word, sentences in fewer.items() if sentences[fold::3]}
+        assert ("poetry" in own) == (fold < 2)
+        torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS.only(own), own).scores)
 
 
 @every_family
-def test_ablation_is_the_model_under_that_mask(family, one_thread):
+def test_ablation_is_the_model_under_that_mask(family):
     model = tiny(family, dtype=torch.float64)
     found = heads.ablation(model, SETS, CONTEXTS)
     for layer, head in [(1, 1), (2, 4), (3, 2)]:
         fall = size(model, ones()) - size(model, heads.mask(model, [(layer, head)]).double())
         assert found[layer - 1, head - 1].item() == pytest.approx(fall.item(), abs=1e-6)
     torch.testing.assert_close(size(model, ones()).item(), abs(heads.seat_value(model, SETS, CONTEXTS)))  # unharmed
+
+
+def test_seat_follows_from_the_associations_of_the_targets():
+    model = tiny("bert", dtype=torch.float64)
+    s, in_x = heads.associations(model, SETS, CONTEXTS)
+    assert in_x.tolist() == [True, True, False, False, False]
+    by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
+    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
+    assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
 
 
 # Choosing
@@ -128,24 +125,39 @@ def test_what_cannot_be_is_said(wrong):
 
 def test_the_sets_are_the_papers_as_read_in_the_lists():
     gender, race = heads.gender_sets(), heads.race_sets()
-    assert [len(part) for part in gender.parts()] == [82, 84, 202, 207]
-    assert [len(part) for part in race.parts()] == [5, 6, 3, 3]
+    assert [len(side) for side in gender.parts()] == [82, 84, 202, 207]
+    assert [len(side) for side in race.parts()] == [5, 6, 3, 3]
     assert "beautiful" in gender.X and "soldier" in gender.Y and "she" in gender.A and "he" in gender.B
     assert "criminal" in race.X and "manager" in race.Y and "black" in race.A and "white" in race.B
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
-    assert [len(part) for part in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
+    assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
+
+
+def test_a_try_takes_a_quarter_of_the_items_from_each_set():
+    whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
+    assert [len(side) for side in few.parts()] == [3, 3, 3, 3]
+    assert all(some == side[:3] for some, side in zip(few.parts(), whole.parts()))
+    assert [len(side) for side in heads.sets_and_contexts("race", "mini", 1, items=2)[0].parts()] == [2, 2, 2, 2]
+
+
+def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
+    run = SimpleNamespace(data="paper", seed=0, sizes=SimpleNamespace(
+        heads_contexts=100, heads_race_contexts=50, heads_folds=10, items=0))
+    assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
+    run.sizes.items = 8
+    assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8)
 
 
 def test_masking_the_top_heads_of_mini_bert_lowers_seat():
-    sets, found = heads.sets_and_contexts("race", "mini", 4)
+    sets, sentences = heads.sets_and_contexts("race", "mini", 4)
     model = models.load("mini-bert", device="cpu")
-    scores = heads.bias_scores(model, sets, found)
+    scores = heads.bias_scores(model, sets, sentences)
     with hooks.head_mask(model, heads.mask(model, heads.top(scores, 3))):
-        without = heads.seat_value(model, sets, found)
+        without = heads.seat_value(model, sets, sentences)
     assert without < scores.seat and scores.seat > .3
 
 
-def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(one_thread, monkeypatch):
+def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):
     model, pool, calls = tiny("bert", dtype=torch.float64), embed.pool, []
     plain = heads.ablation(model, SETS, CONTEXTS)
 

@@ -1,16 +1,14 @@
-"""LPBS: by hand with a table of probabilities, and against the plain network, one sentence at a time."""
+"""LPBS against the plain network, one sentence at a time, and its effect sizes against the standard library."""
 
 import math
 from statistics import mean, stdev
 
-import pandas as pd
 import pytest
 import torch
 
 from lib import CompanionError
 from lib.bias_a_head import lpbs
-from lib.engine import fill, hooks
-from lib.text import data
+from lib.engine import hooks
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 ENCODERS = ["bert", "roberta", "albert", "distilbert"]
@@ -64,47 +62,14 @@ def test_a_word_in_pieces_has_all_of_them_masked():
     assert len(pieces) == 1 and first == 3  # the target "likes", not the verb
 
 
-def test_a_score_by_hand(monkeypatch):
-    """he .2, she .1 with the target; .3 and .3 at the subject, .1 and .4 at the verb without it."""
-    model = tiny("bert")
-    monkeypatch.setattr(type(model), "token_id", lambda self, word, inside=True: WORDS.index(word))
-    mask = model.tokenizer.mask_token_id
-    table = {(1, 1): [.2, .1, .1, .2, .05, .1], (2, 1): [.3, .3, .1, .1, .1, .1], (2, 3): [.1, .4, .1, .1, .2, .1]}
-
-    def logits(model, batch, rows, places):
-        kinds = [(min(2, int((batch["input_ids"][row] == mask).sum())), 1 if place == 1 else 3)
-                 for row, place in zip(rows.tolist(), places.tolist())]
-        return torch.tensor([table[kind] for kind in kinds]).log()
-
-    monkeypatch.setattr(fill, "logits_at", logits)
-    found = lpbs.score(model, "he").set_index("template")  # any word that is one token
-    single, plural = found.loc["{subject} likes {target}."], found.loc["{subject} like {target}."]
-    assert single.bias == pytest.approx(math.log(2), abs=1e-6)
-    assert single.corrected == pytest.approx(math.log(2), abs=1e-6)
-    assert single.published == pytest.approx(math.log(2) - math.log(.1 / .4), abs=1e-6)
-    assert plural.bias == pytest.approx(math.log(.3 / .15), abs=1e-6)  # summed before the log
-    assert plural.corrected == pytest.approx(math.log(.3 / .15) - math.log(.2 / .2), abs=1e-6)
-    assert plural.published == pytest.approx(math.log(.3 / .15) - math.log(.2 / .3), abs=1e-6)
-
-
-def test_an_effect_size_by_hand(monkeypatch):
-    lists = {"career": [3.0, 1.0], "family": [0.0, 2.0]}
-    words = pd.DataFrame([(f"{name}{i}", name) for name in lists for i in range(2)], columns=["word", "list"])
-    scores = pd.DataFrame({"target": words["word"], "corrected": sum(lists.values(), []), "template": "one"})
-    monkeypatch.setattr(data, "words", lambda name: words)
-    monkeypatch.setattr(lpbs, "score", lambda model, target: scores)
-    assert lpbs.effect_size(None, "career / family") == pytest.approx((2 - 1) / stdev([3, 1, 0, 2]))
-
-
 def test_effect_sizes_are_those_of_each_test(model):
+    assert all(len(lpbs._list(name)) == 8 for test in lpbs.TESTS.values() for name in test)
     found = lpbs.effect_sizes(model, draws=50).set_index("test")
     assert (found["low"] < found["corrected"]).all() and (found["corrected"] < found["high"]).all()
-    for test in lpbs.TESTS:
-        for prior in lpbs.PRIORS:
-            assert lpbs.effect_size(model, test, prior) == pytest.approx(found.loc[test, prior], abs=1e-6)
-    first, second = (lpbs.score(model, lpbs._list(name))["corrected"] for name in ("math", "arts"))
-    spread = stdev([*first, *second])
-    assert found.loc["math / arts", "corrected"] == pytest.approx((mean(first) - mean(second)) / spread, abs=1e-6)
+    for prior in lpbs.PRIORS:
+        first, second = (lpbs.score(model, lpbs._list(name))[prior] for name in ("math", "arts"))
+        size = (mean(first) - mean(second)) / stdev([*first, *second])
+        assert found.loc["math / arts", prior] == pytest.approx(size, abs=1e-6)
 
 
 def test_a_head_mask_changes_it(model):
@@ -116,18 +81,8 @@ def test_a_head_mask_changes_it(model):
     assert (plain["corrected"] - masked["corrected"]).abs().max() > 1e-4
 
 
-def test_eight_words_a_list():
-    assert all(len(lpbs._list(name)) == 8 for test in lpbs.TESTS.values() for name in test)
-
-
-def test_what_cannot_be_asked_is_refused():
-    with pytest.raises(CompanionError, match="career / family"):
-        lpbs.effect_size(tiny("bert"), "career / arts")
-    with pytest.raises(CompanionError, match="corrected or published"):
-        lpbs.effect_size(tiny("bert"), "math / arts", prior="wrong")
-    with pytest.raises(CompanionError, match="at least one"):
-        lpbs.score(tiny("bert"), [])
-    with pytest.raises(CompanionError, match="no mask token"):
-        lpbs.score(tiny("gpt2"), "poetry")
-    with pytest.raises(CompanionError, match="not one token"):
-        lpbs.score(tiny("bert"), "poetry")  # its vocabulary lacks "boys"
+@pytest.mark.parametrize("family, targets", [("bert", []), ("gpt2", "poetry"),    # a model without a mask token
+                                             ("bert", "poetry")])                 # a vocabulary without "boys"
+def test_what_cannot_be_asked_is_refused(family, targets):
+    with pytest.raises(CompanionError):
+        lpbs.score(tiny(family), targets)

@@ -13,7 +13,7 @@ from scipy import stats as scipy_stats
 
 from lib import CompanionError
 from lib import printed as paper
-from lib.bias_a_head import head_tables, heads, seat
+from lib.bias_a_head import heads, seat, tables
 from lib.bias_a_head.masking import seat_of
 from lib.engine import difference, embed, models, stats
 from lib.text import english, odds
@@ -109,8 +109,8 @@ def summary(results: dict, base: str, tested: dict, leanings: dict) -> pd.DataFr
     """A row a model: SEAT with p and its change from the base, counts of heads, and `leaning`."""
     rows = []
     for name, result in results.items():
-        frame = head_tables.intervals(result)
-        rows.append({"model": short(name), "SEAT": round(result["seat"], 2), "p": head_tables.p_text(result["p"]),
+        frame = tables.intervals(result)
+        rows.append({"model": short(name), "SEAT": round(result["seat"], 2), "p": tables.p_text(result["p"]),
                      "change of |SEAT|": "" if name == base else str(seat_change(tested[base], tested[name])),
                      "biased heads": (frame.score > 0).sum(), "surely": (frame.low > 0).sum(),
                      "largest score": round(frame.score.max(), 3),
@@ -124,7 +124,7 @@ def summary(results: dict, base: str, tested: dict, leanings: dict) -> pd.DataFr
 def turned(results: dict, base: str) -> pd.DataFrame:
     """The base's FOLLOWED most anti-biased heads, a row each, and what became of them: 100 x score [95 % interval] in
     each model, with a mark where the head is now biased."""
-    frames = {name: head_tables.intervals(result).set_index(["layer", "head"]) for name, result in results.items()}
+    frames = {name: tables.intervals(result).set_index(["layer", "head"]) for name, result in results.items()}
     rows = []
     for layer, head in heads.bottom(results[base]["scores"], FOLLOWED):
         row = {"head": f"{layer}-{head}"}
@@ -163,7 +163,7 @@ def movement(results: dict, base: str) -> pd.DataFrame:
 def darker(result: dict, base: dict) -> int:
     """Slightly biased heads of the base (positive, within a quarter of its largest score) that are surely darker now:
     the two 95 % intervals do not meet."""
-    before, after = (head_tables.intervals(one).sort_values(["layer", "head"], ignore_index=True)
+    before, after = (tables.intervals(one).sort_values(["layer", "head"], ignore_index=True)
                      for one in (base, result))
     slight = (before.score > 0) & (before.score < before.score.abs().max() / 4)
     return int((slight & (after.low > before.high)).sum())
@@ -171,14 +171,14 @@ def darker(result: dict, base: dict) -> int:
 
 def debiased_claims(results: dict, base: str, tested: dict) -> pd.DataFrame:
     """What the paper says of Fig. 5, a row a claim and debiased model: claim, where, ours, verdict."""
-    rows, start = [], head_tables.intervals(results[base])
+    rows, start = [], tables.intervals(results[base])
     if len(results) == 1:
         rows = [{"claim": "debiased models keep biased heads", "where": short(base), "ours": "",
                  "verdict": "not run: no debiased model at hand"}]
     for name, result in results.items():
         if name == base:
             continue
-        frame, change = head_tables.intervals(result), seat_change(tested[base], tested[name])
+        frame, change = tables.intervals(result), seat_change(tested[base], tested[name])
         fewer = (start.score > 0).sum() - (frame.score > 0).sum()
         many, grown = (frame.low > 0).sum(), darker(result, results[base])
         crossed = count_turned(result["scores"], results[base]["scores"])
@@ -242,7 +242,7 @@ def llama_claims(results: dict, names: list[str]) -> pd.DataFrame:
         most, fewer, p = pronounced(before["scores"], after["scores"])
         rows += [{"claim": claims[0], "where": where, "ours": f"|SEAT| {abs(after['seat']):.2f} against "
                   f"{abs(before['seat']):.2f}", "verdict": "holds" if gap > 0 else "fails"},
-                 {"claim": claims[1], "where": where, "ours": f"{fewer} against {most}, p {head_tables.p_text(p)}",
+                 {"claim": claims[1], "where": where, "ours": f"{fewer} against {most}, p {tables.p_text(p)}",
                   "verdict": "holds" if p < .05 else "fails"}]
     return pd.DataFrame(rows, columns=["claim", "where", "ours", "verdict"])
 
@@ -251,17 +251,17 @@ def llama_summary(results: dict) -> pd.DataFrame:
     """SEAT and the heads of LLaMA models, a row each."""
     rows = []
     for name, result in results.items():
-        left, right = head_tables.standing_out(result["scores"])
+        left, right = tables.standing_out(result["scores"])
         rows.append({"model": short(name), "layers x heads": " x ".join(map(str, result["scores"].shape)),
-                     "SEAT": round(result["seat"], 2), "p": head_tables.p_text(result["p"]),
+                     "SEAT": round(result["seat"], 2), "p": tables.p_text(result["p"]),
                      "positive": int((result["scores"] > 0).sum()), "negative": int((result["scores"] < 0).sum()),
                      "stand out to the right": right, "to the left": left,
-                     "near zero": f"{head_tables.near_zero(result['scores']):.0%}"})
+                     "near zero": f"{tables.near_zero(result['scores']):.0%}"})
     return pd.DataFrame(rows)
 
 
 def llama_headline(results: dict) -> str:
-    found = [f"{short(name)} has |SEAT| {abs(result['seat']):.2f} (p {head_tables.p_text(result['p'])})"
+    found = [f"{short(name)} has |SEAT| {abs(result['seat']):.2f} (p {tables.p_text(result['p'])})"
              for name, result in results.items()]
     return english.listed(found)
 

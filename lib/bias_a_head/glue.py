@@ -124,7 +124,7 @@ def rank(name: str, data: str, contexts: int, file: Path, seed: int = 0, device:
     """Write the heads of positive bias score, highest first, as notebook 04 ranks them, to `file`."""
     from lib.bias_a_head import heads
 
-    found = heads.measure(name, "gender", data, contexts, 1, seed, device)
+    found = heads.measure(name, "gender", data, contexts, 1, seed, device=device)
     order = heads.positive(found["scores"])
     record = {"model": name, "revision": models.locate(name)[1], "bias": "gender", "data": data, "contexts": contexts,
               "sentences": found["sentences"], "seat": round(found["seat"], 4), "heads": order}

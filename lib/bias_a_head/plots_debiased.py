@@ -3,7 +3,7 @@
 import numpy as np
 
 from lib import look as plots
-from lib.bias_a_head import debiased, heads, plots_heads
+from lib.bias_a_head import debiased, figures, heads
 
 
 def heatmaps(results: dict, base: str):
@@ -12,11 +12,11 @@ def heatmaps(results: dict, base: str):
     darkest = max(result["scores"].max() for result in results.values())
     followed = heads.bottom(results[base]["scores"], debiased.FOLLOWED)
     for ax, (name, result) in zip(axes, results.items()):
-        framed = {(layer, head): "#000000" if result["scores"][layer - 1, head - 1] > 0 else plots_heads.ANTI
+        framed = {(layer, head): "#000000" if result["scores"][layer - 1, head - 1] > 0 else figures.ANTI
                   for layer, head in followed}
         crossed = debiased.count_turned(result["scores"], results[base]["scores"])
         note = "" if name == base else f": {crossed} turned"
-        plots_heads.heatmap(figure, ax, result["scores"], debiased.short(name) + note, framed, darkest)
+        figures.heatmap(figure, ax, result["scores"], debiased.short(name) + note, framed, darkest)
     return figure
 
 
@@ -33,11 +33,11 @@ def movement(results: dict, base: str):
         ax.plot([-reach, reach], [-reach, reach], color=plots.NEITHER, linewidth=.8, linestyle=":")
         ax.axhline(0, color=plots.NEITHER, linewidth=.5)
         ax.axvline(0, color=plots.NEITHER, linewidth=.5)
-        ax.scatter(before, after, s=14, c=np.where(changed, plots_heads.BIASED, "#333333").ravel(), alpha=.7,
+        ax.scatter(before, after, s=14, c=np.where(changed, figures.BIASED, "#333333").ravel(), alpha=.7,
                    edgecolor="white", linewidth=.4)
         for layer, head in followed:
             at = before[layer - 1, head - 1], after[layer - 1, head - 1]
-            ax.scatter(*at, s=46, facecolor="none", edgecolor=plots_heads.ANTI, linewidth=1.2)
+            ax.scatter(*at, s=46, facecolor="none", edgecolor=figures.ANTI, linewidth=1.2)
         ax.set(title=debiased.short(name), xlabel=f"bias score in {debiased.short(base)}", ylabel="bias score now",
                xlim=(-reach, reach), ylim=(-reach, reach))
         ax.locator_params(nbins=6)
@@ -50,5 +50,5 @@ def distributions(results: dict):
     """Fig. 6-7: the distribution of the scores, a panel a model, the axis shared by a base and its chat model."""
     figure, axes = plots.panels(len(results), width=4.2, height=3.2, sharex=len(results) > 1)
     for ax, (name, result) in zip(axes, results.items()):
-        plots_heads.distribution(ax, result["scores"], debiased.short(name))
+        figures.distribution(ax, result["scores"], debiased.short(name))
     return figure
