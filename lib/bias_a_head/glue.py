@@ -94,7 +94,7 @@ TASKS = {  # in Table 2's order
 @dataclass(frozen=True)
 class Setup:
     """`sizes` are a profile's: heads_contexts, glue_small, glue_large. `source` is "files", the copies at hand
-    (readers.GLUE), or "hub", all nine tasks. `items` cuts each part of a task, for a try; 0: all."""
+    (readers.GLUE), or "hub", all nine tasks. `items` cuts each part of a task for a try; 0: all."""
     model: str
     sizes: dict
     out: Path
@@ -155,11 +155,11 @@ def _place(out: Path, name: str, question: dict) -> Path:
 
 # Preparing and running
 
-def prepare(setup: Setup, tasks: list[str]):
-    """Rank the heads, and encode the tasks for the model: the parts train, validation, and each evaluation set."""
+def prepare(setup: Setup, tasks: list[str] | None = None):
+    """Rank the heads, and encode the parts of the tasks (none: all): train, validation, and each evaluation set."""
     ranked(setup)
     model, on_hub = models.load(setup.model, device="cpu"), setup.source == "hub"
-    for task in tasks:
+    for task in tasks or setup.tasks:
         own = ["validation"] if not on_hub and "validation" in readers.GLUE.get(task, {}) else []
         parts = {part: stats.first(readers.glue(task, part, on_hub), setup.items)
                  for part in ("train", *TASKS[task].sets, *own)}
@@ -217,8 +217,8 @@ def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> d
     return record
 
 
-def make(setup: Setup, tasks: list[str] = (), part: str = "1/1", again: bool = False):
-    """Every run of these tasks (none: all that there are) that is not stored yet, or all `again`: hours on a CPU."""
+def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False):
+    """Every run of these tasks (none: all) that is not stored yet, or all of them `again`: hours on a CPU."""
     first, step = map(int, part.split("/"))
     every = [(task, mask, seed) for task in tasks or setup.tasks for mask in MASKS
              for seed in range(2 if setup.items else 3)]  # dealt out to nine processes, each gets one of every task
@@ -230,7 +230,8 @@ def make(setup: Setup, tasks: list[str] = (), part: str = "1/1", again: bool = F
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m lib.bias_a_head.glue", description=__doc__.split("\n")[0])
     parser.add_argument("command", choices=["prepare", "run"])
-    parser.add_argument("--profile", default="mini", help="whose settings and model are taken; paper: tasks of the hub")
+    parser.add_argument("--profile", default="mini", choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
+                        help="whose settings and model are taken; paper: with the tasks of the hub")
     parser.add_argument("--model", help="left out: the profile's encoder")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), help="left out: all that there are")
     parser.add_argument("--part", default="1/1", help="2/8: the second eighth of the runs")
@@ -242,8 +243,10 @@ def main(arguments=None):
         profile = tomllib.loads((paths.PROFILES / f"{given.profile}.toml").read_text())
         setup = Setup(given.model or profile["models"]["encoder"], profile["sizes"], given.out,
                       "hub" if given.profile == "paper" else "files", given.limit, given.device)
-        tasks = given.tasks or setup.tasks
-        prepare(setup, tasks) if given.command == "prepare" else make(setup, tasks, given.part)
+        if given.command == "prepare":
+            prepare(setup, given.tasks)
+            return 0
+        make(setup, given.tasks, given.part)
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2
