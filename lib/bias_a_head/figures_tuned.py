@@ -18,8 +18,8 @@ MASKED = {"Top-3": look.SKY, "All": look.BAD}
 # ---- 05: GLUE
 
 def changes(runs: pd.DataFrame, moved: pd.DataFrame, learned: list[str], made_from: str):
-    """One panel per mask, one row per metric: `moved`, the changes of `runs`, with 95 % interval and every seed; crosses
-    are the paper's. What the unmasked model has not learned is drawn in grey."""
+    """One panel per mask, one row per metric: `moved`, the changes of `runs`, with 95 % intervals and every seed;
+    crosses are the paper's. What the unmasked model has not learned is drawn in grey."""
     full, *masks = glue.MASKS.values()
     rows = list(dict.fromkeys(moved["row"]))
     figure, axes = look.panels(len(masks), height=4.6, sharex=True, sharey=True)
