@@ -1,6 +1,7 @@
 """A model's card: what it is, what it was trained on, what it knows and how it leans."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 
@@ -8,7 +9,13 @@ from lib import paths
 from lib.engine import models, nsp, stats
 from lib.text import data
 from lib.text.english import listed
-from lib.text.odds import prompt, pronoun_odds  # noqa: F401, as cards.prompt in notebook 01
+from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
+
+ODDS = Claim("odds-rise", "", "", "the odds of she rise with the share of women in an occupation", "01",
+             "01_pronoun_odds")
+FOLLOWS = Claim("next-follows", "", "", "related sentences are called next, unrelated ones are not", "01",
+                "01_next_sentences", side=Side.AT_LEAST, threshold=1)  # all of the pairs
+CLAIMS = by_id([ODDS, FOLLOWS])  # that the papers make of no model, but presuppose
 
 
 def company(run) -> list[str]:
@@ -18,7 +25,7 @@ def company(run) -> list[str]:
 
 
 def describe(model) -> dict:
-    """Shape and training of a model; training is known for the models made by lib/training/pretrain.py alone."""
+    """Shape and training of a model; training is known for the models made by lib/training alone."""
     config = model.net.config
     facts = {"family": model.family, "layers x heads": f"{model.n_layers} x {model.n_heads}",
              "hidden size": config.hidden_size, "vocabulary": config.vocab_size,
@@ -35,7 +42,7 @@ def describe(model) -> dict:
 
 
 def next_sentences(model, n: int) -> pd.DataFrame:
-    """p(next) of the stereotype, anti-stereotype and unrelated sentence of n examples: one row a pair (A, B)."""
+    """p(next) of the stereotype, anti-stereotype and unrelated sentence of n examples: one row per pair (A, B)."""
     rows = data.demo("nsp_examples").head(n).melt(id_vars="context", var_name="label", value_name="next_sentence")
     rows["probability"] = nsp.is_next(model, list(zip(rows.context, rows.next_sentence))).numpy()
     return rows.sort_values(["context", "probability"], ascending=[True, False], ignore_index=True)
@@ -64,24 +71,27 @@ def _rise(frame: pd.DataFrame) -> stats.Estimate:
     return stats.bootstrap(stats.rank_correlation, frame.percent_women, frame.log_odds)
 
 
-def checks(odds: dict[str, pd.DataFrame], follows: pd.DataFrame | None) -> pd.DataFrame:
+def checks(odds: dict[str, pd.DataFrame], follows: pd.DataFrame | None) -> list[Verdict]:
     """What the papers presuppose of their models, tested: pronouns know the world, related sentences follow.
 
     `odds` is `pronoun_odds` by model name; `follows` is `next_sentences` of the encoder, None where it has no head.
     """
-    rows = []
+    verdicts = []
     for name, frame in odds.items():
-        rho = _rise(frame)
-        rows.append({"presupposed": "the odds of she rise with the share of women in an occupation", "model": name,
-                     "ours": f"rank correlation {rho}", "verdict": "holds" if rho.low > 0 else "fails"})
-    claim = {"presupposed": "related sentences are called next, unrelated ones are not", "model": next(iter(odds))}
+        rho = _rise(frame)  # its lower end has to be above 0
+        rises = judge(ODDS, rho.low, on=name, found=f"rank correlation {rho}", models=[name])
+        verdicts.append(replace(rises, estimate=rho))
+    about = dict(on=next(iter(odds)), models=[next(iter(odds))])
     if follows is None:
-        rows.append(claim | {"ours": "", "verdict": "not run: no next-sentence head"})
-    else:
-        right = (follows.probability > .5) == (follows.label != "unrelated")
-        rows.append(claim | {"ours": f"{right.sum()} of {len(right)} pairs",
-                             "verdict": "holds" if right.all() else "fails"})
-    return pd.DataFrame(rows)
+        return [*verdicts, not_run(FOLLOWS, "no next-sentence head", **about)]
+    right = (follows.probability > .5) == (follows.label != "unrelated")
+    return [*verdicts, judge(FOLLOWS, right.mean(), found=f"{right.sum()} of {len(right)} pairs", **about)]
+
+
+def checks_table(verdicts: list[Verdict]) -> pd.DataFrame:
+    """presupposed, model, ours, verdict."""
+    rows = [(CLAIMS[one.claim].says, one.on, one.found, str(one)) for one in verdicts]
+    return pd.DataFrame(rows, columns=["presupposed", "model", "ours", "verdict"])
 
 
 def inventory() -> pd.DataFrame:

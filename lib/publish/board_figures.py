@@ -1,24 +1,26 @@
-"""Notebook 12's figures: every claim of three papers as a tile a run, and what mitigations do to every measure."""
+"""Notebook 12's figures: every claim of three papers as one tile per run, and what remedies do to every measure."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.patches import Rectangle
 
-from lib import look as plots
-from lib import mitigation_tables
-from lib.publish import claims
+from lib import look, mitigation_tables
+from lib.publish import scoreboard
+from lib.publish.scoreboard import TESTED, Cell, kinds
+from lib.verdict import IN_PART, UNTESTABLE, Outcome
 
 # colour and mark: told apart without the colour too. Blue and orange are the genders' alone.
-TILES = {"holds": (plots.GOOD, "●"), "in part": ("#A5D8C8", "◐"), "fails": ("#E9A07A", "○"),
-         "cannot be tested": ("#E4E4E1", "–"), "not run": ("#F4F4F2", "")}
+TILES = {Outcome.HOLDS: (look.GOOD, "●"), IN_PART: ("#A5D8C8", "◐"), Outcome.FAILS: ("#E9A07A", "○"),
+         Outcome.UNDECIDED: ("#E4E4E1", "?"), Outcome.NO_CASE: ("#E4E4E1", "∅"), UNTESTABLE: ("#E4E4E1", "–"),
+         Outcome.NOT_RUN: ("#F4F4F2", "")}
 INK = "#333333"
-JUDGED = {"better": plots.GOOD, "worse": plots.BAD, "within chance": plots.NEITHER, "control": plots.NEITHER}
+JUDGED = {"better": look.GOOD, "worse": look.BAD, "within chance": look.NEITHER, "control": look.NEITHER}
 TOPICS = {"02": "which heads", "03": "swapped words", "04": "masking", "05": "GLUE", "06": "debiased, chat",
-          "07": "StereoSet", "08": "projections", "09": "inference", "11": "cloze", "12": "read off", "": "untested"}
+          "07": "StereoSet", "08": "projections", "09": "inference", "11": "cloze", "": "untested"}
 
 
 def wall(board: pd.DataFrame, runs: list[str]):
-    """Every claim as a tile, a column each, by paper and notebook; a row a run."""
+    """Every claim as a tile, one column each, by paper and notebook; one row per run."""
     board = board.assign(source=pd.Categorical(board["source"], list(dict.fromkeys(board["source"]))))
     board = board.sort_values(["source", "tested by"], key=lambda part: part.replace({"": "99"}), kind="stable")
     gap, columns, x = .8, [], 0.0
@@ -28,7 +30,7 @@ def wall(board: pd.DataFrame, runs: list[str]):
         columns.append((paper, notebook, x, part))
         x += len(part)
     figure, ax = plt.subplots(figsize=(10, .42 * len(runs) + 1.9), layout="constrained")
-    for paper, notebook, start, part in columns:
+    for _, notebook, start, part in columns:
         for i, (_, row) in enumerate(part.iterrows()):
             for y, run in enumerate(runs):
                 _tile(ax, start + i, y, row[run], 7)
@@ -45,19 +47,19 @@ def wall(board: pd.DataFrame, runs: list[str]):
     _bare(ax)
     _legend(figure)
     told = "; ".join(f"{run}: {held(board, [run])}" for run in runs if "-seed" not in run)
-    return plots.sign(figure, f"How many of three papers' claims hold. {told}",
+    return look.sign(figure, f"How many of three papers' claims hold. {told}",
                       "fainter mark: within chance; results as stored in figures/")
 
 
 def tiles(board: pd.DataFrame, paper: str, runs: list[str]):
-    """The claims of one paper in words, a row each; a column a run."""
+    """The claims of one paper in words, one row each; one column per run."""
     part = board[board["source"] == paper]
     return _in_words(part, runs, f"{paper}: {held(part, [run for run in runs if '-seed' not in run])}")
 
 
 def trainings(seeds: pd.DataFrame):
-    """The claims that all trainings of one model test (claims.seeds), in words; a column a training."""
-    return _in_words(seeds, claims.trainings(seeds), claims.alike(seeds), "mini-bert and its other seeds; ")
+    """The claims that all trainings of one model test (scoreboard.seeds), in words; one column each."""
+    return _in_words(seeds, scoreboard.trainings(seeds), scoreboard.alike(seeds), "mini-bert and its other seeds; ")
 
 
 def _in_words(part: pd.DataFrame, runs: list[str], title: str, made_from: str = ""):
@@ -73,14 +75,14 @@ def _in_words(part: pd.DataFrame, runs: list[str], title: str, made_from: str = 
     ax.set_yticks([])
     _bare(ax)
     _legend(figure)
-    return plots.sign(figure, title, f"{made_from}fainter mark: within chance; as stored in figures/")
+    return look.sign(figure, title, f"{made_from}fainter mark: within chance; as stored in figures/")
 
 
-def _tile(ax, x: float, y: float, told: str, size: float):
-    color, mark = TILES[claims.kind(told)]
+def _tile(ax, x: float, y: float, cell: Cell, size: float):
+    color, mark = TILES[cell.kind]
     ax.add_patch(Rectangle((x + .06, y - .43), .88, .86, facecolor=color, edgecolor="none"))
-    ax.text(x + .5, y, mark, ha="center", va="center", fontsize=size, alpha=.4 if "within chance" in told else 1,
-            color="white" if told.startswith("holds") else INK)
+    ax.text(x + .5, y, mark, ha="center", va="center", fontsize=size, alpha=.4 if cell.chance else 1,
+            color="white" if cell.kind == Outcome.HOLDS else INK)
 
 
 def _bare(ax):
@@ -100,25 +102,25 @@ def _legend(figure):
 def held(board: pd.DataFrame, runs: list[str]) -> str:
     """How many claims hold in the last run that tests any: "15 of 28 tested"."""
     for run in runs[::-1]:
-        kinds = board[run].map(claims.kind)
-        tested = kinds.isin(["holds", "in part", "fails"]).sum()
+        told = kinds(board[run])
+        tested = told.isin(list(TESTED)).sum()
         if tested:
-            return f"{(kinds == 'holds').sum()} of {tested} tested hold" + (f" in {run}" if len(runs) > 1 else "")
+            return f"{(told == Outcome.HOLDS).sum()} of {tested} tested hold" + (f" in {run}" if len(runs) > 1 else "")
     return "none tested"
 
 
-def effects(found: pd.DataFrame, made_from: str):
-    """Change against the untouched model, a panel a measure and a row a mitigation, with 95 % intervals."""
-    found = found[found["mitigation"] != "none"]
-    names, measures = list(dict.fromkeys(found["mitigation"])), list(mitigation_tables.MEASURES)
+def effects(changes: pd.DataFrame, made_from: str):
+    """Change against the untouched model, one panel per measure and one row per mitigation, with 95 % intervals."""
+    changes = changes[changes["mitigation"] != "none"]
+    names, measures = list(dict.fromkeys(changes["mitigation"])), list(mitigation_tables.MEASURES)
     figure, axes = plt.subplots(1, len(measures), figsize=(10.2, .36 * len(names) + 1.5), layout="constrained",
                                 sharey=True)
     for ax, measure in zip(axes, measures):
-        part = found[found["measure"] == measure].set_index("mitigation").loc[names]
+        part = changes[changes["measure"] == measure].set_index("mitigation").loc[names]
         better = mitigation_tables.MEASURES[measure][2]
-        for y, (name, row) in enumerate(part.iterrows()):
+        for y, (_, row) in enumerate(part.iterrows()):
             if pd.isna(row["change"]):
-                ax.text(.5, y, "does not apply", fontsize=7, color=plots.NEITHER, ha="center", va="center",
+                ax.text(.5, y, "does not apply", fontsize=7, color=look.NEITHER, ha="center", va="center",
                         transform=ax.get_yaxis_transform())
                 continue
             color = JUDGED[mitigation_tables.judged(pd.Series({**row, "measure": measure}))]
@@ -134,4 +136,5 @@ def effects(found: pd.DataFrame, made_from: str):
         if measure in mitigation_tables.COSTS:
             ax.set_facecolor("#F7F7F5")
     axes[0].set_yticks(range(len(names)), names)
-    return plots.sign(figure, mitigation_tables.headline(found), f"{made_from}; of random heads the range of the draws")
+    return look.sign(figure, mitigation_tables.headline(changes),
+                     f"{made_from}; of random heads the range of the draws")
