@@ -4,20 +4,22 @@
                  notebook="02", figure="02_fig1_distributions", short="most heads lie near zero", threshold=.5)
     judge(MORE, Estimate(.75), on="mini-bert, gender", found="75% within a quarter of the largest")
 
-A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie. `judge` puts
-the two together under the claim's rule, after its gates, and against its control. The result is a `Verdict`, kept
+A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie. `judge`
+puts the two together under the claim's rule, after its gates, and against its control. The result is a `Verdict`, kept
 unrounded by `write` and `read` in figures/<run>/claims/NN.json, one file per notebook. Tables, board and README are
 made from these records; no verdict is ever read back from text.
 
 Two rules decide:
-    Rule.VALUE     the value's side decides, and an interval that reaches to the other side is remarked as within chance
+    Rule.VALUE     the value's side decides, and an interval that includes the threshold is remarked as within chance
     Rule.INTERVAL  the whole 95 % interval has to lie on one side; otherwise the claim is undecided
+An estimate that is no number (nan) lies on no side: the claim is undecided under either rule.
 """
 
 import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
@@ -115,9 +117,11 @@ class Verdict:
     reading: str = ""                   # which of several readings of the paper
     control: Control | None = None
     models: list[str] = field(default_factory=list)  # whose weights it speaks of
+    remark: str = ""                    # said after the verdict and its reason: which part of the data decided it
 
     def __str__(self):
-        return f"{self.outcome} ({self.reason})" if self.reason else str(self.outcome)
+        return (f"{self.outcome} ({self.reason})" if self.reason else str(self.outcome)) + (
+            f", {self.remark}" if self.remark else "")
 
     @property
     def within_chance(self) -> bool:
@@ -144,10 +148,13 @@ def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: 
     if shut and not ignore_gates:
         return Verdict(claim.id, Outcome.NO_CASE, reason=shut[0].why, **about)
     met = _met(claim, estimate, threshold)
-    if claim.rule == Rule.VALUE:
-        outcome = Outcome.HOLDS if claim.side.has(estimate.value, threshold, claim.margin) else Outcome.FAILS
-        chance = met is None if redrawn is None else .025 < redrawn < .975
-        return Verdict(claim.id, outcome, reason=CHANCE if chance else "", **about)
+    if redrawn is not None and not math.isnan(estimate.value):
+        met = None if .025 < redrawn < .975 else redrawn >= .975
+    if claim.rule == Rule.VALUE and not math.isnan(estimate.value):
+        limits = [threshold] + ([control.estimate.value] if control else [])
+        holds = all(claim.side.has(estimate.value, limit, claim.margin) for limit in limits)
+        return Verdict(claim.id, Outcome.HOLDS if holds else Outcome.FAILS, reason=CHANCE if met is None else "",
+                       **about)
     if control is not None and met:
         met = _met(claim, estimate, control.estimate.value)
     outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met]
@@ -162,8 +169,8 @@ def _met(claim: Claim, estimate: Estimate, threshold: float) -> bool | None:
         return claim.side.has(estimate.value, threshold, claim.margin)
     if claim.side == Side.WITHIN:
         inside = [claim.side.has(end, threshold, claim.margin) for end in (estimate.low, estimate.high)]
-        apart = estimate.low > threshold + claim.margin or estimate.high < threshold - claim.margin
-        return True if all(inside) else False if apart else None
+        one_side = estimate.low > threshold or estimate.high < threshold
+        return True if all(inside) else False if one_side and not any(inside) else None
     if estimate.low <= threshold <= estimate.high:
         return None
     return claim.side.has(estimate.value, threshold)
@@ -186,15 +193,14 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
 
 def combined(verdicts: Sequence[Verdict]) -> str:
     """One word for a claim tested on several things: holds or fails where all do, otherwise "in part (n of m)"."""
-    decided = [one for one in verdicts if one.outcome in DECIDED]
+    decided = [verdict for verdict in verdicts if verdict.outcome in DECIDED]
     if not decided:
-        kinds = [outcome for outcome in (Outcome.UNDECIDED, Outcome.NO_CASE) if any(one.outcome == outcome
-                                                                                 for one in verdicts)]
-        return str(kinds[0]) if kinds else str(Outcome.NOT_RUN)
-    held = sum(one.outcome == Outcome.HOLDS for one in decided)
+        outcomes = {verdict.outcome for verdict in verdicts}
+        return str(next((kind for kind in (Outcome.UNDECIDED, Outcome.NO_CASE) if kind in outcomes), Outcome.NOT_RUN))
+    held = sum(verdict.outcome == Outcome.HOLDS for verdict in decided)
     if 0 < held < len(decided):
         return f"{IN_PART} ({held} of {len(decided)})"
-    chance = f" ({CHANCE})" if any(CHANCE in one.reason for one in decided) else ""
+    chance = f" ({CHANCE})" if any(CHANCE in verdict.reason for verdict in decided) else ""
     return str(decided[0].outcome) + chance
 
 
@@ -210,24 +216,28 @@ def read(path: Path) -> list[Verdict]:
     """What `write` kept."""
     try:
         return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError):
-        raise CompanionError(f"{path} is not a list of verdicts, or damaged: restore it with git, or run its notebook "
-                             "again.") from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise CompanionError(f"{path} is missing, damaged or no list of verdicts: restore it with git, or run its "
+                             "notebook again.") from None
 
 
 def _plain(value):
     """What JSON can hold: nan and infinity as text, and nothing that is not known."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items() if inner is not None and inner != "" and inner != []}
+        plain = {key: _plain(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in plain.items() if inner is not None and inner != "" and inner != []}
+    value = value.item() if hasattr(value, "item") else value  # a number of numpy's
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _verdict(row: dict) -> Verdict:
     row = row | {"outcome": Outcome(row["outcome"])}
+    if "threshold" in row:
+        row["threshold"] = float(row["threshold"])
     if "estimate" in row:
         row["estimate"] = _estimate(row["estimate"])
     if "control" in row:
-        row["control"] = Control(row["control"]["name"], _estimate(row["control"]["estimate"]))
+        row["control"] = Control(row["control"].get("name", ""), _estimate(row["control"]["estimate"]))
     return Verdict(**row)
 
 
@@ -270,5 +280,5 @@ def match(printed: str | float | None, ours: Estimate | float | None, same_model
 
 def half_unit(printed: str | float) -> float:
     """Half a unit of the last printed digit, and a little for floating point."""
-    text = printed if isinstance(printed, str) else f"{printed:g}"
-    return .5 * 10.0 ** -len(text.partition(".")[2]) + 1e-9
+    digits = Decimal(printed) if isinstance(printed, str) else Decimal(repr(float(printed))).normalize()
+    return .5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9

@@ -141,10 +141,11 @@ def make_classifier(run, notebook, width):
     if not folder:
         return 0
     print(f"{run.classifier:{width}}  to be made from {run.encoder}, once", flush=True)
-    command = ["-m", "lib.training.nli_classifier", "make", "--model", run.encoder, "--out", folder]
+    command = ["-m", "lib.training", "nli", "make", "--model", run.encoder, "--out", folder]
+    command += [*(["--device", run.device] if run.device else []),
+                *(["--items", str(run.sizes.items)] if run.sizes.items else [])]
     try:
-        return subprocess.run([sys.executable, *command, *(["--device", run.device] if run.device else [])],
-                              cwd=paths.ROOT).returncode
+        return subprocess.run([sys.executable, *command], cwd=paths.ROOT).returncode
     except KeyboardInterrupt:
         return 130
 

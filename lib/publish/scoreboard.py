@@ -75,7 +75,9 @@ def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]
 
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """What stands behind each cell of the board: id, run, tested on, found, outcome."""
-    rows = [(one.claim, run, one.on, one.found, str(one)) for run, every in verdicts(folders).items() for one in every]
+    rows = [(one.claim, run, one.on, one.found,
+             f"{one.outcome}: {one.reason}" if one.outcome == Outcome.NOT_RUN else str(one))
+            for run, every in verdicts(folders).items() for one in every]
     return pd.DataFrame(rows, columns=["id", "run", "tested on", "found", "outcome"])
 
 
