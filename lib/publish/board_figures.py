@@ -31,7 +31,7 @@ def wall(board: pd.DataFrame, runs: list[str]):
         x += len(part)
     figure, ax = plt.subplots(figsize=(10, .42 * len(runs) + 1.9), layout="constrained")
     for _, notebook, start, part in columns:
-        for i, (_, row) in enumerate(part.iterrows()):
+        for i, row in enumerate(part.to_dict("records")):
             for y, run in enumerate(runs):
                 _tile(ax, start + i, y, row[run], 7)
         ax.text(start + len(part) / 2, len(runs) - .38, TOPICS.get(notebook, notebook), rotation=30, ha="right",
@@ -65,7 +65,7 @@ def trainings(seeds: pd.DataFrame):
 def _in_words(part: pd.DataFrame, runs: list[str], title: str, made_from: str = ""):
     width, text = .42, 5.4  # inches of a tile, and of a claim's words
     figure, ax = plt.subplots(figsize=(text + width * len(runs) + .5, .225 * len(part) + 1.5), layout="constrained")
-    for y, (_, row) in enumerate(part.iterrows()):
+    for y, row in enumerate(part.to_dict("records")):
         ax.text(-.2, y, row["claim"], ha="right", va="center", fontsize=8.4, color=INK)
         for x, run in enumerate(runs):
             _tile(ax, x, y, row[run], 8)

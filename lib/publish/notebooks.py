@@ -22,10 +22,11 @@ from nbclient.exceptions import DeadKernelError
 from papermill import PapermillExecutionError, execute_notebook
 from papermill.exceptions import strip_color
 
-from lib import CompanionError, paths
+from lib import CompanionError, Lazy, paths
 from lib.engine.files import fingerprint, replace
 from lib.publish.run import sources
-from lib.text import data
+
+data, models = Lazy("lib.text.data"), Lazy("lib.engine.models")  # most runs need neither before their notebooks do
 
 Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises when the notebook is to blame
 ROLES = re.compile(r"\brun\.(encoder|decoder|classifier|cloze|debiased|llama|base)\b")
@@ -189,8 +190,6 @@ def wanted(run, notebooks) -> list[str]:
 
 def to_make(run, notebooks) -> str:
     """The folder of a classifier that is to be made from the encoder before one of these notebooks runs; or nothing."""
-    from lib.engine import models
-
     name = run.classifier
     if not name or name == run.model or _ships(name) or name not in wanted(run, notebooks):
         return ""
@@ -222,10 +221,8 @@ def _models(names: list[str], known: dict) -> list[str]:
 
 def _hub_ids(names: list[str]) -> dict[str, str]:
     """Of those models that are the hub's."""
-    from lib.engine import models
-
-    sources = {name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names}
-    return {name: source for name, source in sources.items() if isinstance(source, str) and not Path(source).is_dir()}
+    every = {name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names}
+    return {name: source for name, source in every.items() if isinstance(source, str) and not Path(source).is_dir()}
 
 
 def _fetched(hub_id: str) -> bool:

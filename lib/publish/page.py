@@ -102,21 +102,21 @@ class Result:
         return rows[0], rows[1:]
 
     def picture(self):
-        """(data address, width, height): the drawing, or its pixels (lossless WebP), whichever is smaller."""
+        """(data address, width, height): the drawing where it is small, or else its pixels (lossless WebP)."""
         from PIL import Image
 
+        drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
+        small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
         try:
             with Image.open(self.file) as image:
-                packed = io.BytesIO()
-                image.convert("RGB").save(packed, "WEBP", lossless=True, method=2)
                 size = image.size
+                if not small:
+                    image.convert("RGB").save(packed, "WEBP", lossless=True, method=2)
         except OSError:  # what PIL raises for anything but a picture
             raise CompanionError(f"{self.run}/{self.file.name} is no picture any more: make it again with "
                                  f"`./reproduce.sh --only {self.number} --recompute`.") from None
-        drawing, kind, content = self.file.with_suffix(".svg"), "image/webp", packed.getvalue()
-        if drawing.is_file() and drawing.stat().st_size < len(content):
-            kind, content = "image/svg+xml", drawing.read_bytes()
-        return f"data:{kind};base64,{base64.b64encode(content).decode()}", *size
+        kind, content = ("svg+xml", drawing.read_bytes()) if small else ("webp", packed.getvalue())
+        return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
 
 def collect(folders):
