@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
-import browser
 import pytest
 from PIL import Image
 
@@ -20,6 +19,7 @@ from lib.publish import __main__ as command
 from lib.publish import page as pages
 from lib.publish.run import Run, runs
 from lib.verdict import CHANCE, Outcome, Verdict
+from tests import browser
 
 EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
 NASTY = 'a < b & "c" <script>alert(1)</script> {{ 7 * 7 }} é'

@@ -111,7 +111,7 @@ class Result:
             with Image.open(self.file) as image:
                 size = image.size
                 if not small:
-                    image.convert("RGB").save(packed, "WEBP", lossless=True, method=2)
+                    image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
         except OSError:  # what PIL raises for anything but a picture
             raise CompanionError(f"{self.run}/{self.file.name} is no picture any more: make it again with "
                                  f"`./reproduce.sh --only {self.number} --recompute`.") from None
