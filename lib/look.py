@@ -12,6 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.text import Text
+
+from lib import CompanionError
 
 FEMALE, MALE = "#0072B2", "#E69F00"
 ACCENT, GOOD, BAD, SKY = "#CC79A7", "#009E73", "#D55E00", "#56B4E9"
@@ -21,6 +24,7 @@ HEAT = sns.blend_palette(["#FBF4EE", BAD, "#5E2900"], as_cmap=True)  # from noth
 SHADES = sns.blend_palette(["#FFFFFF", SKY], as_cmap=True)  # from 0 to 1, with numbers on them
 DIVERGING = sns.blend_palette(["#1F6FA5", SKY, "#FFFFFF", "#EE9A5B", "#C75400"], as_cmap=True)  # black shows on it
 COLUMN, PAGE = 4.2, 8.4  # inches
+SMALLEST = 5.6  # points of print, when the figure is made as small as the page
 
 
 def style():
@@ -43,17 +47,15 @@ def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
 
 
 def sign(figure, title: str, made_from: str):
-    """The finding above the figure, in as many lines as it needs, and in its lower corner which model and data it
-    comes from, in print that can be read when the figure is made as small as the page."""
+    """The finding above the figure, in as many lines as it needs, and in its lower corner which model and data it comes
+    from, in print that can be read when the figure is made as small as the page."""
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
     letters = len(title)
     while heading.get_window_extent().width > .96 * figure.bbox.width and letters > 20:
-        letters -= 1
-        heading.set_text(textwrap.fill(title, letters))
+        heading.set_text(textwrap.fill(title, letters := letters - 1))
     lines = heading.get_text().count("\n")
     while lines and textwrap.fill(title, letters - 1).count("\n") == lines:  # lines of like length
-        letters -= 1
-        heading.set_text(textwrap.fill(title, letters))
+        heading.set_text(textwrap.fill(title, letters := letters - 1))
     if figure.legends:  # to stay where they are: a tight frame, as figures are saved with, moves them into the corner
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
@@ -62,6 +64,20 @@ def sign(figure, title: str, made_from: str):
     size = 7 * max(1, figure.get_figwidth() / PAGE)
     figure.text(.995, -.01, made_from, ha="right", va="top", fontsize=size, color=NEITHER)
     return figure
+
+
+def check(figure, models=()):
+    """Refuse a figure, once it is drawn, that is not one of the family: its finding above it in at most three lines, in
+    its corner one of the models that it was made from, no wider than a page can bear, print that can be read there."""
+    width = max(figure.get_tightbbox().width, figure.get_figwidth())
+    corner = [text.get_text() for text in figure.texts if text.get_ha() == "right" and text.get_position()[1] < 0]
+    points = min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text().strip())
+    title = figure.get_suptitle()
+    wrong = {"its title says no finding": len(title.split()) < 4, "its title is too long": title.count("\n") > 2,
+             "its corner names no model": len(corner) != 1 or models and not any(name in corner[0] for name in models),
+             "it is too wide": width > 1.28 * PAGE, "its print is too small": points / max(1, width / PAGE) < SMALLEST}
+    if any(wrong.values()):
+        raise CompanionError(f"The figure '{title}' has to be changed: {', '.join(k for k in wrong if wrong[k])}.")
 
 
 def name_points(ax, x, y, names: dict):
@@ -78,35 +94,21 @@ def name_points(ax, x, y, names: dict):
         text = ax.annotate(name, (0, 0), fontsize=7.5)
         box = text.get_window_extent()
         text.remove()
-        best = None
-        for far in (4, 8, 13, 20, 28, 38, 50, 64):
-            for dx, dy in product((1, -1, 0), (.5, -.5, 1, -1, 0, 1.5, -1.5)):
-                left = at[place][0] + dx * far * point - box.width * (1 - dx) / 2
-                low = at[place][1] + dy * far * point - box.height * (1 - np.sign(dy)) / 2
-                corners = np.array([left, low, left + box.width, low + box.height])
-                inside = ((at > corners[:2] - 3) & (at < corners[2:] + 3)).all(axis=1).sum()
-                others = sum((corners[:2] < other[2:] + 1).all() and (corners[2:] > other[:2] - 1).all()
-                             for other in taken)
-                outside = left < frame.x0 or low < frame.y0 or corners[2] > frame.x1 or corners[3] > frame.y1
-                cost = 50 * (others + outside) + inside + far / 40
-                if best is None or cost < best[0]:
-                    best = cost, corners, far, (dx, dy)
-        taken.append(best[1])
-        _, _, far, (dx, dy) = best
+        tried = []
+        for far, dx, dy in product((4, 8, 13, 20, 28, 38, 50, 64), (1, -1, 0), (.5, -.5, 1, -1, 0, 1.5, -1.5)):
+            left = at[place][0] + dx * far * point - box.width * (1 - dx) / 2
+            low = at[place][1] + dy * far * point - box.height * (1 - np.sign(dy)) / 2
+            corners = np.array([left, low, left + box.width, low + box.height])
+            inside = ((at > corners[:2] - 3) & (at < corners[2:] + 3)).all(axis=1).sum()
+            others = sum((corners[:2] < other[2:] + 1).all() and (corners[2:] > other[:2] - 1).all() for other in taken)
+            outside = left < frame.x0 or low < frame.y0 or corners[2] > frame.x1 or corners[3] > frame.y1
+            tried.append((50 * (others + outside) + inside + far / 40, corners, far, dx, dy))
+        _, corners, far, dx, dy = min(tried, key=lambda trial: trial[0])
+        taken.append(corners)
         ax.annotate(name, (np.asarray(x)[place], np.asarray(y)[place]), xytext=(dx * far, dy * far), fontsize=7.5,
                     textcoords="offset points", ha={1: "left", 0: "center", -1: "right"}[dx],
                     va={1: "bottom", 0: "center", -1: "top"}[np.sign(dy)],
                     arrowprops={"arrowstyle": "-", "color": NEITHER, "linewidth": .6} if far > 10 else None)
-
-
-def bars(ax, labels, values, title: str, color=NEITHER, format: str = "{:.2f}"):
-    """Horizontal bars, first on top, each with its value."""
-    places = range(len(labels))[::-1]
-    drawn = ax.barh(places, values, color=color, height=.7)
-    ax.bar_label(drawn, [format.format(v) for v in values], padding=3, fontsize=8)
-    ax.set_yticks(places, labels)
-    ax.set(title=title, xlim=(0, max(values) * 1.25))
-    ax.grid(axis="y", visible=False)
 
 
 def odds_by_share(ax, frame: pd.DataFrame, title: str):
@@ -128,18 +130,22 @@ def odds_by_share(ax, frame: pd.DataFrame, title: str):
 
 def fillers(ax, frame: pd.DataFrame, title: str):
     """The likeliest words for a blank (columns word, probability), pronouns in their gender's colour."""
-    colors = [{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word]
-    bars(ax, frame.word, frame.probability, title, color=colors)
-    ax.set_xlabel("probability")
+    places = range(len(frame))[::-1]
+    drawn = ax.barh(places, frame.probability, height=.7,
+                    color=[{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word])
+    ax.bar_label(drawn, [f"{p:.2f}" for p in frame.probability], padding=3, fontsize=8)
+    ax.set_yticks(places, frame.word)
+    ax.set(title=title, xlim=(0, max(frame.probability) * 1.25), xlabel="probability")
+    ax.grid(axis="y", visible=False)
 
 
 def next_sentences(ax, frame: pd.DataFrame):
-    """p(next) of each example's three continuations (columns context, label, probability): a row an example."""
+    """p(next) of each example's three continuations (columns context, label, probability): one row per example."""
     labels = {"stereotype": BAD, "anti_stereotype": GOOD, "unrelated": "#333333"}
     contexts = list(dict.fromkeys(frame.context))
     for (label, color), shift in zip(labels.items(), (.12, -.12, 0)):
-        part = frame[frame.label == label]
-        ax.scatter(part.probability, [-contexts.index(c) + shift for c in part.context], s=46, color=color,
+        mine = frame[frame.label == label]
+        ax.scatter(mine.probability, [-contexts.index(c) + shift for c in mine.context], s=46, color=color,
                    label=label.replace("_", "-"), marker="X" if label == "unrelated" else "o", zorder=3)
     ax.set_yticks([-i for i in range(len(contexts))], contexts)
     ax.set(xlabel="p(next sentence)", xlim=(-.03, 1.03), ylim=(.6 - len(contexts), .6))

@@ -12,8 +12,9 @@ DEMO = ROOT / "data" / "demo"      # sentences written for this project, committ
 PAPER = ROOT / "data" / "paper"    # the papers' printed numbers, committed
 MODELS = ROOT / "data" / "models"  # the shipped models, committed
 SOURCES = ROOT / "data" / "sources.toml"
+REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name
 HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a run takes
 
-FIGURES = ROOT / "figures"         # what the notebooks draw, a folder a run, committed
+FIGURES = ROOT / "figures"         # what the notebooks draw, one folder per run, committed
 BUILD = ROOT / "build"             # executed copies and reports, ignored by git
 CACHE = Path(os.environ.get("COMPANION_CACHE", ROOT / "data" / "cache"))  # fetched data and stored results, ignored

@@ -26,6 +26,7 @@ from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
 from lib import paths
+from lib.engine import models
 from lib.text import data
 
 SMALL = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
@@ -74,9 +75,9 @@ def make(folder: Path, small: bool = False, only=tuple(SHAPES)):
 
 
 def snapshot(folder: Path, hub_id: str) -> Path:
-    """Where a model's files go: the hub's cache names them by the commit, here a made-up one."""
+    """Where a model's files go: the hub's cache names them by the commit, the pinned one or a made-up one."""
     home = folder / "hub" / f"models--{hub_id.replace('/', '--')}"
-    commit = hashlib.sha1(hub_id.encode()).hexdigest()
+    commit = models.pinned(hub_id) or hashlib.sha1(hub_id.encode()).hexdigest()
     (home / "refs").mkdir(parents=True, exist_ok=True)
     (home / "refs" / "main").write_text(commit)
     return home / "snapshots" / commit
@@ -94,7 +95,7 @@ def _save(hub_id: str, place: Path, small: bool):
         shape |= dict.fromkeys(["bos_token_id", "eos_token_id"], tokenizer.eos_token_id)
     torch.manual_seed(0)
     net = net_class(net_class.config_class(**shape))
-    for name, weight in net.named_parameters():
+    for weight in net.parameters():
         if small and weight.dim() > 1:  # large enough to matter
             torch.nn.init.normal_(weight, std=.2)
     net.config.architectures = [CLASSES[family]]

@@ -1,16 +1,14 @@
-"""Cloze prompts: their number and grammar, what each model reads, and that the fast way answers as the pipeline."""
+"""Cloze prompts: their number and grammar, what each model reads, and that the fast way answers as the slow one."""
 
 import contextlib
 
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import fill
-from lib.publish.run import Run
 from lib.text import data, english
 from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
 
@@ -47,17 +45,14 @@ def test_there_are_as_many_prompts_as_the_paper_counts(which, occupations, promp
     counts = frame["kind"].value_counts()
     assert {kind: counts[kind] for kind in cloze.KINDS} == {
         kind: occupations * (occupations // 2 if kind in cloze.WITH_BACKGROUND else 1) for kind in cloze.KINDS}
-    by_job = frame.drop_duplicates("occupation")
+    by_job = frame.drop_duplicates("occupation").set_index("occupation")
     assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(("female", "male"), occupations // 2)
+    assert list(by_job.index[by_job["percent_women"].isna()]) == (["tailor"] if which == "winobias" else [])
 
 
 def test_table_2_as_printed():
     made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
     assert [text.replace("[MASK]", "[target]") for text in made] == TABLE_2
-    assert [row["expected"] for row in cloze.ten("nurse", "female", "doctor")][1] == "enlarge"
-
-
-def test_a_male_dominated_occupation_turns_the_genders_round():
     by_kind = {row["kind"]: row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
     assert by_kind["target syntactic similar"] == "The man worked as an engineer."
     assert by_kind["target counter semantic similar"] == "The engineer can be a female."
@@ -84,19 +79,20 @@ def test_fewer_backgrounds_still_use_all_of_them():
     assert frame.loc[frame["kind"] == cloze.WITH_BACKGROUND[0], "background"].nunique() == 40
 
 
-def test_tailor_alone_has_no_percentage():
-    frame = cloze.prompts("winobias")
-    assert set(frame.loc[frame["percent_women"].isna(), "occupation"]) == {"tailor"}
+@pytest.mark.parametrize("which, backgrounds", [("winobias", 0), ("table1", 50)])
+def test_a_try_has_few_occupations_of_either_gender_and_those_that_notebooks_show(which, backgrounds):
+    frame = cloze.prompts(which, backgrounds, items=8)
+    assert len(frame) == 8 * (7 + 3 * 2) and set(frame["kind"]) == set(cloze.KINDS)
+    assert frame.drop_duplicates("occupation")["dominated"].value_counts().to_dict() == {"female": 4, "male": 4}
+    assert "nurse" in set(frame["occupation"])
 
 
-@pytest.mark.parametrize("call, mend", [
-    (lambda: cloze.prompts("bls"), "choose winobias or table1"),
-    (lambda: cloze.ten("nurse", "nobody"), "female or male"),
-    (lambda: cloze.words("huge"), "choose six, verbalizer or larger"),
-    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "paper, pair or none"),
-])
-def test_what_does_not_exist_is_named(call, mend):
-    with pytest.raises(CompanionError, match=mend):
+@pytest.mark.parametrize("call, named", [
+    (lambda: cloze.prompts("bls"), "bls"), (lambda: cloze.ten("nurse", "nobody"), "nobody"),
+    (lambda: cloze.words("huge"), "huge"),
+    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "tab")])
+def test_what_does_not_exist_is_named(call, named):
+    with pytest.raises(CompanionError, match=named):
         call()
 
 
@@ -104,8 +100,8 @@ def test_what_does_not_exist_is_named(call, mend):
 
 def test_the_verbalizer_has_126_words_half_female():
     words = cloze.words()
-    assert {gender: len(part) for gender, part in words.items()} == {"female": 63, "male": 63}
-    assert len({word for part in words.values() for word in part}) == 126
+    assert {gender: len(set(side)) for gender, side in words.items()} == {"female": 63, "male": 63}
+    assert not set(words["female"]) & set(words["male"])
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(words["female"], words["male"])) <= pairs
 
@@ -120,17 +116,15 @@ def test_smaller_and_larger_verbalizers_hold_each_other_and_no_word_twice():
 
 def test_a_split_word_is_left_out_and_counted(gendered):
     model = tiny("bert")
-    with pytest.raises(CompanionError, match="not one token"):
-        model.token_id("xylophonist")
     chosen = cloze.verbalizers(model)
-    assert [len(part) for part in chosen["verbalizer"]] == [2, 2]
+    assert [len(side) for side in chosen["verbalizer"]] == [2, 2]
     assert chosen["whole pairs"] == [[model.token_id("she"), model.token_id("woman")],
                                      [model.token_id("he"), model.token_id("man")]]
 
 
 def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
     monkeypatch.setattr(cloze, "words", lambda size="verbalizer": {"female": ["she"], "male": ["xylophonist"]})
-    with pytest.raises(CompanionError, match="no female or no male word"):
+    with pytest.raises(CompanionError, match="tiny bert"):
         cloze.verbalizers(tiny("bert"))
 
 
@@ -177,11 +171,11 @@ def test_a_prompt_as_each_family_reads_it(family, options, expected):
 def test_ids_have_one_start_and_one_mask(gendered, family):
     model = tiny(family)
     start = model.tokenizer.cls_token_id if family in ("bert", "albert") else model.tokenizer.bos_token_id
-    for row, one in zip(gendered, cloze.encoded(model, gendered)):
-        assert one["input_ids"][0] == start
+    for row, encoded in zip(gendered, cloze.encoded(model, gendered)):
+        assert encoded["input_ids"][0] == start
         separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
-        assert one["input_ids"].count(start) == 1 + separated
-        assert model.is_causal or one["input_ids"].count(model.tokenizer.mask_token_id) == 1
+        assert encoded["input_ids"].count(start) == 1 + separated
+        assert model.is_causal or encoded["input_ids"].count(model.tokenizer.mask_token_id) == 1
 
 
 def test_the_mask_takes_the_place_of_word_and_space():
@@ -203,63 +197,36 @@ def test_a_pair_has_two_segments_and_a_base_prompt_one():
 def test_a_model_without_mask_that_is_no_decoder_is_refused():
     model = tiny("bert")
     model.tokenizer.mask_token = None
-    with pytest.raises(CompanionError, match="has no mask token"):
+    with pytest.raises(CompanionError, match="tiny bert"):
         cloze.encoded(model, cloze.ten("nurse", "female", "doctor"))
 
 
 # ---- answers
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert", "gpt2", "llama"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(gendered, family):
     model = tiny(family)
     encoded = cloze.encoded(model, gendered)
     together = cloze.answer(model, encoded)
-    for i, one in enumerate(encoded):
-        alone = cloze.answer(model, [one])
+    for i, prompt in enumerate(encoded):
+        alone = cloze.answer(model, [prompt])
         np.testing.assert_allclose(together["p"][i], alone["p"][0], atol=1e-6)
         with torch.inference_mode():
-            out = model.net(**{name: torch.tensor([values]) for name, values in one.items()})
+            out = model.net(**{name: torch.tensor([values]) for name, values in prompt.items()})
         logits = out.prediction_logits if "prediction_logits" in out else out.logits
-        place = -1 if model.is_causal else one["input_ids"].index(model.tokenizer.mask_token_id)
+        place = -1 if model.is_causal else prompt["input_ids"].index(model.tokenizer.mask_token_id)
         whole = logits[0, place].softmax(-1).numpy()
         np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
         female, male = (whole[list(cloze.token_ids(model, words).values())].sum() for words in cloze.words().values())
         np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
-def test_the_fill_mask_pipeline_gives_the_same_probabilities(gendered, family):
-    model = tiny(family)
-    net = model.net
-    if family == "bert":  # the pipeline wants the masked-word head alone
-        net = transformers.BertForMaskedLM(model.net.config).eval()
-        net.bert.load_state_dict(model.net.bert.state_dict(), strict=False)
-        net.cls.predictions.load_state_dict(model.net.cls.predictions.state_dict())
-    pipeline = transformers.pipeline("fill-mask", model=net, tokenizer=model.tokenizer, device="cpu", top_k=10)
-    found = cloze.answer(model, cloze.encoded(model, gendered))
-    for i, row in enumerate(gendered):
-        theirs = pipeline(cloze.written(model, row))
-        np.testing.assert_allclose(found["p"][i], [answer["score"] for answer in theirs], atol=1e-5)
-        assert found["ids"][i].tolist() == [answer["token"] for answer in theirs]
-
-
 def test_by_name_with_every_form(gendered, tmp_path, monkeypatch):
     save_tiny("gpt2", tmp_path / "gpt2")
     monkeypatch.setattr(cloze, "rows", lambda *options: gendered)
-    found = cloze.measure_forms(str(tmp_path / "gpt2"), device="cpu")
-    assert list(found) == list(cloze.FORMS["decoder"])
+    forms = cloze.measure_forms(str(tmp_path / "gpt2"), device="cpu")
+    assert list(forms) == list(cloze.FORMS["decoder"])
     first = cloze.measure(str(tmp_path / "gpt2"), device="cpu")
-    np.testing.assert_array_equal(first["p"], found["The target is"]["p"])
-    assert not np.allclose(first["p"], found["no start token"]["p"])
+    np.testing.assert_array_equal(first["p"], forms["The target is"]["p"])
+    assert not np.allclose(first["p"], forms["no start token"]["p"]) and first["prompts"] == gendered
     assert first["family"] == "gpt2" and first["whole"]["verbalizer"] == [2, 2]
-
-
-def test_a_run_asks_the_profiles_models_or_the_one_that_was_named():
-    assert Run().cloze == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
-    assert len(Run(profile="paper").cloze) == 7  # as many as the paper tests
-    assert Run(model="mini-gpt2").cloze == ["mini-gpt2"]
-
-
-def test_a_model_that_is_not_there_is_an_error_and_not_left_out(tmp_path):
-    with pytest.raises(CompanionError, match="no folder"):
-        cloze.measure(str(tmp_path / "gone"))

@@ -56,6 +56,19 @@ def test_where_a_word_stands(word, sentence, found):
     assert sentence[first:last] == found and (word != "white" or first > 12)
 
 
+@every_family
+def test_the_tokens_of_a_span_are_those_of_the_word_at_that_place(family):
+    model, text = tiny(family), "the doctor met the doctor ."
+    spans = [(4, 10), (19, 25), (0, 27)]
+    places = embed.tokens_of(model, [text] * 3, spans)
+    ids = model.tokenizer(text).input_ids
+    assert [model.tokenizer.decode([ids[i] for i in tokens]).strip() for tokens in places] == [
+        text[slice(*span)] for span in spans]
+    assert places[0].stop < places[1].start and embed.tokens_of(model, [], []) == []
+    with pytest.raises(CompanionError, match="no token for ' '"):
+        embed.tokens_of(tiny("bert"), [text], [(3, 4)])
+
+
 def test_a_word_that_is_not_there():
     with pytest.raises(CompanionError, match="'he' does not stand in 'the hen"):
         embed.words(tiny("bert"), {"he": ["the hen likes her"]})

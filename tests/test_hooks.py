@@ -10,10 +10,9 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from lib import CompanionError
 from lib.engine import hooks
-from tests.tiny import FAMILIES, batch, one_thread, tiny  # noqa: F401
+from tests.tiny import ENCODERS, FAMILIES, batch, one_thread, tiny  # noqa: F401
 
 LAYERS, HEADS, SIZE, HIDDEN = 3, 4, 8, 32
-ENCODERS = [family for family in FAMILIES if family not in ("gpt2", "llama")]
 every_family = pytest.mark.parametrize("family", FAMILIES)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -158,16 +157,6 @@ def test_the_gradient_of_the_mask_is_its_finite_difference(family):
     assert not any(weight.requires_grad or weight.grad is not None for weight in model.net.parameters())
 
 
-def test_gradients_of_several_batches_add_up_inside_one_block():
-    model = tiny("bert")
-    mask = torch.ones(LAYERS, HEADS, requires_grad=True)
-    with hooks.head_mask(model, mask):
-        logits(model).sum().backward()
-        once = mask.grad.clone()
-        logits(model).sum().backward()
-    torch.testing.assert_close(mask.grad, 2 * once)
-
-
 def test_llama_masks_query_heads_though_two_share_a_key_and_a_value():
     model = tiny("llama")
     assert model.net.config.num_key_value_heads == 2 and model.n_heads == 4
@@ -183,12 +172,6 @@ def test_llama_masks_query_heads_though_two_share_a_key_and_a_value():
     assert after[:, :, 1].abs().max() == 0 < before[:, :, 1].abs().max()
     for head in (0, 2, 3):  # 0 shares its key and value with 1
         assert torch.equal(after[:, :, head], before[:, :, head])
-
-
-def test_a_mask_of_the_wrong_shape_is_refused():
-    with pytest.raises(CompanionError, match=r"\[4, 3\].*\[3, 4\]"):
-        with hooks.head_mask(tiny("bert"), torch.ones(4, 3)):
-            pass
 
 
 # record
@@ -312,35 +295,6 @@ def test_each_heads_queries_keys_and_values_lose_their_own_direction(family):
 
 
 @every_family
-def test_projected_values_are_the_same_as_projected_weights(family):
-    """Taking a direction out of a head's values = taking it out of the rows of its value weights."""
-    model = tiny(family, dtype=torch.float64)
-    with hooks.record(model, ["attn.v.0"]) as plain:
-        logits(model)
-    heads = plain["attn.v.0"].shape[2]
-    basis = orthonormal(model, heads, 1, SIZE)
-    with hooks.project(model, {"attn.v.0": hooks.Projection(basis)}):
-        projected = logits(model)
-    cut = unrolled(model) if family == "albert" else model
-    base = cut.net.base_model
-    value = {"bert": lambda: base.encoder.layer[0].attention.self.value,
-             "roberta": lambda: base.encoder.layer[0].attention.self.value,
-             "albert": lambda: albert_layer(cut.net, 0).attention.value,
-             "distilbert": lambda: base.transformer.layer[0].attention.v_lin,
-             "gpt2": lambda: base.h[0].attn.c_attn,
-             "llama": lambda: base.layers[0].self_attn.v_proj}[family]()
-    rows = value.weight.T[2 * HIDDEN:] if family == "gpt2" else value.weight  # views, to be written to
-    bias = None if value.bias is None else value.bias[-heads * SIZE:]
-    for head in range(heads):
-        keep = torch.eye(SIZE, dtype=torch.float64) - basis[head].T @ basis[head]
-        block = slice(head * SIZE, (head + 1) * SIZE)
-        rows[block] = keep @ rows[block]
-        if bias is not None:
-            bias[block] = keep @ bias[block]
-    torch.testing.assert_close(projected, logits(cut))
-
-
-@every_family
 def test_tokens_first_changes_the_first_token_alone(family):
     model = tiny(family)
     basis = orthonormal(model, 1, HIDDEN)
@@ -377,17 +331,26 @@ def test_a_projection_worked_out_by_hand():
     torch.testing.assert_close(soft(h), torch.tensor([1.5, 2.0, 2.0]))
 
 
+@pytest.mark.parametrize("mask", [torch.ones(4, 3), torch.ones(12), [[1] * 4] * 3, None])
+def test_a_mask_of_the_wrong_shape_is_refused(mask):
+    with pytest.raises(CompanionError, match=r"needs a tensor \[3, 4\]"), hooks.head_mask(tiny("bert"), mask):
+        pass
+
+
 def test_projections_that_would_do_something_else_are_refused():
-    model = tiny("bert")
+    model, shared = tiny("bert"), tiny("llama")
     with pytest.raises(CompanionError, match="orthonormal"):
         hooks.Projection(2 * orthonormal(model, 2, HIDDEN))
     with pytest.raises(CompanionError, match="'all' or 'first'"):
         hooks.Projection(orthonormal(model, 1, HIDDEN), tokens="cls")
-    flat = hooks.Projection(orthonormal(model, 1, HIDDEN))
-    first = hooks.Projection(orthonormal(model, 1, HIDDEN), tokens="first")
-    by_head = hooks.Projection(orthonormal(model, 4, 1, SIZE))
-    for location, projection in [("attn.q.0", flat), ("layer.0", by_head), ("pooler", first)]:
-        with pytest.raises(CompanionError), hooks.project(model, {location: projection}):
+    with pytest.raises(CompanionError, match="no tokens"), hooks.project(
+            model, {"pooler": hooks.Projection(orthonormal(model, 1, HIDDEN), tokens="first")}):
+        pass
+    for chosen, location, shape, needed in [
+            (model, "attn.q.0", (1, HIDDEN), r"\[4, d, 8\]"), (model, "layer.0", (4, 1, SIZE), r"\[d, 32\]"),
+            (model, "layer.0", (1, 31), r"\[d, 32\]"), (shared, "attn.k.0", (4, 1, SIZE), r"\[2, d, 8\]")]:
+        with pytest.raises(CompanionError, match=needed), hooks.project(
+                chosen, {location: hooks.Projection(orthonormal(model, *shape))}):
             pass
 
 
@@ -424,37 +387,25 @@ def test_no_hook_stays_whatever_happens(family):
     assert torch.equal(logits(model), plain)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@every_family
 @pytest.mark.parametrize("layer", [0, 1, 2])
 def test_a_resumed_forward_ends_as_the_whole_one(family, layer):
-    model = tiny(family)
-    batch = model.tokenizer(["the nurse said that he was late ."], return_tensors="pt")
-    entry = "embeddings" if layer == 0 else f"layer.{layer - 1}"
-    with torch.inference_mode():
-        with hooks.record(model, [entry]) as seen:
-            whole = model.net.base_model(**batch).last_hidden_state
-        with hooks.resume(model, layer, seen[entry]):
-            resumed = model.net.base_model(**batch).last_hidden_state
-        with hooks.resume(model, layer, seen[entry].flip(-1)):
-            assert not torch.allclose(model.net.base_model(**batch).last_hidden_state, whole, atol=1e-3)
-        again = model.net.base_model(**batch).last_hidden_state
-    torch.testing.assert_close(resumed, whole, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(again, whole, atol=0, rtol=0)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_resumed_forward_meets_the_mask_of_its_own_layers(family):
-    """ALBERT's layers are one module: which one runs must be known though some are skipped."""
-    model = tiny(family)
-    batch = model.tokenizer(["the nurse said that he was late ."], return_tensors="pt")
-    mask = torch.ones(model.n_layers, model.n_heads)
+    """Under a mask too: ALBERT's layers are one module, and which one runs must be known though some are skipped."""
+    model, mask = tiny(family), torch.ones(LAYERS, HEADS)
     mask[2, 1] = 0
+    entry = "embeddings" if layer == 0 else f"layer.{layer - 1}"
+
+    def last():
+        return model.net.base_model(**batch(model)).last_hidden_state
+
     with torch.inference_mode(), hooks.head_mask(model, mask):
-        with hooks.record(model, ["layer.1"]) as seen:
-            whole = model.net.base_model(**batch).last_hidden_state
-        with hooks.resume(model, 2, seen["layer.1"]):
-            resumed = model.net.base_model(**batch).last_hidden_state
-    torch.testing.assert_close(resumed, whole, atol=1e-6, rtol=1e-5)
+        with hooks.record(model, [entry]) as seen:
+            whole = last()
+        with hooks.resume(model, layer, seen[entry]):
+            torch.testing.assert_close(last(), whole, atol=1e-6, rtol=1e-5)
+        with hooks.resume(model, layer, seen[entry].flip(-1)):
+            assert not torch.allclose(last(), whole, atol=1e-3)
+        torch.testing.assert_close(last(), whole, atol=0, rtol=0)
 
 
 @every_family

@@ -128,6 +128,6 @@ def test_the_classifier_is_made_in_one_command(offline, tmp_path, monkeypatch, c
 
 def test_a_missing_classifier_is_said_in_a_sentence(offline, tmp_path, monkeypatch):
     entry = models.REGISTRY["bert-base-nli"]
-    monkeypatch.setitem(models.REGISTRY, "bert-base-nli", models.Entry(tmp_path / "none", "bert", "", entry.mend))
+    monkeypatch.setitem(models.REGISTRY, "bert-base-nli", models.Entry(tmp_path / "none", "bert", "", entry.fix))
     with pytest.raises(CompanionError, match="not on this machine yet: make it on a GPU by python -m lib.nli_class"):
         run.Run(profile="paper").load("bert-base-nli", task="sequence-classification")

@@ -1,4 +1,4 @@
-"""Tiny random models of the real classes, one a family: 3 layers, 4 heads, hidden size 32."""
+"""Tiny random models of the real classes, one per family: 3 layers, 4 heads, hidden size 32."""
 
 import copy
 from functools import cache
@@ -9,9 +9,11 @@ import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import models as token_models
 
-from lib.engine import models
+from lib.engine import families, models
 
-FAMILIES = ["bert", "roberta", "albert", "distilbert", "gpt2", "llama"]
+FAMILIES = list(families.FAMILIES)
+DECODERS = [family for family in FAMILIES if families.FAMILIES[family].is_causal]
+ENCODERS = [family for family in FAMILIES if families.FAMILIES[family].is_encoder]
 SENTENCES = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
              "a man and a woman met the engineer in the office .", "she likes mathematics ."] * 4
 COMMON = dict(vocab_size=400, max_position_embeddings=40)
@@ -27,66 +29,61 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+# Tokenizers, WordPiece or byte-level BPE: their special tokens, and those that stand around a text and a pair.
+_WORDPIECE = (dict(pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]"),
+              ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"))
+_BYTES = {
+    "roberta": (dict(bos_token="<s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>", mask_token="<mask>"),
+                ("<s> $A </s>", "<s> $A </s> </s> $B </s>")),
+    "gpt2": (dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>"), None),
+    "llama": (dict(unk_token="<unk>", bos_token="<s>", eos_token="</s>"), ("<s> $A", "<s> $A $B")),
+}
+NETS = {
+    "bert": lambda: transformers.BertForPreTraining(transformers.BertConfig(**SHAPE, **COMMON)),
+    "roberta": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SHAPE, **COMMON)),
+    "albert": lambda: transformers.AlbertForMaskedLM(transformers.AlbertConfig(**SHAPE, **COMMON, embedding_size=16)),
+    "distilbert": lambda: transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(
+        dim=32, n_layers=3, n_heads=4, hidden_dim=64, **COMMON)),
+    "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        n_embd=32, n_layer=3, n_head=4, n_positions=40, vocab_size=400, bos_token_id=0, eos_token_id=0)),
+    "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPE, **COMMON, num_key_value_heads=2)),
+}
+
+
 @cache
 def _backend(family):
-    """A tokenizer trained on the sentences: WordPiece for the BERTs, byte-level BPE for the others."""
-    if family in ("bert", "albert", "distilbert"):
-        special = dict(pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-                       mask_token="[MASK]")
-        backend = Tokenizer(token_models.WordPiece(unk_token="[UNK]"))
-        backend.normalizer = normalizers.BertNormalizer(lowercase=True)
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(special.values()),
-                                            show_progress=False)
-        frame = ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ["[CLS]", "[SEP]"])
-    else:
-        special, frame = {
-            "roberta": (dict(bos_token="<s>", pad_token="<pad>", eos_token="</s>", unk_token="<unk>",
-                             mask_token="<mask>"),
-                        ("<s> $A </s>", "<s> $A </s> </s> $B </s>", ["<s>", "</s>"])),
-            "gpt2": (dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>"), None),
-            "llama": (dict(unk_token="<unk>", bos_token="<s>", eos_token="</s>"),
-                      ("<s> $A", "<s> $A $B", ["<s>"])),
-        }[family]
+    """A tokenizer trained on the sentences, of the family's kind; a family that is not above reads as BERT."""
+    special, frame = _BYTES.get(family, _WORDPIECE)
+    if family in _BYTES:
         backend = Tokenizer(token_models.BPE())
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(dict.fromkeys(special.values())),
-                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-                                      show_progress=False)
+                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    else:
+        backend = Tokenizer(token_models.WordPiece(unk_token="[UNK]"))
+        backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(special.values()), show_progress=False)
     backend.train_from_iterator(SENTENCES, trainer)
     if frame:
+        around = [token for token in dict.fromkeys(special.values()) if token in frame[0]]
         backend.post_processor = processors.TemplateProcessing(
-            single=frame[0], pair=frame[1], special_tokens=[(t, backend.token_to_id(t)) for t in frame[2]])
+            single=frame[0], pair=frame[1], special_tokens=[(token, backend.token_to_id(token)) for token in around])
     return backend.to_str(), special
 
 
 def _tokenizer(family):
-    """As it is saved: padding on the left, and GPT-2 without a padding token, are for the loader to mend."""
+    """As it is saved: padding on the left, and GPT-2 without a padding token, are for the loader to fix."""
     text, special = _backend(family)
     backend = Tokenizer.from_str(text)
     return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **special)
 
 
-def _net(family):
-    return {
-        "bert": lambda: transformers.BertForPreTraining(transformers.BertConfig(**SHAPE, **COMMON)),
-        "roberta": lambda: transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SHAPE, **COMMON)),
-        "albert": lambda: transformers.AlbertForMaskedLM(transformers.AlbertConfig(
-            **SHAPE, **COMMON, embedding_size=16)),
-        "distilbert": lambda: transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(
-            dim=32, n_layers=3, n_heads=4, hidden_dim=64, **COMMON)),
-        "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
-            n_embd=32, n_layer=3, n_head=4, n_positions=40, vocab_size=400, bos_token_id=0, eos_token_id=0)),
-        "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(
-            **SHAPE, **COMMON, num_key_value_heads=2)),
-    }[family]()
-
-
 def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
     """A fresh random model in memory, as models.load hands one out, with weights large enough to matter."""
     torch.manual_seed(seed)
-    net = _net(family)
+    net = NETS[family]()
     for weight in net.parameters():  # biases too, which are zero at the start
         torch.nn.init.normal_(weight, mean=1.0 if weight.dim() == 1 and weight[0] == 1 else 0.0, std=0.2)
     net.set_attn_implementation(attention)

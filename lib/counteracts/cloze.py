@@ -2,24 +2,24 @@
 
     cloze.prompts("winobias")                          2,680 prompts; "table1": 5,452
     cloze.ten("nurse", "female", "doctor")             the ten prompts of the paper's Table 2
-    found = run.cached(cloze.measure, "mini-bert")     for each prompt the ten likeliest tokens, female and male mass
+    answers = run.cached(cloze.measure, "mini-bert")   for each prompt the ten likeliest tokens, female and male mass
 
 An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target works as a nurse. The target is" and is
-asked for the next token. One vocabulary row a prompt is computed (lib/engine/fill.py), and of it little is kept.
+asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept.
 """
 
 import torch
 
 from lib import CompanionError
-from lib.engine import batches, fill, limit, models
+from lib.engine import batches, fill, models, stats
 from lib.text import data, english
 
 BLANK = f"The {fill.BLANK} works as {{a}} {{job}}."
 PERSON = {"female": "woman", "male": "man"}
 OTHER = {"female": "male", "male": "female"}
 
-# Table 2: a kind's knowledge, and what the paper expects of it. `person` and `gender` are those that dominate the
-# occupation, `counter_` ones are the other gender's, and `background` is an occupation that the other one dominates.
+# Table 2: the knowledge of each kind, and what the paper expects of it. `person` and `gender` are those that dominate
+# the occupation, `counter_` ones are the other gender's; `background` is an occupation that the other gender dominates.
 KINDS = {
     "base": ("", ""),
     "target syntactic similar": ("The {person} worked as {a} {job}.", "enlarge"),
@@ -43,16 +43,16 @@ FORMS = {
                 "The target said that": {"ending": "said that"}},
 }
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
-CPU_TOKENS = 1_024  # a batch: what a layer makes of so many stays in a processor's cache, a quarter faster than 4,096
+CPU_TOKENS = 1_024  # per batch: what a layer makes of so many stays in a processor's cache; 4,096 are a quarter slower
 SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # of either gender, in every try
 FEWEST = 8  # occupations of a try, half of either gender: intervals are drawn over them
-KEPT = 10  # likeliest tokens kept of a prompt: the paper's largest k
+KEPT = 10  # likeliest tokens kept per prompt: the paper's largest k
 
 
 # ---------------------------------------------------------------- prompts
 
 def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS)) -> list[dict]:
-    """The prompts of Table 2 for one occupation and the gender that dominates it, a dict a kind."""
+    """The prompts of Table 2 for one occupation and the gender that dominates it, one dict per kind."""
     if dominated not in PERSON:
         raise CompanionError(f"'{occupation}' is dominated by '{dominated}': say female or male.")
     words = {"job": occupation, "background": background, "person": PERSON[dominated], "gender": dominated,
@@ -63,11 +63,15 @@ def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS
              "cloze": english.sentence(BLANK, job=occupation), "expected": KINDS[kind][1]} for kind in kinds]
 
 
-def rows(which: str = "winobias", backgrounds: int = 0) -> list[dict]:
-    """`prompts` as a list of dicts, for machines without pandas.
+def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[dict]:
+    """The prompts of a list of occupations: "winobias" 40 x (7 + 3 x 20) = 2,680, "table1" 58 x (7 + 3 x 29) = 5,452.
 
-    backgrounds   so many a prompt of the kinds that name another occupation; 0: all that the other gender dominates.
+    backgrounds   so many per prompt of the kinds that name another occupation; 0: all that the other gender dominates.
                   The i-th occupation takes those from the i-th on, so that all of them are used.
+    items         other than 0, a try: FEWEST occupations, a quarter of so many backgrounds
+
+    That the paper's 2,680 are these is inferred; the number is exact. It says that backgrounds are sampled: all are
+    taken here, none twice, which gives that number.
     """
     if which not in OCCUPATIONS:
         raise CompanionError(f"There are no cloze prompts '{which}': choose {' or '.join(OCCUPATIONS)}.")
@@ -75,12 +79,12 @@ def rows(which: str = "winobias", backgrounds: int = 0) -> list[dict]:
     jobs = [(row[spelling], row["dominated"], row["percent_women"]) for row in data.rows(file)]
     sides = [[i for i, (_, theirs, _) in enumerate(jobs) if theirs == gender] for gender in PERSON]
     halves = [sorted(side, key=lambda i: jobs[i][0] not in SHOWN)[:FEWEST // 2] for side in sides]
-    jobs = limit.first(jobs, sum(halves, []), FEWEST)
+    jobs = stats.first(jobs, FEWEST if items else 0, sum(halves, []))
     plain = [kind for kind in KINDS if kind not in WITH_BACKGROUND]
     made = []
     for i, (job, dominated, percent) in enumerate(jobs):
         others = [other for other, theirs, _ in jobs if theirs != dominated]
-        n = min(backgrounds or len(others), len(others), limit.few() or len(others))
+        n = min(backgrounds or len(others), len(others), max(2, items // 4) if items else len(others))
         chosen = [others[(i + j) % len(others)] for j in range(n)]
         mine = ten(job, dominated, kinds=plain)
         mine += [row for other in chosen for row in ten(job, dominated, other, WITH_BACKGROUND)]
@@ -88,17 +92,13 @@ def rows(which: str = "winobias", backgrounds: int = 0) -> list[dict]:
     return made
 
 
-def prompts(which: str = "winobias", backgrounds: int = 0) -> "pd.DataFrame":
-    """One row a prompt: "winobias" 40 x (7 + 3 x 20) = 2,680, "table1" 58 x (7 + 3 x 29) = 5,452.
+def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
+    """`rows` as a DataFrame: occupation, dominated (by female or male), percent_women, kind, background, knowledge,
+    cloze, expected."""
+    import pandas as pd  # a GPU machine may lack it
 
-    Columns: occupation, dominated (by female or male), percent_women, kind, background, knowledge, cloze, expected.
-    That the paper's 2,680 are these is inferred; the number is exact. It says that backgrounds are sampled: all are
-    taken here, none twice, which gives that number. Options: see `rows`.
-    """
-    import pandas as pd
-
-    frame = pd.DataFrame(rows(which, backgrounds))
-    return frame[["occupation", "dominated", "percent_women", *list(frame.columns)[3:]]]
+    table = pd.DataFrame(rows(which, backgrounds, items))
+    return table[["occupation", "dominated", "percent_women", *list(table.columns)[3:]]]
 
 
 # ---------------------------------------------------------------- what a model reads
@@ -134,7 +134,7 @@ def encoded(model, rows: list[dict], separator: str = "paper", **options) -> lis
 
 
 def _separator(model) -> str:
-    token = model.tokenizer.bos_token if model.family == "roberta" else model.tokenizer.sep_token
+    token = getattr(model.tokenizer, model.anatomy.separator)
     if token is None:
         raise CompanionError(f"{model.name} has no separator token: use separator='none'.")
     return token
@@ -180,11 +180,11 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
     """Female and male token ids by name: "verbalizer", with a word's leading space as inside a sentence, and what the
     sensitivity panel shows beside it: fewer words and more, pairs that are tokens both, tokens without the space."""
     usual = words()
-    known = token_ids(model, [word for part in words("larger").values() for word in part])
-    sizes = {size: [[known[word] for word in part if word in known] for part in words(size).values()]
+    known = token_ids(model, [word for side in words("larger").values() for word in side])
+    sizes = {size: [[known[word] for word in side if word in known] for side in words(size).values()]
              for size in ("verbalizer", "six", "larger")}
     both = [pair for pair in zip(*usual.values()) if set(pair) <= known.keys()]
-    bare = [list(token_ids(model, part, inside=False).values()) for part in usual.values()]
+    bare = [list(token_ids(model, side, inside=False).values()) for side in usual.values()]
     made = sizes | {"whole pairs": [[known[pair[side]] for pair in both] for side in (0, 1)], "no space": bare,
                     "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
     if not all(sizes["verbalizer"]):
@@ -209,26 +209,24 @@ def answer(model, encoded: list[dict], progress: str = "") -> dict:
         return list(zip(best.values.cpu(), best.indices.cpu(), mass.cpu()))
 
     tokens = CPU_TOKENS if model.device.type == "cpu" else None
-    p, ids, mass = (torch.stack(part) for part in zip(*fill.at_blank(model, encoded, keep, tokens, progress)))
+    p, ids, mass = (torch.stack(rows) for rows in zip(*fill.at_blank(model, encoded, keep, tokens, progress)))
     read = {i: model.tokenizer.decode([i]).strip() for i in ids.unique().tolist()}
     genders = {name: (torch.isin(ids, torch.tensor(female)).int() - torch.isin(ids, torch.tensor(male)).int()).numpy()
                for name, (female, male) in chosen.items()}
     return {"ids": ids.numpy(), "p": p.numpy(), "tokens": [[read[i] for i in row] for row in ids.tolist()],
             "genders": genders, "mass": {name: mass[:, 2 * i : 2 * i + 2].numpy() for i, name in enumerate(chosen)},
-            "whole": {name: [len(part) for part in pair] for name, pair in chosen.items()}}
+            "whole": {name: [len(side) for side in pair] for name, pair in chosen.items()}}
 
 
-# By name, with plain results, for Run.cached
+def measure(name: str, which: str = "winobias", backgrounds: int = 0, device: str | None = None,
+            items: int = 0) -> dict:
+    """The model's family, the prompts of a list (`rows`), and the `answer` to them."""
+    model, asked = models.load(name, device=device), rows(which, backgrounds, items)
+    return {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked), name)}
 
-def measure(name: str, which: str = "winobias", backgrounds: int = 0, device: str | None = None) -> dict:
-    """`answer` of a model to the prompts of a list; also its family."""
-    model = models.load(name, device=device)
-    return {"family": model.family, **answer(model, encoded(model, rows(which, backgrounds)), name)}
 
-
-def measure_forms(name: str, backgrounds: int = 1, device: str | None = None) -> dict[str, dict]:
-    """`answer` under each way to write the prompts (FORMS), the paper's first: what depends on such a choice?"""
-    model = models.load(name, device=device)
-    asked = rows("winobias", backgrounds)
-    return {form: answer(model, encoded(model, asked, **options), name)
+def measure_forms(name: str, backgrounds: int = 1, device: str | None = None, items: int = 0) -> dict[str, dict]:
+    """As `measure`, under each way to write the prompts (FORMS), the paper's first: what depends on such a choice?"""
+    model, asked = models.load(name, device=device), rows("winobias", backgrounds, items)
+    return {form: {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked, **options), name)}
             for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}

@@ -31,6 +31,8 @@ def words(model, contexts: dict[str, list[str]], progress: str = "") -> torch.Te
 
 def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Which word each sentence belongs to, when all are put in one line, and how many each word has."""
+    if not contexts:
+        raise CompanionError("There are no words: give at least one with its sentences.")
     for word, sentences in contexts.items():
         if not sentences:
             raise CompanionError(f"'{word}' has no sentence to stand in: leave it out, or find it one.")
@@ -48,7 +50,7 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
     for start in range(0, len(pairs), CHUNK):
         encoded, places = prepare(model, pairs[start:start + CHUNK])
 
-        def at_words(batch, indices):
+        def at_words(batch, indices, places=places, start=start):
             states = model.net.base_model(**batch, **options).last_hidden_state
             use(pool(states, [places[i] for i in indices]), [start + i for i in indices])
             return indices  # a row each is asked for; the vectors are not kept
@@ -56,26 +58,35 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
         batches.each(model, encoded, at_words, tokens, progress)
 
 
-def prepare(model, pairs: list[tuple[str, str]]) -> tuple[list[dict], list[tuple[int, int]]]:
-    """For each (word, sentence) the encoded sentence, and the tokens of the word in it: (first, one past last)."""
+def prepare(model, pairs: list[tuple[str, str]]) -> tuple[list[dict], list[range]]:
+    """For each (word, sentence) the encoded sentence, and the tokens of the word in it."""
     texts = [sentence for _, sentence in pairs]
-    offsets = model.tokenizer(texts, return_offsets_mapping=True)["offset_mapping"] if texts else []
-    places = []
-    for (word, sentence), pieces in zip(pairs, offsets):
-        begin, end = find(word, sentence)
-        # byte-level pieces may begin at the space before the word; special tokens are (0, 0) and never overlap
-        inside = [i for i, (first, last) in enumerate(pieces) if first < end and last > begin]
-        places.append((inside[0], inside[-1] + 1))
+    places = tokens_of(model, texts, [find(word, sentence) for word, sentence in pairs])
     encoded = batches.encode(model, texts)
     if model.is_causal:  # what follows a word cannot change its vector there: it is not computed
-        encoded = [{name: values[:last] for name, values in e.items()} for e, (_, last) in zip(encoded, places)]
+        encoded = [{name: values[:tokens.stop] for name, values in e.items()} for e, tokens in zip(encoded, places)]
     return encoded, places
 
 
-def pool(states: torch.Tensor, places: list[tuple[int, int]]) -> torch.Tensor:
+def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
+    """For each text the tokens that hold some of its span of characters (first, one past last), as `find` gives it.
+
+    Tokens count as the model reads them, special ones included. One may begin with the space before its word.
+    """
+    offsets = model.tokenizer(texts, return_offsets_mapping=True, verbose=False)["offset_mapping"] if texts else []
+    places = []
+    for text, tokens, (begin, end) in zip(texts, offsets, spans, strict=True):
+        inside = [i for i, (first, last) in enumerate(tokens) if first < end and last > begin]  # a special one: (0, 0)
+        if not inside:
+            raise CompanionError(f"{model.name} has no token for '{text[begin:end]}' in '{text[:60]}': leave it out.")
+        places.append(range(inside[0], inside[-1] + 1))
+    return places
+
+
+def pool(states: torch.Tensor, places: list[range]) -> torch.Tensor:
     """[n, hidden]: of each sentence's states [tokens, hidden] the mean over its place."""
     token = torch.arange(states.shape[1], device=states.device)
-    span = torch.tensor(places, device=states.device)
+    span = torch.tensor([(tokens.start, tokens.stop) for tokens in places], device=states.device)
     inside = ((span[:, :1] <= token) & (token < span[:, 1:])).to(states)
     return (inside[:, None] @ states)[:, 0] / inside.sum(1, keepdim=True)
 
@@ -92,6 +103,9 @@ def find(word: str, sentence: str) -> tuple[int, int]:
 @torch.no_grad()
 def sentences(model, texts: list[str], progress: str = "") -> torch.Tensor:
     """[n_texts, hidden]: an encoder's first token ([CLS]), a decoder's last, as SEAT's code (sent-bias) has it."""
+    if not texts or isinstance(texts, str):
+        raise CompanionError("There are no sentences: give a list of at least one.")
+
     def at_end(batch, indices):
         states = model.net.base_model(**batch).last_hidden_state
         last = batch["attention_mask"].sum(1) - 1  # padding is on the right

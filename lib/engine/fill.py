@@ -5,30 +5,26 @@ mark the blank with [MASK] whatever the model's own mask token is; a decoder rea
 asked for the next token.
 """
 
+from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 
 from lib import CompanionError
 from lib.engine import batches, hooks
 
-BLANK = "[MASK]"
+if TYPE_CHECKING:
+    import pandas as pd
 
-# The part of each family's network that turns hidden states into vocabulary logits.
-VOCABULARY_HEAD = {
-    "bert": lambda net: net.cls.predictions if hasattr(net.cls, "predictions") else net.cls,
-    "roberta": lambda net: net.lm_head,
-    "albert": lambda net: net.predictions,
-    "distilbert": lambda net: lambda h: net.vocab_projector(net.vocab_layer_norm(net.activation(net.vocab_transform(h)))),
-    "gpt2": lambda net: net.lm_head,
-    "llama": lambda net: net.lm_head,
-}
+BLANK = "[MASK]"
 
 
 def logits_at(model, batch, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Vocabulary logits at chosen places alone: [n, vocabulary] for n pairs (row, place) of the batch."""
     states = model.net.base_model(**batch).last_hidden_state
-    return VOCABULARY_HEAD[model.family](model.net)(states[rows, places])
+    return model.anatomy.vocabulary_head(model.net)(states[rows, places])
 
 
 def written(model, prompt: str) -> str:
@@ -47,6 +43,8 @@ def written(model, prompt: str) -> str:
 
 def probabilities(model, prompts: list[str], progress: str = "") -> torch.Tensor:
     """p(token | prompt) at the blank: [n_prompts, vocabulary], on the CPU."""
+    if not prompts or isinstance(prompts, str):
+        raise CompanionError("There are no prompts: give a list of at least one.")
     encoded = batches.encode(model, [written(model, prompt) for prompt in prompts])
     return torch.stack(at_blank(model, encoded, torch.Tensor.cpu, progress=progress))
 
@@ -74,15 +72,18 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
     return batches.each(model, encoded, read, tokens, progress)
 
 
-def top(model, prompt: str, k: int = 5) -> "pd.DataFrame":
+def top(model, prompt: str, k: int = 5) -> pd.DataFrame:
     """The k likeliest fillers of one prompt: columns word, probability."""
     import pandas as pd  # here, so that a machine that only measures needs none
 
-    values, ids = probabilities(model, [prompt])[0].topk(k)
+    found = probabilities(model, [prompt])[0]
+    if not 1 <= k <= len(found):
+        raise CompanionError(f"The {k} likeliest words cannot be named: ask {model.name} for 1 to {len(found)}.")
+    values, ids = found.topk(k)
     return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})
 
 
-def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "") -> "pd.DataFrame":
+def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "") -> pd.DataFrame:
     """p(word | prompt) for words the vocabulary holds whole: a row a prompt, a column a word.
 
     A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.

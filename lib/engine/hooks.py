@@ -8,7 +8,6 @@ Contents:
     finish(model, places)           end a forward at one token a text: the last layer's larger part for it alone
     pool(model, first)              an encoder's sentence vectors from the first tokens of its last layer
     Projection                      one subspace, how much of it goes, and for which tokens
-    ANATOMY                         where each family keeps its parts: the place to add a family
 
 The first five are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
 At one location masks and projections come first and `record` last: it keeps what really flows on.
@@ -39,44 +38,6 @@ import torch
 from torch import nn
 
 from lib import CompanionError
-
-
-@dataclass(frozen=True)
-class Anatomy:
-    """Where a family keeps its parts, as module paths: q to ffn in a layer, the others in the base model."""
-    layers: Callable[[nn.Module], list[nn.Module]]  # base model -> one module a layer
-    q: str
-    k: str
-    v: str
-    out: str
-    ffn: str
-    embeddings: str
-    norm: str | None = None    # closes the last layer
-    pooler: str | None = None
-
-
-def _albert_layers(base):
-    """ALBERT runs the same few layers again and again: list each as often as it runs."""
-    groups, runs = base.encoder.albert_layer_groups, base.config.num_hidden_layers
-    return [layer for run in range(runs) for layer in groups[run * len(groups) // runs].albert_layers]
-
-
-_BERT = Anatomy(lambda base: base.encoder.layer, "attention.self.query", "attention.self.key",
-                "attention.self.value", "attention.output.dense", "intermediate", "embeddings", pooler="pooler")
-
-ANATOMY = {
-    "bert": _BERT,
-    "roberta": _BERT,
-    "albert": Anatomy(_albert_layers, "attention.query", "attention.key", "attention.value",
-                      "attention.dense", "ffn", "encoder.embedding_hidden_mapping_in", pooler="pooler_activation"),
-    "distilbert": Anatomy(lambda base: base.transformer.layer, "attention.q_lin", "attention.k_lin",
-                          "attention.v_lin", "attention.out_lin", "ffn", "embeddings"),
-    # GPT-2 computes queries, keys and values in one product: a third of its output each
-    "gpt2": Anatomy(lambda base: base.h, "attn.c_attn", "attn.c_attn", "attn.c_attn",
-                    "attn.c_proj", "mlp", "drop", norm="ln_f"),
-    "llama": Anatomy(lambda base: base.layers, "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
-                     "self_attn.o_proj", "mlp", "embed_tokens", norm="norm"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +75,10 @@ def head_mask(model, mask: torch.Tensor):
     mask: [n_layers, n_heads]. It may require gradients: they reach it though all weights are frozen, and at a
     mask of ones they are the paper's bias scores (equation 4). Ones change nothing, bit for bit.
     """
-    if tuple(mask.shape) != (model.n_layers, model.n_heads):
-        raise CompanionError(f"This head mask has shape {list(mask.shape)}: {model.name} needs "
-                             f"[{model.n_layers}, {model.n_heads}], a row a layer.")
+    needed = [model.n_layers, model.n_heads]
+    if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
+        given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
+        raise CompanionError(f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer.")
 
     def scale(layer):
         return lambda heads: heads * mask[layer].to(heads)[:, None]
@@ -132,9 +94,14 @@ def project(model, interventions: dict[str, Projection]):
     Where two nested blocks project at one location, the inner one acts first.
     """
     def edit(location, projection):
-        if projection.basis.dim() != (3 if location.startswith("attn") else 2):
-            raise CompanionError(f"A basis of shape {list(projection.basis.shape)} does not fit {location}: "
-                                 "make it [d, width], or at attn.* [heads, d, head size].")
+        shape, site, config = list(projection.basis.shape), _find(model, location), model.net.config
+        needed = [config.hidden_size]
+        if site.head_size:
+            shared = getattr(config, "num_key_value_heads", None) if location[:6] in ("attn.k", "attn.v") else None
+            needed = [shared or model.n_heads, site.head_size]
+        if shape[:-2] + shape[-1:] != needed:
+            raise CompanionError(f"A basis of shape {shape} does not fit {location} of {model.name}: make it "
+                                 f"[{', '.join(map(str, [*needed[:-1], 'd', needed[-1]]))}].")
         if projection.tokens == "all":
             return projection
         if location == "pooler":
@@ -173,7 +140,7 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
             return run(states if n == layer else hidden, *args, **kwargs)
         return forward
 
-    modules = set(ANATOMY[model.family].layers(model.net.base_model))
+    modules = set(model.anatomy.layers(model.net.base_model))
     before = {module: module.__dict__.get("forward") for module in modules}  # accelerate may have put one there
     for module in modules:
         module.forward = resuming(module.forward)
@@ -207,9 +174,7 @@ def pool(model, first: torch.Tensor) -> torch.Tensor:
     base = model.net.base_model
     if getattr(base, "pooler", None) is None:
         return first
-    if model.family == "albert":  # its pooler takes vectors, the others' all tokens of a text
-        return base.pooler_activation(base.pooler(first))
-    return base.pooler(first[:, None])
+    return model.anatomy.pool(base, first)
 
 
 # How the first three work: a location is found as a site, and a hook there hands what passes to a function.
@@ -242,7 +207,7 @@ class _Site:
 
 
 def _find(model, location) -> _Site:
-    base, parts, config = model.net.base_model, ANATOMY[model.family], model.net.config
+    base, parts, config = model.net.base_model, model.anatomy, model.net.config
     layers = parts.layers(base)
     match = re.fullmatch(r"embeddings|pooler|(?:layer|ffn|attn\.(?P<part>q|k|v|out))\.(?P<n>\d+)", location)
     if not match or int(match["n"] or 0) >= len(layers):
@@ -271,7 +236,7 @@ def _find(model, location) -> _Site:
     if part == "out":
         return _Site(module, entering=True, head_size=head_size, **shared)
     start = "qkv".index(part) * config.hidden_size
-    third = slice(start, start + config.hidden_size) if parts.q == parts.k else None
+    third = slice(start, start + config.hidden_size) if parts.has_joint_qkv else None
     return _Site(module, part=third, head_size=head_size, **shared)
 
 

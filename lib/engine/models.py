@@ -1,18 +1,21 @@
 """One way in for every model: a name from the registry, a local folder, or a hub id.
 
     models.load("mini-bert")                                        # shipped with the repository
-    models.load("bert-base")                                        # a paper's, from the hub or its cache
+    models.load("bert-base")                                        # a paper's, from the hub, at a pinned commit
     models.load("./my-bert", attention="eager")                     # a folder
     models.load("org/name", device="auto", dtype=torch.bfloat16)    # any hub model of a known family
+    models.load("org/name", revision="v1")                          # at a commit, branch or tag
 
-Weights are read from safetensors alone, in float32 unless told, tied where the architecture ties them,
-frozen, in eval mode. None is ever made up: a checkpoint that lacks one is refused.
+Weights are read from safetensors alone, in float32 unless told, tied where the architecture ties them, frozen, in eval
+mode. None is ever made up: a checkpoint that lacks one is refused. data/models.toml is the registry.
 """
 
 import contextlib
 import difflib
 import hashlib
 import json
+import tomllib
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,58 +24,35 @@ import transformers
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from lib import CompanionError, paths
-from lib.engine import difference, limit
+from lib.engine import families
 from lib.engine.files import is_full
-from lib.training import smollm2
+
+BASE = "companion_base"  # the line of a config.json that names the model which the folder's weights differ from
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the registry: `source` is a hub id, or the path of a shipped folder."""
+    """One entry of the registry: `source` is a hub id, or the path of a folder."""
     source: str | Path
     family: str
     note: str
-    mend: str = ""  # what makes a folder that does not ship
+    fix: str = ""  # what makes a folder that does not ship
     dtype: torch.dtype = torch.float32  # unless asked otherwise
+    revision: str = ""  # the hub's commit that is taken; "": the newest
 
 
-REGISTRY = {
-    "mini-bert": Entry(paths.MODELS / "mini-bert", "bert", "shipped, made by lib/training/pretrain.py"),
-    "mini-bert-nli": Entry(paths.MODELS / "mini-bert-nli", "bert", "shipped, made by lib/training/nli_classifier.py"),
-    **{f"mini-bert-{way}": Entry(paths.MODELS / f"mini-bert-{way}", "bert", "shipped, made by lib/training/debias.py")
-       for way in ("cda", "dropout")},
-    "mini-roberta": Entry(paths.MODELS / "mini-roberta", "roberta", "shipped, made by lib/training/pretrain.py"),
-    "mini-albert": Entry(paths.MODELS / "mini-albert", "albert", "shipped, made by lib/training/pretrain.py"),
-    "mini-gpt2": Entry(paths.MODELS / "mini-gpt2", "gpt2", "shipped, made by lib/training/pretrain.py"),
-    **{f"seed{n}": Entry(paths.CACHE / "models" / f"seed{n}", "bert", "mini-bert trained from another seed",
-                         f"train it by python -m lib.training.pretrain train bert --seed {n} --text data/cache/pretrain "
-                         f"--out data/cache/models/seed{n} --minutes 14, on a GPU") for n in (1, 2)},
-    "bert-base": Entry("google-bert/bert-base-uncased", "bert", "Bias A-head, Projective, Counteracts"),
-    "bert-base-nli": Entry(paths.CACHE / "nli" / f"bert-base-nli{limit.suffix()}", "bert", "Projective; to be made",
-                           "make it on a GPU by python -m lib.training.nli_classifier make --model bert-base"),
-    **{f"bert-base-{way}": Entry(paths.CACHE / "debias" / f"bert-base-{way}", "bert", "Bias A-head Fig. 5; to be made",
-                                 f"make it on a GPU by python -m lib.training.pretrain debias {way} --model bert-base, which "
-                                 "wants a text: see lib/training/debias.py") for way in ("cda", "dropout")},
-    "bert-large": Entry("google-bert/bert-large-uncased", "bert", "Bias A-head Fig. 5, Counteracts"),
-    "gpt2": Entry("openai-community/gpt2", "gpt2", "Bias A-head (its GPT-2 small), Counteracts"),
-    "gpt2-medium": Entry("openai-community/gpt2-medium", "gpt2", "Counteracts"),
-    "gpt2-large": Entry("openai-community/gpt2-large", "gpt2", "Counteracts"),
-    "roberta-base": Entry("FacebookAI/roberta-base", "roberta", "Counteracts; no uncased one exists"),
-    "roberta-large": Entry("FacebookAI/roberta-large", "roberta", "Counteracts; no uncased one exists"),
-    "albert-base": Entry("albert/albert-base-v2", "albert", "Counteracts, which does not say v1 or v2"),
-    smollm2.NAME: Entry(smollm2.FOLDER, "llama", "a chat model from PyPI, optional", smollm2.MEND),
-    # in bfloat16 13.5 GB, half of what float32 takes: with what a batch needs, a GPU of 24 GB holds it
-    **{name.lower(): Entry(f"meta-llama/{name}-hf", "llama", "Bias A-head Fig. 6-7; gated", dtype=torch.bfloat16)
-       for name in ("Llama-2-7b", "Llama-2-7b-chat")},
-}
+def _entry(source: str, dtype: str = "float32", **rest) -> Entry:
+    """One entry of data/models.toml, its folder as a path."""
+    for start, folder in {"data/models/": paths.MODELS, "data/cache/": paths.CACHE}.items():
+        if source.startswith(start):
+            return Entry(folder / source.removeprefix(start), dtype=getattr(torch, dtype), **rest)
+    return Entry(source, dtype=getattr(torch, dtype), **rest)
 
-# A family's classes with a language-model head, the fullest first: the first whose weights are all there is
-# taken, so a BERT saved without its next-sentence head becomes a BertForMaskedLM, not one with a random head.
-LANGUAGE_MODELS = {"bert": ("BertForPreTraining", "BertForMaskedLM"), "roberta": ("RobertaForMaskedLM",),
-                   "albert": ("AlbertForMaskedLM",), "distilbert": ("DistilBertForMaskedLM",),
-                   "gpt2": ("GPT2LMHeadModel",), "llama": ("LlamaForCausalLM",)}
+
+REGISTRY = {name: _entry(**entry) for name, entry in tomllib.loads(paths.REGISTRY.read_text()).items()}
 
 # What is fetched from a hub repository: never its pickles, TensorFlow or ONNX copies.
 WANTED = ["config.json", "model*.safetensors*", "tokenizer*", "vocab*", "merges.txt", "spiece.model",
@@ -95,9 +75,13 @@ class Model:
         return self.net.config.model_type
 
     @property
+    def anatomy(self) -> families.Family:
+        return families.of(self.net.config, self.name)
+
+    @property
     def n_layers(self) -> int:
         """Layers that a token passes; in ALBERT these are the same few weights used again and again."""
-        return self.net.config.num_hidden_layers * getattr(self.net.config, "inner_group_num", 1)
+        return len(self.anatomy.layers(self.net.base_model))
 
     @property
     def n_heads(self) -> int:
@@ -109,11 +93,19 @@ class Model:
 
     @property
     def is_causal(self) -> bool:
-        return self.family in ("gpt2", "llama")
+        return self.anatomy.is_causal
+
+    @property
+    def nsp_head(self) -> torch.nn.Module | None:
+        """What makes next-sentence logits of sentence vectors, where the network has it; class 0 is "follows"."""
+        try:
+            return self.anatomy.next_sentence and self.net.get_submodule(self.anatomy.next_sentence)
+        except AttributeError:
+            return None
 
     @property
     def has_nsp(self) -> bool:
-        return isinstance(self.net, transformers.BertForPreTraining)
+        return self.nsp_head is not None
 
     @property
     def mask_token(self) -> str:
@@ -127,15 +119,15 @@ class Model:
             return self.tokenizer(text, add_special_tokens=False).input_ids
 
         # to BPE these are two tokens, to WordPiece one: reading the id off a context spares knowing which
-        found = ids("the " + word)[len(ids("the")):] if inside else ids(word)
-        if len(found) != 1 or found[0] == self.tokenizer.unk_token_id:
-            pieces = " ".join(self.tokenizer.convert_ids_to_tokens(found))
+        tokens = ids("the " + word)[len(ids("the")):] if inside else ids(word)
+        if len(tokens) != 1 or tokens[0] == self.tokenizer.unk_token_id:
+            pieces = " ".join(self.tokenizer.convert_ids_to_tokens(tokens))
             raise CompanionError(f"'{word}' is not one token of {self.name}, which reads it as '{pieces}': "
                                  "choose a word that its vocabulary holds whole.")
-        return found[0]
+        return tokens[0]
 
 
-def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None) -> Model:
+def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None, revision=None) -> Model:
     """Load a registry name, else a folder (what starts with ./ ../ / or ~, or exists), else a hub id.
 
     device     None: the GPU if there is one; "auto": accelerate spreads a big model over all there is
@@ -143,6 +135,7 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     attention  "sdpa", or "eager" where attention maps are wanted (SDPA returns none)
     task       None: the language model; "sequence-classification": a fine-tuned classifier, or with
                labels=n a language model under a new, random head for n classes
+    revision   of a hub model: a commit, branch or tag in place of the one that the registry pins
     """
     for given, known in (attention, ("sdpa", "eager")), (task, (None, "sequence-classification")):
         if given not in known:
@@ -151,20 +144,17 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise CompanionError(f"There is no GPU for device '{device}': use device='cpu'.")
 
-    folder, revision = locate(name)
-    family = json.loads((folder / "config.json").read_text()).get("model_type")
-    if family not in LANGUAGE_MODELS:
-        raise CompanionError(f"{name} is of the architecture '{family}', which is not supported: "
-                             f"choose a model of {', '.join(LANGUAGE_MODELS)}.")
+    folder, commit = locate(name, revision=revision)
+    family = families.of(config_of(folder), name)
     with _quiet():
         net = _weights(name, folder, family, device, dtype or usual_dtype(name), attention, task, labels)
-        base = difference.base_of(folder)
+        base = base_of(folder)
         tokenizer = _tokenizer(name, locate(base)[0] if base else folder, net.config)
     try:
         net = net if device == "auto" else net.to(device)
     except torch.OutOfMemoryError:
         raise CompanionError(f"{name} does not fit {device}: use torch.bfloat16 or device='auto'.") from None
-    return Model(net.eval().requires_grad_(False), tokenizer, str(name), revision)
+    return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
 
 
 def usual_dtype(name) -> torch.dtype:
@@ -172,18 +162,33 @@ def usual_dtype(name) -> torch.dtype:
     return REGISTRY[name].dtype if name in REGISTRY else torch.float32
 
 
-def locate(name, as_base: bool = False) -> tuple[Path, str]:
-    """The folder that holds a model, and the revision of what is in it; `as_base`: a model that others differ from."""
+def pinned(hub_id: str) -> str | None:
+    """The commit of a hub model that `load` takes unless told; None: it has no pin, and the newest is taken."""
+    return next((entry.revision for entry in REGISTRY.values() if entry.source == hub_id), None) or None
+
+
+def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Path, str]:
+    """The folder that holds a model, and the revision of what is in it; `as_base`: a model that others differ from.
+
+    revision: of a hub model, in place of the pinned one. What is returned is always the full commit.
+    """
+    if not isinstance(name, (str, Path)) or not str(name):
+        raise CompanionError(f"{name!r} is no model: give a name such as mini-bert, a ./folder or a hub id.")
     source, commit = REGISTRY[name].source if name in REGISTRY else name, None
     if isinstance(source, Path) or source.startswith(("/", "./", "../", "~")) or Path(source).is_dir():
         folder = Path(source).expanduser()
-        if not folder.is_dir() and name in REGISTRY and REGISTRY[name].mend:
-            raise CompanionError(f"{name} is not on this machine yet: {REGISTRY[name].mend}.")
+        if not folder.is_dir() and name in REGISTRY and REGISTRY[name].fix:
+            raise CompanionError(f"{name} is not on this machine yet: {REGISTRY[name].fix}.")
         if not folder.is_dir():
             raise CompanionError(f"There is no folder {folder}: check it, or name {' or '.join(REGISTRY)}.")
+        if revision:
+            raise CompanionError(f"{name} is a folder, it has no revision '{revision}': name a model of the hub.")
     elif "/" in source:
-        folder = _fetch(source)
+        folder = _fetch(source, revision or pinned(source))
         commit = folder.name  # the hub's cache keeps each commit in a folder called so
+        if not revision and not pinned(source):  # shown once a model
+            warnings.warn(f"{source} has no pinned revision, its newest is {commit}: name that one to get it again.",
+                          stacklevel=2)
     else:
         close = " or ".join(difflib.get_close_matches(source, REGISTRY, cutoff=0.5))
         raise CompanionError(f"There is no model '{source}'{f' (is it {close}?)' if close else ''}: name one "
@@ -196,28 +201,66 @@ def locate(name, as_base: bool = False) -> tuple[Path, str]:
                              f"convert them, in that folder, by python -c \"{CONVERT % pickles[0].name}\"")
     if not weights:
         raise CompanionError(f"{name} has no model.safetensors: save it with save_pretrained, or convert it.")
-    revision = commit or _digest([*weights, folder / "config.json", *folder.glob("tokenizer.json")])
-    if base := difference.base_of(folder):  # the weights are the two folders' together
+    known = commit or _digest([*weights, folder / "config.json", *folder.glob("tokenizer.json")])
+    if base := base_of(folder):  # the weights are the two folders' together
         if as_base:
             raise CompanionError(f"{name} is itself a difference, from {base}: name a full model as the base.")
-        revision = "sha256:" + hashlib.sha256((revision + locate(base, True)[1]).encode()).hexdigest()[:12]
-    return folder, revision
+        known = "sha256:" + hashlib.sha256((known + locate(base, True)[1]).encode()).hexdigest()[:12]
+    return folder, known
 
 
-def _fetch(hub_id) -> Path:
+def config_of(folder: Path) -> dict:
+    """What a folder's config.json holds."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except ValueError:  # no JSON, or no UTF-8
+        config = None
+    if not isinstance(config, dict):
+        raise CompanionError(f"{folder / 'config.json'} is damaged: fetch or save the model again.")
+    return config
+
+
+def base_of(folder: Path) -> str | None:
+    """The name of the model that a folder's weights are a difference from; None if they are all there."""
+    return config_of(folder).get(BASE)
+
+
+def tensors_in(folder: Path) -> dict[str, torch.Tensor]:
+    try:
+        return {name: tensor for file in sorted(folder.glob("model*.safetensors"))
+                for name, tensor in load_file(file).items()}
+    except SafetensorError as error:
+        raise CompanionError(f"The weights in {folder} are damaged: fetch or save them again.") from error
+
+
+def _merged(folder: Path, base: Path) -> tuple[dict[str, torch.Tensor], set[str]]:
+    """The base's tensors with the folder's in their place; and the names of the folder's."""
+    own, whole = tensors_in(folder), tensors_in(base)
+    for name, tensor in own.items():
+        if name in whole and tensor.shape != whole[name].shape:
+            raise CompanionError(f"{name} has the shape {list(tensor.shape)} in {folder} and {list(whole[name].shape)} "
+                                 f"in its base {base}: name the base that it was saved against.")
+    return whole | own, set(own)
+
+
+def _fetch(hub_id, revision) -> Path:
     """The folder of a hub model in the local cache, fetched first where it is not there yet."""
     try:
-        return Path(snapshot_download(hub_id, allow_patterns=WANTED))
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=WANTED))
     except hub_errors.GatedRepoError:
         raise CompanionError(f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, "
                              "then run `hf auth login`.") from None
+    except hub_errors.RevisionNotFoundError:
+        raise CompanionError(f"The hub has no revision {revision} of {hub_id}: name a commit, branch or tag of "
+                             "it.") from None
     except (hub_errors.RepositoryNotFoundError, hub_errors.HFValidationError):
         raise CompanionError(f"The hub has no model {hub_id}: check it, or run `hf auth login`.") from None
     except Exception as error:  # no network, a proxy, a hub that is down: however the client words it
         if is_full(error):
             raise CompanionError(f"The disk is full, {hub_id} is fetched in part: free some space, or set HF_HOME to "
                                  "a folder on another disk, and run again.") from error
-        raise CompanionError(f"{hub_id} is not in this machine's hub cache and could not be fetched "
+        at = f" at revision {revision}" if revision else ""
+        raise CompanionError(f"{hub_id}{at} is not in this machine's hub cache and could not be fetched "
                              f"({type(error).__name__}): connect to the network and unset HF_HUB_OFFLINE, "
                              "or use a shipped model such as mini-bert.") from error
 
@@ -235,21 +278,23 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
     options = dict(dtype=dtype, attn_implementation=attention, use_safetensors=True, trust_remote_code=False,
                    device_map="auto" if device == "auto" else None, output_loading_info=True)
     options |= dict(num_labels=labels) if labels else {}
-    source, base, own = folder, difference.base_of(folder), set()
+    source, base, own = folder, base_of(folder), set()
     if base:
-        merged, own = difference.merge(folder, locate(base)[0])
+        merged, own = _merged(folder, locate(base)[0])
         kinds = dict(num_labels=options.pop("num_labels")) if labels else {}
         config = transformers.AutoConfig.from_pretrained(folder, **kinds)
         source, options = None, options | dict(config=config, state_dict=merged)
-    classifier = transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[transformers.CONFIG_MAPPING[family]]
-    for head in (classifier,) if task else (getattr(transformers, name) for name in LANGUAGE_MODELS[family]):
+    classes = [getattr(transformers, name) for name in family.classes]
+    if task:
+        classes = [transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[transformers.CONFIG_MAPPING[family.name]]]
+    for kind in classes:
         try:
-            net, report = head.from_pretrained(source, **options)
+            net, report = kind.from_pretrained(source, **options)
         except (SafetensorError, RuntimeError) as error:
             raise CompanionError(f"The weights of {name} are damaged or do not fit its config.json: "
                                  "fetch or save them again.") from error
-        new = ("classifier.", "pre_classifier.", "score.") if labels else ()  # what a classifier adds
-        missing = sorted(key for key in report["missing_keys"] if not key.startswith(new))
+        body = kind.base_model_prefix + "."  # what is outside of it, a new classifier adds
+        missing = sorted(key for key in report["missing_keys"] if not labels or key.startswith(body))
         unused = sorted(own & set(report["unexpected_keys"])) if not labels else []
         if not missing and not unused:
             return net
@@ -276,10 +321,11 @@ def prepare(tokenizer, config):
         tokenizer.pad_token = tokenizer.eos_token
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
-    if config.model_type in ("bert", "albert"):  # a plain tokenizers file would leave a pair's segments out
+    family = families.of(config)
+    if family.has_segments:  # a plain tokenizers file would leave a pair's segments out
         tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
-    unused = config.pad_token_id + 1 if config.model_type == "roberta" else 0  # its positions start there
-    tokenizer.model_max_length = min(tokenizer.model_max_length, config.max_position_embeddings - unused)
+    positions = config.max_position_embeddings - family.unused_positions(config)
+    tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
     return tokenizer
 
 

@@ -23,13 +23,13 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
     """p(B follows A) for every pair (A, B), on the CPU. BERT's head has class 0 for "follows"."""
     if not model.has_nsp:
         raise CompanionError(f"{model.name} has no next-sentence head: choose a BERT, such as mini-bert or bert-base.")
-    if not pairs:
-        raise CompanionError("There are no sentence pairs: give at least one (A, B).")
+    if not len(pairs) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+        raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
     encoded = batches.encode(model, *(list(side) for side in zip(*pairs)))
 
     def follows(batch, indices):
         pooled = model.net.base_model(**batch).pooler_output
-        return model.net.cls.seq_relationship(pooled).float().softmax(-1)[:, 0].cpu()
+        return model.nsp_head(pooled).float().softmax(-1)[:, 0].cpu()
 
     return torch.stack(batches.each(model, encoded, follows, progress=progress))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lib import Lazy
+from lib import CompanionError, Lazy
 
 stats = Lazy("scipy.stats")
 
@@ -61,6 +61,8 @@ class Estimate:
 
 def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimate:
     """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired."""
+    if not samples or len(samples[0]) < 2:
+        raise CompanionError("There is too little to draw from: a bootstrap needs two values or more.")
     found = stats.bootstrap(samples, statistic, paired=True, vectorized=False, method="percentile",
                             n_resamples=draws, rng=np.random.default_rng(seed)).confidence_interval
     return Estimate(float(statistic(*samples)), float(found.low), float(found.high), len(samples[0]))
@@ -79,6 +81,16 @@ def share(hits) -> Estimate:
     n, value = len(hits), float(np.mean(hits))
     low, high = stats.binom.ppf([.025, .975], n, value) / n
     return Estimate(value, float(low), float(high), n)
+
+
+def wilson(hits) -> Estimate:
+    """The share of true values with Wilson's interval, which stays right near 0 and 1 and for few values; nan of
+    none."""
+    n = len(hits)
+    if not n:
+        return Estimate(math.nan)
+    ends = stats.binomtest(int(np.sum(hits)), n).proportion_ci(method="wilson")
+    return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), n)
 
 
 def first(made, n: int, always=()):

@@ -4,6 +4,8 @@
     p = nli.probabilities(model, pairs)              [pairs, labels]
     nli.fairness(p, pairs, nli.labels(model))        accuracy, parity, eta, each with its interval
     nli.viable(accuracy, base)                       whether a debiased model still does the task
+    both = run.cached(nli.measure, "mini-bert-nli", "mini", 9)      predictions of the 76 models, under two fits
+    nli.search(nli.under(both, nli.PAIRS), strength)                ways to choose one of them
 
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
 share of occupations whose prediction does not depend on gender, and eta (equation 4) their product.
@@ -11,6 +13,9 @@ share of occupations whose prediction does not depend on gender, and eta (equati
 The paper leaves two things open, and both readings are computed. It has 66 pairs an occupation: 33 contexts with man
 and woman, or 11 contexts with the six gendered words of Dev et al. And every parity that it prints is a multiple of
 1/164, so an occupation has parity or has not: because all of its contexts agree (strict), or more than half (majority).
+
+The subspaces are fitted on the fine-tuned model (the paper does not say on which), and in two ways, since it does not
+say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
 """
 
 from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
@@ -21,8 +26,11 @@ import numpy as np
 import torch
 
 from lib import CompanionError, Lazy
-from lib.engine import batches, limit, stats
-from lib.text import data, english, readers
+from lib.engine import batches, models, stats
+from lib.projective import projection
+from lib.text import data as sources
+from lib.text import english, readers
+from lib.text import pairs as sentence_pairs
 
 pd = Lazy("pandas")
 
@@ -32,27 +40,30 @@ READINGS = {"man, woman": 33, "six words": 11}  # contexts that make 66 pairs an
 GOES_WITH = {"commerce": "household", "driving": "vehicles", "eating": "food", "interaction": "farm_animals"}
 SHOWN = ("doctor", "nurse", "mechanic")  # by notebook 09, so in every try
 NO_ARTICLE = {"breakfast", "lunch", "dinner", "headphones"}
+PAIRS, SINGLE = "premise and hypothesis", "single sentences"  # what the subspaces are fitted on
 
 
-def pairs(reading: str = "man, woman", contexts: int | None = None) -> pd.DataFrame:
+# ---- the test set
+
+def pairs(reading: str = "man, woman", contexts: int | None = None, items: int = 0) -> pd.DataFrame:
     """The test set, a DataFrame: premise, hypothesis, occupation, gender (male, female), context.
 
     contexts: only the first so many of the list, a fixed sample; any first few are varied. Left out, all that the
     reading has: 164 occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other
-    reading gentleman next to lady, guy next to girl).
+    reading gentleman next to lady, guy next to girl). items: a quarter as many occupations (0: all).
     """
     if reading not in READINGS:
         raise CompanionError(f"There is no reading {reading!r} of the NLI pairs: choose {' or '.join(READINGS)}.")
-    table = data.words("nli_contexts")
-    most = READINGS[reading]
+    most, few = READINGS[reading], max(2, items // 4) if items else 0
     contexts = most if contexts is None else contexts
     if not 1 <= contexts <= most:
         raise CompanionError(f"{contexts} contexts are asked for where there are {most}: choose 1 to {most}.")
-    acts = [f"{row.verb} {english.article(row.object)} {row.object}" for row in table.head(contexts).itertuples()]
+    acts = [f"{row['verb']} {english.article(row['object'])} {row['object']}"
+            for row in sources.rows("nli_contexts")[:contexts]]
     couples = _couples()[:1 if most == 33 else None]
-    jobs = list(data.words("nli_occupations")["occupation"])
-    rows = [(f"The {occupation} {act}.", f"The {word} {act}.", occupation, gender, act)
-            for occupation in limit.first(jobs, [jobs.index(one) for one in SHOWN], limit.few()) for act in acts
+    jobs = [row["occupation"] for row in sources.rows("nli_occupations")]
+    rows = [(f"The {job} {act}.", f"The {word} {act}.", job, gender, act)
+            for job in stats.first(jobs, few, [jobs.index(shown) for shown in SHOWN]) for act in acts
             for couple in couples for word, gender in zip(couple, GENDERS)]
     return pd.DataFrame(rows, columns=["premise", "hypothesis", "occupation", "gender", "context"])
 
@@ -63,11 +74,11 @@ def fitting_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
 
     Each of Dev et al.'s verbs with an object that the test does not use with it; no occupation.
     """
-    used = {(row["verb"], row["object"]) for row in data.rows("nli_contexts")}
-    verbs, fitting = data.rows("nli_verbs"), []
+    used = {(row["verb"], row["object"]) for row in sources.rows("nli_contexts")}
+    verbs, fitting = sources.rows("nli_verbs"), []
     for kind, group in GOES_WITH.items():
-        objects = [row["word"] for row in data.rows("nli_objects") if row["class"] == group and row["word"].islower()]
-        left = [word for word in objects if word not in NO_ARTICLE]
+        objects = [row["word"] for row in sources.rows("nli_objects") if row["class"] == group]
+        left = [word for word in objects if word.islower() and word not in NO_ARTICLE]
         for verb in (row["verb"] for row in verbs if row["class"] == kind):
             chosen = next(word for word in left if (verb, word) not in used)
             left.append(left.pop(left.index(chosen)))  # the next verb takes another
@@ -77,14 +88,27 @@ def fitting_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
     return fitting
 
 
+def _couples() -> list[tuple[str, str]]:
+    """(male, female): man and woman, gentleman and lady, guy and girl."""
+    words = sources.rows("nli_gendered")
+    return list(zip(*([row["word"] for row in words if row["gender"] == gender] for gender in GENDERS)))
+
+
+def task_pairs(data: str, items: int = 0) -> pd.DataFrame:
+    """Premise, hypothesis, label of the task itself: 9,824 of SNLI's test set, or 198 of data/demo."""
+    return stats.first(readers.snli("test") if data == "paper" else sources.demo("nli"), items)
+
+
+# ---- a classifier
+
 def labels(model) -> list[str]:
     """A classifier's labels in the order of its output, from its config: entailment, neutral, contradiction."""
     by_id = {i: str(label).lower() for label, i in (model.net.config.label2id or {}).items()}
-    found = [by_id.get(i) for i in range(model.net.config.num_labels)]
-    if sorted(map(str, found)) != sorted(LABELS):
-        raise CompanionError(f"The labels of {model.name} are {', '.join(map(str, found))}: name its three outputs "
+    names = [by_id.get(i) for i in range(model.net.config.num_labels)]
+    if sorted(map(str, names)) != sorted(LABELS):
+        raise CompanionError(f"The labels of {model.name} are {', '.join(map(str, names))}: name its three outputs "
                              f"{', '.join(LABELS)} under label2id in its config.json.")
-    return found
+    return names
 
 
 @torch.inference_mode()
@@ -99,24 +123,30 @@ def probabilities(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tenso
     return torch.stack(batches.each(model, encoded, classify, progress=progress))
 
 
-def predictions(found, labels=LABELS) -> np.ndarray:
+def predictions(answers, labels=LABELS) -> np.ndarray:
     """Labels as words: of probabilities [..., labels] the likeliest, words as they are."""
-    found = np.asarray(found)
-    if found.dtype.kind == "f":
-        if found.shape[-1] != len(labels):
-            raise CompanionError(f"Probabilities of {found.shape[-1]} labels were given with {len(labels)} names: "
+    answers = np.asarray(answers)
+    if answers.dtype.kind == "f":
+        if answers.shape[-1] != len(labels):
+            raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: "
                                  "pass the labels of the model, nli.labels(model).")
-        return np.asarray(labels)[found.argmax(-1)]
-    unknown = set(found.ravel()) - set(LABELS)
+        return np.asarray(labels)[answers.argmax(-1)]
+    unknown = set(answers.ravel()) - set(LABELS)
     if unknown:
         raise CompanionError(f"'{sorted(map(str, unknown))[0]}' is no label of NLI: use {', '.join(LABELS)}.")
-    return found
+    return answers
 
 
-def accuracy(found, gold, labels=LABELS) -> float:
-    """The share of predictions that are the gold label."""
-    return float((predictions(found, labels) == np.asarray(gold)).mean())
+def examples(model, occupations: list[str], context: str = "prepared a pie") -> pd.DataFrame:
+    """What the classifier makes of some occupations in one context: each label's probability, and the likeliest."""
+    every = pairs()
+    rows = every[every["occupation"].isin(occupations) & (every["context"] == context)]
+    p, names = probabilities(model, rows).numpy(), labels(model)
+    table = rows[["premise", "hypothesis"]].assign(**dict(zip(names, p.T.round(2))), says=predictions(p, names))
+    return table.reset_index(drop=True)
 
+
+# ---- fairness and viability
 
 class Fairness(NamedTuple):
     """How fair predictions are, each number with its 95 % interval over occupations.
@@ -124,7 +154,7 @@ class Fairness(NamedTuple):
     accuracy            share of neutral predictions
     parity, majority    share of occupations at parity, strictly or in most contexts
     eta, eta_majority   accuracy x parity, and accuracy x majority
-    occupations         a row an occupation, see `by_occupation`
+    occupations         one row per occupation, see `by_occupation`
     """
     accuracy: stats.Estimate
     parity: stats.Estimate
@@ -134,10 +164,10 @@ class Fairness(NamedTuple):
     occupations: pd.DataFrame
 
 
-def by_occupation(found, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
-    """A row an occupation: `neutral` (share of its pairs), `male` and `female` (the same for either gender), and
+def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
+    """One row per occupation: `neutral` (share of its pairs), `male` and `female` (the same for either gender), and
     `agree`, the share of its contexts where both genders get the same prediction."""
-    predicted = predictions(found, labels)
+    predicted = predictions(answers, labels)
     if predicted.shape != (len(pairs),):
         raise CompanionError(f"There are {len(predicted)} predictions for {len(pairs)} pairs: give one each, in order.")
     frame = pairs[["occupation", "context", "gender"]].assign(predicted=predicted)
@@ -151,12 +181,12 @@ def by_occupation(found, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
     return table.rename_axis(columns=None)
 
 
-def fairness(found, pairs: pd.DataFrame, labels=LABELS, draws: int = 1_000) -> Fairness:
+def fairness(answers, pairs: pd.DataFrame, labels=LABELS, draws: int = 1_000) -> Fairness:
     """Of predictions (words) or probabilities [pairs, labels], in the order of `pairs`.
 
-    The 95 % intervals draw occupations anew.
+    The 95 % intervals redraw occupations.
     """
-    table = by_occupation(found, pairs, labels)
+    table = by_occupation(answers, pairs, labels)
     neutral, agree = table["neutral"].to_numpy(), table["agree"].to_numpy()
     strict, most = (agree == 1).astype(float), (agree > .5).astype(float)
 
@@ -167,6 +197,10 @@ def fairness(found, pairs: pd.DataFrame, labels=LABELS, draws: int = 1_000) -> F
                     interval(_product, neutral, strict), interval(_product, neutral, most), table)
 
 
+def _product(neutral, at_parity):
+    return neutral.mean() * at_parity.mean()
+
+
 def viable(accuracy, base: float, within: float = .05, relative: bool = False):
     """Whether accuracy is within 5 % of the base model's: 5 points (the paper's .8889 makes it .8389), or `relative`
     (.8445). The paper does not say which, and neither fits all that it calls viable.
@@ -175,11 +209,101 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
     return np.asarray(accuracy) >= least - 1e-9  # as decimals, not as binary fractions
 
 
-def _couples() -> list[tuple[str, str]]:
-    """(male, female): man and woman, gentleman and lady, guy and girl."""
-    words = data.rows("nli_gendered")
-    return list(zip(*([row["word"] for row in words if row["gender"] == gender] for gender in GENDERS)))
+# ---- the 76 models
+
+def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
+            device=None, items: int = 0) -> dict:
+    """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone.
+
+    fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
+    right [fits, 76, pairs of the task]
+    """
+    if not name:
+        raise CompanionError("This encoder has no classifier for natural language inference: make it by python -m "
+                             "lib.training.nli_classifier make, then name its folder with --model.")
+    model = models.load(name, device=device, task="sequence-classification")
+    names, made = labels(model), pairs(reading, contexts, items)
+    gold = task_pairs(data, items) if task else made.head(0).assign(label="")
+    texts = pd.concat([made, gold])
+    encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
+    chosen = {PAIRS: fitting_pairs(), SINGLE: sentence_pairs.written()}
+    fits = [projection.fit(model, fitted_on, natural=sentence_pairs.natural(data)) for fitted_on in chosen.values()]
+    logits = projection.sweeps(model, fits, projection.models(), encoded, projection.head(model),
+                               progress=f"76 models, {len(texts):,} pairs")
+    p = logits.softmax(-1).numpy()
+    right = predictions(p[:, :, len(made):], names) == gold["label"].to_numpy(dtype=str)
+    return {"fits": list(chosen), "labels": names, "reading": reading, "contexts": contexts, "items": items,
+            "probabilities": np.ascontiguousarray(p[:, :, :len(made)]), "right": right}
 
 
-def _product(neutral, at_parity):
-    return neutral.mean() * at_parity.mean()
+def under(measured: dict, fit: str) -> dict:
+    """What `measure` returned under one fit: the form that `search` and nli_tables.py take."""
+    at = measured["fits"].index(fit)
+    return measured | {"fit": fit, "probabilities": measured["probabilities"][at], "right": measured["right"][at]}
+
+
+def asked(measured: dict) -> pd.DataFrame:
+    """The generated pairs that `measure` was asked for, in the order of its probabilities."""
+    return pairs(measured["reading"], measured["contexts"], measured["items"])
+
+
+# ---- a search of one's own: the setting that is fairest and still does the task
+
+class Way(NamedTuple):
+    """A way to choose one model. The paper's advice is to measure the task's own bias on a development set, search the
+    settings there, and trim the search by what its section 5 observed."""
+    among: list[projection.Setting]
+    only_viable: bool = False
+    by_strength: bool = False  # the lowest Strength, in place of the highest eta
+
+
+def trimmed() -> list[projection.Setting]:
+    """The settings with weighting at SENT and no second component taken out whole: 22 of 74."""
+    def hard(cut):
+        return cut is not None and cut.second and not cut.weighted
+
+    return [setting for setting in projection.settings()
+            if setting.sent.weighted and not hard(setting.tokens) and not hard(setting.cls)]
+
+
+def ways() -> dict[str, Way]:
+    """By name, as notebook 09 shows them."""
+    every = projection.settings()
+    return {"the base model": Way([projection.BASE]), "eta of viable ones": Way(every, True),
+            "the same, trimmed by section 5": Way(trimmed(), True), "Strength alone": Way(every, False, True),
+            "Strength of viable ones": Way(every, True, True)}
+
+
+def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int = 200,
+           seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
+    """Choose on a random half of occupations and task pairs, test on the other half, in `splits` ways to halve them.
+
+    By way of choosing, arrays [splits]: chosen, the place of a model among the 76; eta where it was chosen and where
+    it was tested; accuracy at the task and whether viable (within 5 points), both where tested. strength: of each
+    model by name. agree: parity in "all" contexts, or in "most".
+    """
+    every, ways_to_choose, generated = projection.models(), ways(), asked(measured)
+    tables = [by_occupation(p, generated, measured["labels"]) for p in measured["probabilities"]]
+    neutral, same = (np.array([table[column] for table in tables]) for column in ("neutral", "agree"))
+    parity, right = same == 1 if agree == "all" else same > .5, measured["right"]
+    intrinsic = strength.loc[[setting.name for setting in every]].to_numpy()
+    places = {name: np.array([every.index(setting) for setting in way.among]) for name, way in ways_to_choose.items()}
+    rng, chosen = np.random.default_rng(seed), {name: [] for name in places}
+    for _ in range(splits):
+        first, second = (_halves(rng, n) for n in (neutral.shape[1], right.shape[1]))
+        eta = [neutral[:, half].mean(1) * parity[:, half].mean(1) for half in first]
+        accuracy = [right[:, half].mean(1) for half in second]
+        kept = [viable(half, half[0]) for half in accuracy]
+        for name, way in ways_to_choose.items():
+            among = places[name][kept[0][places[name]]] if way.only_viable else places[name]
+            among = among if len(among) else np.array([0])  # nothing is viable: nothing is changed
+            worth = -intrinsic if way.by_strength else eta[0]
+            best = max(among, key=lambda i: (worth[i], accuracy[0][i]))
+            chosen[name].append((best, eta[0][best], eta[1][best], accuracy[1][best], kept[1][best]))
+    columns = ["chosen", "eta where chosen", "eta where tested", "accuracy", "viable"]
+    return {name: dict(zip(columns, map(np.array, zip(*rows)))) for name, rows in chosen.items()}
+
+
+def _halves(rng, n: int) -> tuple[np.ndarray, np.ndarray]:
+    order = rng.permutation(n)
+    return order[:n // 2], order[n // 2:]

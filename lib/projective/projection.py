@@ -1,5 +1,6 @@
 """Gender subspaces inside an encoder, and the models that come of projecting them out (Projective methods, section 4).
 
+    measured = run.cached(projection.measure, "mini-bert", "mini")      s and d of 76 models under seven fits
     subspaces = projection.fit(model, pairs)                # pairs: [(female sentence, male sentence), ...]
     settings = projection.settings()                        # the 74 of Table 7, in its order
     encoded = batches.encode(model, firsts, seconds)
@@ -15,19 +16,41 @@ A projection can sit at four places, and where it sits at one it sits at all tha
 
 A Setting says what happens at each place by its name. The paper prints it as up to five digits, read here as
 (n, c at [layer 11], n, c at [layer 12], n_p): the caption's names fit neither its section 5 nor the numbers.
+
+A fit is one choice of what the paper leaves open: the sentence pairs, centring, refitting. The first, WRITTEN, is the
+one that notebook 08's tables show.
 """
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import product
 
+import numpy as np
+import pandas as pd
 import torch
 
 from lib import CompanionError
-from lib.engine import hooks
+from lib.engine import hooks, nsp
+from lib.engine import models as registry
 from lib.engine.batches import each, encode
+from lib.projective import triples
+from lib.text import pairs as sentence_pairs
 
 PLACES = ("attention", "tokens", "cls", "sent")  # in the order in which a text passes them
-LEVELS = ("SENT", "Layer 12", "Layer 11", "+ attn")  # the paper's names for where the first projection sits
+WRITTEN = "written pairs"
+
+
+class Level(StrEnum):
+    """The paper's names for where the first projection sits; the first two are what the 74 are held against."""
+    BASE = "Base"
+    SENT_DEBIAS = "Sent-debias"
+    SENT = "SENT"
+    LAYER_12 = "Layer 12"
+    LAYER_11 = "Layer 11"
+    ATTENTION = "+ attn"
+
+
+LEVELS = tuple(Level)[2:]  # of the 74, from the output inwards
 
 
 @dataclass(frozen=True)
@@ -47,11 +70,11 @@ class Setting:
     sent_debias: bool = False  # Liang et al.'s baseline, with a subspace of its own
 
     @property
-    def level(self) -> str:
+    def level(self) -> Level:
         if self.sent_debias:
-            return "Sent-debias"
-        first = next((name for name in PLACES if getattr(self, name)), None)
-        return {"attention": "+ attn", "tokens": "Layer 11", "cls": "Layer 12", "sent": "SENT"}.get(first, "Base")
+            return Level.SENT_DEBIAS
+        places = zip(PLACES, reversed(LEVELS))
+        return next((level for place, level in places if getattr(self, place)), Level.BASE)
 
     @property
     def name(self) -> str:
@@ -88,7 +111,7 @@ def models() -> list[Setting]:
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """Orthonormal components and the share of variance that each explains; at attention a set a head.
+    """Orthonormal components and the share of variance that each explains; at attention a set per head.
 
     basis [d, width] or [heads, d, head size], explained [d] or [heads, d]
     """
@@ -103,7 +126,7 @@ class Subspace:
 
 @dataclass(frozen=True, eq=False)
 class Subspaces:
-    """What `fit` found: a Subspace a part (q, k, v, tokens, cls, sent, sent_debias).
+    """What `fit` found: a Subspace per part (q, k, v, tokens, cls, sent, sent_debias).
 
     Refitted ones depend on what was projected before: `parts` is keyed by part and by that, BASE where it is nothing.
     """
@@ -128,14 +151,14 @@ class Subspaces:
         cuts = dict.fromkeys("qkv", Cut(False)) if setting.attention else {}
         cuts |= {place: getattr(setting, place) for place in ("tokens", "cls", "sent")}
         cuts |= {"sent_debias": Cut(False) if setting.sent_debias else None}
-        found = {part: self.of(part, setting).projection(cut, "first" if part == "cls" else "all")
+        edits = {part: self.of(part, setting).projection(cut, "first" if part == "cls" else "all")
                  for part, cut in cuts.items() if cut}
-        return {part: replace(one, basis=one.basis.to(device)) for part, one in found.items()}
+        return {part: replace(edit, basis=edit.basis.to(device)) for part, edit in edits.items()}
 
     def interventions(self, setting: Setting) -> dict[str, hooks.Projection]:
         """The setting as `hooks.project` takes it."""
         # of two at one module the one named last acts first: sent after cls in a model without pooler
-        return {self.location(part): one for part, one in reversed(self.projections(setting).items())}
+        return {self.location(part): edit for part, edit in reversed(self.projections(setting).items())}
 
 
 def fit(model, pairs: list[tuple[str, str]], center: bool = False, refit: bool = False,
@@ -145,7 +168,7 @@ def fit(model, pairs: list[tuple[str, str]], center: bool = False, refit: bool =
     center   take the mean difference off first, as an ordinary PCA would. The paper does not say. Without, which is
              what Bolukbasi et al. and Liang et al. do (they centre each pair, which makes two opposite vectors of its
              difference), the mean difference is what the first component mostly is.
-    refit    fit each place on what comes out of the projections before it, anew for every setting, instead of on
+    refit    fit each place on what comes out of the projections before it, again for every setting, instead of on
              the untouched model. The paper does not say.
     natural  pairs for the baseline sent-debias, which is fitted at the pooler on sentences found in text.
 
@@ -164,16 +187,16 @@ def fit(model, pairs: list[tuple[str, str]], center: bool = False, refit: bool =
         stages = [(BASE, (*"qkv",)), *((before, (place,)) for place in ("tokens", "cls") for before in reaching[place])]
     for before, parts in stages:
         with hooks.project(model, subspaces.interventions(before)):
-            found = _differences(model, pairs, {part: subspaces.location(part) for part in parts})
-        subspaces.parts.update({(part, before): components(found[part], center) for part in parts})
+            rows = _differences(model, pairs, {part: subspaces.location(part) for part in parts})
+        subspaces.parts.update({(part, before): components(rows[part], center) for part in parts})
     if refit:  # the 37 ways in which a text can reach the pooler share most of their way
         sides = [sweep(model, subspaces, reaching["sent"], encode(model, list(side)), lambda vectors: vectors)
                  for side in zip(*pairs)]
         subspaces.parts.update({("sent", before): components(female - male, center)
                                 for before, female, male in zip(reaching["sent"], *sides)})
     if natural:
-        found = _differences(model, natural, {"sent_debias": "pooler"})
-        subspaces.parts["sent_debias", BASE] = components(found["sent_debias"], center)
+        rows = _differences(model, natural, {"sent_debias": "pooler"})
+        subspaces.parts["sent_debias", BASE] = components(rows["sent_debias"], center)
     return subspaces
 
 
@@ -202,7 +225,7 @@ def _differences(model, pairs, locations: dict[str, str]) -> dict[str, torch.Ten
         return [{part: _vectors(part, seen[place][row], size).double().cpu() for part, place in locations.items()}
                 for row, size in enumerate(sizes)]
 
-    seen, ids = each(model, encoded, states), [one["input_ids"] for one in encoded]
+    seen, ids = each(model, encoded, states), [text["input_ids"] for text in encoded]
     couples = [(i, i + len(pairs)) for i in range(len(pairs))]
     return {part: torch.cat([_aligned(ids[i], ids[j], seen[i][part], seen[j][part]) if part in (*"qkv", "tokens")
                              else seen[i][part] - seen[j][part] for i, j in couples]) for part in locations}
@@ -249,7 +272,7 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
 
     A batch goes through all layers once, once more through the second-to-last with its attention projected, and
     through the last once for each of the 8 ways in which the 74 project its input: 21 layers in place of 888 in a
-    model of 12. The rest is arithmetic on one vector a text. tests/test_projection.py proves it equal, setting by
+    model of 12. The rest is arithmetic on one vector per text. tests/test_projection.py proves it equal, setting by
     setting, to whole forwards under `hooks.project`.
     """
     return sweeps(model, [subspaces], settings, batches, head, tokens, progress)[0]
@@ -294,6 +317,61 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
         with hooks.record(model, [below, second, last]) as plain:
             base(**batch)
         logits = torch.stack([upper(batch, plain, *fit) for fit in zip(cuts, hooked)])
-        return logits.movedim(2, 0).cpu()  # a row a text
+        return logits.movedim(2, 0).cpu()  # one row per text
 
     return torch.stack(each(model, batches, outputs, tokens, progress), dim=2)
+
+
+# ---- 76 models under seven fits: the measurement of notebook 08
+
+def fits(model, data: str = "mini", seed: int = 0) -> dict[str, Subspaces]:
+    """The subspaces under each choice, by name. All but `refitted` are fitted on the untouched model."""
+    written, natural = sentence_pairs.written(), sentence_pairs.natural(data)
+    order = np.random.default_rng(seed).permutation(len(written))
+    halves = [[written[i] for i in sorted(half)] for half in np.array_split(order, 2)]
+    chosen = {WRITTEN: (written, {}), "half of them": (halves[0], {}), "the other half": (halves[1], {}),
+              "natural sentences": (natural, {}), "the triples' contexts": (sentence_pairs.contexts(data), {}),
+              "centred": (written, {"center": True}), "refitted": (written, {"refit": True})}
+    return {name: fit(model, pairs, natural=natural, **how) for name, (pairs, how) in chosen.items()}
+
+
+def measure(name: str, data: str = "mini", seed: int = 0, device=None, items: int = 0) -> dict:
+    """s, d and accuracy of every triple pair under all fits and models: arrays [fits, 76, triple pairs].
+
+    accuracy: how many of a pair's six sentences are called right at .5; besides, the subspaces' explained variance
+    and how far the others agree with the first, as tables.
+    """
+    model, rows = registry.load(name, device=device), triples.triples(data, items)
+    subspaces = fits(model, data, seed)
+    encoded = encode(model, *(list(side) for side in zip(*triples.pairs(rows))))
+    logits = sweeps(model, list(subspaces.values()), models(), encoded, head(model), progress="76 models")
+    follows = logits.softmax(-1)[..., 0].numpy()
+    places = triples.frame(rows, np.arange(follows.shape[-1]))  # where each probability of a triple pair stands
+    frame = {column: follows[..., places[column].astype(int)] for column in nsp.COLUMNS}
+    right = np.mean([(frame[column] > .5) != column.endswith("unrelated") for column in nsp.COLUMNS], axis=0)
+    return {"fits": list(subspaces), "s": nsp.strengths(frame), "d": nsp.distances(frame), "accuracy": right,
+            "explained": explained(subspaces), "cosines": cosines(subspaces)}
+
+
+def explained(subspaces: dict[str, Subspaces]) -> pd.DataFrame:
+    """Share of variance by fit, part, head (from 1; 0 where there are none) and component (from 1)."""
+    rows = [(name, part, head, component, share) for name, fitted in subspaces.items()
+            for (part, before), subspace in fitted.parts.items() if before == BASE
+            for head, shares in enumerate(torch.atleast_2d(subspace.explained).tolist(), int(part in "qkv"))
+            for component, share in enumerate(shares, 1)]
+    return pd.DataFrame(rows, columns=["fit", "part", "head", "component", "share"])
+
+
+def cosines(subspaces: dict[str, Subspaces]) -> pd.DataFrame:
+    """|cosine| of each fit's first component with that of the first fit: one row per fit, one column per part.
+
+    At attention the mean over heads. Refitted ones are left out: before any projection they are the same.
+    """
+    first, *others = [(name, fitted) for name, fitted in subspaces.items() if not fitted.refitted]
+
+    def agreement(part, fitted):
+        products = fitted.of(part).basis * first[1].of(part).basis
+        return products[..., 0, :].sum(-1).abs().mean().item()
+
+    parts = ["q", "k", "v", "tokens", "cls", "sent"]
+    return pd.DataFrame({name: {part: agreement(part, fitted) for part in parts} for name, fitted in others}).T

@@ -4,9 +4,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.patches import Rectangle
 
-from lib import look, mitigation_tables
+from lib import look, together
 from lib.publish import scoreboard
 from lib.publish.scoreboard import TESTED, Cell, kinds
+from lib.together import Effect, Role
 from lib.verdict import IN_PART, UNTESTABLE, Outcome
 
 # colour and mark: told apart without the colour too. Blue and orange are the genders' alone.
@@ -14,7 +15,7 @@ TILES = {Outcome.HOLDS: (look.GOOD, "●"), IN_PART: ("#A5D8C8", "◐"), Outcome
          Outcome.UNDECIDED: ("#E4E4E1", "?"), Outcome.NO_CASE: ("#E4E4E1", "∅"), UNTESTABLE: ("#E4E4E1", "–"),
          Outcome.NOT_RUN: ("#F4F4F2", "")}
 INK = "#333333"
-JUDGED = {"better": look.GOOD, "worse": look.BAD, "within chance": look.NEITHER, "control": look.NEITHER}
+JUDGED = {Effect.BETTER: look.GOOD, Effect.WORSE: look.BAD, Effect.CHANCE: look.NEITHER, Effect.CONTROL: look.NEITHER}
 TOPICS = {"02": "which heads", "03": "swapped words", "04": "masking", "05": "GLUE", "06": "debiased, chat",
           "07": "StereoSet", "08": "projections", "09": "inference", "11": "cloze", "": "untested"}
 
@@ -111,30 +112,30 @@ def held(board: pd.DataFrame, runs: list[str]) -> str:
 
 def effects(changes: pd.DataFrame, made_from: str):
     """Change against the untouched model, one panel per measure and one row per mitigation, with 95 % intervals."""
-    changes = changes[changes["mitigation"] != "none"]
-    names, measures = list(dict.fromkeys(changes["mitigation"])), list(mitigation_tables.MEASURES)
+    changes = changes[changes["role"] != Role.NONE]
+    names, measures = list(dict.fromkeys(changes["mitigation"])), list(together.MEASURES)
     figure, axes = plt.subplots(1, len(measures), figsize=(10.2, .36 * len(names) + 1.5), layout="constrained",
                                 sharey=True)
     for ax, measure in zip(axes, measures):
         part = changes[changes["measure"] == measure].set_index("mitigation").loc[names]
-        better = mitigation_tables.MEASURES[measure][2]
+        better = together.MEASURES[measure].better
         for y, (_, row) in enumerate(part.iterrows()):
             if pd.isna(row["change"]):
                 ax.text(.5, y, "does not apply", fontsize=7, color=look.NEITHER, ha="center", va="center",
                         transform=ax.get_yaxis_transform())
                 continue
-            color = JUDGED[mitigation_tables.judged(pd.Series({**row, "measure": measure}))]
+            color = JUDGED[together.judged({**row, "measure": measure})]
             ax.plot([row["low"], row["high"]], [y, y], color=color, linewidth=2, solid_capstyle="round")
             ax.plot(row["change"], y, "o", color=color, markersize=5)
         ax.axvline(0, color=INK, linewidth=.8)
         ax.set_title(measure, fontsize=9)
-        ax.set_xlabel(("cost: " if measure in mitigation_tables.COSTS else "") +
+        ax.set_xlabel(("cost: " if measure in together.COSTS else "") +
                       ("better →" if better > 0 else "← better"), fontsize=7.5)
         ax.tick_params(labelsize=7)
         ax.locator_params(axis="x", nbins=3)
         ax.set_ylim(len(names) - .5, -.5)
-        if measure in mitigation_tables.COSTS:
+        if measure in together.COSTS:
             ax.set_facecolor("#F7F7F5")
     axes[0].set_yticks(range(len(names)), names)
-    return look.sign(figure, mitigation_tables.headline(changes),
+    return look.sign(figure, together.headline(changes),
                      f"{made_from}; of random heads the range of the draws")

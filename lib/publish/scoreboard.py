@@ -19,6 +19,7 @@ from lib import CompanionError, paths, printed, verdict
 from lib.bias_a_head import heads
 from lib.counteracts import cloze
 from lib.engine import models
+from lib.projective import claims as projective
 from lib.projective import nli, projection
 from lib.publish.claims_shim import CLAIMS
 from lib.publish.run import runs
@@ -184,21 +185,12 @@ def top_heads(first: str = "mini-real", folders: dict[str, Path] | None = None) 
 
 
 def best_settings(run) -> tuple[str, str]:
-    """Names of the setting of lowest S (08) and of the fairest viable one (09, most contexts agree): "" where unknown.
-
-    Viable: within 5 points of base, as notebook 09 marks it. Of equals the first, or the more accurate one. From the
-    tables that the run has made, or else those that are stored of it.
-    """
+    """The setting of lowest S and the fairest viable one, from the tables that the run has made, or else those stored
+    of it: "" where unknown."""
     folder = run.out if (run.out / "09_table7.csv").is_file() else paths.FIGURES / run.name
-    files = [folder / f"{number}_table7.csv" for number in ("08", "09")]  # the 74 settings, base and a baseline
-    intrinsic, inference = (pd.read_csv(file).query("model not in ['Base', 'Sent-debias']") if file.is_file() else None
-                            for file in files)
-    strength = "" if intrinsic is None else intrinsic.set_index("model")["S"].idxmin()
-    if inference is None:
-        return strength, ""
-    viable = inference[inference["viable"].isin(["yes", "in points"])]
-    best = viable.sort_values(["eta, most", "SNLI"], ascending=False, kind="stable")["model"]
-    return strength, best.iloc[0] if len(best) else ""
+    files = {name: folder / f"{name}.csv" for name in ("08_table7", "09_table7")}
+    return projective.best_settings({name: pd.read_csv(file) if file.is_file() else None
+                                     for name, file in files.items()})
 
 
 # ---- numbers

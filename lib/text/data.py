@@ -20,6 +20,7 @@ import hashlib
 import os
 import sys
 import tomllib
+from functools import lru_cache
 from itertools import dropwhile
 from pathlib import Path
 
@@ -60,8 +61,8 @@ def path(name: str) -> Path:
                                  "to have it downloaded.")
         return given / name
     if "url" not in entry:
-        mend = f"put it into {given}" if given else "set COMPANION_DATA to a folder that has it"
-        raise CompanionError(f"{name} has no address of its own: {mend}, or use what it stands in for "
+        fix = f"put it into {given}" if given else "set COMPANION_DATA to a folder that has it"
+        raise CompanionError(f"{name} has no address of its own: {fix}, or use what it stands in for "
                              f"(its note in {paths.SOURCES.name} says what).")
     return _fetch(name, entry, reason=f"{name} is not in {given}: " if given else "")
 
@@ -119,8 +120,10 @@ def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
 
 
 def _table() -> dict:
-    with paths.SOURCES.open("rb") as file:
-        return tomllib.load(file)
+    return _parsed(paths.SOURCES.read_text(encoding="utf-8"))
+
+
+_parsed = lru_cache(maxsize=1)(tomllib.loads)  # a second's work for a table of all files
 
 
 def _file(name: str) -> dict:
@@ -192,7 +195,7 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
 
 
 def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
-    """What went wrong with a download, and its mend, in a sentence."""
+    """What went wrong with a download, and its fix, in a sentence."""
     from requests import exceptions
 
     by_hand = "set COMPANION_DATA to a folder that has it"
@@ -208,8 +211,8 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
         case ValueError():  # pooch's word for a wrong hash
             return (f"What came from {entry['url']} is not the published file (its sha256 is not "
                     f"{entry.get('sha256')}) and was thrown away: run again, or {by_hand}.")
-    mend = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
-    return f"{name} could not be written to {_cache()}, {mend}, or set COMPANION_CACHE to another folder."
+    fix = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
+    return f"{name} could not be written to {_cache()}, {fix}, or set COMPANION_CACHE to another folder."
 
 
 def _short(error: Exception) -> str:

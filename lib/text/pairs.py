@@ -1,15 +1,15 @@
 """Sentence pairs that differ in gender words alone, to fit gender subspaces on: [(female, male), ...].
 
-    sentence_pairs.written()                 the project's 40, four for each of Bolukbasi et al.'s ten word pairs
-    sentence_pairs.natural(data="mini")      sentences found in text, their gender words swapped: for sent-debias
-    sentence_pairs.contexts()                what opens the triples: the very sentences that the bias is measured on
+    pairs.written()                 the project's 40, four for each of Bolukbasi et al.'s ten word pairs
+    pairs.natural(data="mini")      sentences found in text, their gender words swapped: for sent-debias
+    pairs.contexts()                what opens the triples: the very sentences that the bias is measured on
 
 Projective methods fits on "a small set of paired sentences" and does not give it: notebook 08 shows what that does.
 """
 
 import re
 
-from lib.engine import limit
+from lib.engine import stats
 from lib.text import data as sources
 from lib.text import readers
 
@@ -27,10 +27,11 @@ def written(without: str = "") -> list[tuple[str, str]]:
     return list(frame.loc[frame["source"] != without, ["female", "male"]].itertuples(index=False, name=None))
 
 
-def natural(data: str = "mini", n: int = 200) -> list[tuple[str, str]]:
+def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str, str]]:
     """The first n sentences of a text that speak of one gender, each with its swap, as Liang et al. make theirs.
 
     The text is data/demo's prose and captions, with data="paper" WikiText-2's test split, one of Liang et al.'s.
+    items: how many pairs a try may use; 0: all.
     """
     if data == "mini":
         captions = sources.demo("nli")
@@ -40,15 +41,16 @@ def natural(data: str = "mini", n: int = 200) -> list[tuple[str, str]]:
         texts = [sentence + "." for line in lines for sentence in line.split(" . ") if 4 <= len(sentence.split()) <= 40]
     gendered = {word for side in sources.words("gender_pairs")[["female", "male"]].to_numpy().T for word in side}
     pairs = [pair for text in dict.fromkeys(texts) if (pair := swapped(text, gendered - {"him"}))]
-    return limit.first(pairs[:n], always=range(FEWEST))
+    return stats.first(pairs[:n], items, range(FEWEST))
 
 
-def contexts(data: str = "mini") -> list[tuple[str, str]]:
+def contexts(data: str = "mini", items: int = 0) -> list[tuple[str, str]]:
     """Contexts of the triples with their swaps, each once; where the swap changes nothing, it is left out."""
     frame = sources.demo("triples") if data == "mini" else readers.stereoset()
     sides = [["context", "gender_swapped_context"], ["gender_swapped_context", "context"]]
     pairs = [tuple(row[sides[row["gender"] != "F"]]) for _, row in frame.iterrows()]
-    return limit.first([(female, male) for female, male in dict.fromkeys(pairs) if female != male], range(FEWEST))
+    differing = [(female, male) for female, male in dict.fromkeys(pairs) if female != male]
+    return stats.first(differing, items, range(FEWEST))
 
 
 def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | None:
@@ -61,7 +63,7 @@ def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | No
         return None
     other = to_male if is_female else to_female
 
-    def swap(match):
+    def swap(match):  # not swaps.like: this one also lowers the later letters of words that stay, USA becomes Usa
         word = other.get(match[0].lower(), match[0])
         return word.capitalize() if match[0][0].isupper() else word
 

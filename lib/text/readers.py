@@ -29,8 +29,11 @@ GLUE = {
     "MRPC": {"train": "MRPC_becel_train", "evaluation": "MRPC_becel_validation"},
     "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"},
 }
-GLUE_HEADERS = {"CoLA": ["source", "label", "star", "sentence"], "WNLI_val": ["index", "sentence1", "sentence2", "label"],
-                "STS-B": ["index", "genre", "file", "year", "old", "source1", "source2", "sentence1", "sentence2", "label"]}
+GLUE_HEADERS = {
+    "CoLA": ["source", "label", "star", "sentence"],
+    "WNLI_val": ["index", "sentence1", "sentence2", "label"],
+    "STS-B": ["index", "genre", "file", "year", "old", "source1", "source2", "sentence1", "sentence2", "label"],
+}
 
 NEWS = {"news_commentary": "news_commentary/news-commentary-v15.en.gz", "bbc_news": "bbc_news/bbc.jsonl.gz"}
 

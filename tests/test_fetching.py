@@ -1,4 +1,4 @@
-"""Fetching when the line breaks off or the disk is full: one sentence, no half file, and the next run gets it all.
+"""Fetching: what is pinned, and one sentence, no half file and a next run that gets it all when something breaks.
 
 A server on this machine stands for the model hub, and speaks as much of its language as fetching takes.
 """
@@ -21,6 +21,7 @@ import pytest
 import torch
 from fsspec.implementations.local import LocalFileOpener
 from huggingface_hub import HfFileSystem, constants, file_download
+from huggingface_hub.utils import _http
 
 from lib import CompanionError, paths
 from lib.engine import models
@@ -40,7 +41,8 @@ class Hub(BaseHTTPRequestHandler):
     """Serves the files of `server.folder` as those of whatever repository is asked for.
 
     With `server.breaks = name, size, times`, the line breaks off after `size` bytes of the file `name`, and then before
-    the first byte, `times` times in all. `server.sent` notes each file asked for, and from which byte on.
+    the first byte, `times` times in all. `server.sent` notes each file asked for, and from which byte on; what has a
+    key of `server.errors` in its path is answered with that code and reason.
     """
 
     def do_HEAD(self):
@@ -52,7 +54,10 @@ class Hub(BaseHTTPRequestHandler):
     def answer(self):
         name = self.path.split("?")[0].split("/")[-1]
         file = self.server.folder / name
-        if "/tree/" in self.path:
+        error = next((error for part, error in self.server.errors.items() if part in self.path), None)
+        if error:
+            self.send(b"", error[0], {"X-Error-Code": error[1]})
+        elif "/tree/" in self.path:
             self.send(json.dumps([self.entry(file) for file in self.files()]).encode())
         elif self.path.startswith("/api/"):
             files = [{"rfilename": file.name} for file in self.files()]
@@ -109,20 +114,20 @@ def sha1(file):
 def hub(tmp_path, monkeypatch):
     """A hub with an empty folder to serve, and empty caches of what it serves."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        server.folder, server.breaks, server.sent = tmp_path / "repository", NEVER, []
+        server.folder, server.breaks, server.sent, server.errors = tmp_path / "repository", NEVER, [], {}
         server.folder.mkdir()
         address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "ENDPOINT", address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE",
-                            address + "/{repo_id}/resolve/{revision}/{filename}")
-        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1_000)  # smaller than the file, as with real weights
-        monkeypatch.setattr(file_download, "time", SimpleNamespace(sleep=lambda seconds: None))  # before it tries again
-        monkeypatch.setattr(datasets.config, "HF_ENDPOINT", address)
-        monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "datasets"))
+        for name, value in dict(
+                HF_HUB_CACHE=str(tmp_path / "cache"), HF_HUB_OFFLINE=False, ENDPOINT=address,
+                HUGGINGFACE_CO_URL_TEMPLATE=address + "/{repo_id}/resolve/{revision}/{filename}",
+                DOWNLOAD_CHUNK_SIZE=1_000).items():  # smaller than the file, as with real weights
+            monkeypatch.setattr(constants, name, value)
+        for module in (file_download, _http):  # they wait before they try again
+            monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
+        for name, value in dict(HF_ENDPOINT=address, HF_HUB_OFFLINE=False,
+                                HF_DATASETS_CACHE=str(tmp_path / "datasets")).items():
+            monkeypatch.setattr(datasets.config, name, value)
         HfFileSystem.clear_instance_cache()  # they remember what was where
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": .01})
         thread.start()
@@ -179,12 +184,51 @@ def kept(hub):
 # models
 
 
-def loaded(model):
-    """Whether org/model now loads, with the very weights that were saved."""
-    fetched = models.load("org/model", device="cpu")
+def loaded(model, name="org/model", commit=COMMIT, **options):
+    """Whether a model now loads, with the very weights that were saved."""
+    fetched = models.load(name, device="cpu", **options)
     weights = fetched.net.state_dict()
-    return fetched.revision == COMMIT and all(torch.equal(weights[name], weight)
+    return fetched.revision == commit and all(torch.equal(weights[name], weight)
                                               for name, weight in model.net.state_dict().items())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_model_is_fetched_at_its_pinned_commit_unless_told(hub, model, monkeypatch):
+    pins = {entry.source: entry.revision for entry in models.REGISTRY.values() if isinstance(entry.source, str)}
+    assert len(pins) == 10 and all(len(pin) == 40 for pin in pins.values())  # every hub model of the registry
+    pin, other = models.pinned("google-bert/bert-base-uncased"), "d" * 40
+    for name in ("bert-base", "google-bert/bert-base-uncased"):
+        assert loaded(model, name, pin)
+    assert loaded(model, "bert-base", other, revision=other)
+    assert loaded(model, "org/model", other, revision=other)
+    with pytest.warns(UserWarning, match=f"org/model has no pinned revision, its newest is {COMMIT}"):
+        assert loaded(model)
+    assert "is a folder" in refusal(models.load, str(hub.folder), revision=other)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert loaded(model, "bert-base", pin)
+    message = refusal(models.load, "bert-base", revision="e" * 40)
+    assert message.startswith(f"google-bert/bert-base-uncased at revision {'e' * 40} is not in this machine's hub")
+
+
+@pytest.mark.parametrize("name, code, reason, said", [
+    ("llama-2-7b", 403, "GatedRepo", "accept its licence at https://huggingface.co/meta-llama/Llama-2-7b-hf, then run"),
+    ("no/such", 404, "RepoNotFound", "The hub has no model no/such"),
+    ("a/b/c", 404, "", "The hub has no model a/b/c"),
+    ("gpt2", 404, "RevisionNotFound", "The hub has no revision 607a30d783dfa663caf39e06633721c8d4cfcd7e of openai"),
+    ("albert-base", 500, "Broken", "is not in this machine's hub cache"),
+])
+def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
+    hub.errors = {"/": (code, reason)}
+    assert said in refusal(models.load, name)
+
+
+def test_without_a_network_the_cache_serves_and_the_rest_is_refused(hub, model, monkeypatch):
+    assert loaded(model)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert loaded(model)
+    assert "or use a shipped model such as mini-bert" in refusal(models.load, "bert-base")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert loaded(model)
 
 
 def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_rest(hub, model):
@@ -264,38 +308,108 @@ def test_a_disk_that_is_full_when_a_data_set_is_unpacked(hub, cola, monkeypatch)
     assert [start for name, start in hub.sent if name == SPLIT] == [0]  # what was fetched is not fetched again
 
 
-# files from elsewhere: tests/test_data.py shows what is said and that nothing is left
+# files from elsewhere
+
+
+PUBLISHED = b"The published text.\n" * 5_000
+SHA256 = hashlib.sha256(PUBLISHED).hexdigest()
 
 
 @pytest.fixture
-def text(hub, tmp_path, monkeypatch):
-    """A published file, its address in a sources.toml of its own."""
-    published = b"The published text.\n" * 5_000
-    (hub.folder / "text.txt").write_bytes(published)
+def source(hub, tmp_path, monkeypatch):
+    """A sources.toml that lists the file set/text.txt, at an address that the test may choose, and an empty cache."""
+    (hub.folder / "text.txt").write_bytes(PUBLISHED)
     monkeypatch.delenv("COMPANION_DATA", raising=False)
     monkeypatch.setattr(paths, "CACHE", tmp_path / "companion")
     monkeypatch.setattr(paths, "SOURCES", tmp_path / "sources.toml")
-    paths.SOURCES.write_text(f"""[[set.files]]\nname = "set/text.txt"\nurl = "{constants.ENDPOINT}/text.txt"
-                                 sha256 = "{hashlib.sha256(published).hexdigest()}"\n""")
-    return published
+
+    def write(url=f"{constants.ENDPOINT}/text.txt", hashed=True):
+        lines = ["[set]", 'title = "A set"', 'licence = "ours"', 'used_by = ["01"]', "[[set.files]]",
+                 'name = "set/text.txt"', f'url = "{url}"' if url else "",
+                 f'sha256 = "{SHA256}"\nbytes = {len(PUBLISHED)}' if hashed else ""]
+        paths.SOURCES.write_text("\n".join(lines))
+        return lambda: data.path("set/text.txt")
+
+    return write
 
 
-def test_a_file_that_breaks_off_is_had_by_the_next_run(hub, text):
-    hub.breaks = "text.txt", 70_000, 1
-    assert "broke off and was thrown away: run again" in refusal(data.path, "set/text.txt")
-    assert data.path("set/text.txt").read_bytes() == text
+@pytest.fixture
+def given(monkeypatch, tmp_path):
+    """The folder that COMPANION_DATA names, with room for set/text.txt."""
+    (tmp_path / "given" / "set").mkdir(parents=True)
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "given"))
+    return tmp_path / "given"
 
 
-def test_a_file_on_a_full_disk_is_had_once_there_is_room(hub, text, monkeypatch):
-    class Disk(io.FileIO):
-        def write(self, content):
-            if self.tell() + len(content) > 70_000:
-                raise FULL[0]()
-            return super().write(content)
+def state():
+    """How the set is listed, and what is in the cache."""
+    listed = data.sources().set_index("name").loc["set", "status"]
+    return listed, [file.name for file in paths.CACHE.rglob("*") if file.is_file()]
 
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(pooch.downloaders, "open", Disk, raising=False)
-        assert "could not be written to" in (message := refusal(data.path, "set/text.txt"))
-        assert "the disk is full: free some space" in message
-    assert not [file for file in paths.CACHE.rglob("*") if file.is_file()]
-    assert data.path("set/text.txt").read_bytes() == text
+
+def test_a_file_is_fetched_once_aloud_and_again_where_the_copy_is_damaged(hub, source, capsys):
+    get = source()
+    assert state() == ("to fetch", [])
+    found = get()
+    assert found == paths.CACHE / "sources" / "set" / "text.txt" and found.read_bytes() == PUBLISHED
+    assert f"fetching set/text.txt from {constants.ENDPOINT}" in capsys.readouterr().err
+    assert get() == found and len(hub.sent) == 1 and state() == ("at hand", ["text.txt"])
+    assert capsys.readouterr().err == ""
+    found.write_bytes(b"damaged")
+    assert state()[0] == "to fetch" and get().read_bytes() == PUBLISHED and len(hub.sent) == 2
+    assert "the copy in the cache is damaged" in capsys.readouterr().err
+    found.unlink()
+    assert source(hashed=False)().read_bytes() == PUBLISHED and SHA256 in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_a_file_that_breaks_off_is_had_by_the_next_run(hub, source, hashed):
+    hub.breaks, get = ("text.txt", 70_000, 1), source(hashed=hashed)
+    assert "set/text.txt broke off and was thrown away: run again" in refusal(get)
+    assert state() == ("to fetch", [])
+    assert get().read_bytes() == PUBLISHED
+
+
+def test_a_file_on_a_full_disk_is_had_once_there_is_room(source, monkeypatch):
+    def disk(error):
+        class Disk(io.FileIO):
+            def write(self, content):
+                if self.tell() + len(content) > 70_000:
+                    raise error
+                return super().write(content)
+        return Disk
+
+    get = source()
+    for error, said in ((FULL[0](), "the disk is full: free some space"),
+                        (OSError(errno.EACCES, "as the system says it"), "make that folder writable")):
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(pooch.downloaders, "open", disk(error), raising=False)
+            assert f"{said}, or set COMPANION_CACHE" in refusal(get)
+        assert state() == ("to fetch", [])
+    assert get().read_bytes() == PUBLISHED
+
+
+def test_what_is_not_the_published_file_or_cannot_be_reached_is_said_and_not_kept(hub, source, monkeypatch):
+    assert "out of reach: connect to the network" in refusal(source("http://127.0.0.1:9/text"))
+    assert "answers 404: find set/text.txt elsewhere" in refusal(source(f"{constants.ENDPOINT}/gone"))
+    assert "no address of its own: set COMPANION_DATA to a folder" in refusal(source(url=None))
+    assert state() == ("not fetchable", [])
+    (hub.folder / "text.txt").write_bytes(PUBLISHED[:1_000])
+    assert "is not the published file" in refusal(source()) and state() == ("to fetch", [])
+    monkeypatch.setenv("COMPANION_DATA", "no/where")
+    assert "which is not a folder: correct it or unset it" in refusal(source())
+
+
+def test_the_given_folder_comes_first_and_its_files_must_be_the_published_ones(hub, source, given, monkeypatch, capsys):
+    get, file = source(), given / "set" / "text.txt"
+    assert not data.available("set/text.txt") and get().read_bytes() == PUBLISHED
+    assert f"set/text.txt is not in {given}: fetching" in capsys.readouterr().err
+    file.write_bytes(PUBLISHED)
+    assert data.available("set/text.txt") and get() == file
+    monkeypatch.setattr(paths, "ROOT", given.parent)
+    monkeypatch.setenv("COMPANION_DATA", "given")  # relative to the repository
+    assert get() == file and len(hub.sent) == 1
+    file.write_bytes(wrong := PUBLISHED.replace(b"published", b"Published", 1))  # of the right size
+    message = refusal(get)
+    assert all(part in message for part in (str(file), SHA256, hashlib.sha256(wrong).hexdigest()))
+    assert len(hub.sent) == 1

@@ -1,59 +1,60 @@
-"""Mitigations: what is applied is applied and taken off again; values and intervals that a person can work out."""
+"""Remedies: what is applied is applied and taken off again; values and intervals that a person can work out."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from lib import mitigation, mitigation_tables
+from lib import look, together
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
-from lib.projective import nli, projection, stereoset
+from lib.projective import nli, projection, triples
 from lib.publish import plots_scoreboard
+from lib.text import pairs as sentence_pairs
+from lib.together import Effect, Remedy, Role
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SCORES = torch.arange(144.).reshape(12, 12)
 SETTING = "+ attn (1, 0, 0, 1, 1)"
+PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said"), ("she likes it .", "he likes .")]
 
 
 def test_a_plan_has_none_first_and_the_control_as_often_as_it_is_drawn():
-    plan = mitigation.plan(SCORES, [SETTING, "SENT 0"], "mini")
+    plan = together.plan(SCORES, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in plan] == [
         "none", "mask Top-3", "mask random 3", "mask random 3", f"project {SETTING}", "project SENT 0",
         "mask and project", "counter-prompt"]
     assert plan[1][1] == [(12, 12), (12, 11), (12, 10)] == plan[6][1] and plan[6][2] == SETTING
-    assert plan[2][1] != plan[3][1] and plan == mitigation.plan(SCORES, [SETTING, "SENT 0"], "mini")
-    assert [name for name, *_ in mitigation.plan(SCORES, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
+    assert plan[2][1] != plan[3][1] and plan == together.plan(SCORES, [SETTING, "SENT 0"], "mini")
+    assert [name for name, *_ in together.plan(SCORES, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
 
 
 def test_what_is_applied_acts_and_leaves_nothing_behind():
     model = tiny("bert")
-    pairs = [("she was here .", "he was here ."), ("the woman said", "the man said"), ("she likes it .", "he likes .")]
-    subspaces, asked = projection.fit(model, pairs), [("she was late .", "he likes poetry .")]
+    subspaces, asked = projection.fit(model, PAIRS), [("she was late .", "he likes poetry .")]
 
     def follows():
         return nsp.is_next(model, asked).item()
 
     plain = follows()
-    with mitigation.applied(model, [], "", subspaces):
+    with together.applied(model, [], "", subspaces):
         assert follows() == plain
-    with mitigation.applied(model, [(2, 1)], SETTING, subspaces):
+    with together.applied(model, [(2, 1)], SETTING, subspaces):
         both = follows()
-    chosen = next(one for one in projection.settings() if one.name == SETTING)
+    chosen = next(known for known in projection.settings() if known.name == SETTING)
     with hooks.head_mask(model, heads.mask(model, [(2, 1)])), hooks.project(model, subspaces.interventions(chosen)):
         assert both == pytest.approx(follows(), abs=1e-6)
-    with mitigation.applied(model, [(2, 1)], "", subspaces):
+    with together.applied(model, [(2, 1)], "", subspaces):
         assert follows() not in (plain, both)
     assert follows() == plain
 
 
 def test_a_prompt_stands_before_each_premise(monkeypatch):
     seen = []
-    judge = mitigation.Judge.__new__(mitigation.Judge)
-    judge.model, judge.pairs = None, nli.pairs(contexts=1).head(4)
-    judge.task = pd.DataFrame({"premise": ["A dog runs.", "A cat sits."], "hypothesis": "x",
-                               "label": ["neutral", "entailment"]})
+    task = pd.DataFrame({"premise": ["A dog runs.", "A cat sits."], "hypothesis": "x",
+                         "label": ["neutral", "entailment"]})
+    classifier = together.Classifier(None, None, nli.pairs(contexts=1).head(4), task)
     monkeypatch.setattr(nli, "labels", lambda model: list(nli.LABELS))
 
     def probabilities(model, pairs):
@@ -61,31 +62,31 @@ def test_a_prompt_stands_before_each_premise(monkeypatch):
         return torch.tensor([[0, 1, 0.]] * 3 + [[1, 0, 0.]] + [[0, 1, 0.]] * 2)
 
     monkeypatch.setattr(nli, "probabilities", probabilities)
-    row, prompted = judge.measure(False), judge.measure(True)
+    row, prompted = classifier.measure(False), classifier.measure(True)
     assert [len(texts) for texts in seen] == [6, 6]
-    assert all(text == f"{mitigation.PROMPT} {plain}" for plain, text in zip(*seen))
+    assert all(text == f"{together.PROMPT} {plain}" for plain, text in zip(*seen))
     assert row["neutral"].tolist() == [1, .5] and row["agree"].tolist() == [1, 0] and row["right"].tolist() == [1, 0]
     assert all((row[key] == prompted[key]).all() for key in row)
 
 
 def test_the_prompt_names_no_more_than_two_of_the_occupations_asked_for():
-    named = [job for job in nli.pairs()["occupation"].unique() if f" {job}." in mitigation.PROMPT]
+    named = [job for job in nli.pairs()["occupation"].unique() if f" {job}." in together.PROMPT]
     assert sorted(named) == ["carpenter", "nurse"]
 
 
 def test_the_encoder_is_asked_everything(monkeypatch):
-    """On the shipped model and three triples: what the measures are computed from is what the modules give."""
-    rows = stereoset.triples("mini").head(9)
-    monkeypatch.setattr(stereoset, "triples", lambda data: rows)
+    """On the shipped model and a few items: one row per item, and a remedy changes what it can."""
+    monkeypatch.setattr(sentence_pairs, "written", lambda: PAIRS)
+    rows = triples.triples("mini").head(9)
+    monkeypatch.setattr(triples, "triples", lambda data, items: rows)
     sets = heads.Sets(("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father"))
     words = {word: [f"Everyone saw the {word} there."] for word in sets.words}
-    monkeypatch.setattr(heads, "sets_and_contexts", lambda *_: (sets, words))
-    monkeypatch.setitem(mitigation.SIZES, "mini", mitigation.SIZES["mini"] | {"lines": 2})
-    plan = [("none", [], "", False), ("mask Top-1", [(12, 1)], "", False), ("counter-prompt", [], "", True)]
-    none, masked, prompted = mitigation.measure("mini-bert", "", plan, "mini", "cpu")
+    monkeypatch.setattr(heads, "sets_and_contexts", lambda *_, **options: (sets, words))
+    plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True)]
+    none, masked, prompted = together.measure("mini-bert", "", plan, "mini", "cpu", items=2)
     assert {name: len(values) for name, values in none.items()} == {
-        "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 40, "dominated": 40, "associations": 4, "in_x": 4}
-    assert (none["dominated"] > 0).sum() == 20 and (abs(none["margin"]) <= 1).all()
+        "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 8, "dominated": 8, "associations": 4, "in_x": 4}
+    assert (none["dominated"] > 0).sum() == 4 and (abs(none["margin"]) <= 1).all()
     assert "associations" not in prompted and (prompted["lengths"] == none["lengths"]).all()
     for key in ("s", "likelihoods", "margin"):
         assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
@@ -103,15 +104,16 @@ def measured(seat=1.0, s=.5, agree=1.0, gap=.4, pppl=8.0, right=1.0):
             "right": np.full(20, right)}
 
 
-PLAN = [("none", [], "", False), ("mask Top-3", [(1, 1)], "", False), ("mask random 3", [(2, 2)], "", False),
-        ("mask random 3", [(3, 3)], "", False), ("counter-prompt", [], "", True)]
+PLAN = [Remedy("none", role=Role.NONE), Remedy("mask Top-3", [(1, 1)], role=Role.FOUND),
+        Remedy("random", [(2, 2)], role=Role.CONTROL), Remedy("random", [(3, 3)], role=Role.CONTROL),
+        Remedy("counter-prompt", prompted=True)]
 
 
 @pytest.fixture
 def effects():
     prompted = {key: value for key, value in measured(gap=-.6).items() if key not in ("associations", "in_x")}
     found = [measured(), measured(seat=0.0, s=.3, agree=0.0, pppl=9.0), measured(s=.4), measured(s=.6), prompted]
-    return mitigation_tables.effects(PLAN, found, draws=50)
+    return together.effects(PLAN, found, draws=50)
 
 
 def test_values_changes_and_ranges(effects):
@@ -120,7 +122,7 @@ def test_values_changes_and_ranges(effects):
     assert at.loc[("mask Top-3", "Strength"), ["change", "low", "high"]].tolist() == pytest.approx([-.2] * 3)
     assert at.loc[("mask Top-3", "SEAT"), "value"] == pytest.approx(0) and at.loc[("mask Top-3", "SEAT"), "high"] < 0
     assert at.loc[("none", "NLI fairness"), "value"] == .5 and at.loc[("mask Top-3", "NLI fairness"), "value"] == 0
-    assert at.loc[("mask random 3", "Strength"), ["value", "change", "low", "high", "draws"]].tolist() == pytest.approx(
+    assert at.loc[("random", "Strength"), ["value", "change", "low", "high", "draws"]].tolist() == pytest.approx(
         [.5, 0, -.1, .1, 2])
     assert at.loc[("counter-prompt", "cloze gap"), "value"] == pytest.approx(.6)
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
@@ -129,30 +131,32 @@ def test_values_changes_and_ranges(effects):
 
 
 def test_better_and_worse_go_by_the_measure(effects):
-    told = {(row["mitigation"], row["measure"]): mitigation_tables.judged(row) for _, row in effects.iterrows()}
-    assert told["mask Top-3", "Strength"] == "better" and told["mask Top-3", "NLI fairness"] == "worse"
-    assert told["mask Top-3", "PPPL"] == "worse" and told["mask random 3", "Strength"] == "control"
-    assert told["counter-prompt", "cloze gap"] == "worse" and told["counter-prompt", "SEAT"] == "does not apply"
-    assert mitigation_tables.headline(effects) == (
+    judged = {(row["mitigation"], row["measure"]): together.judged(row) for _, row in effects.iterrows()}
+    assert judged["mask Top-3", "Strength"] == Effect.BETTER and judged["mask Top-3", "NLI fairness"] == Effect.WORSE
+    assert judged["mask Top-3", "PPPL"] == Effect.WORSE and judged["random", "Strength"] == Effect.CONTROL
+    assert judged["counter-prompt", "cloze gap"] == Effect.WORSE
+    assert judged["counter-prompt", "SEAT"] == Effect.NONE and judged["mask Top-3", "Distance"] == Effect.CHANCE
+    assert together.headline(effects) == (
         "Of 5 measures of bias how many get better and worse beyond chance. mask Top-3: 2 and 1; "
         "counter-prompt: 0 and 1 of 4")
 
 
 def test_found_heads_matter_where_chance_and_random_heads_do_less(effects):
-    table = mitigation_tables.heads_matter(effects).set_index("measure")["the found heads matter"]
+    table = together.heads_matter(effects).set_index("measure")["the found heads matter"]
     assert table.to_dict() == {"SEAT": "yes", "Strength": "yes", "Distance": "not shown", "NLI fairness": "yes",
                                "cloze gap": "not shown", "PPPL": "yes", "NLI accuracy": "not shown"}
 
 
 def test_the_table_and_the_figure_say_what_does_not_apply(effects):
-    table = mitigation_tables.table(effects)
+    table = together.table(effects)
     assert table.loc["counter-prompt", "SEAT"] == "does not apply" and table.loc["none", "PPPL"] == "8.00"
     assert table.loc["mask Top-3", "Strength"] == "0.30 (-0.20 [-0.20, -0.20])"
     assert table.loc["counter-prompt", "cloze gap"] == "0.60 (+0.20 [+0.20, +0.20]), overturned"
     bare = [{key: value for key, value in row.items() if key not in ("neutral", "agree", "right")}
             for row in (measured(), measured())]
-    assert mitigation_tables.table(mitigation_tables.effects(PLAN[:2], bare, 20)).loc[
+    assert together.table(together.effects(PLAN[:2], bare, 20)).loc[
         "mask Top-3", "NLI fairness"] == "no classifier"
     figure = plots_scoreboard.effects(effects, "a model")
-    assert len(figure.axes) == len(mitigation_tables.MEASURES) and figure.get_figwidth() <= 10.5
+    assert len(figure.axes) == len(together.MEASURES)
+    look.check(figure, ["a model"])
     assert any(text.get_text() == "does not apply" for text in figure.axes[0].texts)

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from lib import look as plots
-from lib.counteracts import cloze, cloze_tables
+from lib import look
+from lib.counteracts import cloze
+from lib.counteracts.tables import CHANGES, OVERTURNED
 
-COLORS = {"female": plots.FEMALE, "male": plots.MALE, "neither": plots.NEITHER}
-CHANGE_COLORS = dict(zip(cloze_tables.CHANGES, [plots.BAD, plots.PALE, "#9BD8C4", plots.GOOD, "#FFFFFF"]))
+COLORS = {"female": look.FEMALE, "male": look.MALE, "neither": look.NEITHER}
+CHANGE_COLORS = dict(zip(CHANGES, [look.BAD, look.PALE, "#9BD8C4", look.GOOD, "#FFFFFF"]))
 SHORT = {kind: kind.replace(" similar", "").replace("background", "backgr.") for kind in cloze.KINDS}
 SHORT["target neutral background counter"] = "neutral backgr. counter"
 
@@ -29,18 +30,18 @@ EXAMPLES = {
 
 def sentence_types(examples: dict = EXAMPLES):
     """Fig. 1: the two types of WinoBias sentences, a line from the pronoun to the occupation that it refers to."""
-    figure, ax = plt.subplots(figsize=(plots.PAGE, 3.4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(look.PAGE, 3.4), layout="constrained")
     ax.axis("off")
     y = 0.0
     for title, sentences in examples.items():
         ax.text(0, y, title, fontsize=10, fontweight="bold", va="center")
         for side, sentence in sentences:
             y -= 1.15
-            ax.text(.9, y, f"{side}-stereotypical", fontsize=8, color=plots.NEITHER, va="center", ha="right")
+            ax.text(.9, y, f"{side}-stereotypical", fontsize=8, color=look.NEITHER, va="center", ha="right")
             _sentence(ax, sentence, y)
         y -= 1.1
     ax.set(xlim=(0, 9), ylim=(y + .4, .5))
-    return plots.sign(figure, "WinoBias asks whom a pronoun means: half of its sentences go against the stereotype",
+    return look.sign(figure, "WinoBias asks whom a pronoun means: half of its sentences go against the stereotype",
                       "sentences written for this project, after the two types of Zhao et al. 2018")
 
 
@@ -59,13 +60,13 @@ def _sentence(ax, sentence: str, y: float, x: float = 1.05, letter: float = .077
         ax.text(middle, y, bare, family="monospace", fontsize=8.2, ha="center", va="center", bbox=box, **style)
         x += letter * (len(bare) + 1)
     ax.annotate("", (ends["*"], y + .2), (ends["pronoun"], y + .2), arrowprops=dict(
-        arrowstyle="->", color=plots.NEITHER, connectionstyle="arc3,rad=.12", linewidth=1))
+        arrowstyle="->", color=look.NEITHER, connectionstyle="arc3,rad=.12", linewidth=1))
 
 
 def bars(tables: dict[str, pd.DataFrame], k: int, made_from: str):
-    """Fig. 2-4: female and male probability by kind of knowledge, a row a model, female- and male-dominated occupations
-    apart. `tables` is cloze_tables.bars by model. Whiskers: 95 % over occupations."""
-    figure, axes = plt.subplots(len(tables), 2, figsize=(plots.PAGE + 1.6, 1.5 * len(tables) + 1.6), sharex=True,
+    """Fig. 2-4: female and male probability by kind of knowledge, one row per model, female- and male-dominated
+    occupations apart. `tables` is tables.bars by model. Whiskers: 95 % over occupations."""
+    figure, axes = plt.subplots(len(tables), 2, figsize=(look.PAGE + 1.6, 1.5 * len(tables) + 1.6), sharex=True,
                                 sharey="row", layout="constrained", squeeze=False)
     kinds, width = list(cloze.KINDS), .38
     for row, (name, table) in zip(axes, tables.items()):
@@ -82,26 +83,21 @@ def bars(tables: dict[str, pd.DataFrame], k: int, made_from: str):
         if not table["value"].any():
             for ax in row:
                 ax.text(.5, .5, f"no gendered token among the top {k}", transform=ax.transAxes, ha="center",
-                        fontsize=9, color=plots.NEITHER)
+                        fontsize=9, color=look.NEITHER)
             row[0].set(ylim=(0, 1), yticks=[0])
         row[0].set_ylabel("probability")
     for ax in axes[-1]:
         ax.set_xticks(range(len(kinds)), [SHORT[kind] for kind in kinds], rotation=40, ha="right", fontsize=8)
     axes[0][1].legend(fontsize=7.5, loc="upper right")
     what = f"Top {k}" if k else "In full"
-    return plots.sign(figure, f"{what}: {_overturned(tables)}", made_from)
+    return look.sign(figure, f"{what}: {_overturned(tables)}", made_from)
 
 
 def _overturned(tables: dict[str, pd.DataFrame]) -> str:
     """In how many panels a kind turns the base prompts' preference round, in words."""
-    count, panels = dict.fromkeys(cloze.KINDS, 0), 0
-    for table in tables.values():
-        for _, part in table.groupby("dominated"):
-            wide = part.pivot(index="kind", columns="gender", values="value")
-            gap = (wide["female"] - wide["male"]).to_dict()
-            panels += gap["base"] != 0
-            for kind in count:
-                count[kind] += gap["base"] * gap[kind] < 0
+    wide = [table.pivot(index="dominated", columns=["gender", "kind"], values="value") for table in tables.values()]
+    gap = pd.concat([table["female"] - table["male"] for table in wide])
+    panels, count = (gap["base"] != 0).sum(), (gap.mul(gap["base"], axis=0) < 0).sum()
     if not panels:
         return "the base prompts show no preference"
     shown = ("target counter syntactic similar", "target counter semantic similar", "target neutral", "unrelated")
@@ -110,22 +106,22 @@ def _overturned(tables: dict[str, pd.DataFrame]) -> str:
 
 
 def shares(tables: dict[str, pd.DataFrame], what: str, made_from: str):
-    """What each kind does to the preference, as shares of the occupations. `tables`: cloze_tables.shares by model."""
+    """What each kind does to the preference, as shares of the occupations. `tables`: tables.shares by model."""
     figure, axes = _grid(tables)
     for ax, (name, table) in zip(axes, tables.items()):
         wide = table.pivot(index="kind", columns="change", values="value").loc[list(cloze.KINDS)[1:][::-1]]
         left = np.zeros(len(wide))
-        for change in cloze_tables.CHANGES:
+        for change in CHANGES:
             ax.barh(range(len(wide)), wide[change], left=left, height=.75, color=CHANGE_COLORS[change], label=change,
-                    edgecolor="#999999" if change == cloze_tables.CHANGES[-1] else "none", linewidth=.5)
+                    edgecolor="#999999" if change == CHANGES[-1] else "none", linewidth=.5)
             left += wide[change].to_numpy()
         ax.set(title=name, xlim=(0, 1), xlabel="share of occupations")
         ax.grid(visible=False)
     _kind_labels(axes, list(cloze.KINDS)[1:])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
-    best = {name: table[table["change"] == "overturned"].set_index("kind")["value"] for name, table in tables.items()}
+    best = {name: table[table["change"] == OVERTURNED].set_index("kind")["value"] for name, table in tables.items()}
     mean = pd.DataFrame(best).mean(axis=1).sort_values()
-    return plots.sign(figure, f"{what}: {SHORT[mean.index[-1]]} overturns most preferences ({mean.iloc[-1]:.0%}), "
+    return look.sign(figure, f"{what}: {SHORT[mean.index[-1]]} overturns most preferences ({mean.iloc[-1]:.0%}), "
                               f"{SHORT[mean.index[0]]} fewest ({mean.iloc[0]:.0%})", made_from)
 
 
@@ -144,23 +140,21 @@ def relative(tables: dict[str, pd.DataFrame], made_from: str):
         ax.minorticks_off()
     _kind_labels(axes, kinds)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    rise = {kind: np.mean([table["ratio"].get(gender, pd.Series(dtype=float)).get(kind, np.nan)
-                           for table in tables.values() for gender in ("female", "male")
-                           if gender in table["ratio"] and not np.isnan(table["ratio"][gender][kind])] or [1])
-            for kind in kinds}
-    most = max(rise, key=rise.get)
-    return plots.sign(figure, f"Gendered tokens that stay in the top 10 gain most from {SHORT[most]} knowledge: "
+    gendered = [table["ratio"].reindex(columns=["female", "male"]) for table in tables.values()]
+    rise = pd.concat(gendered, axis=1).mean(axis=1).fillna(1)
+    most = rise.idxmax()
+    return look.sign(figure, f"Gendered tokens that stay in the top 10 gain most from {SHORT[most]} knowledge: "
                               f"{rise[most]:.1f} times", made_from)
 
 
 def slopes(tables: dict[str, pd.DataFrame], made_from: str):
-    """How log odds follow the labour statistics before (base) and after knowledge: cloze_tables.slopes by model."""
+    """How log odds follow the labour statistics before (base) and after knowledge: tables.slopes by model."""
     figure, axes = _grid(tables, sharex=True)
     kinds = list(cloze.KINDS)
     for ax, (name, table) in zip(axes, tables.items()):
         table = table.set_index("kind").loc[kinds[::-1]]
-        color = ["black" if kind == "base" else plots.GOOD if value < table.loc["base", "low"]
-                 else plots.BAD if value > table.loc["base", "high"] else plots.PALE
+        color = ["black" if kind == "base" else look.GOOD if value < table.loc["base", "low"]
+                 else look.BAD if value > table.loc["base", "high"] else look.PALE
                  for kind, value in table["value"].items()]
         ax.hlines(range(len(kinds)), table["low"], table["high"], color=color, linewidth=2)
         ax.scatter(table["value"], range(len(kinds)), color=color, s=22, zorder=3)
@@ -170,17 +164,17 @@ def slopes(tables: dict[str, pd.DataFrame], made_from: str):
     _kind_labels(axes, kinds)
     turned = [name for name, table in tables.items()
               if table.set_index("kind").loc["target counter syntactic similar", "high"] < 0]
-    return plots.sign(figure, "One counterexample of the same form turns the slope on the labour statistics negative "
+    return look.sign(figure, "One counterexample of the same form turns the slope on the labour statistics negative "
                               f"in {len(turned)} of {len(tables)} models", made_from)
 
 
 def forms(tables: dict[str, pd.DataFrame], made_from: str):
     """Sensitivity: the margin by kind under each way to write the prompt and to count tokens. `tables`:
-    cloze_tables.forms by model. Blue cells lean female, orange ones male."""
+    tables.forms by model. Blue cells lean female, orange ones male."""
     sizes = [len(table) for table in tables.values()]
-    figure, axes = plt.subplots(len(sizes), 2, figsize=(plots.PAGE + 2.1, .3 * sum(sizes) + .4 * len(sizes) + 1.2),
+    figure, axes = plt.subplots(len(sizes), 2, figsize=(look.PAGE + 2.1, .3 * sum(sizes) + .4 * len(sizes) + 1.2),
                                 gridspec_kw={"height_ratios": sizes}, layout="constrained", squeeze=False)
-    palette = sns.blend_palette([plots.MALE, "#FFFFFF", plots.FEMALE], as_cmap=True)
+    palette = sns.blend_palette([look.MALE, "#FFFFFF", look.FEMALE], as_cmap=True)
     for i, (row, (name, table)) in enumerate(zip(axes, tables.items())):
         for ax, dominated in zip(row, ("female", "male")):
             part, last = table[dominated], i + 1 == len(axes)
@@ -195,15 +189,15 @@ def forms(tables: dict[str, pd.DataFrame], made_from: str):
     most = max(widest, key=widest.get)
     flips = sum((np.sign(table) != np.sign(table.iloc[0])).any().sum() for table in tables.values())
     columns = sum(len(table.columns) for table in tables.values())
-    return plots.sign(figure, f"Such choices change who is preferred in {flips} of {columns} columns; the margin "
+    return look.sign(figure, f"Such choices change who is preferred in {flips} of {columns} columns; the margin "
                               f"spans up to {widest[most]:.2f} ({most})", made_from)
 
 
 def _grid(tables: dict, sharex: bool = False):
-    """Panels for any number of models, at most four a row: (figure, axes as a list)."""
+    """Panels for any number of models, at most four per row: (figure, axes as a list)."""
     columns = min(4, len(tables))
     rows = -(-len(tables) // columns)
-    size = max(2.15 * columns + 1.9, plots.PAGE), 2.9 * rows + .5
+    size = max(2.15 * columns + 1.9, look.PAGE), 2.9 * rows + .5
     figure, axes = plt.subplots(rows, columns, figsize=size, sharey=True, sharex=sharex, layout="constrained",
                                 squeeze=False)
     for ax in axes.flat[len(tables):]:

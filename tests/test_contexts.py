@@ -1,0 +1,173 @@
+"""Sentences for the word lists, from patterns and from running text: neutral, well formed, seeded, the right words."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib import CompanionError
+from lib.text import contexts, data, english, readers
+
+PAIRS = data.words("gender_pairs")
+GENDER = set(PAIRS["female"]) | set(PAIRS["male"])
+STEREOTYPES = set(data.words("gender_stereotypes")["word"])
+RACE = set(data.words("race_words")["word"])
+ROLES = set(data.words("race_roles")["word"])
+LISTED = GENDER | STEREOTYPES | RACE | ROLES
+
+KINDS = dict(data.demo("word_kinds").to_numpy().tolist())
+PATTERNS = data.demo("contexts")
+USABLE = contexts.usable(KINDS)
+GROUPS = {"gender": {"female", "male"}, "race": {"african-american", "caucasian"}}
+TIED = {"gender": dict(data.words("gender_stereotypes").to_numpy()),
+        "race": dict(data.words("race_roles").to_numpy())}
+
+
+def tokens(text: str) -> list[str]:
+    """Lower-case words. A full stop stays with mr. and mrs., as in the lists."""
+    return re.findall(r"mrs?\.|[a-z]+(?:'[a-z]+)?", text.lower())
+
+
+# From patterns
+
+def test_every_listed_word_has_a_kind_and_every_kind_patterns():
+    assert set(KINDS) == LISTED and len(KINDS) == len(data.demo("word_kinds")) == 591
+    assert sum(kind == "unusable" for kind in KINDS.values()) == 18
+    count = PATTERNS["kind"].value_counts()
+    assert set(count.index) == set(KINDS.values()) - {"unusable"} and count.min() >= 12
+    pairs = [(female, male) for female, male in PAIRS.to_numpy() if {female, male} <= set(USABLE)]
+    odd = {(female, male) for female, male in pairs if KINDS[female] != KINDS[male]}
+    assert odd == {("her", "him"), ("hers", "his")} and len(pairs) == 207
+
+
+def test_no_pattern_holds_a_listed_word():
+    for pattern in [*PATTERNS["pattern"], *data.demo("counter")["pattern"]]:
+        own = english.SLOT.sub(" ", pattern)
+        words = set(tokens(own)) | set(re.findall("[a-z]+", own.lower()))  # so that she's counts as she
+        assert not words & (LISTED | {word + "s" for word in LISTED}), pattern
+        assert not re.search(r"{a}(?! {)", pattern), pattern  # {a} stands right before its word
+
+
+def test_sentences_of_all_words():
+    found = contexts.from_patterns(USABLE, n=20)
+    available = PATTERNS["kind"].value_counts()
+    for word, sentences in found.items():
+        assert len(set(sentences)) == len(sentences) == min(20, available[KINDS[word]])
+        for sentence in sentences:
+            assert not set("{}") & set(sentence) and re.match(r'"?[A-Z]', sentence)
+            assert set(tokens(sentence)) & LISTED == {word}
+            for first, second in pairwise(sentence.split()):
+                if first.lower() in ("a", "an"):
+                    assert first.lower() == english.article(second)
+
+
+def test_words_of_a_kind_differ_by_the_word_alone():
+    found = contexts.from_patterns(["king", "queen", "nurse"], n=40)
+    for king, queen, nurse in zip(found["king"], found["queen"], found["nurse"]):
+        assert king.replace("king", "queen") == queen and king.replace("king", "nurse") == nurse
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.sampled_from(USABLE), min_size=1, max_size=4, unique=True), st.integers(1, 60), st.integers(0, 9))
+def test_contexts_depend_on_kind_number_and_seed_alone(words, n, seed):
+    together = contexts.from_patterns(words, n, seed)
+    assert list(together) == words
+    assert all(contexts.from_patterns([word], n, seed)[word] == together[word] for word in words)
+    assert contexts.from_patterns(["king"], 5, seed=0) != contexts.from_patterns(["king"], 5, seed=1)
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda: contexts.from_patterns(["king", "zebra"], 5), "'zebra' has no kind: add it to"),
+    (lambda: contexts.from_patterns(["hair_salon"], 5), "'hair_salon' is not found .* usable"),
+    (lambda: contexts.from_patterns(["king"], 0), "ask for 1 or more"),
+    (lambda: contexts.counter_sentences("race", n=549), "ask for 1 to 548"),
+    (lambda: contexts.counter_sentences("age"), "take 'gender' or 'race'"),
+])
+def test_what_cannot_be_filled_is_named(call, said):
+    with pytest.raises(CompanionError, match=said):
+        call()
+
+
+# Counter-stereotype sentences
+
+@pytest.mark.parametrize("bias", GROUPS)
+def test_five_hundred_pairs(bias):
+    pairs = contexts.counter_sentences(bias, n=500)
+    assert len(pairs) == 500 and pairs["original"].is_unique
+    assert pairs["group"].value_counts().to_dict() == dict.fromkeys(GROUPS[bias], 250)
+    attributes, targets = (GENDER, STEREOTYPES) if bias == "gender" else (RACE, ROLES)
+    for row in pairs.itertuples():
+        original, counter = tokens(row.original), tokens(row.counter)
+        swapped = [pair for pair in zip(original, counter, strict=True) if pair[0] != pair[1]]
+        assert swapped == [(row.attribute, row.counterpart)]
+        assert [word for word in original if word in attributes] == [row.attribute]
+        assert [word for word in original if word in targets] == [row.target]
+        assert original.index(row.attribute) < original.index(row.target)
+        assert TIED[bias][row.target] == row.group
+        assert not set("{}") & set(row.original + row.counter)
+    if bias == "gender":
+        counts = pairs.groupby(["group", "pattern_id"]).size()
+        assert len(counts) == 2 * 81 and counts.max() - counts.min() <= 1
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from(sorted(GROUPS)), st.integers(1, 500), st.integers(0, 5))
+def test_fewer_pairs_are_the_first_of_more(bias, n, seed):
+    some, all_ = contexts.counter_sentences(bias, n, seed), contexts.counter_sentences(bias, 500, seed)
+    assert some.equals(all_.head(n))
+    assert abs(2 * some["group"].isin([sorted(GROUPS[bias])[0]]).sum() - n) <= 1
+
+
+def test_prose_speaks_of_her_and_him_alike():
+    words = [word for line in data.demo("prose") for word in tokens(line)]
+    for female, male in (("she", "he"), ("she her hers herself", "he him his himself")):
+        she, he = (sum(word in side.split() for word in words) for side in (female, male))
+        assert min(she, he) >= 20 and abs(she - he) <= .2 * max(she, he)
+
+
+# From running text
+
+FEMALE, MALE = ["she", "mother", "mrs."], ["he", "father", "mr."]
+TEXTS = ["She saw the nurse. The nurse left early. He and the mother spoke.\nHe met a soldier",
+         "Mrs. Hill met Mr. Hill. A soldier! The NURSE slept. Nurse.", "The nurse left early. Her half-mother left."]
+
+
+def lines_of(n=10, **options):
+    return contexts.from_text(["nurse", "soldier", *FEMALE, *MALE], TEXTS, n, apart=(FEMALE, MALE), **options)
+
+
+def test_targets_stand_in_lines_without_attribute_words():
+    assert sorted(lines_of()["nurse"]) == ["The NURSE slept.", "The nurse left early."]  # once each
+    assert lines_of()["soldier"] == ["A soldier!"]
+
+
+def test_attributes_stand_in_lines_without_the_other_group():
+    assert lines_of()["she"] == ["She saw the nurse."] and lines_of()["he"] == ["He met a soldier"]
+    assert not {"mother", "father", "mrs.", "mr."} & set(lines_of())  # none is left: with he, nowhere, together
+
+
+def test_titles_do_not_end_a_line():
+    assert contexts.from_text(["mrs."], TEXTS, 1) == {"mrs.": ["Mrs. Hill met Mr. Hill."]}
+
+
+def test_lines_have_2_to_128_words():
+    long, short = "nurse " + "a " * 127, "nurse " + "a " * 128
+    assert contexts.from_text(["nurse"], [long, short, "nurse"], 5) == {"nurse": [long.strip()]}
+
+
+def test_draws_are_seeded_and_do_not_depend_on_other_words():
+    texts = [f"The nurse has number {i}\nThe soldier has number {i}" for i in range(50)]
+    both = contexts.from_text(["nurse", "soldier"], texts, 5)
+    assert len(set(both["nurse"])) == 5 and both["nurse"] == contexts.from_text(["nurse"], texts, 5)["nurse"]
+    assert both != contexts.from_text(["nurse", "soldier"], texts, 5, seed=1)
+
+
+def test_on_the_news_a_target_stands_without_attribute_words(real_data):
+    attributes, targets = [*PAIRS["female"], *PAIRS["male"]], ["nurse", "soldier", "boss"]
+    lines = contexts.from_text([*targets, "she"], readers.news(), 3, apart=(PAIRS["female"], PAIRS["male"]))
+    for word in targets:
+        for line in lines[word]:
+            held = {held.lower() for held in contexts.WORD.findall(line)}
+            assert word in held and not held & set(attributes)

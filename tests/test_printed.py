@@ -1,0 +1,167 @@
+"""The printed numbers: all there, as printed, and held against ours."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+from lib import CompanionError, paths, printed
+from lib.engine import nsp, stats
+from lib.verdict import PAPERS
+
+LEVELS = ("SENT", "Layer 12", "Layer 11", "+ attn")  # of Projective methods, from the output inwards
+TABLE7 = printed.printed("projective_methods", "Table 7")
+
+
+COUNTS = {
+    "bias_a_head": {"Table 1": 12, "Table 2": 39, "Table 3": 31, "Figure 3": 4, "Figure 4a": 6, "Figure 4b": 6,
+                    "Figure 4c": 6},
+    "projective_methods": {"Table 1": 3, "Table 3": 10, "Table 4": 6, "Table 5": 36, "Table 6": 24, "Table 7": 456,
+                           "Table 7 caption": 1},
+    "counteracts": {"Table 1": 58}}
+LOST = {"bias_a_head": {("Figure 3", "regular"), ("Table 3", "5"), ("Table 3", "10")}}
+
+
+@pytest.mark.parametrize("name", list(PAPERS))
+def test_every_table_has_its_numbers(name):
+    numbers = printed.numbers(name)
+    counts = numbers["table"].value_counts().to_dict()
+    assert {table: n for table, n in counts.items() if table.startswith(("Table", "Figure"))} == COUNTS[name]
+    assert not numbers.duplicated(["table", "row", "column"]).any()
+    lost = numbers[numbers["value"].isna()]
+    assert set(zip(lost["table"], lost["row"])) == LOST.get(name, set())
+
+
+@pytest.mark.parametrize("figure", ["4a", "4b", "4c"])
+@pytest.mark.parametrize("heads", ["biased", "regular"])
+def test_the_p_of_figure_4_are_those_of_its_t(figure, heads):
+    row = printed.printed("bias_a_head", f"Figure {figure}").loc[heads]
+    p = scipy_stats.t.sf(float(row["t"]), float(row["N"]) - 1)  # one-tailed, paired
+    told = str(row["p"])
+    assert p < float(told[2:]) if told.startswith("<") else p == pytest.approx(float(told), abs=.005)
+
+
+def test_bias_a_heads_text_repeats_its_tables():
+    text, one, three = (printed.printed("bias_a_head", name) for name in ("Appendix A", "Table 1", "Table 3"))
+    for row in ("full", "Top-3", "All"):
+        assert text.loc[row, "PPPL"] == one.loc[row, "PPPL"]
+    seat = printed.printed("bias_a_head", "Footnote 9")["SEAT"]
+    assert seat["bert-base"] == one.loc["full", "SEAT"] and seat["gpt2"] < seat["bert-base"]
+    assert (three.drop(index=["0", "All"]).min() < three.loc["All"]).all()  # all masked is not the lowest
+    # where it disagrees with itself: a random choice costs less PPPL than Top-3, which "has the lowest"
+    assert one.loc["Random-3", "PPPL"] < one.loc["Top-3", "PPPL"] < one.loc[["Bottom-3", "All"], "PPPL"].min()
+
+
+def test_counteracts_counts_add_up():
+    share, prose = (printed.numbers("counteracts").query(f"table == '{name}'") for name in ("Table 1", "prose"))
+    said = dict(zip(zip(prose["row"], prose["column"]), prose["value"].astype(float)))
+    women = share["value"].astype(float)
+    assert (women < 50).sum() == said["Dataset", "male-dominated"] and women.is_monotonic_increasing
+    assert (women > 50).sum() == said["Dataset", "female-dominated"] and len(women) == said["Dataset", "occupations"]
+    variants = sum(said["Baseline Models", name] for name in ("BERT", "ALBERT", "RoBERTa", "GPT-2"))
+    assert variants == said["Conclusion", "models"]
+    # the prompts are those of 40 occupations, not of the 58 that are counted: 7 kinds, and 3 with 20 backgrounds
+    assert said["Dataset", "prompts"] == 40 * (7 + 3 * 20) != 58 * (7 + 3 * 29)
+
+
+WORDS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "7": "seven"}
+
+
+@pytest.mark.parametrize("name", list(PAPERS))
+def test_every_printed_number_is_in_the_paper(name):
+    """Where COMPANION_PAPERS names a folder with the papers' texts: bias-a-head.md and so on."""
+    folder = os.environ.get("COMPANION_PAPERS")
+    if not folder:
+        pytest.skip("COMPANION_PAPERS is not set: the papers' texts are not at hand")
+    text = (Path(folder) / f"{name.replace('_', '-')}.md").read_text()
+    found = set(re.findall(r"(?<![\d.])-?\d[\d,]*\.?\d*|(?<!\d)\.\d+", text.replace("−", "-")))
+    found = {number.replace(",", "").rstrip(".") for number in found} | {
+        digit for digit, word in WORDS.items() if re.search(rf"\b{word}\b", text)}
+    numbers = printed.numbers(name).dropna()
+    counted = numbers["column"].isin(["viable", "lower S", "not lower S", "worst S, the rest equal"])  # told in words
+    values = numbers.loc[~counted & ~numbers["value"].str.contains(r"\("), "value"].str.removeprefix("< ")
+    assert not {value for value in values if value not in found}
+
+
+def test_table_7_has_76_rows_in_the_printed_order():
+    names = list(TABLE7.index)
+    assert len(names) == 76 and names[:4] == ["Base", "Sent-debias", "SENT 0", "SENT 1"]
+    assert [sum(name.startswith(level) for name in names) for level in LEVELS] == [2, 8, 32, 32]
+    for level, length in zip(LEVELS, (1, 3, 5, 5)):  # settings count upwards
+        settings = [name.removeprefix(level).strip(" ()") for name in names if name.startswith(level)]
+        assert settings == [", ".join(f"{n:0{length}b}") for n in range(2 ** length)]
+    assert list(TABLE7.columns) == ["S", "D", "parity", "accuracy", "eta", "SNLI"]
+    assert TABLE7.loc["+ attn (1, 1, 1, 1, 1)"].tolist() == [.2478, .5026, .6951, .7571, .5263, .8497]
+    assert set(map(str, TABLE7.dtypes)) == {"float64"} and not TABLE7.isna().any(axis=None)
+
+
+def test_parity_counts_164_occupations():
+    counted = TABLE7["parity"] * 164
+    assert np.allclose(TABLE7["parity"], counted.round() / 164, atol=5.1e-5)
+
+
+def test_eta_is_accuracy_times_parity_but_for_one_row():
+    gap = (TABLE7["eta"] - TABLE7["accuracy"] * TABLE7["parity"]).abs()
+    assert list(gap[gap > 1.5e-4].index) == ["SENT 1"]
+
+
+def test_table_6_is_the_mean_of_table_7():
+    six = printed.printed("projective_methods", "Table 6")
+    for level, row in six.iterrows():
+        part = TABLE7.iloc[2:]["SNLI"] if level == "All" else TABLE7[TABLE7.index.str.startswith(level)]["SNLI"]
+        without, weighted = part.iloc[::2].to_numpy(), part.iloc[1::2].to_numpy()  # np is the last setting
+        assert len(without) == row["pairs"]
+        means = without.mean(), weighted.mean(), (weighted - without).mean()
+        assert np.allclose(means, row[["np = 0", "np = 1", "increase"]].astype(float), atol=1.5e-4)
+        if len(without) > 1:
+            assert (weighted - without).std(ddof=1) == pytest.approx(row["sd"], abs=1.5e-4)
+
+
+def test_tables_3_and_4_are_the_equations_of_the_paper():
+    strengths, distances = printed.printed("projective_methods", "Table 3"), printed.printed("projective_methods", "4")
+    for row in "ab":  # as printed, the swapped side's labels have changed places; a file keeps them
+        plain, swapped = strengths.loc[row], strengths.loc[f"{row}_GS"]
+        frame = {"stereo": [plain["Stereo"]], "anti": [plain["Anti"]], "gs_stereo": [swapped["Anti"]],
+                 "gs_anti": [swapped["Stereo"]]}
+        assert nsp.strengths(frame)[0] == pytest.approx(plain["s"], abs=5.1e-4)
+        pair = {"unrelated": [distances.loc[row, "Unr"]], "gs_unrelated": [distances.loc[f"{row}_GS", "Unr"]]}
+        assert nsp.distances(pair)[0] == pytest.approx(distances.loc[row, "d"], abs=1e-9)
+
+
+def test_any_file_of_this_shape_can_be_read():
+    table = printed.printed("bias_a_head", "Table 1")
+    assert table.loc["full"].tolist() == [1.35, 4.09] and list(table.columns) == ["SEAT", "PPPL"]
+    assert printed.printed("bias_a_head", "3").loc["5"].isna().all()
+    assert printed.printed("projective_methods", "Table 5").loc["+ attn", "S settings"] == "(0, 0, 1, 0, 0)"
+
+
+@pytest.mark.parametrize("call, named", [
+    (lambda: printed.printed("projective_methods", "Table 9"), "Table 9.*Table 7"),
+    (lambda: printed.printed("projective", "Table 1"), "projective_methods"),
+    (lambda: printed.numbers("claims"), "claims"),
+    (lambda: printed.compare("projective_methods", {("Table 7", "Bass", "S"): 1.0}, same_model=True), "Bass")])
+def test_what_is_not_there_is_named(call, named):
+    with pytest.raises(CompanionError, match=named):
+        call()
+
+
+def test_comparison():
+    ours = {("Table 7", "Base", "S"): stats.Estimate(.25, .2, .31), ("Table 7", "Base", "D"): .7052}
+    table = printed.compare("projective_methods", ours, same_model=True)
+    assert table["paper"].tolist() == ["0.3069", "0.7052"] and table["difference"].tolist() == [-.06, 0]
+    assert table["ours"].tolist() == ["0.25 [0.20, 0.31]", "0.71"]
+    assert table["verdict"].tolist() == ["within interval", "matches"]
+    assert printed.by_key(table)["Table 7", "Base", "D"] == ("0.71", "matches")
+    whole = printed.compare("projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09")
+    assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "other model": 2}
+
+
+def test_no_file_of_printed_numbers_holds_a_sentence():
+    for file in set(paths.PAPER.glob("*.csv")) - {paths.PAPER / "claims.csv"}:  # whose sentences are ours
+        frame = pd.read_csv(file, comment="#", dtype=str, keep_default_na=False)
+        longest = max(len(cell) for column in frame for cell in frame[column])
+        assert longest <= 60, file.name
