@@ -13,6 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from lib import paths, printed
+from lib.bias_a_head import counter, heads
+from lib.bias_a_head.heads import STANDARD
 from lib.text import contexts, data
 from lib.text.readers import NLI_LABELS
 

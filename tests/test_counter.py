@@ -7,12 +7,11 @@ import torch
 from scipy import stats
 
 from lib import CompanionError
-from lib.bias_a_head import counter, plots_counter
+from lib.bias_a_head import counter
 from lib.text import contexts
-from tests.tiny import one_thread, tiny  # noqa: F401
+from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-READ = ["bert", "roberta", "albert", "distilbert", "gpt2", "llama"]
 
 
 def pairs_of(*rows):
@@ -28,12 +27,13 @@ PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
 
 # attention
 
-@pytest.mark.parametrize("family", READ)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_attention_is_the_entry_of_the_models_own_maps(family):
     """Pieces found by decoding token after token, in place of the offsets that the code uses."""
     model = tiny(family, attention="eager")
     found = counter.attention(model, PAIRS)
     assert found.shape == (3, 2, 3, 4) and found.dtype == torch.float32
+    assert len(by_decoding(model, "The mothers met a mechanic.", "mechanic")) > 1  # words in pieces are among them
     for i, row in enumerate(PAIRS.itertuples()):
         for side, (text, attribute) in enumerate([(row.original, row.attribute), (row.counter, row.counterpart)]):
             ids = model.tokenizer(text, return_tensors="pt")
@@ -51,12 +51,6 @@ def by_decoding(model, text, word):
                     for part in (text[:start].rstrip(), text[:end]))
     found = range(len(before), len(upto))
     return [special + i for i in found if model.tokenizer.decode(upto[i]).strip()]  # byte-level ones may be a space
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_words_in_pieces_are_among_them(family):
-    row = PAIRS.iloc[1]
-    assert all(len(by_decoding(tiny(family), row.original, word)) > 1 for word in (row.attribute, row.target))
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
@@ -80,79 +74,63 @@ def test_all_words_of_a_sentence():
     assert torch.equal(scaled.amin(-1), torch.zeros(3, 4)) and torch.equal(scaled.amax(-1), torch.ones(3, 4))
 
 
-def test_maps_that_do_not_come_are_said():
-    with pytest.raises(CompanionError, match="sdpa attention, which hands out no maps: load it with"):
-        counter.attention(tiny("bert"), PAIRS)
-
-
 def test_a_causal_model_needs_the_attribute_first():
     late = pairs_of(("The nurse likes her office.", "her", "nurse"))
     assert counter.attention(tiny("bert", attention="eager"), late).min() > 0
-    with pytest.raises(CompanionError, match="reads from left to right"):
+    with pytest.raises(CompanionError):
         counter.attention(tiny("gpt2", attention="eager"), late)
 
 
-def test_no_sentences():
-    with pytest.raises(CompanionError, match="no sentence pairs"):
-        counter.attention(tiny("bert", attention="eager"), PAIRS.head(0))
+def test_the_telling_head_is_the_first_that_min_max_pins_to_neither_end():
+    on = torch.tensor([[[1., .4, .2]], [[.5, .999, .7]]])  # original and counter, one layer, three heads
+    assert counter.telling(on, [(1, 1), (1, 2), (1, 3)]) == (1, 3)
+    assert counter.telling(on, [(1, 2), (1, 1)]) == (1, 2)  # none is: the first
+    seen = {"original": (["Women", "are"], torch.tensor([[[.2, .6]]])),
+            "counter": (["Men", "are"], torch.tensor([[[3., 1.]]]))}
+    assert counter.on_attributes(seen, ("women", "men")).tolist() == [[[0.]], [[1.]]]
+
+
+@pytest.mark.parametrize("wrong", [lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)),
+                                   lambda: counter.attention(tiny("bert"), PAIRS),  # sdpa hands out no maps
+                                   lambda: counter.test(made_up(), []),
+                                   lambda: counter.sentences("gender", "posts"),
+                                   lambda: counter.from_texts(["Women."], "age")])
+def test_what_cannot_be_is_said(wrong):
+    with pytest.raises(CompanionError):
+        wrong()
 
 
 # swapping
 
 @pytest.mark.parametrize("attribute, original, expected", [
-    # her is his before a noun phrase, him elsewhere
-    ("her", "I met her boss.", "I met his boss."),
-    ("her", "Her old friends left.", "His old friends left."),
-    ("her", "We all liked her.", "We all liked him."),
+    ("her", "Her old friends left.", "His old friends left."),  # her is his before a noun phrase, him elsewhere
     ("her", "I saw her, and she waved.", "I saw him, and she waved."),
-    ("her", "I told her that it was late.", "I told him that it was late."),
     ("her", "They gave her a book.", "They gave him a book."),
-    ("her", "Nobody let her know.", "Nobody let him know."),
     ("her", "It made her emotional.", "It made him emotional."),
     ("her", "It made her life easier.", "It made his life easier."),
     ("her", "I like her in-laws.", "I like his in-laws."),
     ("her", 'I met her "boss".', 'I met his "boss".'),
-    # his is her before a noun phrase, hers elsewhere
-    ("his", "I met his boss.", "I met her boss."),
-    ("his", "HIS BOSS LEFT.", "HER BOSS LEFT."),
-    ("his", "The book is his.", "The book is hers."),
+    ("his", "HIS BOSS LEFT.", "HER BOSS LEFT."),                # his is her before a noun phrase, hers elsewhere
     ("his", "His is the red one.", "Hers is the red one."),
     ("hers", "The book is hers.", "The book is his."),
-    ("him", "I gave him a pen.", "I gave her a pen."),
     ("himself", "By himself he is calm.", "By herself he is calm."),
-    # capitals, plurals, possessives, contractions
-    ("women", "Women are emotional.", "Men are emotional."),
-    ("women", "WOMEN are emotional.", "MEN are emotional."),
     ("mother", "My mother's car is pink.", "My father's car is pink."),
     ("boys", "The boys' room is neat.", "The girls' room is neat."),
     ("she", "She's a nurse.", "He's a nurse."),
-    ("wives", "Their wives cook.", "Their husbands cook."),
     ("mrs.", "Mrs. Hill is a nurse.", "Mr. Hill is a nurse."),
     ("ma'am", "Yes, ma'am, it is pink.", "Yes, sir, it is pink."),
-    # a and an
-    ("actress", "She met an actress.", "She met an actor."),
-    ("uncle", "An uncle of mine drives.", "An aunt of mine drives."),
+    ("uncle", "An uncle of mine drives.", "An aunt of mine drives."),  # a and an
     ("heir", "I saw an heir.", "I saw an heiress."),
-    ("king", "A king spoke.", "A queen spoke."),
-    ("empress", "Here is an empress.", "Here is an emperor."),
     ("wizard", "A wizard ate an egg.", "A witch ate an egg."),
     ("host", "He is a host.", "He is a hostess."),
-    ("gentleman", "A gentleman waits.", "A lady waits."),
-])
-def test_swap(attribute, original, expected):
-    text, counterpart = counter.swap(original, attribute)
-    assert text == expected
-    assert counter.place(text, counterpart)[0] >= 0
-
-
-@pytest.mark.parametrize("attribute, original, expected", [
-    ("black", "A black man.", "A white man."),
     ("african", "An African leader.", "A Caucasian leader."),
     ("caucasian", "A Caucasian leader.", "An African leader."),
     ("europe", "The guest from Europe is a manager.", "The guest from Africa is a manager."),
 ])
-def test_swap_race(attribute, original, expected):
-    assert counter.swap(original, attribute, "race")[0] == expected
+def test_swap(attribute, original, expected):
+    bias = "race" if attribute in ("african", "caucasian", "europe") else "gender"
+    text, counterpart = counter.swap(original, attribute, bias)
+    assert text == expected and counter.place(text, counterpart)[0] >= 0
 
 
 def test_swapping_twice_gives_the_demo_sentences_back():
@@ -175,6 +153,7 @@ def test_exactly_one_attribute_and_one_target_of_its_group():
     assert list(found) == list(contexts.counter_sentences("gender", 1))
     first = found.set_index("original").loc["Women are emotional."]
     assert list(first[1:]) == ["women", "men", "emotional", "female", "text-1"]
+    assert counter.from_texts(["Nothing here."], "race", causal=True).empty
     causal = counter.from_texts(texts, "gender", causal=True)
     assert set(causal["original"]) == {"Women are emotional.", "Men are strong."}
 
@@ -187,19 +166,10 @@ def test_a_sample_is_drawn_by_the_seed_and_repeats_are_dropped():
     assert not some.equals(counter.from_texts(texts, "gender", n=10, seed=2))
 
 
-def test_nothing_found_is_an_empty_frame_of_the_same_shape():
-    assert counter.from_texts(["Nothing here."], "race").empty
-    assert counter.from_texts(["Nothing here."], "race", causal=True).empty
-
-
 def test_sources(tmp_path):
     assert counter.sentences("race", "mini", 20).equals(contexts.counter_sentences("race", 20))
     (tmp_path / "posts.txt").write_text("Women are emotional.\n\nMen are strong.\n")
     assert len(counter.sentences("gender", str(tmp_path / "posts.txt"))) == 2
-    with pytest.raises(CompanionError, match="take 'mini', 'paper' or a text file's path"):
-        counter.sentences("gender", "posts")
-    with pytest.raises(CompanionError, match="take 'gender' or 'race'"):
-        counter.from_texts(["Women."], "age")
 
 
 def test_reddit(real_data):
@@ -233,12 +203,8 @@ def test_the_papers_test_is_scipys():
     half = stats.t.ppf(.975, 59) * change.std(ddof=1) / 60**.5
     assert (row["low"], row["high"]) == pytest.approx((change.mean() - half, change.mean() + half))
     assert row["d_low"] < row["d"] < row["d_high"]
-
-
-def test_by_hand():
-    """Differences 1, 2, 3: mean 2, standard deviation 1, t = 2 sqrt(3)."""
-    weights = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]
-    row = counter.test(weights, [(1, 1)]).loc["sentence"]
+    one_to_three = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]  # differences of mean 2, deviation 1
+    row = counter.test(one_to_three, [(1, 1)]).loc["sentence"]
     assert (row["original"], row["counter"], row["d"]) == (2, 0, 2) and row["t"] == pytest.approx(12**.5)
 
 
@@ -295,33 +261,3 @@ def test_per_head():
 def test_holm_by_hand():
     """4 * .01, 3 * .02, 2 * .03 (not below the one before), 1 * .5"""
     np.testing.assert_allclose(counter.holm(np.array([.03, .01, .5, .02])), [.06, .04, .5, .06])
-
-
-def test_no_heads():
-    with pytest.raises(CompanionError, match="No head was chosen"):
-        counter.test(made_up(), [])
-
-
-def by_unit(sentence, word_pair=None):
-    """What `test` returns, as far as verdicts read it: t and p by unit."""
-    rows = {"sentence": sentence} | ({"word pair": word_pair} if word_pair else {})
-    return pd.DataFrame(rows, index=["t", "p"]).T
-
-
-def test_a_claim_is_judged_by_the_papers_test_and_by_the_balanced_one():
-    found = counter.verdict("they do", by_unit((5.74, .00001), (-1.18, .86)), True)
-    assert found == {"claim": "they do", "t, paper's test": "5.7", "p, paper's test": "< .01",
-                     "verdict, paper's test": "holds", "t, balanced": "-1.2", "p, balanced": "0.86",
-                     "verdict, balanced": "fails"}
-    found = counter.verdict("they do not", by_unit((5.74, .00001)), False)
-    assert found["verdict, paper's test"] == "fails" and found["verdict, balanced"].startswith("not run")
-
-
-@pytest.mark.parametrize("biased, regular, said", [
-    (((3, .01), (1, .2)), ((1, .2), (1, .2)), "regular ones do not; balanced, none do"),
-    (((3, .01), (3, .01)), ((3, .01), (1, .2)), "alike look harder at the stereotyped pair; balanced, biased do"),
-    (((1, .2), (3, .01)), ((1, .2), (1, .2)), "no group of heads looks harder at the stereotyped pair"),
-    (((3, .01),), ((1, .2),), "regular ones do not")])
-def test_the_title_says_whether_the_balanced_test_agrees(biased, regular, said):
-    found = plots_counter.finding({"biased": by_unit(*biased), "regular": by_unit(*regular)}, "m", "gender")
-    assert found.endswith(said)

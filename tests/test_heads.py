@@ -1,13 +1,16 @@
 """Head scores: two passes are one big graph, the graph is the real change, and choosing heads."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from lib import CompanionError
-from lib.bias_a_head import heads, seat
+from lib.bias_a_head import heads, masking, seat
 from lib.engine import batches, embed, hooks, models
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
 CONTEXTS = {
@@ -39,7 +42,7 @@ def ones():
 
 
 @every_family
-def test_two_passes_are_one_big_graph(family, one_thread, monkeypatch):
+def test_two_passes_are_one_big_graph(family, monkeypatch):
     model = tiny(family, dtype=torch.float64)
     mask = ones().requires_grad_()
     whole = size(model, mask)
@@ -51,7 +54,7 @@ def test_two_passes_are_one_big_graph(family, one_thread, monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_scores_are_finite_differences(family, one_thread):
+def test_scores_are_finite_differences(family):
     model, step = tiny(family, dtype=torch.float64), 1e-5
     found = heads.bias_scores(model, SETS, CONTEXTS).scores
     for layer, head in [(0, 0), (1, 3), (2, 2)]:
@@ -61,7 +64,7 @@ def test_scores_are_finite_differences(family, one_thread):
         assert found[layer, head].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
-def test_each_fold_is_scored_as_if_it_were_all(one_thread):
+def test_each_fold_is_scored_as_if_it_were_all():
     model = tiny("bert", dtype=torch.float64)
     found = heads.bias_scores(model, SETS, CONTEXTS, folds=3)
     torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, CONTEXTS).scores)
@@ -70,7 +73,7 @@ def test_each_fold_is_scored_as_if_it_were_all(one_thread):
         torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS, part).scores)
 
 
-def test_a_word_with_few_contexts_is_missing_in_the_last_folds(one_thread):
+def test_a_word_with_few_contexts_is_missing_in_the_last_folds():
     model = tiny("bert", dtype=torch.float64)
     fewer = CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
     found = heads.bias_scores(model, SETS, fewer, folds=3)
@@ -80,13 +83,22 @@ def test_a_word_with_few_contexts_is_missing_in_the_last_folds(one_thread):
 
 
 @every_family
-def test_ablation_is_the_model_under_that_mask(family, one_thread):
+def test_ablation_is_the_model_under_that_mask(family):
     model = tiny(family, dtype=torch.float64)
     found = heads.ablation(model, SETS, CONTEXTS)
     for layer, head in [(1, 1), (2, 4), (3, 2)]:
         fall = size(model, ones()) - size(model, heads.mask(model, [(layer, head)]).double())
         assert found[layer - 1, head - 1].item() == pytest.approx(fall.item(), abs=1e-6)
     torch.testing.assert_close(size(model, ones()).item(), abs(heads.seat_value(model, SETS, CONTEXTS)))  # unharmed
+
+
+def test_seat_follows_from_the_associations_of_the_targets():
+    model = tiny("bert", dtype=torch.float64)
+    s, in_x = heads.associations(model, SETS, CONTEXTS)
+    assert in_x.tolist() == [True, True, False, False, False]
+    by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
+    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
+    assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
 
 
 # Choosing
@@ -128,12 +140,27 @@ def test_what_cannot_be_is_said(wrong):
 
 def test_the_sets_are_the_papers_as_read_in_the_lists():
     gender, race = heads.gender_sets(), heads.race_sets()
-    assert [len(part) for part in gender.parts()] == [82, 84, 202, 207]
-    assert [len(part) for part in race.parts()] == [5, 6, 3, 3]
+    assert [len(side) for side in gender.parts()] == [82, 84, 202, 207]
+    assert [len(side) for side in race.parts()] == [5, 6, 3, 3]
     assert "beautiful" in gender.X and "soldier" in gender.Y and "she" in gender.A and "he" in gender.B
     assert "criminal" in race.X and "manager" in race.Y and "black" in race.A and "white" in race.B
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
-    assert [len(part) for part in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
+    assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
+
+
+def test_a_try_takes_a_quarter_of_the_items_from_each_set():
+    whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
+    assert [len(side) for side in few.parts()] == [3, 3, 3, 3]
+    assert all(some == side[:3] for some, side in zip(few.parts(), whole.parts()))
+    assert [len(side) for side in heads.sets_and_contexts("race", "mini", 1, items=2)[0].parts()] == [2, 2, 2, 2]
+
+
+def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
+    run = SimpleNamespace(data="paper", seed=0, sizes=SimpleNamespace(
+        heads_contexts=100, heads_race_contexts=50, heads_folds=10, items=0))
+    assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
+    run.sizes.items = 8
+    assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8)
 
 
 def test_masking_the_top_heads_of_mini_bert_lowers_seat():
@@ -145,7 +172,7 @@ def test_masking_the_top_heads_of_mini_bert_lowers_seat():
     assert without < scores.seat and scores.seat > .3
 
 
-def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(one_thread, monkeypatch):
+def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):
     model, pool, calls = tiny("bert", dtype=torch.float64), embed.pool, []
     plain = heads.ablation(model, SETS, CONTEXTS)
 

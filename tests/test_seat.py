@@ -62,7 +62,7 @@ def test_it_is_differentiable():
 
 def test_an_empty_set_is_an_error():
     X, Y, A, B = sets(0, 3, 3, 2, 2)
-    with pytest.raises(CompanionError, match="A has shape"):
+    with pytest.raises(CompanionError):
         seat.effect_size(X, Y, A[:0], B)
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from lib import paths
 from lib import printed as paper
-from lib.bias_a_head import plots_interventions
 from lib.engine import nsp
-from lib.projective import plots_stereoset, stereoset
+from lib.projective import plots_interventions, plots_stereoset, stereoset
 from lib.projective import stereoset_tables as tables
 from lib.text import readers
 from tests.tiny import one_thread, save_tiny  # noqa: F401

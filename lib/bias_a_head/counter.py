@@ -19,10 +19,9 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy import stats
-from torch.nn.utils.rnn import pad_sequence
 
 from lib import CompanionError
-from lib.engine import batches, models
+from lib.engine import batches, embed, models
 from lib.text import contexts, data, english, readers
 from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
 
@@ -43,25 +42,24 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tensor:
     if pairs.empty:
         raise CompanionError("There are no sentence pairs to measure: give at least one.")
     texts = [*pairs["original"], *pairs["counter"]]
-    attributes = [place(*one) for one in zip(texts, [*pairs["attribute"], *pairs["counterpart"]])]
-    targets = [place(*one) for one in zip(texts, [*pairs["target"]] * 2)]
+    attributes = list(map(place, texts, [*pairs["attribute"], *pairs["counterpart"]]))
+    targets = list(map(place, texts, [*pairs["target"]] * 2))
     if model.is_causal and any(a > t for a, t in zip(attributes, targets)):
         raise CompanionError(f"{model.name} reads from left to right, and in some sentence the attribute stands after "
                              "the target, which cannot attend to it: take sentences with causal=True.")
-    rows, columns = _tokens(model, texts, targets), _tokens(model, texts, attributes)
+    rows, columns = embed.tokens_of(model, texts, targets), embed.tokens_of(model, texts, attributes)
     encoded = batches.encode(model, texts)
 
     def target_on_attribute(batch, indices):
-        row, column = (pad_sequence([side[i] for i in indices], batch_first=True).to(model.device)
-                       for side in (rows, columns))
+        row, column = (_ones([side[i] for i in indices], batch) for side in (rows, columns))
         row = row / row.sum(1, keepdim=True)  # the mean of the target's pieces, the sum of the attribute's
         return torch.stack([torch.einsum("bhqk,bq,bk->bh", layer.float(), row, column)
                             for layer in _maps(model, batch)], 1).cpu()
 
-    a_token = 4 * model.n_layers * model.n_heads * max(len(one["input_ids"]) for one in encoded)
+    a_token = 4 * model.n_layers * model.n_heads * max(len(text["input_ids"]) for text in encoded)
     tokens = min(MAP_BYTES // a_token, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]))
-    found = torch.stack(batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress))
-    return found.unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
+    weights = torch.stack(batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress))
+    return weights.unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
 
 
 @torch.inference_mode()
@@ -71,9 +69,9 @@ def over_words(model, text: str, target: str) -> tuple[list[str], torch.Tensor]:
     Special tokens and punctuation are left out, as in Fig. 3; so the weights do not add up to 1.
     """
     spans = [match.span() for match in re.finditer(r"[^\W_]+(?:['’-][^\W_]+)*", text)]
-    columns = torch.stack(_tokens(model, [text] * len(spans), spans)).to(model.device)
-    row = _tokens(model, [text], [place(text, target)])[0].to(model.device)
     batch = model.tokenizer([text], return_tensors="pt").to(model.device)
+    columns = _ones(embed.tokens_of(model, [text] * len(spans), spans), batch)
+    row = _ones(embed.tokens_of(model, [text], [place(text, target)]), batch)[0]
     maps = torch.cat([layer.float() for layer in _maps(model, batch)])
     return [text[slice(*span)] for span in spans], torch.einsum("lhqk,q,wk->lhw", maps, row / row.sum(), columns).cpu()
 
@@ -84,24 +82,40 @@ def normalised(weights: torch.Tensor) -> torch.Tensor:
     return (weights - least) / (most - least)
 
 
+def on_attributes(seen: dict, attributes: tuple[str, str]) -> torch.Tensor:
+    """The normalised weight on the attribute in each of two sentences: [2, n_layers, n_heads].
+
+    seen: {"original": (words, weights), "counter": ...} of `over_words`.
+    """
+    return torch.stack([normalised(weights)[..., [word.lower() for word in words].index(attribute)]
+                        for (words, weights), attribute in zip(seen.values(), attributes, strict=True)])
+
+
+def telling(on: torch.Tensor, chosen: list[tuple[int, int]]) -> tuple[int, int]:
+    """The first of the chosen heads in which the attribute is neither the most nor the least attended word.
+
+    Min-max pins those to 1 and 0 whatever the swap does. In which sentence the weight is greater plays no part.
+    """
+    return next((head for head in chosen if all(.005 < w < .995 for w in on[:, head[0] - 1, head[1] - 1])), chosen[0])
+
+
 def _maps(model, batch) -> tuple[torch.Tensor, ...]:
-    """A layer's attention map each: [batch, heads, tokens, tokens]."""
+    """One attention map per layer: [batch, heads, tokens, tokens]."""
     kind = model.net.config._attn_implementation
     if kind != "eager":
         raise CompanionError(f"{model.name} has {kind} attention, which hands out no maps: load it with "
                              "attention='eager'.")
     maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
-    assert len(maps) == model.n_layers and all(one is not None for one in maps), "a layer handed out no map"
+    assert len(maps) == model.n_layers and all(layer is not None for layer in maps), "a layer handed out no map"
     return maps
 
 
-def _tokens(model, texts: list[str], spans: list[tuple[int, int]]) -> list[torch.Tensor]:
-    """For each text, 1. at the tokens that hold a part of its span; one may begin with the space before its word."""
-    offsets = model.tokenizer(texts, return_offsets_mapping=True)["offset_mapping"]
-    found = [torch.tensor([float(first < end and last > begin) for first, last in tokens])
-             for tokens, (begin, end) in zip(offsets, spans, strict=True)]
-    assert all(one.any() for one in found), "a word without a token"
-    return found
+def _ones(places: list[range], batch) -> torch.Tensor:
+    """[n, tokens]: 1 at the tokens of each place, 0 elsewhere."""
+    rows = torch.zeros(len(places), batch["input_ids"].shape[1], device=batch["input_ids"].device)
+    for row, tokens in zip(rows, places):
+        row[tokens.start:tokens.stop] = 1
+    return rows
 
 
 # Sentences
@@ -110,7 +124,7 @@ def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, caus
     """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has.
 
     source: "mini", the patterns of data/demo; "paper", the Reddit posts that stand in for the paper's; or the path
-    of a text file, a text a line. causal: only sentences whose attribute stands before the target.
+    of a text file, one text per line. causal: only sentences whose attribute stands before the target.
     """
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
@@ -134,14 +148,14 @@ def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, cau
                          columns=["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"])
     frame = frame.drop_duplicates("original")  # posts are posted again
     if causal:
-        frame = frame[[place(one.original, one.attribute) < place(one.original, one.target)
-                       for one in frame.itertuples()]]
+        frame = frame[[place(row.original, row.attribute) < place(row.original, row.target)
+                       for row in frame.itertuples()]]
     return frame.sample(min(n, len(frame)), random_state=seed).reset_index(drop=True)
 
 
 def _fitting(text: str, bias: str) -> Iterator[dict]:
     attributes, targets = _lists(bias)
-    for sentence in (found for line in text.splitlines() for found in english.sentences(line)):
+    for sentence in (own for line in text.splitlines() for own in english.sentences(line)):
         words = [match[0].lower() for match in WORD.finditer(sentence)]
         here, there = ([word for word in words if word in listed] for listed in (attributes, targets))
         fits = len(here) == len(there) == 1 and attributes[here[0]][0] == targets[there[0]]
@@ -164,9 +178,9 @@ def _lists(bias: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
 def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.DataFrame | None = None) -> pd.DataFrame:
     """Step 3: the mean over the chosen heads ((layer, head), from 1) per sentence; is the original greater?
 
-    The row "sentence" is the paper's test: paired, one-tailed, a value a sentence. Columns: n; original and counter,
-    mean weights; difference with its 95 % interval (low, high); d, Cohen's d_z, the mean difference over the standard
-    deviation of the differences, with a large-sample interval; t and p.
+    The row "sentence" is the paper's test: paired, one-tailed, one value per sentence. Columns: n; original and
+    counter, mean weights; difference with its 95 % interval (low, high); d, Cohen's d_z, the mean difference over the
+    standard deviation of the differences, with a large-sample interval; t and p.
 
     With `pairs`, more rows. Sentences that share a pattern (or a post) or a target word are not independent: in the
     rows "pattern" and "target" each of them has one value, the mean of its sentences. Then each group's sentences
@@ -183,12 +197,12 @@ def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.Dat
         frame.index = pd.MultiIndex.from_frame(pairs[["pattern_id", "target", "group"]].assign(
             words=[" ".join(sorted(both)) for both in zip(pairs["attribute"], pairs["counterpart"])]))
         units |= {"pattern": frame.groupby("pattern_id").mean(), "target": frame.groupby("target").mean()}
-        units |= {f"{group} only": part for group, part in frame.groupby("group")}
-        both_ways = frame.groupby(["words", "group"]).mean().groupby("words").filter(lambda part: len(part) == 2)
+        units |= {f"{group} only": rows for group, rows in frame.groupby("group")}
+        both_ways = frame.groupby(["words", "group"]).mean().groupby("words").filter(lambda rows: len(rows) == 2)
         units["word pair"] = both_ways.groupby("words").mean()
-    found = pd.DataFrame({name: _paired(unit) for name, unit in units.items() if len(unit) > 1}).T.astype({"n": int})
-    found.attrs["heads"] = len(chosen)
-    return found
+    tested = pd.DataFrame({name: _paired(unit) for name, unit in units.items() if len(unit) > 1}).T.astype({"n": int})
+    tested.attrs["heads"] = len(chosen)
+    return tested
 
 
 def _paired(frame: pd.DataFrame) -> dict:
@@ -201,35 +215,18 @@ def _paired(frame: pd.DataFrame) -> dict:
             "d": d, "d_low": d - width, "d_high": d + width, "t": one_tailed.statistic, "p": one_tailed.pvalue}
 
 
-def verdict(claim: str, tested: pd.DataFrame, expected: bool) -> dict:
-    """A claim that an effect is there (or, not expected, that none is), at 5 %: by the paper's test and balanced.
-
-    The balanced test weighs each pair of attribute words both ways round (the row "word pair" of `test`); where no
-    two pairs occur so, it is not run.
-    """
-    found = {"claim": claim}
-    for name, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
-        if unit not in tested.index:
-            found |= {f"t, {name}": "", f"p, {name}": "", f"verdict, {name}": "not run: too few word pairs"}
-            continue
-        t, p = tested.loc[unit, ["t", "p"]]
-        found |= {f"t, {name}": f"{round(t, 1) + 0:.1f}", f"p, {name}": f"{p:.2f}" if p >= .01 else "< .01",
-                  f"verdict, {name}": "holds" if (p < .05) == expected else "fails"}
-    return found
-
-
 def per_head(weights: torch.Tensor) -> pd.DataFrame:
-    """The paired one-tailed test in every head, a row each: layer, head (from 1), difference, t, p, q, p_holm.
+    """The paired one-tailed test in every head, one row each: layer, head (from 1), difference, t, p, q, p_holm.
 
     q is p corrected by Benjamini and Hochberg for testing all heads (5 % of those with q < .05 are expected to be
     false); p_holm by Holm, stricter (below .05, the chance that any is false is 5 %).
     """
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
-    found = stats.ttest_1samp(change, 0, alternative="greater")
+    tested = stats.ttest_1samp(change, 0, alternative="greater")
     layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
-    p = found.pvalue.ravel()
+    p = tested.pvalue.ravel()
     return pd.DataFrame({"layer": layer, "head": head, "difference": change.mean(0).ravel(), "p": p, "p_holm": holm(p),
-                         "t": found.statistic.ravel(), "q": stats.false_discovery_control(p)})
+                         "t": tested.statistic.ravel(), "q": stats.false_discovery_control(p)})
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
 """Which attention heads carry a stereotype: the bias score of every head (Bias A-head, section 3).
 
-    found = heads.bias_scores(model, heads.gender_sets().only(contexts), contexts)
-    found.scores, found.seat, found.p
-    heads.top(found, 3)                        [(9, 12), ...]: layer and head, both from 1 as in the paper
-    with hooks.head_mask(model, heads.mask(model, heads.top(found, 3))): ...
+    result = heads.bias_scores(model, heads.gender_sets().only(contexts), contexts)
+    result.scores, result.seat, result.p
+    heads.top(result, 3)                       [(9, 12), ...]: layer and head, both from 1 as in the paper
+    with hooks.head_mask(model, heads.mask(model, heads.top(result, 3))): ...
 
 The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4): positive in a biased head, whose
 removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `ablation` really removes it.
@@ -11,12 +11,16 @@ removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased on
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from lib import CompanionError
 from lib.bias_a_head import seat
-from lib.engine import batches, embed, hooks, limit, models
+from lib.engine import batches, embed, hooks, models, stats
 from lib.text import contexts, data, readers
+
+# SEAT's own tests of gender
+STANDARD = ["sent-weat6", "sent-weat6b", "sent-weat7", "sent-weat7b", "sent-weat8", "sent-weat8b"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Sets:
 
     def only(self, words) -> "Sets":
         """The sets without what is not among `words` (a list, or contexts)."""
-        return Sets(*(tuple(word for word in part if word in words) for part in self.parts()))
+        return Sets(*(tuple(word for word in side if word in words) for side in self.parts()))
 
     def of(self, vectors: torch.Tensor, words) -> list[torch.Tensor]:
         """The rows of X, Y, A and B, where `vectors` has a row for each of `words`."""
@@ -41,7 +45,7 @@ class Sets:
         if missing := [word for word in self.words if word not in row]:
             raise CompanionError(f"{len(missing)} words of the sets have no contexts ({', '.join(missing[:3])}): "
                                  "give them some, or pass sets.only(contexts).")
-        return [vectors[[row[word] for word in part]] for part in self.parts()]
+        return [vectors[[row[word] for word in side]] for side in self.parts()]
 
     def parts(self) -> tuple[tuple[str, ...], ...]:
         return self.X, self.Y, self.A, self.B
@@ -54,7 +58,7 @@ def gender_sets(every: int = 1) -> Sets:
     each. `tailor` and `waiter` are attributes too, and so left out of the targets; the corpus rules of
     `contexts.from_text` would leave them without a line.
 
-    every   take each so many-th target of either side and pair of attributes alone. Whole pairs: where A and B hold
+    every   take only one in so many targets of either side and pairs of attributes. Whole pairs: where A and B hold
             unlike kinds of words, SEAT measures the kinds.
     """
     pairs, targets = data.rows("gender_pairs"), data.rows("gender_stereotypes")
@@ -95,8 +99,8 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     differentiated with respect to the few hundred word vectors, and pass 2 sends those gradients back, a batch at
     a time, adding up what reaches the mask. tests/test_heads.py compares it with the one big graph.
 
-    folds   also score each of so many disjoint parts of the contexts by itself: every word's sentences are dealt
-            out in turn, and a word with too few is missing in the last parts
+    folds   also score each of so many disjoint folds of the contexts by itself: every word's sentences are dealt
+            out in turn, and a word with too few is missing in the last folds
     """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
@@ -115,18 +119,18 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     # a graph takes room, in proportion to layers and width: 3.6 GiB in all with 16,384 tokens of BERT-base
     tokens = min(batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]) // 4,
                  16_384 * 12 * 768 // (model.n_layers * model.net.config.hidden_size))
-    for part in range(folds):
-        mine = (fold == part).nonzero()[:, 0]
+    for n in range(folds):
+        mine = (fold == n).nonzero()[:, 0]
         here = torch.bincount(row[mine], minlength=len(contexts))
-        own = _slope(sets.only({word for word, n in zip(contexts, here) if n}), list(contexts), total[part], here)[1]
+        own = _slope(sets.only({word for word, k in zip(contexts, here) if k}), list(contexts), total[n], here)[1]
 
-        def send_back(vectors, which):
+        def send_back(vectors, which, n=n, mine=mine, own=own):
             at = row[mine[which]]
-            found = [(vectors * way[at].to(vectors)).sum() for way in ([slope, own] if folds > 1 else [slope])]
-            grads = [torch.autograd.grad(value, mask, retain_graph=i + 1 < len(found))[0].cpu().double()
-                     for i, value in enumerate(found)]
+            values = [(vectors * way[at].to(vectors)).sum() for way in ([slope, own] if folds > 1 else [slope])]
+            grads = [torch.autograd.grad(value, mask, retain_graph=i + 1 < len(values))[0].cpu().double()
+                     for i, value in enumerate(values)]
             scores.add_(grads[0])
-            by_fold[part].add_(grads[-1])
+            by_fold[n].add_(grads[-1])
 
         with torch.enable_grad(), hooks.head_mask(model, mask):
             embed.each(model, [pairs[i] for i in mine], send_back, progress, tokens)
@@ -146,6 +150,12 @@ def seat_value(model, sets: Sets, contexts: dict[str, list[str]]) -> float:
     """SEAT of the model as it stands, under whatever mask is on: its effect size, with its sign."""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     return seat.effect_size(*sets.of(embed.words(model, contexts).double(), contexts)).item()
+
+
+def associations(model, sets: Sets, contexts: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """The association of each target word, and whether it is of X: what an interval of SEAT over words needs."""
+    x, y, a, b = sets.of(embed.words(model, contexts).double(), contexts)
+    return seat.associations(torch.cat([x, y]), a, b).numpy(), np.repeat([True, False], [len(x), len(y)])
 
 
 # Choosing heads. `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1.
@@ -209,8 +219,8 @@ def _at_most(k: int, scores) -> int:
 def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
     """[n_layers, n_heads]: by how much |SEAT| falls when a head is really switched off, all others on.
 
-    Signed like the score, which is the same fall as the gradient foresees it. Without a head of layer l nothing
-    changes before that layer: each run starts there, from the full model's states. It is still a run a head, so
+    Signed like the score, which is the same fall as the gradient predicts it. Without a head of layer l nothing
+    changes before that layer: each run starts there, from the full model's states. It is still one run per head, so
     give it few contexts.
     """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
@@ -220,7 +230,7 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
     total = torch.zeros(len(every), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype)
 
     def without_each(batch, indices):
-        here, part = [places[i] for i in indices], torch.zeros_like(total)
+        here, own = [places[i] for i in indices], torch.zeros_like(total)
         for i, off in enumerate(every):
             if off is None:  # the full model, whose states all others start from
                 with hooks.record(model, _entries(model)) as entering:
@@ -230,8 +240,8 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
                 with hooks.resume(model, layer, entering[_entries(model)[layer]]), \
                         hooks.head_mask(model, mask(model, [(layer + 1, head + 1)])):
                     states = model.net.base_model(**batch).last_hidden_state
-            part[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
-        total.add_(part)  # last: a batch that does not fit is tried again in halves, and must not count twice
+            own[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
+        total.add_(own)  # last: a batch that does not fit is tried again in halves, and must not count twice
         return indices
 
     batches.each(model, encoded, without_each, progress=progress)
@@ -248,43 +258,69 @@ def _entries(model) -> list[str]:
 # By name, with plain results, for Run.measured and Run.cached
 
 def asked(run, name: str, bias: str) -> tuple:
-    """The arguments of `measure` for a run: one place, so that notebooks 02 to 04 and lib/publish/measure.py ask the same."""
+    """The arguments of `measure` for a run, alike in all notebooks and in lib/publish, which stores results by them."""
     contexts = {"gender": run.sizes.heads_contexts, "race": run.sizes.heads_race_contexts}
-    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed
+    few = (run.sizes.items,) if run.sizes.items else ()
+    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed, *few
 
 
-def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, device: str | None = None) -> dict:
+def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0,
+            device: str | None = None) -> dict:
     """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores`, each word in n contexts.
 
     source  "mini": the written patterns; "paper": the news corpus
-    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], words (a number a set), sentences.
+    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], words (how many in each set), sentences.
     """
-    sets, found = sets_and_contexts(bias, source, n, seed)
+    sets, sentences = sets_and_contexts(bias, source, n, seed, items=items)
     model = models.load(name, device=device)
-    result = bias_scores(model, sets, found, folds)
+    result = bias_scores(model, sets, sentences, folds)
     return {"family": model.family, "seat": result.seat, "p": result.p,
             "scores": result.scores.numpy(), "folds": result.folds.numpy(),
-            "words": {part: len(getattr(sets, part)) for part in "XYAB"}, "sentences": sum(map(len, found.values()))}
+            "words": dict(zip("XYAB", map(len, sets.parts()))), "sentences": sum(map(len, sentences.values()))}
 
 
-def measure_ablation(name: str, source: str, n: int, every: int, seed: int = 0, device: str | None = None) -> dict:
-    """Gender scores by gradient and by ablation, on the same n contexts of every so many-th word."""
-    sets, found = sets_and_contexts("gender", source, n, seed, every)
+def measure_ablation(name: str, source: str, n: int, every: int, seed: int = 0, items: int = 0,
+                     device: str | None = None) -> dict:
+    """Gender scores by gradient and by ablation, on the same n contexts of one word in `every`."""
+    sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
     model = models.load(name, device=device)
-    gradient = bias_scores(model, sets, found)
+    gradient = bias_scores(model, sets, sentences)
     return {"seat": gradient.seat, "gradient": gradient.scores.numpy(), "words": len(sets.words),
-            "ablation": ablation(model, sets, found).numpy()}
+            "ablation": ablation(model, sets, sentences).numpy()}
 
 
-def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0,
-                      every: int = 1) -> tuple[Sets, dict[str, list[str]]]:
-    """The sets of a bias, less the words that have no context, and up to n contexts for each word."""
+def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0, every: int = 1,
+                      items: int = 0) -> tuple[Sets, dict[str, list[str]]]:
+    """The sets of a bias, less the words that have no context, and up to n contexts for each word.
+
+    items   for a try: a quarter of so many words of each set, two at least; 0: all
+    """
     if bias not in ("gender", "race") or source not in ("mini", "paper"):
         raise CompanionError(f"There are no contexts for '{bias}' in '{source}': take gender or race, mini or paper.")
     sets = gender_sets(every) if bias == "gender" else race_sets()
     if source == "mini":
-        found = contexts.from_patterns(contexts.usable(sets.words), n, seed)
+        sentences = contexts.from_patterns(contexts.usable(sets.words), n, seed)
     else:
-        found = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
-    sets = Sets(*(tuple(limit.first(part, n=limit.few())) for part in sets.only(found).parts()))
-    return sets, {word: found[word] for word in sets.words}
+        sentences = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
+    few = max(2, items // 4) if items else 0
+    sets = Sets(*(tuple(stats.first(side, few)) for side in sets.only(sentences).parts()))
+    return sets, {word: sentences[word] for word in sets.words}
+
+
+def standard_seat(name: str, device: str | None = None) -> list[dict]:
+    """SEAT's own gender tests on one model, sentence by sentence as sent-bias encodes them."""
+    model, rows = models.load(name, device=device), []
+    for test in STANDARD:
+        vectors = [embed.sentences(model, texts) for texts in readers.seat(test).values()]
+        rows.append({"model": name, "test": test, "effect size": seat.effect_size(*vectors).item(),
+                     "p": seat.p_value(*vectors, n=10_000)})
+    return rows
+
+
+def missing_tests() -> str:
+    """Why SEAT's own tests cannot be run here; empty where they can."""
+    missing = [test for test in STANDARD if not data.available(f"seat/{test}.jsonl")]
+    if not missing:
+        return ""
+    return (f"not run: {len(missing)} of SEAT's {len(STANDARD)} test files are not at hand. They are CC BY-NC and not "
+            "shipped: --data paper fetches them, or COMPANION_DATA names a folder that has them.")

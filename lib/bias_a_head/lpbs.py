@@ -3,14 +3,13 @@
 "[MASK] likes algebra.": how much likelier is the blank male than female, in logs? From that the prior is subtracted,
 the same number with the target masked too, "[MASK] likes [MASK].". A test compares two lists of target words.
 
-    lpbs.score(model, ["algebra", "poetry"])           a row a word and template
-    lpbs.effect_size(model, "math / arts")             how far the lists lie apart, in standard deviations
-    lpbs.effect_sizes(model)                           all tests, both readings, an interval, in one pass
+    lpbs.score(model, ["algebra", "poetry"])           one row per word and template
+    lpbs.effect_sizes(model)                           how far each test's lists lie apart, both readings, in one pass
     lpbs.top_k("mini-bert", ranked)                    the same with ever more heads masked
 
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
 is their notebook, which looks for the last mask and misses it by one: it reads the token before the target, the verb
-or "in". Its prior is then one number a template, as it should be, but of a place where no subject stands.
+or "in". Its prior is then one number per template, as it should be, but of a place where no subject stands.
 
 Target words that the vocabulary holds in pieces: the notebook drops words that are not in BERT's vocabulary, and all
 of these 40 are. Here every model gets all 40, and the prior masks as many pieces as the word has, so that the two
@@ -23,7 +22,7 @@ import torch
 
 from lib import CompanionError
 from lib.bias_a_head import heads
-from lib.engine import batches, fill, hooks, models, stats
+from lib.engine import batches, embed, fill, hooks, models, stats
 from lib.text import data
 
 # subject and target; words that make the subject male; female
@@ -55,42 +54,35 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
     places = [*zip(subjects), *zip(subjects, [first - 1 for first in pieces])]
 
     def log_odds(batch, indices):
-        found = [[] for _ in indices]
+        odds = [[] for _ in indices]
         rows, at = zip(*[(row, place) for row, i in enumerate(indices) for place in places[i]])
         logits = fill.logits_at(model, batch, torch.tensor(rows), torch.tensor(at))
         likely = logits.float().log_softmax(-1).cpu()
         for row, p in zip(rows, likely):
             male, female = genders[indices[row] % len(asked) // len(targets)]
-            found[row].append((p[male].logsumexp(0) - p[female].logsumexp(0)).item())
-        return found
+            odds[row].append((p[male].logsumexp(0) - p[female].logsumexp(0)).item())
+        return odds
 
-    found = batches.each(model, seen + hidden, log_odds, progress=progress)
-    bias, priors = np.array(found[:len(asked)])[:, 0], np.array(found[len(asked):])
-    found = pd.DataFrame(asked, columns=["target", "template"]).assign(bias=bias)
-    return found.assign(**{name: bias - priors[:, i] for i, name in enumerate(PRIORS)})
-
-
-def effect_size(model, test: str, prior: str = "corrected") -> float:
-    """(mean score of the test's first list - of its second) / standard deviation of both together, ddof 1."""
-    if test not in TESTS or prior not in PRIORS:
-        raise CompanionError(f"LPBS has no test '{test}' with the prior '{prior}': take one of {', '.join(TESTS)}, "
-                             f"and {' or '.join(PRIORS)}.")
-    return _effect_size(*_by_word(score(model, [word for name in TESTS[test] for word in _list(name)]), test, prior))
+    odds = batches.each(model, seen + hidden, log_odds, progress=progress)
+    bias, priors = np.array(odds[:len(asked)])[:, 0], np.array(odds[len(asked):])
+    table = pd.DataFrame(asked, columns=["target", "template"]).assign(bias=bias)
+    return table.assign(**{name: bias - priors[:, i] for i, name in enumerate(PRIORS)})
 
 
 def effect_sizes(model, draws: int = 500) -> pd.DataFrame:
     """Every test under both readings of the prior: columns test, corrected, low, high, published.
 
+    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1.
     low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together.
     """
     scores = score(model, data.words("lpbs_lists")["word"])
     rows = []
     for test in TESTS:
         values, first = _by_word(scores, test, "corrected")
-        found = stats.bootstrap(lambda i: _effect_size(values[i], first[i]), np.arange(len(first)), draws=draws)
-        published = _effect_size(*_by_word(scores, test, "published"))
-        rows.append({"test": test, "corrected": found.value, "low": found.low, "high": found.high,
-                     "published": published})
+        size = stats.bootstrap(lambda i, values=values, first=first: _effect_size(values[i], first[i]),
+                               np.arange(len(first)), draws=draws)
+        rows.append({"test": test, "corrected": size.value, "low": size.low, "high": size.high,
+                     "published": _effect_size(*_by_word(scores, test, "published"))})
     return pd.DataFrame(rows)
 
 
@@ -125,14 +117,11 @@ def _list(name: str) -> list[str]:
 def _masked(model, sentence: str, word: str) -> tuple[dict, dict, int, int]:
     """The sentence with its subject masked; with the target's pieces masked too; the places of both."""
     start = sentence.format(subject=model.mask_token, target="\0").index("\0")
-    seen = model.tokenizer(sentence.format(subject=model.mask_token, target=word), return_offsets_mapping=True)
-    spans = seen.pop("offset_mapping")
-    pieces = [i for i, (low, high) in enumerate(spans) if low < start + len(word) and high > start]
-    ids = list(seen["input_ids"])
-    subject = ids.index(model.tokenizer.mask_token_id)
-    for i in pieces:
-        ids[i] = model.tokenizer.mask_token_id
-    return dict(seen), dict(seen) | {"input_ids": ids}, subject, pieces[0]
+    text = sentence.format(subject=model.mask_token, target=word)
+    pieces = embed.tokens_of(model, [text], [(start, start + len(word))])[0]
+    seen = dict(model.tokenizer(text))
+    hidden = [model.tokenizer.mask_token_id if i in pieces else token for i, token in enumerate(seen["input_ids"])]
+    return seen, seen | {"input_ids": hidden}, seen["input_ids"].index(model.tokenizer.mask_token_id), pieces.start
 
 
 def _ids(model, words: list[str]) -> list[int]:

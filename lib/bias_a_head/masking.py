@@ -1,12 +1,11 @@
 """What masking heads does to bias and to language: the measurement behind Bias A-head's Table 1 (appendix A).
 
     scores = run.measured(heads.measure, *heads.asked(run, "mini-bert", "gender"))["scores"]
-    found = run.measured(masking.measure, *masking.asked(run, scores))      SEAT and PPPL under each mask, a row each
-    masking_tables.table1(masking_tables.frame(found))
+    run.measured(masking.measure, *masking.asked(run, scores))      SEAT and PPPL under each mask, one row each
 
 A plan is a list of (strategy, draw, factor, heads): the output of these heads is multiplied by the factor, 0 to mask
-them, above 1 to amplify them. `prepare` loads what all masks need, `under` measures one, so that lib/publish/measure.py can
-share a plan out among processes and go on where it was stopped. Needs no pandas: it may run on a GPU machine.
+them, above 1 to amplify them. `prepare` loads what all masks need, `under` measures one, so that lib/publish can share
+a plan out among processes and go on where it was stopped. Needs no pandas: it may run on a GPU machine.
 """
 
 import contextlib
@@ -17,8 +16,8 @@ import torch
 from tqdm.auto import tqdm
 
 from lib import CompanionError
-from lib.bias_a_head import heads, seat
-from lib.engine import embed, hooks, models, pppl
+from lib.bias_a_head import heads
+from lib.engine import hooks, models, pppl
 from lib.text import data as sources
 from lib.text import readers
 
@@ -45,23 +44,25 @@ def plan(scores, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (), c
 
 
 def asked(run, scores) -> tuple:
-    """The arguments of `measure` for a run: one place, so that notebook 04 and lib/publish/measure.py ask for the same."""
+    """The arguments of `measure` for a run, alike in notebook 04 and in lib/publish, which stores results by them."""
     draws, curve, curve_draws, contexts, lines, sample = (getattr(run.sizes, f"masking_{name}")[run.data] for name in (
         "draws", "curve", "curve_draws", "contexts", "lines", "sample"))
     steps = plan(scores, draws, run.seed, curve=curve, curve_draws=curve_draws, amplify=run.sizes.masking_amplify)
-    return run.encoder, steps, run.data, contexts, lines, sample
+    few = (run.sizes.items,) if run.sizes.items else ()
+    return run.encoder, steps, run.data, contexts, lines, sample, *few
 
 
-def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, device=None,
-            precision: str = "float32") -> dict[str, np.ndarray]:
-    """|SEAT| and PPPL under each mask of the plan, as columns: a row a mask (see `under`).
+def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, items: int = 0,
+            device=None, precision: str = "float32") -> dict[str, np.ndarray]:
+    """|SEAT| and PPPL under each mask of the plan, as columns: one row per mask (see `under`).
 
-    contexts    sentences a word for SEAT
+    contexts    sentences per word for SEAT
     lines       of text for PPPL: the so many shortest, since a line's cost grows with the square of its length; 0: all
     sample      masks that are not in Table 1 read only so many of these lines, evenly spaced; 0: all
+    items       for a try on few words, as in heads.sets_and_contexts; 0: all
     precision   of PPPL's arithmetic, "float32", "tf32" or "bfloat16"; SEAT's is always float32
     """
-    bench = prepare(name, plan, data, contexts, lines, sample, device, precision)
+    bench = prepare(name, plan, data, contexts, lines, sample, items, device, precision)
     return columns([under(bench, step) for step in tqdm(range(len(plan)), desc="masks", leave=False)])
 
 
@@ -78,14 +79,14 @@ class Bench:
     precision: str
 
 
-def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, device=None,
-            precision: str = "float32") -> Bench:
+def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, items: int = 0,
+            device=None, precision: str = "float32") -> Bench:
     """Load all that `under` needs; the arguments are those of `measure`."""
     if precision not in PRECISIONS:
         raise CompanionError(f"PPPL has no precision '{precision}': choose one of {', '.join(PRECISIONS)}.")
     model = models.load(name, device=device)
     reader = models.load(name, device=device, dtype=torch.bfloat16) if precision == "bfloat16" else model
-    sets, words = heads.sets_and_contexts("gender", data, contexts)
+    sets, words = heads.sets_and_contexts("gender", data, contexts, items=items)
     texts = sources.demo("prose") if data == "mini" else readers.wikitext()
     texts = sorted(texts, key=len)[:lines] if lines else texts
     sampled = np.ones(len(texts), dtype=bool)
@@ -99,33 +100,32 @@ def under(bench: Bench, step: int) -> dict:
     """One row of `measure`: the step's mask on, SEAT and PPPL measured.
 
     Keys: step, strategy, k (how many heads), draw, factor; seat, in absolute value; pppl, over all lines (missing
-    where only the sample was read); pppl_sample, over the sample. What intervals need: associations and in_x, one a
-    target word; likelihoods and lengths, one a line (not for random draws, whose interval is over draws).
+    where only the sample was read); pppl_sample, over the sample. What intervals need: associations and in_x, one per
+    target word; likelihoods and lengths, one per line (not for random draws, whose interval is over draws).
     """
     strategy, draw, factor, chosen = bench.plan[step]
-    sizes = [len(some) for name, _, _, some in bench.plan if name == "top"]
+    sizes = [len(masked) for name, _, _, masked in bench.plan if name == "top"]
     in_table1 = strategy != "amplified" and len(chosen) in (0, min(sizes, default=0), max(sizes, default=0))
     read = np.ones_like(bench.sampled) if in_table1 else bench.sampled
     mask = heads.mask(bench.model, chosen)
     mask = torch.where(mask == 0, factor, mask).to(bench.model.device)
     with hooks.head_mask(bench.model, mask):
-        x, y, a, b = bench.sets.of(embed.words(bench.model, bench.words).double(), bench.words)
+        s, in_x = heads.associations(bench.model, bench.sets, bench.words)
     with hooks.head_mask(bench.reader, mask), matmuls(bench.precision):
-        found = pppl.pseudo_perplexity(bench.reader, [text for text, wanted in zip(bench.texts, read) if wanted])
-    s, in_x = seat.associations(torch.cat([x, y]), a, b).numpy(), np.repeat([True, False], [len(x), len(y)])
+        result = pppl.pseudo_perplexity(bench.reader, [text for text, wanted in zip(bench.texts, read) if wanted])
     likelihoods, lengths = np.full(len(read), np.nan), np.zeros(len(read))
-    likelihoods[read], lengths[read] = found.log_likelihoods, found.lengths
+    likelihoods[read], lengths[read] = result.log_likelihoods, result.lengths
     sample = pppl.perplexity(likelihoods[bench.sampled], lengths[bench.sampled])
     if strategy == "random":
         likelihoods[:], lengths[:] = np.nan, 0
     return {"step": step, "strategy": strategy, "k": len(chosen), "draw": draw, "factor": factor,
-            "seat": seat_of(s, in_x), "pppl": found.value if read.all() else np.nan, "pppl_sample": sample,
+            "seat": seat_of(s, in_x), "pppl": result.value if read.all() else np.nan, "pppl_sample": sample,
             "associations": s.astype(np.float32), "in_x": in_x, "likelihoods": likelihoods.astype(np.float32),
             "lengths": lengths.astype(np.int32)}
 
 
 def columns(rows: list[dict]) -> dict[str, np.ndarray]:
-    """Rows of `under` as one array a key, in the order of their steps."""
+    """Rows of `under` as one array per key, in the order of their steps."""
     rows = sorted(rows, key=lambda row: row["step"])
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 

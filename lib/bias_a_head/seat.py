@@ -1,4 +1,4 @@
-"""SEAT, the Sentence Encoder Association Test (May et al. 2019), on plain tensors: one row a word or sentence.
+"""SEAT, the Sentence Encoder Association Test (May et al. 2019), on plain tensors: one row per word or sentence.
 
 Targets X and Y, attributes A and B: are the X closer to the A, and the Y to the B, than the other way round?
 
@@ -18,7 +18,7 @@ CHUNK = 10_000  # divisions drawn at a time
 
 
 def associations(W: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-    """s(w, A, B), a number a row of W: mean cosine with the rows of A less mean cosine with those of B."""
+    """s(w, A, B), one number per row of W: mean cosine with the rows of A less mean cosine with those of B."""
     # the mean of cosines is the product with the mean of the unit vectors
     return normalize(W, dim=-1) @ (normalize(A, dim=-1).mean(0) - normalize(B, dim=-1).mean(0))
 
@@ -31,7 +31,7 @@ def effect_size(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tens
     """
     for name, rows in zip("XYAB", (X, Y, A, B)):
         if rows.dim() != 2 or not len(rows):
-            raise CompanionError(f"{name} has shape {list(rows.shape)}: give one row a word, and at least one.")
+            raise CompanionError(f"{name} has shape {list(rows.shape)}: give one row per word, and at least one.")
     x, y = associations(X, A, B), associations(Y, A, B)
     return (x.mean() - y.mean()) / torch.cat([x, y]).std(correction=1)
 
@@ -51,9 +51,9 @@ def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, 
         sums = s[torch.tensor(list(combinations(range(len(s)), size)))].sum(1)
         return (sums >= least).double().mean().item()
     random = torch.Generator().manual_seed(seed)
-    found = 0
+    as_large = 0
     for start in range(0, n, CHUNK):
         drawn = torch.rand(min(CHUNK, n - start), len(s), generator=random)
         chosen = drawn.topk(size, dim=1, largest=False, sorted=False).indices  # a third of the time of sorting all
-        found += (s[chosen].sum(1) >= least).sum().item()
-    return (found + 1) / (n + 1)
+        as_large += (s[chosen].sum(1) >= least).sum().item()
+    return (as_large + 1) / (n + 1)

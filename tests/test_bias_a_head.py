@@ -1,0 +1,265 @@
+"""Tables, figures and claims of notebooks 02, 03 and 04: on numbers that a person can check."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib import look, paths
+from lib.bias_a_head import claims, figures, lpbs, masking, tables
+from lib.engine import stats
+from lib.verdict import Match, Outcome
+
+HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """These intervals are far from what they decide, or hold it: a hundred draws do."""
+    whole = stats.bootstrap
+    monkeypatch.setattr(stats, "bootstrap", lambda statistic, *samples, **_: whole(statistic, *samples, draws=100))
+
+
+def outcomes(verdicts) -> dict:
+    """{(claim, on): outcome}."""
+    return {(verdict.claim, verdict.on): verdict.outcome for verdict in verdicts}
+
+
+def test_the_claims_are_those_of_the_list_in_its_order():
+    with open(paths.PAPER / "claims.csv") as file:
+        rows = [row for row in csv.DictReader(line for line in file if line[0] != "#") if row["paper"] == claims.PAPER]
+    assert list(claims.CLAIMS) == [row["id"] for row in rows]
+    for row in rows:
+        claim = claims.CLAIMS[row["id"]]
+        assert (claim.where, claim.says, claim.figure) == (row["where"], row["claim"], row["figure"])
+        assert claim.short in (row["row"].split(" | ")[0], "") and claim.figure[:2] == claim.notebook
+
+
+# 02: head scores
+
+def result(scores, folds=None, seat=1., p=.001, family="bert"):
+    scores = np.asarray(scores, dtype=float)
+    folds = np.repeat(scores[None], 4, 0) if folds is None else np.asarray(folds, dtype=float)
+    return {"family": family, "seat": seat, "p": p, "scores": scores, "folds": folds,
+            "words": {"X": 2, "Y": 2, "A": 1, "B": 1}, "sentences": 12}
+
+
+def test_intervals_by_hand():
+    # one head's folds are 1, 2, 3: deviation 1, Student's t of two degrees of freedom 4.3027
+    frame = tables.intervals(result([[2., 5.]], [[[1., 5.]], [[2., 5.]], [[3., 5.]]]))
+    assert list(frame["head"]) == [2, 1] and list(frame["layer"]) == [1, 1]
+    assert frame.high[1] - 2 == pytest.approx(4.3027 / 3 ** .5, abs=1e-4) == 2 - frame.low[1]
+    assert frame.low[0] == frame.high[0] == 5
+
+
+def test_survivors_compare_the_halves():
+    first, second = [[4., 3.], [2., 1.]], [[4., 1.], [3., 2.]]
+    halves = result(first, [first, first, second, second])
+    table = tables.survival({("b", "gender"): halves}, [1, 2, 4])
+    assert list(table.loc[0])[2:] == [1, 1, 4] and list(table.loc[1])[2:] == ["0.2", "1.0", "4.0"]  # by chance: k k / 4
+
+
+def test_standing_out_by_hand():
+    # quartiles of 0 .. 8 are 2 and 6: the fences are at -4 and 12
+    assert tables.standing_out(np.array([0., 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
+    assert tables.standing_out(np.array([-50., 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
+
+
+@pytest.mark.parametrize("name, seat, expected", [("mini-bert", 1.35, Match.OTHER_MODEL),
+                                                  ("bert-base", -1.354, Match.MATCHES),
+                                                  ("bert-base", 1.36, Match.DIFFERS)])
+def test_only_the_papers_own_model_can_match_its_printed_seat(name, seat, expected):
+    table, compared = tables.printed_heads({(name, "gender"): result([[1.]], seat=seat)})
+    shown, match = compared["Footnote 9", "bert-base", "SEAT"]
+    assert match.startswith(expected) and table["verdict"][0] == match
+    assert shown == f"{name}: {abs(seat):.3g}"
+    assert compared["Footnote 9", "gpt2", "SEAT"][0] == "" and len(compared) == len(table) == 3
+    assert compared["Footnote 9", "gpt2", "SEAT"][1].startswith(Match.NOT_RUN)
+
+
+TAIL = np.linspace(-.1, -.01, 20).reshape(2, 10)
+TAIL[:, :2] = [1, .9], [.8, .7]                      # both layers have two large heads
+FLAT = np.linspace(-1, 1, 20).reshape(2, 10)[::-1]   # no tail, and one layer has no positive head
+
+
+def test_claims_on_head_scores_hold_and_fail():
+    results = {("b", "gender"): result(TAIL, seat=-1.004), ("g", "gender"): result(FLAT, family="gpt2", seat=.996),
+               ("b", "race"): result(FLAT[::-1]), ("g", "race"): result(FLAT, p=.5)}
+    ablations = {"b": {"gradient": TAIL, "ablation": TAIL.copy()}, "g": {"gradient": FLAT, "ablation": FLAT + .5}}
+    verdicts = claims.of_scores(results, ablations, "b", "g")
+    found = outcomes(verdicts)
+    for claim in ("heads-near-zero", "heads-right-tail", "heads-all-layers"):
+        assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (HOLDS, FAILS)
+    assert found["heads-gpt2-negative", "gender"] == FAILS  # 10 against 16
+    assert found["heads-race-higher", "b"] == HOLDS         # the upper layer has all positive heads on race
+    assert found["heads-race-gpt2", "g"] == FAILS
+    assert found["seat-order", "g against b"] == FAILS      # 1.00 against 1.00, as shown
+    assert (found["gradient-sign", "b"], found["gradient-sign", "g"]) == (HOLDS, FAILS)
+    assert {verdict.claim for verdict in verdicts} == {id for id, claim in claims.CLAIMS.items()
+                                                       if claim.notebook == "02"}
+    shown = claims.table(verdicts)
+    assert list(shown) == ["claim", "where", "ours", "verdict"] and len(shown) == len(verdicts) - 3
+
+
+# 03: the counter-stereotype test
+
+STUDIES = {"4a": ("b", "gender"), "4b": ("g", "gender"), "4c": ("b", "race")}
+
+
+def by_unit(sentence, word_pair=None, difference=.01, low=.005, high=.015):
+    """What counter.test returns: t and p by unit, the rest alike."""
+    rows = {"sentence": sentence} | ({"word pair": word_pair} if word_pair else {})
+    rest = dict(n=500, difference=difference, low=low, high=high, d=.1, d_low=0., d_high=.2)
+    return pd.DataFrame({unit: {**rest, "t": t, "p": p} for unit, (t, p) in rows.items()}).T
+
+
+SURE, NONE = (5.74, .00001), (-1.18, .86)
+
+
+def test_claims_on_attention_are_judged_by_the_papers_test_and_shown_by_both():
+    tests = {key: {"biased": by_unit(SURE, NONE), "regular": by_unit(SURE)} for key in STUDIES}
+    table = claims.attention_table(tests, STUDIES)
+    assert list(table.loc[0])[1:7] == ["5.7", "< .01", HOLDS, "-1.2", "0.86", FAILS]
+    assert table.loc[3, "verdict, paper's test"] == FAILS and table.loc[3, "p, balanced"] == ""
+    assert table.loc[3, "verdict, balanced"].startswith(Outcome.NOT_RUN)
+    found = outcomes(claims.of_attention(tests, STUDIES, [.5641, .4309]))
+    assert {found[f"counter-{key}-biased", f"{key} {name} {bias}"] for key, (name, bias) in STUDIES.items()} == {HOLDS}
+    assert {found[f"counter-{key}-regular", f"{key} {name} {bias}"] for key, (name, bias) in STUDIES.items()} == {FAILS}
+    assert found["counter-example", "b"] == HOLDS
+    assert outcomes(claims.of_attention(tests, STUDIES, [.0012, .0009]))["counter-example", "b"] == FAILS  # as shown
+
+
+@pytest.mark.parametrize("biased, regular, outcome, chance", [
+    ((.03, .02, .04), (.01, .005, .015), HOLDS, False), ((.02, .00, .04), (.01, .005, .015), HOLDS, True),
+    ((.01, .00, .02), (.01, .005, .015), FAILS, True), ((.01, .00, .02), (.05, .04, .06), FAILS, False)])
+def test_the_contrast_is_within_chance_where_the_intervals_overlap(biased, regular, outcome, chance):
+    groups = {"biased": by_unit(SURE, None, *biased), "regular": by_unit(SURE, None, *regular)}
+    found = [verdict for verdict in claims.of_attention(dict.fromkeys(STUDIES, groups), STUDIES, [1., 0.])
+             if verdict.claim == "counter-contrast"]
+    assert [(verdict.outcome, verdict.within_chance) for verdict in found] == [(outcome, chance)] * 3
+
+
+def test_printed_attention_matches_to_the_printed_digits():
+    studies = {"4a": ("bert-base", "gender"), "4b": ("gpt2", "gender"), "4c": ("bert-base", "race")}
+    tests = {key: {"biased": by_unit((3.1824, .001)), "regular": by_unit((-1.4791, .93))} for key in studies}
+    table, compared = tables.printed_attention(tests, studies, [.01674, .0074], is_paper=True)
+    assert len(table) == 8 and compared["Figure 4a", "biased", "t"] == ("3.182", Match.MATCHES)
+    assert compared["Figure 4a", "regular", "t"][1].startswith(Match.DIFFERS)
+    assert compared["Figure 3", "biased", "weight original"] == ("0.017", Match.MATCHES)
+    assert compared["Figure 3", "biased", "weight counter"][1].startswith(Match.DIFFERS)
+    assert compared["Figure 4a", "biased", "p"] == ("< .01", Match.MATCHES)  # as its t
+    assert compared["Figure 4a", "biased", "N"] == ("500", Match.MATCHES)
+    other = tables.printed_attention(tests, studies, [.01674, .0074], is_paper=False)[0]
+    assert set(other["verdict"]) == {Match.OTHER_MODEL}
+
+
+@pytest.mark.parametrize("biased, regular, said", [
+    ((SURE, NONE), (NONE, NONE), "regular ones do not; balanced, none do"),
+    ((SURE, SURE), (SURE, NONE), "alike look harder at the stereotyped pair; balanced, biased do"),
+    ((NONE, SURE), (NONE, NONE), "no group of heads looks harder at the stereotyped pair"),
+    ((SURE,), (NONE,), "regular ones do not")])
+def test_the_title_says_whether_the_balanced_test_agrees(biased, regular, said):
+    assert figures.finding({"biased": by_unit(*biased), "regular": by_unit(*regular)}, "m", "gender").endswith(said)
+
+
+# 04: masking
+
+KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7)]
+
+
+def measured(seat, pppl):
+    """A frame as masking.measure gives it: a shift of X's associations and PPPL for each of KEYS; random ones twice."""
+    side, base = np.repeat([True, False], 40), np.random.default_rng(0).normal(size=80)
+    rows = []
+    for (strategy, k), more, perplexity in zip(KEYS, seat, pppl):
+        shift = base + side * more
+        rows += [{"strategy": strategy, "k": k, "draw": draw, "factor": 0.0, "seat": masking.seat_of(shift, side),
+                  "pppl": perplexity, "pppl_sample": perplexity, "associations": shift, "in_x": side,
+                  "likelihoods": np.full(10, -5 * np.log(perplexity)), "lengths": np.full(10, 5)}
+                 for draw in range(2 if strategy == "random" else 1)]
+    return pd.DataFrame(rows)
+
+
+def lpbs_curve(values):
+    return pd.DataFrame([{"k": k, "test": test, "corrected": value, "published": value, "low": value - 1,
+                          "high": value + 1} for k, value in values.items() for test in lpbs.TESTS])
+
+
+AS_PAPER = [2.0, 1.2, 1.2, 2.6, 2.3, 2.8], [4.09, 4.16, 5.75, 4.20, 4.13, 5.80]
+CURVE = lpbs_curve({0: 1.4, 5: 1.3, 7: 1.5})
+
+
+def amplified(masks, changes):
+    """The frame with rows in which the bottom heads are amplified: {factor: by how much X's associations fall}."""
+    full, rows = masks.iloc[0], []
+    for factor, less in changes.items():
+        shift = full["associations"] - full["in_x"] * less
+        rows.append({**full, "strategy": "amplified", "k": 3, "factor": factor, "associations": shift,
+                     "seat": masking.seat_of(shift, full["in_x"].astype(bool))})
+    return pd.concat([masks, pd.DataFrame(rows)], ignore_index=True)
+
+
+def test_claims_on_masking_hold_and_fail():
+    held = claims.of_masking(measured(*AS_PAPER), CURVE, "b")
+    assert {verdict.outcome for verdict in held} == {HOLDS} and not any(verdict.within_chance for verdict in held)
+    opposite = measured([2.0, 2.6, 1.2, 1.2, 1.4, 1.2], [4.0, 5.0, 4.1, 4.0, 4.0, 4.0])
+    failed = claims.of_masking(opposite, lpbs_curve({0: 1.2, 5: 1.5, 7: 1.3}), "b")
+    assert {verdict.claim for verdict in failed if verdict.outcome == HOLDS} == {"mask-lpbs-all"}
+    best_is_all = outcomes(claims.of_masking(measured(*AS_PAPER), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}), "b"))
+    assert (best_is_all["mask-lpbs", ""], best_is_all["mask-lpbs-all", ""]) == (HOLDS, FAILS)
+    shown = claims.masking_table(held)
+    assert list(shown) == ["claim", "paper", "ours", "verdict"] and len(shown) == len(held) - 1 == 9
+
+
+def test_a_change_that_may_be_none_is_within_chance():
+    masks = measured([2.0, 1.99, 1.2, 2.6, 2.3, 2.8], AS_PAPER[1])
+    masks.at[1, "associations"] = masks["associations"][1] + np.random.default_rng(1).normal(size=80) * .3
+    lowers = claims.of_masking(masks, CURVE, "b")[0]
+    assert lowers.claim == "mask-top3-seat" and lowers.within_chance
+    assert lowers.estimate.low < 0 < lowers.estimate.high
+
+
+def test_amplified_heads_are_judged_by_the_factor_that_lowers_seat_most():
+    masks = measured([2.0] * 6, [4.09] * 6)
+    lowered, raised = (claims.of_masking(amplified(masks, changes), CURVE, "b")[-2]
+                       for changes in ({1.5: .2, 2.0: 1.0, 3.0: -.5}, {3.0: -.5}))
+    assert lowered.claim == "mask-amplify" and lowered.outcome == HOLDS and lowered.found.endswith("at 2 times")
+    assert raised.outcome == FAILS and raised.found.endswith("at 3 times")
+    assert "mask-amplify" not in {verdict.claim for verdict in claims.of_masking(masks, CURVE, "b")}
+
+
+def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
+    table = tables.table1(measured([2.0] * 6, [4, 5, 8, 4, 4, 6]))
+    assert list(table.index) == ["full", "Top-3", "Bottom-3", "All", "Random-3", "Random-All"]
+    assert list(table["heads"]) == [0, 3, 3, 7, 3, 7] and list(table["draws"]) == [1, 1, 1, 1, 2, 2]
+    assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
+    assert table.loc["full", "change"] == "" and np.isnan(table.loc["full", "SEAT sd"])
+
+
+def test_printed_masking_and_what_is_missing():
+    masks, curve = measured([2.0] * 6, [4.09] * 6), lpbs_curve({0: 1.39, 5: 1.0, 7: 1.0})
+    other, same = (tables.printed_masking(masks, curve, same_model)[1] for same_model in (False, True))
+    assert len(same) == 12 + 31 and not any(match == Match.MATCHES for _, match in other.values())
+    assert same["Table 1", "full", "PPPL"] == ("4.09", Match.MATCHES)
+    assert same["Table 3", "0", "career / family"] == ("1.39", Match.MATCHES)
+    assert same["Table 1", "All", "PPPL"][1].startswith(Match.DIFFERS)
+    for row in ("5", "15"):  # the printed number is lost; the model has fewer heads to mask
+        assert same["Table 3", row, "math / arts"][1].startswith(Match.NOT_RUN)
+
+
+def test_every_figure_is_drawn_and_its_title_has_the_numbers():
+    masks = amplified(pd.concat([measured(*AS_PAPER), measured(*AS_PAPER).assign(k=5).iloc[[1, 3, 4]]]), {2.0: .5})
+    titles = [figure.get_suptitle().replace("\n", " ") for figure in (
+        figures.plane(masks, ""), figures.lpbs_curves(CURVE, ""), figures.curves(masks, ""),
+        figures.amplified(masks, ""))]
+    assert "from 4.1 to 4.2" in titles[0] and "1.30, 1.30, 1.30" in titles[1]
+    assert "With 5 heads" in titles[2] and "times 2" in titles[3]
+    results = {("b", "gender"): result(TAIL)}
+    figure, axes = look.panels(4)
+    figures.distribution(axes[0], TAIL, "")
+    figures.heatmap(figure, axes[1], TAIL, "")
+    figures.ranked(axes[2], tables.intervals(results["b", "gender"]), "")
+    figures.ablation(axes[3], {"gradient": TAIL, "ablation": TAIL}, "")
+    assert figures.layer_headline(results).startswith("Every layer")
+    assert "4 stand out to the right" in figures.tail_headline(results)
