@@ -16,16 +16,18 @@ from pathlib import Path
 import pandas as pd
 
 from lib import CompanionError, paths, printed, verdict
+from lib.bias_a_head import claims as bias_a_head
 from lib.bias_a_head import heads
+from lib.counteracts import claims as counteracts
 from lib.counteracts import cloze
 from lib.engine import models
 from lib.projective import claims as projective
-from lib.projective import nli, projection
-from lib.publish.claims_shim import CLAIMS
+from lib.projective import nli, nli_tables, projection
 from lib.publish.run import runs
 from lib.text import data
 from lib.verdict import CHANCE, DECIDED, IN_PART, PAPERS, UNTESTABLE, Match, Outcome, Verdict
 
+CLAIMS = verdict.by_id(claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values())
 KINDS = (Outcome.HOLDS, IN_PART, Outcome.FAILS, Outcome.UNDECIDED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
 TESTED = {Outcome.HOLDS: "hold", IN_PART: "in part", Outcome.FAILS: "fail"}  # and in words, of several claims
 ALL_PAPERS = "All three papers"
@@ -292,5 +294,5 @@ def contradictions() -> pd.DataFrame:
              ("Counteracts", "kinds of prompts", 9, len(cloze.KINDS), "the abstract's 9 leaves the base prompt out")]
     own = pd.DataFrame(rows, columns=["source", "where", "printed", "found", "note"])
     own = own.assign(**{name: own[name].map("{:g}".format) for name in ("printed", "found")})
-    theirs = printed.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
+    theirs = nli_tables.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
     return pd.concat([own, theirs])[list(own)].sort_values("source", kind="stable", ignore_index=True)
