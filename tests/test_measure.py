@@ -8,7 +8,9 @@ import pytest
 
 from lib import CompanionError, paths
 from lib.bias_a_head import heads, masking
-from lib.publish import measure, stored
+from lib.publish import __main__ as command
+from lib.publish import measure
+from lib.publish import run as stored
 from lib.publish.run import Run
 
 SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
@@ -74,7 +76,7 @@ def counted(monkeypatch):
 
 
 def table1(*flags):
-    assert measure.main(["table1", *flags]) == 0
+    assert command.main(["measure", "table1", *flags]) == 0
 
 
 def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
@@ -89,7 +91,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
     found, _ = stored.read(file)
     np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
     assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
-    assert "as stored: python -m lib.publish.measure table1 (cpu, float32)" in capsys.readouterr().out
+    assert "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
     table1()
     assert len(counted) == n  # nothing is done twice, in however many parts it was done
 
@@ -118,7 +120,7 @@ def test_a_try_stores_nothing(counted, tmp_path, capsys):
     table1("--limit", "2")
     assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.npz"))
-    assert measure.main(["table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
+    assert command.main(["measure", "table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
 
 
 def test_it_needs_no_pandas():

@@ -1,5 +1,6 @@
-"""What a run is called, where it writes, that it writes whole files, and when it computes again."""
+"""What a run is called, how few it may take, that it writes whole files, and when it computes again."""
 
+import dataclasses
 import errno
 import importlib.util
 import io
@@ -13,17 +14,16 @@ from types import SimpleNamespace
 
 import joblib
 import matplotlib
-import numpy as np
 import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
 from lib import CompanionError, paths
 from lib.engine import models
+from lib.engine.files import fingerprint, replace, slug
 from lib.publish import run as run_module
-from lib.publish.profile import read_profile
-from lib.publish.run import Run, fingerprint, replace, slug
-from tests.tiny import save_tiny
+from lib.publish.run import Run, read_profile
+from lib.verdict import Claim, judge, read
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -38,6 +38,9 @@ def apart(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "FIGURES", tmp_path / "figures")
 
 
+MODELS = 'encoder = "x"\ndecoder = "y"\nclassifier = ""\ncloze = []\ndebiased = []\nllama = []\n'
+
+
 @pytest.fixture
 def profiles(tmp_path, monkeypatch):
     """A folder of profiles with mini.toml alone, and a function that adds one."""
@@ -48,7 +51,7 @@ def profiles(tmp_path, monkeypatch):
     def add(name, text):
         (folder / f"{name}.toml").write_text(text)
 
-    add("mini", 'data = ["mini", "paper"]\n[models]\nencoder = "a"\ndecoder = "b"\n[sizes]\ndraws = 5\n')
+    add("mini", f'data = ["mini", "paper"]\n[models]\n{MODELS}[sizes]\nitems = 0\ndraws = 5\n')
     return add
 
 
@@ -66,11 +69,42 @@ def test_name(parameters, name):
     assert Run(**parameters).out == paths.FIGURES / name
 
 
-@pytest.mark.parametrize("model, expected", [
-    ("org/Name_v2.1", "org-Name_v2.1"), ("/home/me/my models/x", "home-me-my-models-x"), ("../x", "x"),
-])
-def test_slug(model, expected):
-    assert slug(model) == expected
+def test_slug():
+    given = ("org/Name_v2.1", "/home/me/my models/x", "../x")
+    assert [slug(model) for model in given] == ["org-Name_v2.1", "home-me-my-models-x", "x"]
+
+
+def numbers(value):
+    return [number for part in value.values() for number in numbers(part)] if isinstance(value, dict) else [value]
+
+
+def test_a_try_is_a_profile_of_its_own():
+    full, few = (read_profile(name)["sizes"] for name in ("paper", "paper-limit8"))
+    assert full["items"] == 0 and few["items"] == 8 and full.keys() == few.keys()
+    assert (few["counter_sentences"], few["nsp_examples"], few["masking_lines"]) == (8, 4, {"paper": 8})
+    assert (few["heads_contexts"], few["masking_draws"], few["cloze_backgrounds"]) == (2, {"paper": 2}, 2)
+    assert all(few[name] == full[name] for name in run_module.NOT_ITEMS - {"items"})
+    for name in few.keys() - run_module.NOT_ITEMS:
+        assert all(1 <= n <= 8 for n in numbers(few[name])), name
+    run = Run(profile="paper-limit8", model="roberta-base")
+    assert run.name == "paper-roberta-base-limit8" and run.out == paths.BUILD / run.name / "figures"
+    assert run.flags == ["--profile", "paper", "--model", "roberta-base", "--limit", "8"] and run.profile == "paper"
+    assert Run(profile="paper-limit8").classifier == str(paths.CACHE / "nli" / "bert-base-nli-limit8")
+    assert Run(profile="mini-limit8").classifier == "mini-bert-nli"  # ships
+    with pytest.raises(CompanionError, match="--limit 2 or more"):
+        Run(profile="mini-limit1")
+
+
+def test_a_model_of_the_hub_at_a_commit(monkeypatch):
+    if "revision" not in models.Entry.__dataclass_fields__:
+        pytest.skip("the registry pins no revisions yet")
+    monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))
+    run = Run(model="roberta-base@0123abc")
+    assert (run.encoder, run.name) == ("roberta-base", "mini-roberta-base-0123abc")
+    assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
+    assert models.pinned("FacebookAI/roberta-base") == "0123abc"
+    with pytest.raises(CompanionError, match="mini-bert is a folder, not a model of the hub"):
+        Run(model="mini-bert@0123abc")
 
 
 def test_paper_on_mini_data_is_refused():
@@ -98,15 +132,10 @@ def test_a_model_takes_the_place_of_its_kind(tmp_path):
         Run(model="mini-brt")
 
 
-def test_shipped_profiles_have_the_same_keys():
-    for file in paths.PROFILES.glob("*.toml"):
-        assert read_profile(file.stem)["sizes"].keys() == read_profile("mini")["sizes"].keys()
-
-
 @pytest.mark.parametrize("text, message", [
     ('data = ["mini"]\nspeed = 1\n', "lib/publish/profiles/mine.toml has the unknown key speed"),
     ('data = ["mini"]\n[sizes]\ndrows = 5\n', "lib/publish/profiles/mine.toml has the unknown key sizes.drows"),
-    ('data = ["mini"]\n[models]\nencoder = "a"\ndecoder = "b"\n', "mine.toml lacks the key sizes.draws"),
+    (f'data = ["mini"]\n[models]\n{MODELS}[sizes]\nitems = 0\n', "mine.toml lacks the key sizes.draws"),
     ("data = [", "lib/publish/profiles/mine.toml is not TOML"),
 ])
 def test_a_wrong_profile_is_named(profiles, text, message):
@@ -116,9 +145,10 @@ def test_a_wrong_profile_is_named(profiles, text, message):
 
 
 def test_a_profile_of_ones_own(profiles):
-    profiles("mine", 'data = ["paper", "mini"]\n[models]\nencoder = "x"\ndecoder = "y"\n[sizes]\ndraws = 9\n')
+    profiles("mine", f'data = ["paper", "mini"]\n[models]\n{MODELS}[sizes]\nitems = 0\ndraws = 9\n')
     run = Run(profile="mine")
     assert (run.name, run.encoder, run.sizes.draws) == ("mine", "x", 9)
+    assert Run(profile="mine-limit8").sizes.draws == 2
     assert Run(profile="mine", data="mini").name == "mine-demo"
     with pytest.raises(CompanionError, match="no profile yours: choose one of mine, mini"):
         Run(profile="yours")
@@ -141,6 +171,44 @@ def test_figures_are_the_same_to_the_byte(tmp_path):
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert not plt.get_fignums()  # closed, so that Jupyter shows it once
+
+
+def test_a_result_says_what_it_is():
+    run, titled = Run(), figure()
+    titled.suptitle("Most heads of mini-\nbert do\nnothing")
+    tables = {"b": dict(claim=["c"], verdict=["x"]), "c": dict(paper=[1], ours=[2], verdict=["x"]), "d": dict(x=[1])}
+    run.save(titled, "a", "")
+    for name, columns in tables.items():
+        run.save(pd.DataFrame(columns), name, "")
+    made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "abcd"}
+    assert [made[name]["kind"] for name in "abcd"] == ["figure", "claims", "numbers", "table"]
+    assert made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
+
+
+def test_verdicts_and_numbers_are_kept():
+    run, claim = Run(), Claim("a", "bias_a_head", "1", "heads rise")
+    run.judged("02", [judge(claim, 1 / 3, on="m", found="a third")])
+    kept, = read(run.out / "claims" / "02.json")
+    assert kept.estimate.value == 1 / 3 and (kept.on, kept.found) == ("m", "a third")
+    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
+    run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
+    rows = json.loads((run.out / "numbers" / "02.json").read_text())
+    assert [(row["column"], row["ours"], row["match"]) for row in rows] == [("SEAT", "1.0", "other model"),
+                                                                            ("PPPL", "2.0", "matches")]
+    assert rows[0].keys() == {"paper", "table", "row", "column", "ours", "match"}
+
+
+def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
+    made = {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
+    for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
+        replace(paths.FIGURES / "mini-real" / file, content)
+        replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
+    table = Run().show_other("09_a")
+    pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
+    assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
+    assert Run().show_other("09_b").data.startswith(b"\x89PNG")
+    assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
+    assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 
 
 def test_tables_keep_six_digits_and_a_named_index():
@@ -233,25 +301,46 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
 
 
 def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
+    """Code of a module that it imports, however deep and in whatever folder; and of no other."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    replace(tmp_path / "lib" / "helper.py", b"factor = 1")
-    file = tmp_path / "lib" / "main.py"
-    replace(file, b"from lib import helper\ndef answer(log):\n    open(log, 'a').write('x')\n")
+    for name, content in {"engine/__init__": "", "engine/hooks": "n = 1", "text/words": "from lib.engine import hooks",
+                          "text/other": "n = 1"}.items():
+        replace(tmp_path / "lib" / f"{name}.py", content.encode())
+    file, log = tmp_path / "lib" / "paper" / "main.py", tmp_path / "log"
+    replace(file, b"from lib.text.words import n\ndef answer(log):\n    open(log, 'a').write('x')\n")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("main", None, origin=str(file)))
+    exec(compile(file.read_text().split("\n", 1)[1], str(file), "exec"), module.__dict__)
 
     def calls():
-        log = tmp_path / "log"
         log.write_text("")
-        spec = importlib.util.spec_from_loader("main", None, origin=str(file))
-        module = importlib.util.module_from_spec(spec)
-        exec(compile(file.read_text().split("\n", 1)[1], str(file), "exec"), module.__dict__)
         Run().cached(module.answer, str(log))
         return len(log.read_text())
 
     assert (calls(), calls()) == (1, 0)
-    replace(tmp_path / "lib" / "other.py", b"unrelated = True")
+    replace(tmp_path / "lib" / "text" / "other.py", b"n = 2")
     assert calls() == 0
-    replace(tmp_path / "lib" / "helper.py", b"factor = 2")
-    assert (calls(), calls()) == (1, 0)
+    for name in ("engine/hooks.py", "text/words.py", "engine/__init__.py"):
+        with open(tmp_path / "lib" / name, "a") as stream:
+            stream.write("\nm = 2\n")
+        assert (calls(), calls()) == (1, 0), name
+
+
+def test_the_sources_of_this_project():
+    """The key of a measurement changes with what it is made of, and not with the page that shows it."""
+    def names(*folders):
+        code = paths.ROOT.joinpath("lib", *folders).read_text()
+        return {file.relative_to(paths.ROOT / "lib").as_posix() for file in run_module.sources(code)}
+
+    assert {"engine/hooks.py", "engine/models.py", "text/data.py", "__init__.py"} <= names("bias_a_head", "heads.py")
+    assert not any(name.startswith(("publish", "projective")) for name in names("bias_a_head", "heads.py"))
+    assert {"verdict.py", "engine/files.py", "engine/models.py"} <= names("publish", "run.py")
+
+
+def test_a_try_shares_no_result_with_a_full_run(tmp_path):
+    log = tmp_path / "log"
+    for profile in ("mini", "mini-limit8", "mini-limit4", "mini", "mini-limit8"):
+        assert Run(profile=profile).cached(noted, str(log), 21) == 42
+    assert log.read_text().count("called") == 3
 
 
 def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
@@ -283,8 +372,6 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
 
 MEASUREMENTS = """
 import os, sys
-import numpy as np
-from lib.engine import models
 from lib.publish.run import Run
 
 def stop(place):
@@ -300,53 +387,40 @@ class Last:
         stop(self.place)
         return str, (self.place,)
 
-def measured(name, kind):
+def measured(n):
     with open(os.environ["LOG"], "a") as log:
-        log.write(f"{name} {kind}" + chr(10))
-    net = models.load(name, device="cpu").net
-    stop(f"computing {name} {kind}")
-    return [np.concatenate([getattr(np, kind)(weight.numpy(), axis=-1).ravel() for weight in net.parameters()]),
-            Last(f"writing {name} {kind}")]
+        log.write(f"{n} ")
+    stop(f"computing {n}")
+    return ["long " * 10_000 * n, Last(f"writing {n}")]
 
-def run(*names):
-    return [Run(model=name).cached(measured, name, kind)[0] for name in names for kind in ("mean", "std")]
+def run():
+    return [Run().cached(measured, n)[0] for n in (1, 2, 3, 4)]
 """
 
 
 @pytest.mark.parametrize("during", ["computing", "writing"])
 def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path, monkeypatch, during):
-    """Two models, two measurements: killed in the third, in the middle of its work or of its result's file."""
-    names = [str(tmp_path / family) for family in ("bert", "gpt2")]
-    for name in names:
-        save_tiny(pathlib.Path(name).name, name)
-    every = [f"{name} {kind}" for name in names for kind in ("mean", "std")]
+    """Four measurements: killed in the third, in the middle of its work or of its result's file."""
     (tmp_path / "measurements.py").write_text(MEASUREMENTS)
     log = tmp_path / "log"
     monkeypatch.setenv("LOG", str(log))
-    environment = os.environ | {"STOP": f"{during} {every[2]}", "COMPANION_CACHE": str(paths.CACHE),
+    environment = os.environ | {"STOP": f"{during} 3", "COMPANION_CACHE": str(paths.CACHE),
                                 "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(tmp_path)])}
-    command = [sys.executable, "-c", "import sys, measurements; measurements.run(*sys.argv[1:])", *names]
+    command = [sys.executable, "-c", "import measurements; measurements.run()"]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout.readline() == b"stopped\n"
         child.kill()
     assert child.returncode == -signal.SIGKILL
-    assert log.read_text().splitlines() == every[:3] and len([*paths.CACHE.rglob("output.pkl")]) == 2
+    assert log.read_text() == "1 2 3 " and len([*paths.CACHE.rglob("output.pkl")]) == 2
     assert bool([*paths.CACHE.rglob("output.pkl.*")]) == (during == "writing")  # half a file, under another name
 
     log.unlink()
     spec = importlib.util.spec_from_file_location("measurements", tmp_path / "measurements.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = module.run(*names)
-    assert log.read_text().splitlines() == every[2:]
-    assert module.run(*names) and log.read_text().splitlines() == every[2:]
-    for result, task in zip(found, every, strict=True):
-        assert np.array_equal(result, module.measured(*task.rsplit(" ", 1))[0])
-
-
-def test_sources_follow_imports():
-    found = {file.name for file in run_module._sources(paths.ROOT / "lib" / "run.py")}
-    assert {"run.py", "profile.py", "paths.py", "models.py"} <= found and "reproduce.py" not in found
+    for _ in range(2):
+        assert module.run() == ["long " * 10_000 * n for n in (1, 2, 3, 4)]
+        assert log.read_text() == "3 4 "
 
 
 def test_the_classifier_is_the_profiles_or_the_one_given(tmp_path):
@@ -358,3 +432,13 @@ def test_the_classifier_is_the_profiles_or_the_one_given(tmp_path):
         assert run.classifier == expected and run.encoder == ("mini-bert" if expected else str(tmp_path))
     assert Run().classifier == "mini-bert-nli" and Run(profile="paper").classifier == "bert-base-nli"
     assert Run(model="mini-gpt2").classifier == "mini-bert-nli" and Run(model="bert-large").classifier == ""
+
+
+def test_another_seed_has_a_run_of_its_own(monkeypatch):
+    entry = models.REGISTRY["seed1"]
+    monkeypatch.setitem(models.REGISTRY, "seed1", dataclasses.replace(entry, source=paths.MODELS / "mini-bert"))
+    run = Run(data="paper", model="seed1")
+    assert run.name == "mini-real-seed1" and run.encoder == "seed1" and run.cloze == ["seed1"] and not run.classifier
+    monkeypatch.setitem(models.REGISTRY, "seed1", dataclasses.replace(entry, source=paths.ROOT / "nowhere"))
+    with pytest.raises(CompanionError, match="seed1 is not on this machine yet: train it by"):
+        Run(data="paper", model="seed1")

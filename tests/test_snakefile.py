@@ -11,7 +11,8 @@ import yaml
 
 from lib import paths
 from lib.engine import models
-from lib.publish import reproduce
+from lib.publish.__main__ import parser
+from lib.publish.notebooks import select
 
 WORKFLOW = paths.ROOT / "workflow"
 SNAKEMAKE = shutil.which("snakemake", path=f"{paths.BUILD / 'snakemake' / 'bin'}:{os.environ['PATH']}")
@@ -68,7 +69,7 @@ def commands(config, model):
         shell = "".join(re.findall(r'^ +"(.*)"$', rule.partition("shell:")[2], flags=re.MULTILINE))
         values = {"config": config, "params": {"model": model}, "wildcards": {"notebook": "10"}, "log": "a.log"}
 
-        def written(match):
+        def written(match, values=values):
             value = values[match[1]]
             value = value[match[2]] if match[2] else value
             return shlex.quote(value) if match[3] else str(value)
@@ -80,14 +81,14 @@ def commands(config, model):
 @pytest.mark.parametrize("model", ["mini-bert", "org/name", "/a folder/with 'quotes'"])
 def test_every_command_is_one_that_reproduce_takes(config, model):
     found = [re.search(r"\./reproduce\.sh ([^)]*)", command)[1] for command in commands(config, model)]
-    listed, one = (reproduce.parser().parse_args(shlex.split(flags)) for flags in found)
+    listed, one = (parser().parse_args(shlex.split(flags)) for flags in found)
     assert listed.list and not listed.only
     assert (one.only, one.model, one.profile, one.data) == ("10", model, config["profile"], config["data"])
 
 
 def test_the_sweep_names_what_there_is(config):
     there = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    assert len(reproduce.select(there, ",".join(f"{n:02d}" for n in config["notebooks"]))) == len(config["notebooks"])
+    assert len(select(there, ",".join(f"{n:02d}" for n in config["notebooks"]))) == len(config["notebooks"])
     assert set(config["models"]) <= models.REGISTRY.keys()
     assert (paths.ROOT / "lib" / "publish" / "profiles" / f"{config['profile']}.toml").exists()
 
@@ -99,10 +100,10 @@ def test_two_jobs_run_at_once_and_none_twice(sweep):
     status, printed, calls = sweep("--cores", "2", at_once=2)
     assert status == 0, printed
     assert calls[0] == "--list"  # the environment, before all others
-    assert sorted(calls[1:]) == [f"--only 02 --profile mini --data mini --model {model}" for model in ("one", "org/two")]
+    assert sorted(calls[1:]) == [f"--only 02 --profile mini --data mini --model {it}" for it in ("one", "org/two")]
     status, printed, calls = sweep("--cores", "2")
     assert status == 0 and not calls and "Nothing to be done" in printed
-    (sweep.folder / "lib" / "stats.py").write_text("changed = True\n")
+    (sweep.folder / "lib" / "engine" / "stats.py").write_text("changed = True\n")
     status, printed, calls = sweep("--cores", "2")
     assert status == 0 and len(calls) == 2 and "--list" not in calls
 

@@ -1,20 +1,18 @@
 """Heavy measurements without notebooks, where a GPU is; a notebook then shows the result as stored.
 
-    python -m lib.publish.measure heads  --data paper                     head scores of notebooks 02 to 04
-    python -m lib.publish.measure table1 --data paper --device cuda       Table 1 of notebook 04, from the encoder's scores
-    python -m lib.publish.measure table1 --data paper --part 2/4          the second of four processes that share it
-    python -m lib.publish.measure table1 --data paper --limit 2           a try: 2 masks, 2 lines of text, nothing stored
+    python -m lib.publish measure heads  --data paper                 head scores of notebooks 02 to 04
+    python -m lib.publish measure table1 --data paper --device cuda   Table 1 of notebook 04, from the encoder's scores
+    python -m lib.publish measure table1 --data paper --part 2/4      the second of four processes that share it
+    python -m lib.publish measure table1 --data paper --limit 2       a try: 2 masks, 2 lines of text, nothing stored
 
-A result is one small file under figures/<run>/measured (lib/publish/stored.py), or under --out. `table1` writes what it has
-after every mask into a file of its part beside it, so that a run that was stopped loses one mask; whichever process
-ends last puts the parts together. Needs torch, transformers, numpy and tqdm alone.
+A result is one small file under figures/<run>/measured, or under --out. `table1` writes what it has after every mask
+into a file of its part beside it, so that a run that was stopped loses one mask; whichever process ends last puts the
+parts together. Needs torch, transformers, numpy and tqdm alone.
 """
 
-import argparse
 import hashlib
 import json
 import shlex
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,35 +23,16 @@ from tqdm.auto import tqdm
 from lib import CompanionError
 from lib.bias_a_head import heads, masking
 from lib.engine import models
-from lib.publish import stored
-from lib.publish.run import Run
+from lib.publish.run import Run, place, question, read, write
 
 
-def parser():
-    it = argparse.ArgumentParser(prog="python -m lib.publish.measure", description="Measure without notebooks, and store it.")
-    it.add_argument("name", choices=MEASUREMENTS)
-    it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/publish/profiles")
-    it.add_argument("--data", choices=["mini", "paper"], default="", help="what ships, or the papers' own")
-    it.add_argument("--model", default="", help="this model, where it fits; left out, the profile's")
-    it.add_argument("--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one")
-    it.add_argument("--precision", choices=masking.PRECISIONS, default="float32", help="of PPPL's arithmetic")
-    it.add_argument("--part", metavar="I/N", default="1/1", help="do the I-th of N shares")
-    it.add_argument("--limit", metavar="N", type=int, default=0, help="a try: N masks, N lines; nothing is stored")
-    it.add_argument("--out", metavar="FOLDER", default="", help="in place of figures/<run>/measured")
-    return it
-
-
-def main(argv=None):
-    """Exit status: 0 done, 2 cannot be done."""
-    try:
-        options = parser().parse_args(argv)
-        run = Run(profile=options.profile, data=options.data, device=options.device,
-                  model="" if options.model in _own(options.profile) else options.model)
-        MEASUREMENTS[options.name](run, options)
-        return 0
-    except CompanionError as error:
-        print(error, file=sys.stderr)
-        return 2
+def measure(options):
+    """What the command line asks for: name, profile, data, model, device, precision, part, limit, out."""
+    if options.name not in MEASUREMENTS:
+        raise CompanionError(f"There is no measurement '{options.name}': choose one of {', '.join(MEASUREMENTS)}.")
+    own = Run(profile=options.profile)  # to ask for one of its models is to ask for the profile's own run
+    MEASUREMENTS[options.name](Run(profile=options.profile, data=options.data, device=options.device,
+                                   model="" if options.model in (own.encoder, own.decoder) else options.model), options)
 
 
 def head_scores(run: Run, options):
@@ -67,13 +46,12 @@ def _scores(run: Run, options, name: str, bias: str) -> np.ndarray:
     """The scores as stored, or computed and stored."""
     args = heads.asked(run, name, bias)
     precision = str(models.usual_dtype(name)).removeprefix("torch.")
-    made_from = _made_from(run, heads.measure, args, options, precision) | {
-        "command": shlex.join(["python", "-m", "lib.publish.measure", "heads", *run.flags])}
-    for file in (stored.place(run.name, heads.measure, args), _file(run, heads.measure, args, options)):
-        if file.exists() and stored.read(file)[1]["question"] == made_from["question"]:
-            return stored.read(file)[0]["scores"]
+    made_from = _made_from(run, heads.measure, args, "heads", run.flags, precision)
+    for file in (place(run.name, heads.measure, args), _file(run, heads.measure, args, options)):
+        if file.exists() and read(file)[1]["question"] == made_from["question"]:
+            return read(file)[0]["scores"]
     result = heads.measure(*args, device=run.device)
-    stored.write(file, result, made_from)
+    write(file, result, made_from)
     print(file, flush=True)
     return result["scores"]
 
@@ -82,9 +60,10 @@ def table1(run: Run, options):
     """`masking.measure`, its masks shared out among the parts, each mask kept as soon as it is done."""
     args = masking.asked(run, _scores(run, options, run.encoder, "gender"))
     if options.limit:
-        name, plan, data, contexts, _, sample = args
-        args = name, plan[:options.limit], data, contexts, options.limit, sample
-    made_from = _made_from(run, masking.measure, args, options, options.precision)
+        name, plan, data, contexts, _, *rest = args
+        args = name, plan[:options.limit], data, contexts, options.limit, *rest
+    flags = [*run.flags, *(["--precision", options.precision] if options.precision != "float32" else [])]
+    made_from = _made_from(run, masking.measure, args, "table1", flags, options.precision)
     file = _file(run, masking.measure, args, options)
     key = json.dumps([made_from["question"], options.precision])
     part, parts = _share(options.part)
@@ -98,35 +77,28 @@ def table1(run: Run, options):
     for step in tqdm(waiting, desc=f"masks, part {options.part}"):
         rows[step] = masking.under(bench, step)
         if not options.limit:
-            stored.write(mine, masking.columns(list(rows.values())), made_from)
-    found = list(rows.values()) if options.limit else _all_kept(mine)
-    print(f"{len({row['step'] for row in found})} of {len(args[1])} masks are done")
-    for row in found if options.limit else ():
+            write(mine, masking.columns(list(rows.values())), made_from)
+    every = {row["step"]: row for row in (rows.values() if options.limit else _all_kept(mine))}
+    print(f"{len(every)} of {len(args[1])} masks are done")
+    for row in every.values() if options.limit else ():
         print(f"{row['strategy']:9} {row['k']:3} heads  |SEAT| {row['seat']:.4f}  PPPL {row['pppl']:.4f}")
-    if not options.limit and len({row["step"] for row in found}) == len(args[1]):
-        stored.write(file, masking.columns(list({row["step"]: row for row in found}.values())), made_from)
+    if not options.limit and len(every) == len(args[1]):
+        write(file, masking.columns(list(every.values())), made_from)
         print(file)
 
 
 MEASUREMENTS = {"heads": head_scores, "table1": table1}
 
 
-def _own(profile: str) -> set[str]:
-    """Models that the profile names itself: to ask for one of them is to ask for the profile's own run."""
-    run = Run(profile=profile)
-    return {run.encoder, run.decoder}
-
-
 def _file(run: Run, function, args, options) -> Path:
-    file = stored.place(run.name, function, args)
+    file = place(run.name, function, args)
     return Path(options.out) / file.name if options.out else file
 
 
-def _made_from(run: Run, function, args, options, precision: str) -> dict:
-    flags = [*run.flags, *(["--precision", precision] if precision != "float32" else [])]
+def _made_from(run: Run, function, args, name: str, flags: list[str], precision: str) -> dict:
     cuda = torch.cuda.is_available() and not str(run.device).startswith("cpu")
-    return {"question": stored.question(function, args, run.weights(args)), "precision": precision, "run": run.name,
-            "command": shlex.join(["python", "-m", "lib.publish.measure", options.name, *flags]),
+    return {"question": question(function, args, run.weights(args)), "precision": precision, "run": run.name,
+            "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]),
             "device": torch.cuda.get_device_name() if cuda else "cpu",
             "versions": {name: version(name).split("+")[0] for name in ("torch", "transformers", "numpy")}}
 
@@ -143,7 +115,7 @@ def _kept(file: Path) -> list[dict]:
     """The rows of a part's file; none where there is none yet."""
     if not file.exists():
         return []
-    columns = stored.read(file)[0]
+    columns = read(file)[0]
     return [{name: values[i] for name, values in columns.items()} for i in range(len(columns["step"]))]
 
 
@@ -151,7 +123,3 @@ def _all_kept(mine: Path) -> list[dict]:
     """The rows of all parts of the same question, however many parts it was shared into."""
     same = mine.name.rsplit(".", 3)[0]
     return [row for file in sorted(mine.parent.glob(f"{same}.*-of-*.part.npz")) for row in _kept(file)]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,14 +1,15 @@
 """The parts of README.md that the runs make: what stands between <!-- scoreboard --> and <!-- /scoreboard -->, say.
 
-`./reproduce.sh readme` writes them anew from what is stored in figures/, as every run with --store does. Nobody writes
+`./reproduce.sh readme` writes them again from what is stored in figures/, as every run with --store does. Nobody writes
 them by hand: a test fails when they say something else than figures/ does.
 """
 
 import re
 
 from lib import CompanionError, paths
-from lib.publish import report
-from lib.publish.run import replace
+from lib.engine.files import replace
+from lib.publish import page, scoreboard
+from lib.publish.run import runs
 
 PAGE = paths.ROOT / "README.md"
 BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "09_strength", "Counteracts": "11_slopes"}
@@ -41,26 +42,24 @@ def renewed(text: str) -> str:
 
 
 def scoreboard_part() -> str:
-    """Claims by paper and run, with what each run is, and how much hangs on the training's seed."""
-    from lib.publish import claims, scoreboard  # they read the report's tables
-
-    stored = {name: folder for name, folder in report.runs().items() if name in RUNS}
+    """Claims by paper and run, with what each run is, and how much depends on the training's seed."""
+    stored = {name: folder for name, folder in runs().items() if name in RUNS}
     means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored)
-    seeds = claims.seeds(claims.evidence())
-    luck = "" if seeds.empty else (f"\n\nThe model, or the luck of its training? {claims.alike(seeds)} "
+    seeds = scoreboard.seeds()
+    luck = "" if seeds.empty else (f"\n\nThe model, or the luck of its training? {scoreboard.alike(seeds)} "
                                    "([notebook 12](notebooks/12_scoreboard.ipynb)).")
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
 
 
 def figures_part() -> str:
     """The best figure of each paper, under what it found, from the run nearest to the paper's."""
-    parts = []
+    parts, results = [], page.collect(runs())
     for paper, name in BEST.items():
-        shown = next((result for run in RUNS for result in report.collect(report.runs())
+        shown = next((result for run in RUNS for result in results
                       if result.run == run and result.name == name and not result.is_table), None)
         if shown is None:
             raise CompanionError(f"No run has the figure {name}: make it with ./reproduce.sh --only {name[:2]}.")
-        _, address, _, question = report.PAPERS[paper]
+        _, address, _, question = page.PAPERS[paper]
         notebook = next(paths.NOTEBOOKS.glob(f"{shown.number}_*.ipynb"))
         picture = shown.file.relative_to(paths.ROOT).as_posix()
         words = re.sub(r"[\[\]]", "", f"{shown.finding}. {shown.caption}")

@@ -1,30 +1,36 @@
 """Notebook 12's tables: every claim and every printed number of the three papers, beside what each run found.
 
-    scoreboard.claims_table(), scoreboard.evidence_table()      what lib/publish/claims.py says, as the notebook shows it
-    scoreboard.numbers()                                        a row a printed number, ours and a verdict for each run
-    scoreboard.coverage(numbers)                                how many of them were measured, by paper and table
-    scoreboard.contradictions()                                 printed numbers that disagree with each other
-    scoreboard.summary()                                        claims by paper and run, as markdown, for the README
-    scoreboard.top_heads()                                      the highest heads of models that differ in their seed
+    scoreboard.board(), scoreboard.evidence()       one row per claim, one column per run; what stands behind each cell
+    scoreboard.seeds(), scoreboard.top_heads()      models that differ in their training's seed alone
+    scoreboard.numbers(), scoreboard.coverage(it)   one row per printed number, ours and a match for each run
+    scoreboard.contradictions()                     printed numbers that disagree with each other
+    scoreboard.summary()                            claims by paper and run, as markdown, for the README
 
-All of it is read from figures/ as stored there, so that the same folder gives the same tables.
+All of it is read from the records that notebooks keep, figures/<run>/claims/NN.json and numbers/NN.json, so that the
+same folder gives the same tables. Claims are written in each paper's claims.py; nothing is decided here.
 """
 
-import re
+import json
 from pathlib import Path
 
 import pandas as pd
 
-from lib import CompanionError
-from lib import printed as paper
+from lib import CompanionError, paths, printed, verdict
+from lib.bias_a_head import claims as bias_a_head
 from lib.bias_a_head import heads
+from lib.counteracts import claims as counteracts
 from lib.counteracts import cloze
-from lib.projective import nli, projection
-from lib.publish import claims
-from lib.publish.report import ALL_PAPERS, paper_of, runs
+from lib.engine import models
+from lib.projective import claims as projective
+from lib.projective import nli, nli_tables, projection
+from lib.publish.run import runs
 from lib.text import data
+from lib.verdict import CHANCE, DECIDED, IN_PART, PAPERS, UNTESTABLE, Match, Outcome, Verdict
 
-KINDS = ("holds", "in part", "fails", "cannot be tested", "not run")
+CLAIMS = verdict.by_id(claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values())
+KINDS = (Outcome.HOLDS, IN_PART, Outcome.FAILS, Outcome.UNDECIDED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
+TESTED = {Outcome.HOLDS: "hold", IN_PART: "in part", Outcome.FAILS: "fail"}  # and in words, of several claims
+ALL_PAPERS = "All three papers"
 # printed once more in the text: (paper, key there, key of the table)
 REPEATED = [("bias_a_head", ("Appendix A", row, "PPPL"), ("Table 1", row, "PPPL")) for row in ("full", "Top-3", "All")]
 REPEATED += [("projective_methods", ("Section 5", row, "eta"), ("Table 7", row, "eta"))
@@ -35,161 +41,241 @@ NOT_RUN = {("bias_a_head", "Section 4"): "a fact of the papers' own models",
            ("bias_a_head", "Appendix C"): "a choice of the figure",
            ("projective_methods", "Section 2"): "a fact of StereoSet's own file",
            ("projective_methods", "Table 7 caption"): "a choice of the paper"}
-WORDS = {"holds": "hold", "in part": "in part", "fails": "fail", "cannot be tested": "untestable", "not run": "not run"}
 
 
-# ---------------------------------------------------------------- claims
+# ---- claims
 
-def claims_table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """A row a claim, a column a run; `tested by` is the notebook, `figure` the picture behind it."""
-    table = claims.board(claims.evidence(folders), folders)
-    return table.rename(columns={"where": "made in", "notebook": "tested by"})
+class Cell(str):
+    """What a run says of a claim, as a table shows it; `kind` is one of KINDS."""
+
+    kind: str
+    chance: bool  # whether it is within chance
+
+    def __new__(cls, claim: verdict.Claim, verdicts: list[Verdict]):
+        decided = {one.outcome for one in verdicts if one.outcome in DECIDED}
+        cell = super().__new__(cls, UNTESTABLE if claim.untestable else verdict.combined(verdicts))
+        cell.kind = IN_PART if len(decided) > 1 else decided.pop() if decided else str(cell)
+        cell.chance = cell.kind in DECIDED and any(CHANCE in one.reason for one in verdicts if one.outcome in DECIDED)
+        return cell
 
 
-def evidence_table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """What stands behind each verdict: id, run, tested on, found, outcome."""
-    return claims.evidence(folders).rename(columns={"verdict": "outcome"})
+def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]:
+    """What the notebooks of these runs (all that are stored) found of the papers' claims.
+
+    In the order of the notebooks; claims that the notebook's own table leaves out come last.
+    """
+    found = {}
+    notebooks = sorted({claim.notebook for claim in CLAIMS.values() if claim.notebook})
+    for run, folder in (runs() if folders is None else folders).items():
+        files = [file for notebook in notebooks if (file := folder / "claims" / f"{notebook}.json").is_file()]
+        found[run] = [one for file in files for one in verdict.read(file)]
+        if unknown := {one.claim for one in found[run]} - CLAIMS.keys():
+            raise CompanionError(f"figures/{run}/claims tests '{unknown.pop()}', which no paper's claims.py has: add "
+                                 "it there, or run its notebook again.")
+        found[run].sort(key=lambda one: not CLAIMS[one.claim].short)
+    return found
+
+
+def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """What stands behind each cell of the board: id, run, tested on, found, outcome."""
+    rows = [(one.claim, run, one.on, one.found,
+             f"{one.outcome}: {one.reason}" if one.outcome == Outcome.NOT_RUN else str(one))
+            for run, every in verdicts(folders).items() for one in every]
+    return pd.DataFrame(rows, columns=["id", "run", "tested on", "found", "outcome"])
+
+
+def board(folders: dict[str, Path] | None = None, found: dict[str, list[Verdict]] | None = None) -> pd.DataFrame:
+    """One row per claim, one column per run that tests any; `tested by` is the notebook, `figure` the picture behind.
+
+    The paper's column is `source`: a run may be called `paper`. A run's column holds Cells.
+    """
+    found = verdicts(folders) if found is None else found
+    rows = [(claim.id, PAPERS[claim.paper], claim.where, claim.says, claim.notebook, claim.figure)
+            for claim in CLAIMS.values()]
+    table = pd.DataFrame(rows, columns=["id", "source", "made in", "claim", "tested by", "figure"])
+    for run, every in found.items():
+        if any(one.outcome != Outcome.NOT_RUN for one in every):
+            cells = [Cell(claim, [one for one in every if one.claim == claim.id]) for claim in CLAIMS.values()]
+            table[run] = pd.Series(cells, dtype=object)
+    return table
+
+
+def kinds(cells: pd.Series) -> pd.Series:
+    """Of a run's column: one of KINDS each."""
+    return cells.map(lambda cell: str(cell.kind))
 
 
 def untestable() -> pd.DataFrame:
     """The claims that cannot be tested here, and why."""
-    every = claims.listed().query("why != ''").replace({"paper": claims.NAMES})
-    return every[["paper", "where", "claim", "why"]].reset_index(drop=True)
-
-
-def tally(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """How many claims of a paper hold, hold in part, fail, ... in each run: a row a paper, run and kind."""
-    folders = runs() if folders is None else folders
-    table = claims.board(claims.evidence(folders), folders)
-    rows = [(name, run, kind, int((part[run].map(claims.kind) == kind).sum()),
-             int((part[run] == f"{kind} (within chance)").sum()))
-            for name, part in table.groupby("source", sort=False) for run in folders if run in table for kind in KINDS]
-    return pd.DataFrame(rows, columns=["paper", "run", "kind", "claims", "within chance"])
+    rows = [(PAPERS[claim.paper], claim.where, claim.says, claim.untestable) for claim in CLAIMS.values()
+            if claim.untestable]
+    return pd.DataFrame(rows, columns=["paper", "where", "claim", "why"])
 
 
 def summary(folders: dict[str, Path] | None = None) -> str:
     """Claims by paper and run as a markdown table: how many hold, hold in part and fail, of how many were tested."""
-    counted = tally(folders)
-    names, papers = list(dict.fromkeys(counted["run"])), list(dict.fromkeys(counted["paper"]))
+    table = board(folders)
+    names = [name for name in (runs() if folders is None else folders) if name in table]
     lines = [["paper", "claims", *(f"`{name}`" for name in names)], ["---"] * (len(names) + 2)]
-    for name in [*papers, "all"]:
-        part = counted if name == "all" else counted[counted["paper"] == name]
-        cells = [_cell(part[part["run"] == run].groupby("kind")["claims"].sum()) for run in names]
-        total = part.loc[part["run"] == names[0], "claims"].sum()
-        lines.append([ALL_PAPERS if name == "all" else f"*{name}*", str(total), *cells])
+    for name in [*PAPERS.values(), ALL_PAPERS]:
+        part = table if name == ALL_PAPERS else table[table["source"] == name]
+        lines.append([name if name == ALL_PAPERS else f"*{name}*", str(len(part)),
+                      *(_counted(kinds(part[run])) for run in names)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _cell(count: pd.Series) -> str:
-    tested = int(count[["holds", "in part", "fails"]].sum())
+def _counted(cells: pd.Series) -> str:
+    tested = int(cells.isin(list(TESTED)).sum())
     if not tested:
-        return "not run"
-    return ", ".join(f"{count[kind]} {WORDS[kind]}" for kind in ("holds", "in part", "fails")) + f" (of {tested})"
+        return str(Outcome.NOT_RUN)
+    return ", ".join(f"{(cells == kind).sum()} {word}" for kind, word in TESTED.items()) + f" (of {tested})"
 
 
-# ---------------------------------------------------------------- numbers
+# ---- seeds
+
+def seeds(first: str = "mini-real", family: str = "bert", folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """In how many of the models that differ in their training's seed alone a claim holds: one row per claim that all
+    of them test.
+
+    The runs are `first` and those named after it, first-seed1 and on. What was tested on another family's model, which
+    is the same in all of these runs, is left out. Empty where there is no second seed.
+    """
+    def other(one):
+        return any(models.REGISTRY[name].family != family for name in one.models if name in models.REGISTRY)
+
+    found = {run: [one for one in every if not other(one)] for run, every in verdicts(folders).items()
+             if run == first or run.startswith(f"{first}-seed")}
+    table = board(found=found)
+    names = [name for name in found if name in table]
+    told = table[names].apply(kinds)
+    tested = told.isin(list(TESTED)).all(axis=1) & (len(names) > 1)
+    held = (told[tested] == Outcome.HOLDS).sum(axis=1)
+    table = table.loc[tested, ["id", "source", "claim", *names]]
+    return table.assign(**{"holds in": [f"{n} of {len(names)}" for n in held]}).reset_index(drop=True)
+
+
+def trainings(table: pd.DataFrame) -> list[str]:
+    """The runs that are columns of a table of `seeds`."""
+    return [name for name in table if name not in ("id", "source", "claim", "holds in")]
+
+
+def alike(table: pd.DataFrame) -> str:
+    """How much of a table of `seeds` depends on the training, in a sentence."""
+    told = table[trainings(table)].apply(kinds)
+    same, held = told.nunique(axis=1) == 1, (told == Outcome.HOLDS).all(axis=1)
+    return (f"Of {len(table)} claims {same.sum()} come out alike in {told.shape[1]} trainings of one model "
+            f"({held.sum()} hold in all), {(~same).sum()} do not")
+
+
+def top_heads(first: str = "mini-real", folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """The three highest heads on gender of models that differ in their seed, and how many they share with the first.
+
+    A head has no name that outlives its training: the same place in another model is another head, so that chance is
+    what to expect. Layers are comparable.
+    """
+    rows, shared = [], []
+    for run, folder in (runs() if folders is None else folders).items():
+        if (run == first or run.startswith(f"{first}-seed")) and (folder / "02_seat.csv").is_file():
+            row = pd.read_csv(folder / "02_seat.csv").query("bias == 'gender'").iloc[0]  # the encoder's
+            top = row["highest three"].split(", ")
+            shared.append(set(top))
+            layers = [int(head.split("-")[0]) for head in top]
+            rows.append({"run": run, "model": row["model"], "SEAT": row["SEAT"], "positive": row["positive"],
+                         "highest three": ", ".join(top), "mean layer": round(sum(layers) / len(layers), 1),
+                         "shared with the first": len(shared[0] & shared[-1])})
+    return pd.DataFrame(rows)
+
+
+def best_settings(run) -> tuple[str, str]:
+    """The setting of lowest S and the fairest viable one, from the tables that the run has made, or else those stored
+    of it: "" where unknown."""
+    folder = run.out if (run.out / "09_table7.csv").is_file() else paths.FIGURES / run.name
+    files = {name: folder / f"{name}.csv" for name in ("08_table7", "09_table7")}
+    return projective.best_settings({name: pd.read_csv(file) if file.is_file() else None
+                                     for name, file in files.items()})
+
+
+# ---- numbers
 
 def numbers(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, ...`.
 
-    What no notebook of a run compares is "not run"; a number of the data or of the method alone, which hangs on no
+    What no notebook of a run compares is "not run"; a number of the data or of the method alone, which depends on no
     model, is compared by `counts` for all runs.
     """
-    folders = runs() if folders is None else folders
-    frames = [paper.numbers(name).assign(source=name) for name in claims.NAMES]
+    frames = [printed.numbers(name).assign(source=name) for name in PAPERS]
     table = pd.concat(frames, ignore_index=True).rename(columns={"value": "printed"})
     keys = list(zip(table["source"], table["table"], table["row"], table["column"]))
-    counted = {key: (f"{value:g}", _count_verdict(key, value, printed)) for key, value in counts().items()
-               for printed in table.loc[[keys.index(key)], "printed"]}
-    for run, folder in folders.items():
-        found = _compared(run, folder, set(keys)) | counted
-        found |= {(source, *key): found[source, *said] for source, key, said in REPEATED if (source, *said) in found}
-        none = [("", _not_run(key, printed)) for key, printed in zip(keys, table["printed"])]
-        told = [found.get(key, other) for key, other in zip(keys, none)]
+    said = dict(zip(keys, table["printed"]))
+    counted = {key: (f"{value:g}", _count_match(key, value, said[key])) for key, value in counts().items()}
+    for run, folder in (runs() if folders is None else folders).items():
+        found = compared(run, folder) | counted
+        if unknown := found.keys() - said.keys():
+            paper, *key = unknown.pop()
+            raise CompanionError(f"figures/{run}/numbers compares {tuple(key)}, which data/paper/{paper}.csv does not "
+                                 "have: add it there, or run that notebook again.")
+        found |= {(paper, *key): found[paper, *first] for paper, key, first in REPEATED if (paper, *first) in found}
+        told = [found.get(key) or ("", _not_run(key, said[key])) for key in keys]
         table[f"ours, {run}"], table[f"verdict, {run}"] = zip(*told)
-    table["source"] = table["source"].map(claims.NAMES)
+    table["source"] = table["source"].map(PAPERS)
     return table[["source", "table", "row", "column", "printed", *table.columns[5:]]].fillna({"printed": ""})
 
 
-def _not_run(key: tuple, printed) -> str:
-    why = "the printed number is lost" if pd.isna(printed) else NOT_RUN.get(key[:2], "")
-    return f"not run ({why})" if why else "not run"
+def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, tuple[str, str]]:
+    """{(paper, table, row, column): (ours, match)} that a run's notebooks kept."""
+    found = {}
+    for file in sorted(folder.glob(f"numbers/{notebook}.json")):
+        try:
+            rows = json.loads(file.read_text(encoding="utf-8"))
+            found |= {(row["paper"], row["table"], row["row"], row["column"]): (row["ours"], row["match"])
+                      for row in rows}
+        except (ValueError, TypeError, KeyError):
+            raise CompanionError(f"figures/{run}/numbers/{file.name} is damaged: restore it with git, or run its "
+                                 "notebook again.") from None
+    return found
 
 
-def _compared(run: str, folder: Path, known: set[tuple]) -> dict[tuple, tuple[str, str]]:
-    """{(paper, table, row, column): (ours, verdict)} from the tables that a run's notebooks compared."""
-    found, ids = {}, {name: id for id, name in claims.NAMES.items()}
-    for file in sorted(folder.glob("[0-9][0-9]_*.csv")):
-        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-        source = ids.get(paper_of(file.name[:2]))
-        if source and {"paper", "ours", "verdict"} <= set(frame) and "claim" not in frame:
-            for row in frame.to_dict("records"):
-                key = source, *_key(row)
-                if key not in known:
-                    raise CompanionError(f"figures/{run}/{file.name} compares {key[1:]}, which data/paper/{source}.csv "
-                                         "does not have: add it there, or run that notebook anew.")
-                found[key] = row["ours"], row["verdict"]
-    return found | _swapped(folder, found)
-
-
-def _swapped(folder: Path, found: dict) -> dict[tuple, tuple[str, str]]:
-    """p and N of Fig. 4, which notebook 03 has in its table of tests; the verdict of p is that of its t."""
-    file, rows = folder / "03_tests.csv", {}
-    table = pd.read_csv(file, dtype=str).query("unit == 'sentence'") if file.is_file() else pd.DataFrame()
-    for row in table.itertuples():
-        key = "bias_a_head", f"Figure {row.figure.split()[0]}", row.heads
-        rows[*key, "p"] = row.p, found.get((*key, "t"), ("", "not run"))[1]
-        rows[*key, "N"] = row.n, paper.verdict("500", float(row.n), True, why="no more sentences were found")
-    return rows
-
-
-def _key(row: dict) -> tuple[str, str, str]:
-    """(table, row, column) as data/paper has them, of a row that a notebook compared."""
-    if "quantity" in row:  # 02: "SEAT, gender (footnote 9)", "bert-base: 1.35"
-        column, table = re.fullmatch(r"(.+), gender \((.+)\)", row["quantity"]).groups()
-        return table[0].upper() + table[1:], row["paper"].split(":")[0], column
-    if "figure" in row:  # 03
-        return f"Figure {row['figure']}", row["heads"], row["measure"]
-    table = f"Table {row['table']}" if row["table"].isdigit() else row["table"]
-    return table, row["row"], row["column"]
+def _not_run(key: tuple, said) -> str:
+    why = "the printed number is lost" if pd.isna(said) else NOT_RUN.get(key[:2], "")
+    return f"{Match.NOT_RUN} ({why})" if why else str(Match.NOT_RUN)
 
 
 def counts() -> dict[tuple[str, str, str, str], float]:
-    """Ours for the printed numbers that hang on no model: sizes of word lists, test sets and grids."""
+    """Ours for the printed numbers that depend on no model: sizes of word lists, test sets and grids."""
     pairs, race = data.words("gender_pairs"), heads.race_sets()
     settings, inference, jobs = projection.settings(), nli.pairs(), data.words("occupations")
     targets = data.words("gender_stereotypes")["stereotype"]
-    found = {("bias_a_head", "Section 4", *key): value for key, value in {
+    ours = {("bias_a_head", "Section 4", *key): value for key, value in {
         ("gender", "attribute words"): pd.unique(pairs[["female", "male"]].to_numpy().ravel()).size,
         ("gender", "attribute pairs"): len(pairs), ("gender", "target words"): int((targets == "female").sum()),
         ("race", "attribute words"): len(race.A) + len(race.B), ("race", "attribute pairs"): len(race.A),
         ("race", "target words"): len(race.X) + len(race.Y)}.items()}
-    found |= {("projective_methods", *key): value for key, value in {
+    ours |= {("projective_methods", *key): value for key, value in {
         ("Section 3", "test set", "occupations"): inference["occupation"].nunique(),
         ("Section 3", "test set", "sentence pairs"): len(inference),
         ("Section 4", "debiased models", "number"): len(settings),
         ("Section 5", "Spearman of S and eta", "models"): len(projection.models()),
         ("Section 5", "pairs that gain SNLI by np = 1", "number"): sum(one.sent.weighted for one in settings),
         ("Section 5", "Layer 11", "number"): sum(one.level == "Layer 11" for one in settings)}.items()}
-    found |= {("counteracts", "Table 1", row.occupation, "percent women"): float(row.percent_women)
-              for row in jobs.itertuples()}
-    return found | {("counteracts", "prose", "Results", f"{size} k"): k
-                    for size, k in zip(("smallest", "middle", "largest"), (3, 5, cloze.KEPT))}
+    ours |= {("counteracts", "Table 1", row.occupation, "percent women"): float(row.percent_women)
+             for row in jobs.itertuples()}
+    return ours | {("counteracts", "prose", "Results", f"{size} k"): k
+                   for size, k in zip(("smallest", "middle", "largest"), (3, 5, cloze.KEPT))}
 
 
-def _count_verdict(key: tuple, value: float, printed: str) -> str:
+def _count_match(key: tuple, value: float, said: str) -> str:
     why = {"attribute words": "the list has words that stand in several pairs", "target words": "the list has eleven"}
-    return paper.verdict(printed, value, same_model=True, why=why.get(key[3], "another reading"))
+    return verdict.match(said, value, same_model=True, why=why.get(key[3], "another reading"))
 
 
 def coverage(table: pd.DataFrame) -> pd.DataFrame:
     """How many numbers each table prints, how many of these are lost, and how many each run has beside them."""
-    names = [name.removeprefix("ours, ") for name in table if name.startswith("ours, ")]
+    ours = {name: name.removeprefix("ours, ") for name in table if name.startswith("ours, ")}
     rows = []
     for (source, where), part in table.groupby(["source", "table"], sort=False):
-        rows.append({"paper": source, "table": where, "printed": int((part["printed"] != "").sum()),
-                     "lost": int((part["printed"] == "").sum())}
-                    | {name: int(((part[f"ours, {name}"] != "") & (part["printed"] != "")).sum()) for name in names})
+        there = part["printed"] != ""
+        rows.append({"paper": source, "table": where, "printed": int(there.sum()), "lost": int((~there).sum())}
+                    | {run: int((there & (part[name] != "")).sum()) for name, run in ours.items()})
     every = pd.DataFrame(rows)
     every.loc[len(every)] = ["all", "", *every.drop(columns=["paper", "table"]).sum()]
     return every
@@ -197,7 +283,7 @@ def coverage(table: pd.DataFrame) -> pd.DataFrame:
 
 def contradictions() -> pd.DataFrame:
     """Where a paper's printed numbers disagree with each other, or with what it says: source, where, printed, found."""
-    one, two = paper.printed("bias_a_head", "Table 1"), paper.printed("bias_a_head", "Table 2")
+    one, two = printed.printed("bias_a_head", "Table 1"), printed.printed("bias_a_head", "Table 2")
     above = two[two["All"] > two["0 (Full)"]]
     rows = [("Bias A-head", "Appendix A, lowest PPPL", one.loc["Top-3", "PPPL"], one.loc["Random-3", "PPPL"],
              "three random heads cost less than the Top-3; these are said to have the lowest of three strategies")]
@@ -208,28 +294,5 @@ def contradictions() -> pd.DataFrame:
              ("Counteracts", "kinds of prompts", 9, len(cloze.KINDS), "the abstract's 9 leaves the base prompt out")]
     own = pd.DataFrame(rows, columns=["source", "where", "printed", "found", "note"])
     own = own.assign(**{name: own[name].map("{:g}".format) for name in ("printed", "found")})
-    theirs = paper.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
+    theirs = nli_tables.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
     return pd.concat([own, theirs])[list(own)].sort_values("source", kind="stable", ignore_index=True)
-
-
-# ---------------------------------------------------------------- seeds
-
-def top_heads(first: str = "mini-real", folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """The three highest heads on gender of models that differ in their seed, and how many they share with the first.
-
-    A head has no name that outlives its training: the same place in another model is another head, so that chance is
-    what to expect. Layers are comparable.
-    """
-    folders, rows = runs() if folders is None else folders, []
-    for run, folder in folders.items():
-        if (run == first or run.startswith(f"{first}-seed")) and (folder / "02_seat.csv").is_file():
-            row = pd.read_csv(folder / "02_seat.csv").query("bias == 'gender'").iloc[0]  # the encoder's
-            top = row["highest three"].split(", ")
-            rows.append({"run": run, "model": row["model"], "SEAT": row["SEAT"], "positive": row["positive"],
-                         "highest three": ", ".join(top), "mean layer": round(sum(int(head.split("-")[0])
-                                                                                 for head in top) / len(top), 1)})
-    table = pd.DataFrame(rows)
-    if len(table):
-        own = set(table["highest three"].iloc[0].split(", "))
-        table["shared with the first"] = [len(own & set(top.split(", "))) for top in table["highest three"]]
-    return table

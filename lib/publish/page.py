@@ -1,0 +1,275 @@
+"""One page of everything that the runs under figures/ hold: build/report/index.html, with nothing fetched from outside.
+
+The board and every test of a claim come from the records in claims/NN.json, printed numbers from numbers/NN.json,
+figures and tables from their files. What these show and what they were made from stands in the json beside each, as
+Run.save wrote it. The same files give the same page: the only times on it are those of the notebooks executed here.
+Look and filters are in page.html.
+"""
+
+import base64
+import csv
+import io
+import json
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import quote
+
+from lib import CompanionError, paths, printed, verdict
+from lib.engine.files import replace
+from lib.publish import card, scoreboard
+from lib.publish.run import runs
+from lib.publish.scoreboard import ALL_PAPERS, KINDS, Cell
+
+# the only addresses outside that the page links to
+PAPERS = {
+    "Bias A-head": (range(2, 7), "https://arxiv.org/abs/2311.10395", "Yang, Duan, Abbasi, Lalor and Tam",
+                    "Which attention heads carry a stereotype?"),
+    "Projective Methods": (range(7, 10), "https://arxiv.org/abs/2403.18803", "Dawkins, Nejadgholi, Gillis and McCuaig",
+                           "What does a projection inside BERT remove, and what does it cost?"),
+    "Counteracts": (range(10, 12), "https://arxiv.org/abs/2301.04347", "Zhang",
+                    "Do counterexamples in the prompt move a model?"),
+}
+TABLE_ROWS = 40  # of a table among the figures; the whole is in its file
+
+
+@dataclass
+class Result:
+    """A figure or a table of a run, with what it was made from."""
+
+    run: str
+    file: Path  # figures/mini/02_fig1.png, or .csv
+    made: dict  # what Run.save wrote beside it; empty where its json is missing
+
+    @property
+    def name(self):
+        return self.file.stem
+
+    @property
+    def number(self):
+        return self.name[:2]
+
+    @property
+    def id(self):
+        return f"{self.run}.{self.name}"
+
+    @property
+    def is_table(self):
+        return self.file.suffix == ".csv"
+
+    @property
+    def caption(self):
+        return self.made.get("caption") or f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored)."
+
+    @property
+    def finding(self):
+        """What the title of a figure says."""
+        return self.made.get("finding", "")
+
+    @property
+    def words(self):
+        """For those who do not see the figure."""
+        return f"{self.finding}. {self.caption}" if self.finding else self.caption
+
+    @property
+    def provenance(self):
+        """(what, value) pairs to print below it."""
+        def listed(key):
+            return ", ".join(f"{name} {value}" for name, value in self.made.get(key, {}).items())
+
+        pairs = {"models": listed("models"), "data": listed("data"), "seed": self.made.get("seed"),
+                 "command": self.made.get("command"), "versions": listed("versions")}
+        return [(what, value) for what, value in pairs.items() if value not in (None, "")]
+
+    @property
+    def files(self):
+        """(kind, address seen from the page) of the files it is stored in."""
+        kinds = [self.file.with_suffix(suffix) for suffix in (".svg", ".png", ".csv", ".json")]
+        return [(file.suffix[1:], _address(file)) for file in kinds if file.is_file()]
+
+    def rows(self):
+        """Of a table: its header and its rows, all text. A header of two lines, as pandas writes it, becomes one."""
+        with open(self.file, newline="", encoding="utf-8") as stream:
+            rows = [row for row in csv.reader(stream) if row]
+        if not rows:
+            return [], []
+        if len(rows) > 3 and not any(rows[2][1:]) and len(set(rows[0][1:])) < len(rows[0][1:]):
+            pairs = zip(rows[0][1:], rows[1][1:])
+            return [rows[2][0], *(f"{upper}: {lower}" for upper, lower in pairs)], rows[3:]
+        return rows[0], rows[1:]
+
+    def picture(self):
+        """(data address, width, height): the drawing where it is small, or else its pixels (lossless WebP)."""
+        from PIL import Image
+
+        drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
+        small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
+        try:
+            with Image.open(self.file) as image:
+                size = image.size
+                if not small:
+                    image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
+        except OSError:  # what PIL raises for anything but a picture
+            raise CompanionError(f"{self.run}/{self.file.name} is no picture any more: make it again with "
+                                 f"`./reproduce.sh --only {self.number} --recompute`.") from None
+        kind, content = ("svg+xml", drawing.read_bytes()) if small else ("webp", packed.getvalue())
+        return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
+
+
+def collect(folders):
+    """Every figure and table of these runs, by name and then by run, so that runs stand side by side."""
+    results = [Result(run, file, _made(file.with_suffix(".json"))) for run, folder in folders.items()
+               for file in folder.glob("[0-9][0-9]_*") if file.suffix in (".png", ".csv")]
+    if not results:
+        raise CompanionError("There are no figures to report on: make them with ./reproduce.sh.")
+    return sorted(results, key=lambda result: (result.name, result.run))
+
+
+def _made(file):
+    """What stands in the json beside a result; nothing where there is none."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        raise CompanionError(f"{file.parent.name}/{file.name} is not JSON any more: make it again with "
+                             f"`./reproduce.sh --only {file.name[:2]} --recompute`.") from None
+
+
+def write(folders=None):
+    """Make the page of these runs (all that are stored) and return its path."""
+    text, target = render(folders or runs()), paths.BUILD / "report" / "index.html"
+    try:
+        replace(target, text.encode())
+    except OSError as error:
+        raise CompanionError(f"The report could not be written ({error.strerror}): make {target.parent} writable, "
+                             "then run ./reproduce.sh report.") from None
+    return target
+
+
+def render(folders):
+    """The page, as text."""
+    from jinja2 import Environment, StrictUndefined
+
+    folders = dict(sorted(folders.items()))
+    results = collect(folders)
+    shown = [result for result in results if result.made.get("kind") not in ("claims", "numbers")]
+    shown.sort(key=lambda result: (result.number, result.is_table))  # figures first
+    figures = [result for result in shown if not result.is_table]
+    with ThreadPoolExecutor() as pool:  # packing a picture takes a tenth of a second
+        pictures = dict(zip([result.id for result in figures], pool.map(Result.picture, figures)))
+    table = scoreboard.board(folders)
+    names = [run for run in folders if run in table]
+    board = [_cells(row, names, pictures) for row in table.to_dict("records")] if names else []
+    claims, numbers = list(_claims(folders, pictures)), list(_numbers(folders))
+    told = {row["kind"] for row in claims + numbers} | {cell["kind"] for row in board for cell in row["verdicts"]}
+    notebooks = _notebooks({row["number"] for row in claims + numbers} | {one.number for one in results}, folders)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8")).render(
+        runs=list(folders), papers=PAPERS, notebooks=notebooks, glance=_glance(table, names),
+        board=_grouped(board, "paper"), board_runs=names,
+        verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in told],
+        claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
+        gallery=[(number, list(part)) for number, part in groupby(shown, key=lambda result: result.number)],
+        by_paper=[(paper, list(part)) for paper, part in groupby(notebooks, key=paper_of)],
+        pictures=pictures, paper_of=paper_of, is_number=_is_number, table_rows=TABLE_ROWS,
+        n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(figures))
+
+
+def paper_of(number):
+    """Which paper the notebook of this number is on."""
+    return next((paper for paper, (numbers, *_) in PAPERS.items() if int(number) in numbers), ALL_PAPERS)
+
+
+def _cells(row, names, pictures):
+    """One row of the board: the claim, where it is made, what each run says of it, the figure behind it."""
+    untested = (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)
+    tested = [run for run in names if row[run].kind not in untested]
+    figures = [f"{run}.{row['figure']}" for run in [*tested[::-1], *names]]  # nearest to the papers first
+    return {"paper": row["source"], "claim": row["claim"], "where": row["made in"], "number": row["tested by"],
+            "figure": next((name for name in figures if name in pictures), ""),
+            "verdicts": [{"run": run, **_told(row[run])} for run in names]}
+
+
+def _told(cell: Cell):
+    """Of a cell of the board: its kind, and what it says besides."""
+    return {"kind": str(cell.kind), "reason": cell.removeprefix(cell.kind).strip(" ()"), "chance": cell.chance}
+
+
+def _claims(folders, pictures):
+    """One row per test of a claim, by notebook: what, on what, its verdict and the figure behind it."""
+    known = scoreboard.CLAIMS | card.CLAIMS
+    files = [(file.stem, run, file) for run, folder in folders.items() for file in folder.glob("claims/*.json")]
+    for number, run, file in sorted(files):
+        for one in verdict.read(file):
+            claim = known[one.claim]
+            figure = f"{run}.{claim.figure}"
+            yield {"run": run, "number": number, "claim": claim.says, "kind": str(one.outcome), "reason": one.reason,
+                   "chance": one.within_chance, "where": one.on or ", ".join(one.models), "evidence": one.found,
+                   "figure": figure if figure in pictures else f"figures-{number}", "alone": figure in pictures}
+
+
+def _numbers(folders):
+    """One row per printed number, by notebook: what it is of, the paper's, ours."""
+    tables = {paper: printed.numbers(paper) for paper in verdict.PAPERS}
+    said = {(paper, row.table, row.row, row.column): "" if row.value != row.value else row.value
+            for paper, table in tables.items() for row in table.itertuples()}
+    files = [(file.stem, run) for run, folder in folders.items() for file in folder.glob("numbers/*.json")]
+    for number, run in sorted(files):
+        for key, (ours, match) in scoreboard.compared(run, folders[run], number).items():
+            kind = next(kind for kind in verdict.Match if match.startswith(kind))
+            yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": str(kind), "chance": False,
+                   "reason": match.removeprefix(kind).strip(" :()"), "paper": said.get(key, ""), "ours": ours}
+
+
+def _grouped(rows, *keys):
+    """Rows by their first key, and within it by the next: a list of (key, list), in order of appearance."""
+    if not keys:
+        return rows
+    groups = {}
+    for row in rows:
+        groups.setdefault(row[keys[0]], []).append(row)
+    return [(key, _grouped(part, *keys[1:])) for key, part in groups.items()]
+
+
+def _glance(table, names):
+    """(paper, [of a run: (kind, count, how many of these within chance), ...]) for every paper with tested claims."""
+    rows = []
+    for paper in PAPERS if names else ():
+        cells = {run: table.loc[table["source"] == paper, run] for run in names}
+        rows.append((paper, [[(str(kind), len(these), sum(cell.chance for cell in these)) for kind in KINDS
+                              if (these := [cell for cell in cells[run] if cell.kind == kind])] for run in names]))
+    return rows
+
+
+def _notebooks(numbers, folders):
+    """{number: (title, {run: (address of the executed copy, when)})} for every notebook that made something."""
+    stems = {file.stem[:2]: file.stem for file in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
+    found = {}
+    for number in sorted(numbers):
+        stem = stems.get(number, f"{number}_notebook")
+        copies = {run: paths.BUILD / run / f"{stem}.html" for run in folders}
+        links = {run: (_address(copy), _when(copy)) for run, copy in copies.items() if copy.is_file()}
+        found[number] = stem[3:].replace("_", " ").capitalize(), links
+    return found
+
+
+def _when(copy):
+    """When a notebook was executed here, and how long it took."""
+    try:
+        noted = json.loads(copy.with_suffix(".ipynb").read_text(encoding="utf-8"))["metadata"]["papermill"]
+        return f"{noted['end_time'][:16].replace('T', ' ')} UTC, {noted['duration']:.0f} s"
+    except (OSError, ValueError, KeyError, TypeError):  # no copy, or one that did not come to its end
+        return ""
+
+
+def _address(file):
+    """Seen from the page."""
+    return quote(os.path.relpath(file, paths.BUILD / "report").replace(os.sep, "/"))
+
+
+def _is_number(text):
+    return bool(re.fullmatch(r"[-+<]?\s?\d*\.?\d+(e[-+]?\d+)?%?( \[.*\])?", text.strip()))

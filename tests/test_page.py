@@ -1,0 +1,436 @@
+"""The page of all runs: whole, escaped, the same each time, asking nothing of the network; in a real browser too."""
+
+import base64
+import errno
+import io
+import json
+import os
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from PIL import Image
+
+from lib import CompanionError, paths, verdict
+from lib.engine.files import replace
+from lib.publish import __main__ as command
+from lib.publish import page as pages
+from lib.publish.run import Run, runs
+from lib.verdict import CHANCE, Outcome, Verdict
+from tests import browser
+
+EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
+NASTY = 'a < b & "c" <script>alert(1)</script> {{ 7 * 7 }} é'
+
+
+class Page(HTMLParser):
+    """Elements as (name, attributes), the text of the whole, and the cells of every table row."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.text, self.rows = [], [], "", []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in EMPTY:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append((dict(attributes), []))
+        elif tag in ("td", "th"):
+            self.rows[-1][1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data):
+        if not {"style", "script"} & set(self.open):
+            self.text += data
+            if {"td", "th"} & set(self.open):
+                self.rows[-1][1][-1] += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def verdicts(self):
+        """Of claims and numbers: (run, notebook, kind, cells), in order."""
+        return [(a["data-run"], a["data-notebook"], a["data-verdict"], [" ".join(cell.split()) for cell in cells])
+                for a, cells in self.rows if "data-verdict" in a]
+
+
+def png(width=40, height=20):
+    content = io.BytesIO()
+    Image.new("RGB", (width, height), "white").save(content, "PNG")
+    return content.getvalue()
+
+
+def add(folder, name, content, **made):
+    """A figure or a table as a run stores it."""
+    replace(folder / f"{name}.{'png' if isinstance(content, bytes) else 'csv'}",
+            content if isinstance(content, bytes) else content.encode())
+    if made:
+        replace(folder / f"{name}.json", json.dumps(made).encode())
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Folders of its own for figures, notebooks and build; a function that makes the page."""
+    for name in ("FIGURES", "NOTEBOOKS", "BUILD"):
+        monkeypatch.setattr(paths, name, tmp_path / name.lower())
+    return lambda: Page(pages.write().read_text(encoding="utf-8"))
+
+
+def said(claim, outcome, on, reason="", found=""):
+    return Verdict(claim, outcome, on=on, reason=reason, found=found)
+
+
+NEAR, LAYERS, FAST = "heads-near-zero", "heads-all-layers", "fast"  # the last cannot be tested
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """The page of what is in the repository, as text and taken apart."""
+    text = pages.render(runs())
+    return text, Page(text)
+
+
+def test_everything_stored_is_on_the_page(stored):
+    page = stored[1]
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    rows = Counter((run, number) for run, number, *_ in page.verdicts())
+    for run, folder in runs().items():
+        for file in folder.glob("*/[0-9][0-9].json"):
+            if file.parent.name in ("claims", "numbers"):
+                rows[run, file.stem] -= len(json.loads(file.read_text()))
+        for file in folder.glob("[0-9][0-9]_*.json"):
+            kept_apart = json.loads(file.read_text())["kind"] in ("claims", "numbers")
+            assert kept_apart or f"{run}.{file.stem}" in ids
+    assert not any(rows.values())
+
+
+def test_the_page_stands_alone(stored):
+    text, page = stored
+    citations = {address for _, address, *_ in pages.PAPERS.values()}
+    for tag, attributes in page.elements:
+        for name in ("src", "href", "srcset", "action", "data", "poster"):
+            value = attributes.get(name, "")
+            outside = "//" in value and not value.startswith("data:")
+            assert not outside or (tag == "a" and value in citations), value
+    assert "@import" not in text and "url(" not in text and not page.all("iframe")
+    assert [a["rel"] for a in page.all("link")] == ["icon"]
+    assert len(text) < 15e6
+
+
+def test_links_lead_somewhere(stored):
+    page = stored[-1]
+    ids = {a.get("id") for _, a in page.elements}
+    for link in page.all("a"):
+        target = unquote(link["href"])
+        if target.startswith("#"):
+            assert target[1:] in ids, target
+        elif not target.startswith("https:"):
+            assert (paths.BUILD / "report" / target).resolve().is_file(), target
+
+
+def test_it_can_be_read_by_all(stored):
+    page = stored[-1]
+    assert all(image["alt"].strip() for image in page.all("img")) and page.all("img")
+    assert all("scope" in head for head in page.all("th"))
+    assert {"header", "main", "nav", "footer", "title", "h1"} <= {tag for tag, _ in page.elements}
+    assert page.all("html") == [{"lang": "en"}]
+    assert len(page.all("label")) == len(page.all("select")) + len(page.all("input")) > 0
+
+
+def test_the_same_files_give_the_same_page(project):
+    """Whatever order sets and folders are read in."""
+    for run in ("b", "a"):
+        folder = paths.FIGURES / run
+        add(folder, "03_fig", png(), caption="f", models={"m": "1", "n": "2"})
+        Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "m"), said(LAYERS, Outcome.FAILS, "m"),
+                                      said(NEAR, Outcome.FAILS, "n")])
+    text = pages.render(runs())
+    assert text == pages.render(dict(reversed(runs().items())))
+    rows = Page(text).verdicts()
+    assert [(run, kind, cells[0].split()[0]) for run, _, kind, cells in rows] == [
+        ("a", "holds", "m"), ("b", "holds", "m"), ("a", "fails", "n"), ("b", "fails", "n"),
+        ("a", "fails", "m"), ("b", "fails", "m")]
+
+
+def test_names_and_captions_are_escaped_whatever_they_hold(project):
+    folder = paths.FIGURES / "mini"
+    add(folder, "02_fig", png(), caption=NASTY, models={NASTY: "sha256:1"}, command=NASTY)
+    add(folder, "02_table", f'what\n"{NASTY.replace(chr(34), chr(34) * 2)}"\n', caption=NASTY)
+    Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "<b>bold</b>", "<i>")])
+    page = project()
+    assert page.all("img")[0]["alt"] == NASTY and page.text.count(NASTY) == 5
+    assert len(page.all("script")) == 1 and not page.all("b")
+    assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", "figures of 02"]
+
+
+def test_board_claims_and_numbers(project):
+    for run, outcome in ("mini", Outcome.FAILS), ("paper", Outcome.HOLDS):
+        made = Run(out=paths.FIGURES / run)
+        made.judged("02", [said(NEAR, outcome, "m", CHANCE, "3 of 4"), said(NEAR, Outcome.HOLDS, "n"),
+                           said(LAYERS, Outcome.NO_CASE, "m", "no layers")])
+        made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): (f"1.3 of {run}", "differs: a choice"),
+                                            ("Table 1", "full", "PPPL"): ("", "not run (lost)")})
+        add(made.out, "02_fig1_distributions", png(), caption="f", kind="figure", finding="Heads rise")
+        add(made.out, "02_claims", "claim,verdict\n", kind="claims")
+    page = project()
+    assert [(*row[:3], row[3][1:]) for row in page.verdicts()][:3] == [
+        ("mini", "02", "fails", ["fails within chance", "3 of 4 figure mini.02_fig1_distributions"]),
+        ("paper", "02", "holds", ["holds within chance", "3 of 4 figure paper.02_fig1_distributions"]),
+        ("mini", "02", "holds", ["holds", "figure mini.02_fig1_distributions"])]
+    assert page.verdicts()[-4:-2] == [(run, "04", "differs", ["Table 1, full, SEAT", "1.35", f"1.3 of {run}", run,
+                                                              "differs a choice"]) for run in ("mini", "paper")]
+    assert page.all("img")[0]["alt"] == "Heads rise. f"
+    ids = [a.get("id") for _, a in page.elements]
+    assert "mini.02_claims" not in ids and "#paper.02_fig1_distributions" in [a["href"] for a in page.all("a")]
+    rows = {cells[0].split("  ")[0]: [" ".join(cell.split()) for cell in cells[1:]] for a, cells in page.rows
+            if "data-verdicts" in a}
+    known = {claim: next(cells for text, cells in rows.items() if text.startswith(pages.scoreboard.CLAIMS[claim].says))
+             for claim in (NEAR, LAYERS, FAST)}
+    assert known == {NEAR: ["in part 1 of 2", "holds within chance", "figure paper.02_fig1_distributions"],
+                     LAYERS: ["no case", "no case", "figures of 02"],
+                     FAST: [verdict.UNTESTABLE, verdict.UNTESTABLE, "none"]}
+    glance = next(cells for _, cells in page.rows if cells[0].startswith("Bias A-head"))
+    assert " ".join(glance[1].split()).startswith("1 in part, 1 no case")
+    assert " ".join(glance[2].split()).startswith("1 hold (1 within chance), 1 no case")
+
+
+def test_what_was_not_stored_is_said(project):
+    add(paths.FIGURES / "mini", "02_fig1_of_all", png())
+    add(paths.FIGURES / "mini", "02_empty", "")
+    page = project()
+    assert [image["alt"] for image in page.all("img")] == ["Fig1 of all (no caption was stored)."]
+    assert page.text.count("no provenance was stored with it") == 2
+
+
+def test_provenance_is_told(project):
+    add(paths.FIGURES / "mini", "02_fig", png(), caption="c", models={"mini-bert": "sha256:12"}, data={"mini": "ab12"},
+        seed=0, command="./reproduce.sh --only 02", versions={"torch": "2.13.0", "numpy": "2"})
+    text = "".join(project().text.split())
+    for part in ("models mini-bert sha256:12", "data mini ab12", "seed 0", "command ./reproduce.sh --only 02",
+                 "versions torch 2.13.0, numpy 2"):
+        assert part.replace(" ", "") in text
+
+
+def test_a_small_drawing_is_shown_as_it_is(project):
+    add(paths.FIGURES / "mini", "02_fig", png(300, 100))
+    drawing = paths.FIGURES / "mini" / "02_fig.svg"
+    for content, kind in ("<svg/>", "svg+xml"), ("<svg>" + " " * 10_000 + "</svg>", "webp"):
+        drawing.write_text(content)
+        image = project().all("img")[0]
+        assert image["src"].startswith(f"data:image/{kind};base64,")
+        assert (image["width"], image["height"]) == ("300", "100")
+
+
+def test_executed_notebooks_are_linked_where_they_are(project):
+    for run in ("mini", "mini-real"):
+        add(paths.FIGURES / run, "02_fig", png())
+    paths.NOTEBOOKS.mkdir()
+    (paths.NOTEBOOKS / "02_heads.ipynb").touch()
+    (paths.BUILD / "mini").mkdir(parents=True)
+    (paths.BUILD / "mini" / "02_heads.html").touch()
+    (paths.BUILD / "mini" / "02_heads.ipynb").write_text(json.dumps({"metadata": {"papermill": {
+        "end_time": "2026-01-02T03:04:05.678+00:00", "duration": 61.4}}}))
+    page = project()
+    assert page.text.count("2026-01-02 03:04 UTC, 61 s") == 2  # in the list of notebooks, and with the figure
+    links = [a["href"] for a in page.all("a") if a["href"].endswith(".html")]
+    assert links == ["../mini/02_heads.html"] and (paths.BUILD / "report" / links[0]).resolve().is_file()
+    assert "02 Heads" in page.text
+
+
+def test_long_tables_are_cut_and_two_headers_are_one(project):
+    add(paths.FIGURES / "mini", "02_long", "n\n" + "".join(f"{i}\n" for i in range(100)))
+    add(paths.FIGURES / "mini", "02_wide", ",a,a,b\ntest,x,y,x\nk,,,\n0,1,2,3\n")
+    page = project()
+    assert f"The first {pages.TABLE_ROWS} of 100 rows." in page.text
+    assert ["k", "a: x", "a: y", "b: x"] in [cells for _, cells in page.rows]
+
+
+def test_errors_are_one_sentence(project, monkeypatch, capsys):
+    assert command.main(["report"]) == 2
+    assert capsys.readouterr().err == "There are no figures to report on: make them with ./reproduce.sh.\n"
+
+    add(paths.FIGURES / "mini", "02_fig", png(), caption="c")
+    assert command.main(["report"]) == 0
+    assert capsys.readouterr().out == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}\n"
+    before = (paths.BUILD / "report" / "index.html").read_bytes()
+
+    for number, said in ((errno.ENOSPC, f"The disk is full, {paths.BUILD / 'report' / 'index.html'} could not"),
+                         (errno.EROFS, "The report could not be written (Read-only file system): make ")):
+        def refuse(path, content, number=number):
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", refuse)
+            assert command.main(["report"]) == 2
+        printed = capsys.readouterr().err
+        assert printed.startswith(said) and printed.count("\n") == 1
+        assert (paths.BUILD / "report" / "index.html").read_bytes() == before
+
+    add(paths.FIGURES / "mini", "02_fig", b"half a picture")
+    with pytest.raises(CompanionError, match="mini/02_fig.png is no picture any more: make it again with"):
+        pages.write()
+    (paths.FIGURES / "mini" / "02_fig.json").write_text("<<<<<<< HEAD")
+    with pytest.raises(CompanionError, match="mini/02_fig.json is not JSON any more"):
+        pages.write()
+
+
+# ---- in a real browser
+
+LOW_CONTRAST = """{
+    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4
+    const light = color => {
+      const [r, g, b] = color.match(/[\\d.]+/g).map(v => linear(v / 255))
+      return .2126 * r + .7152 * g + .0722 * b + .05 }
+    const behind = e => {
+      const color = getComputedStyle(e).backgroundColor
+      return color.endsWith(", 0)") ? behind(e.parentElement) : color }
+    const ratio = e => {
+      const [a, b] = [light(getComputedStyle(e).color), light(behind(e))]
+      return Math.max(a, b) / Math.min(a, b) };
+    [...document.querySelectorAll("p, h1, h2, h3, a, th, td, small, .chip, .run, summary, dt, dd, code")]
+      .filter(e => e.checkVisibility() && ratio(e) < 4.5).map(e => e.outerHTML)
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    if browser.PROGRAM is None:
+        pytest.skip("Chromium is not installed: on Debian, apt-get install chromium")
+    it = browser.Browser(tmp_path_factory.mktemp("profile"))
+    yield it
+    it.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A page of two runs and three notebooks, with a board, a wide table and a wide figure."""
+    root = tmp_path_factory.mktemp("report")
+    for run in ("mini", "mini-real"):
+        made = Run(out=root / run)
+        both = [said(NEAR, Outcome.HOLDS, "m", found="one"), said(NEAR, Outcome.FAILS, "n", found="two")]
+        made.judged("02", [*both, said(LAYERS, Outcome.HOLDS, "m", CHANCE, "three")])
+        made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
+        names, values = (",".join(f"{text}_{i}" for i in range(20)) for text in ("a_long_name", "a rather long value"))
+        add(made.out, "07_wide", f"{names}\n{values}\n")
+        add(made.out, "02_fig1", png(2000, 400), caption="All heads, ranked.")
+    (root / "index.html").write_text(pages.render({run: root / run for run in ("mini", "mini-real")}), encoding="utf-8")
+    return (root / "index.html").as_uri()
+
+
+@pytest.fixture
+def page(chromium, address):
+    chromium.look(1280)
+    chromium.open(address)
+    yield chromium
+    assert chromium.complaints == []
+
+
+def shown(page, kind="[data-run]"):
+    """run/notebook/verdict of everything that is not hidden."""
+    return page.run(f"""[...document.querySelectorAll('{kind}')].filter(e => e.checkVisibility())
+        .map(e => [e.dataset.run, e.dataset.notebook, e.dataset.verdict ?? "-"].join("/"))""")
+
+
+def choose(page, name, value):
+    """As a reader would: set a field, and have it tell the page."""
+    page.run(f"""{{ const field = document.forms.filters.elements["{name}"]; field.value = "{value}";
+        field.dispatchEvent(new Event("input", {{bubbles: true}})) }}""")
+
+
+def test_the_page_of_the_repository_loads_without_a_complaint_or_a_request(chromium, stored, tmp_path):
+    file = tmp_path / "index.html"
+    file.write_text(stored[0], encoding="utf-8")
+    chromium.look(1280)
+    chromium.open(file.as_uri())
+    loaded = "Promise.all([...document.images].map(image => image.decode())).then(all => all.length)"
+    assert chromium.run(loaded) == chromium.run("document.images.length") > 0
+    assert chromium.complaints == []
+    assert [url for url in chromium.requests if not url.startswith("data:")] == [file.as_uri()]
+    for width in (360, 768):
+        chromium.look(width)
+        assert chromium.run("document.documentElement.scrollWidth") == width
+    bad = tmp_path / "bad.html"  # complaints would be seen
+    bad.write_text("<img src='missing.png'><script>console.error('no'); nowhere()</script>")
+    chromium.open(bad.as_uri())
+    assert len(chromium.complaints) == 3 and any(url.endswith("missing.png") for url in chromium.requests)
+    chromium.complaints.clear()
+
+
+def test_filters(page, address):
+    everything = shown(page)
+    assert len(everything) == 2 * (3 + 1 + 1)  # claims, a figure, a table; numbers are folded away
+    choose(page, "run", "mini-real")
+    assert sorted(shown(page)) == sorted(item for item in everything if item.startswith("mini-real/"))
+    choose(page, "verdict", "fails")
+    assert shown(page) == ["mini-real/02/fails", "mini-real/02/-", "mini-real/07/-"]
+    choose(page, "notebook", "02")
+    assert shown(page) == ["mini-real/02/fails", "mini-real/02/-"]
+    assert page.run("location.hash") == "#run=mini-real&notebook=02&verdict=fails"
+    board = "[...document.querySelectorAll('.board thead th')].filter(e => e.checkVisibility()).map(e => e.textContent)"
+    assert set(page.run(board)) <= {"Claim", "mini-real", "Behind it"}
+    page.run("document.querySelector('button[type=reset]').click(); new Promise(done => setTimeout(done, 50))")
+    assert shown(page) == everything and page.run("document.querySelector('output').textContent") == ""
+    choose(page, "text", "table 1")  # unfolds the numbers
+    assert shown(page) == ["mini/04/other model", "mini-real/04/other model"]
+    choose(page, "text", "no such words")
+    assert shown(page) == [] and page.run("document.querySelector('output').textContent") == "Nothing fits"
+    assert page.run("document.getElementById('mini.02_fig1').hidden")  # a link to what is filtered away shows it
+    page.run("location.hash = '#mini.02_fig1'; new Promise(done => setTimeout(done, 100))")
+    assert page.run("document.getElementById('mini.02_fig1').checkVisibility()")
+    page.open(f"{address}#verdict=fails&run=mini")  # a view can be sent
+    assert shown(page, "tr[data-run]") == ["mini/02/fails"]
+
+
+def test_light_dark_and_print(page):
+    def brightness(of):
+        return page.run(f"getComputedStyle(document.body).{of}.match(/\\d+/g).slice(0, 3).reduce((a, b) => +a + +b)")
+
+    for scheme, darker, lighter in ("light", "color", "backgroundColor"), ("dark", "backgroundColor", "color"):
+        page.look(1280, scheme=scheme)
+        assert brightness(darker) < 200 and brightness(lighter) > 550
+    page.look(1280, scheme="dark", media="print")
+    assert brightness("backgroundColor") == 765 and brightness("color") == 0
+    assert not page.run("document.forms.filters.checkVisibility()")
+    assert base64.b64decode(page.ask("Page.printToPDF")["data"]).startswith(b"%PDF")
+
+
+def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):
+    """4.5 to 1, as WCAG 2 asks of text."""
+    for scheme in ("light", "dark"):
+        page.look(1280, scheme=scheme)
+        page.open(address)
+        assert page.run(LOW_CONTRAST) == []
+    page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+    for width in (320, 768):
+        page.look(width)
+        assert page.run("document.documentElement.scrollWidth") == width
+
+
+def test_the_keyboard_reaches_the_filters_and_is_seen(page):
+    seen = []
+    for _ in range(30):
+        for kind in ("keyDown", "keyUp"):
+            page.ask("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        seen.append(page.run("[document.activeElement.name || document.activeElement.className,"
+                             " getComputedStyle(document.activeElement).outlineStyle]"))
+    assert seen[0] == ["skip", "solid"]
+    fields = ["run", "notebook", "verdict", "text"]
+    assert [name for name, _ in seen if name in fields] == fields
+    assert all(outline == "solid" for _, outline in seen)
+
+
+def test_without_scripts_everything_is_there(chromium, address):
+    chromium.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        chromium.open(address)
+        assert len(shown(chromium)) == 10 and not chromium.run("document.forms.filters.checkVisibility()")
+    finally:
+        chromium.ask("Emulation.setScriptExecutionDisabled", value=False)
