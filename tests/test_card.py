@@ -9,7 +9,7 @@ from lib.engine import fill, models
 from lib.engine.stats import Estimate
 from lib.publish import card
 from lib.publish.run import Run
-from lib.text import english, odds
+from lib.text import contexts, english
 from lib.verdict import Outcome
 
 
@@ -20,16 +20,16 @@ def minis():
 
 def test_prompts_suit_the_model(minis):
     bert, gpt2, *_ = minis
-    assert odds.prompt(bert, "engineer") == "[MASK] works as an engineer."
-    assert odds.prompt(gpt2, "engineer") == "The engineer said that [MASK]"
+    assert contexts.pronoun_prompt(bert, "engineer") == "[MASK] works as an engineer."
+    assert contexts.pronoun_prompt(gpt2, "engineer") == "The engineer said that [MASK]"
 
 
 def test_odds_are_those_of_the_blank(minis):
     for model in minis[:2]:
-        frame = odds.pronoun_odds(model)
+        frame = contexts.pronoun_odds(model)
         assert len(frame) == 58 and (frame.she + frame.he < 1).all()
         nurse = frame[frame.occupation == "nurse"].iloc[0]
-        top = fill.top(model, odds.prompt(model, "nurse"), k=5)
+        top = fill.top(model, contexts.pronoun_prompt(model, "nurse"), k=5)
         top = top.set_index(top.word.str.lower()).probability
         assert nurse.she == pytest.approx(top["she"], abs=1e-5)
         assert nurse.log_odds == pytest.approx(np.log2(top["she"] / top["he"]), abs=1e-4)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lib import CompanionError
-from lib.bias_a_head import claims_tuned, debiased, figures_tuned, heads, tables_tuned
-from lib.engine import difference, models
+from lib.bias_a_head import claims, debiased, figures, heads, tables_tuned
+from lib.engine import models
 from lib.verdict import Outcome
 from tests import tiny
 from tests.tiny import one_thread, save_tiny  # noqa: F401
@@ -40,10 +40,10 @@ def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
     assert list(table["head"]) == ["2-4", "2-3", "2-1", "1-3", "1-2"] and list(table.columns) == ["head", "base", "cda"]
     assert [("turned" in text) for text in table["cda"]] == [True, False, False, False, True]
     assert table["base"][0].startswith("-500.00 [")
-    left, right = figures_tuned.debiased_heads(results, "base").axes[:2]
+    left, right = figures.debiased_heads(results, "base").axes[:2]
     black = [sum(patch.get_edgecolor()[:3] == (0, 0, 0) for patch in ax.patches) for ax in (left, right)]
     assert black == [0, 2] and left.images[0].get_clim() == right.images[0].get_clim()
-    assert len(figures_tuned.movement(results, "base").axes) == 1
+    assert len(figures.movement(results, "base").axes) == 1
 
 
 def test_movement_counts_both_ways_and_shows_what_other_sentences_do():
@@ -58,9 +58,9 @@ def test_movement_counts_both_ways_and_shows_what_other_sentences_do():
 def test_darker_are_slightly_biased_heads_whose_intervals_part():
     base = np.array([[8., 1., 1.9, 2.1, -1., .5]])
     grown = base + [[1, 1, 1, 1, 9, .001]]  # of the slight ones (0 to 2) two grow beyond their interval
-    assert claims_tuned.darker(result(grown), result(base)) == 2
-    assert claims_tuned.darker(result(base), result(base)) == 0
-    assert claims_tuned.darker(result(grown, spread=5), result(base, spread=5)) == 0
+    assert claims.darker(result(grown), result(base)) == 2
+    assert claims.darker(result(base), result(base)) == 0
+    assert claims.darker(result(grown, spread=5), result(base, spread=5)) == 0
 
 
 def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
@@ -68,13 +68,13 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
     after[0, 0] = -1
     results = {"base": result(BASE), "cda": result(after), "none": result(BASE)}
     tested = {"base": associations(1.), "cda": associations(.1), "none": associations(1.)}
-    verdicts = claims_tuned.of_debiased(results, "base", tested)
+    verdicts = claims.of_debiased(results, "base", tested)
     assert [verdict.outcome for verdict in verdicts[:5]] == [HOLDS, HOLDS, FAILS, FAILS, FAILS]
     assert [verdict.outcome for verdict in verdicts[5:]] == [FAILS, FAILS, HOLDS, FAILS, FAILS]
     lower, same = verdicts[0].estimate, verdicts[5].estimate  # the same words are drawn for both models
     assert lower.high < 0 and lower.low < lower.value and (same.value, same.low, same.high) == (0, 0, 0)
     assert verdicts[1].estimate.value == -1 and verdicts[0].models == ["base", "cda"]
-    alone = claims_tuned.of_debiased({"base": result(BASE)}, "base", tested)
+    alone = claims.of_debiased({"base": result(BASE)}, "base", tested)
     assert {(verdict.outcome, verdict.on) for verdict in alone} == {(Outcome.NOT_RUN, "base")} and len(alone) == 5
 
 
@@ -85,7 +85,7 @@ def test_pronounced_heads_are_counted_from_the_bases_fence_and_tested_in_pairs()
     chat[0, 91:97] = 0
     most, fewer, p = debiased.pronounced(base, chat)
     assert (most, fewer) == (9, 3) and p == pytest.approx(.5**6)  # six lost, none gained
-    verdicts = claims_tuned.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=-.4)}, ["a", "b"])
+    verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=-.4)}, ["a", "b"])
     assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
     chat[0, :6] = 9
     assert debiased.pronounced(base, chat)[2] > .5
@@ -93,7 +93,7 @@ def test_pronounced_heads_are_counted_from_the_bases_fence_and_tested_in_pairs()
 
 def test_what_was_not_run_is_said():
     for names, where in ([], "LLaMA family"), (["b"], "b against its base"), (["a", "b"], "b against a"):
-        verdicts = claims_tuned.of_chat({name: result(BASE) for name in names if name == "b"}, names)
+        verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
         assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2 and verdicts[0].on == where
     assert not tables_tuned.printed_llama({}, [])["ours"].any()
 
@@ -109,7 +109,7 @@ def test_a_stand_in_is_never_a_match_and_the_papers_own_model_can_be():
 def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_path):
     model = save_tiny("bert", tmp_path / "base")
     model.net.get_parameter("bert.pooler.dense.bias").add_(1)
-    difference.save(model, str(tmp_path / "base"), tmp_path / "debiased")
+    models.save_difference(model, str(tmp_path / "base"), tmp_path / "debiased")
     assert debiased.base_of(str(tmp_path / "debiased"), "mini-bert") == str(tmp_path / "base")
     assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
     with pytest.raises(CompanionError):

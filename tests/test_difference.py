@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lib import CompanionError
-from lib.engine import difference, models
+from lib.engine import models
 from tests.tiny import batch, one_thread, save_tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -29,7 +29,7 @@ def classifier(base, tmp_path):
     model = models.load(str(base), device="cpu", task="sequence-classification", labels=3)
     model.net.config.id2label = {0: "entailment", 1: "neutral", 2: "contradiction"}
     model.net.state_dict()[QUERY].add_(.1)
-    difference.save(model, str(base), tmp_path / "nli", {"epochs": 2})
+    models.save_difference(model, str(base), tmp_path / "nli", {"epochs": 2})
     return model, tmp_path / "nli"
 
 
@@ -65,7 +65,7 @@ def test_it_holds_what_differs_and_gives_back_the_whole(classifier):
 def test_a_language_model_keeps_its_tied_weights(base, tmp_path):
     model = models.load(str(base), device="cpu")
     model.net.state_dict()["bert.embeddings.word_embeddings.weight"].mul_(2)
-    difference.save(model, str(base), tmp_path / "debiased")
+    models.save_difference(model, str(base), tmp_path / "debiased")
     assert set(load_file(tmp_path / "debiased" / "model.safetensors")) == {"bert.embeddings.word_embeddings.weight"}
     again = load(tmp_path / "debiased", task=None)
     assert type(again.net) is type(model.net)
@@ -113,5 +113,5 @@ def test_bad_bases_are_refused(classifier, named, why):
     (folder / "config.json").write_text(json.dumps(config | {"companion_base": named or str(folder)}))
     assert why in refusal(folder)
     with pytest.raises(CompanionError, match=why):
-        difference.save(model, named or str(folder), folder.with_name("another"))
+        models.save_difference(model, named or str(folder), folder.with_name("another"))
     assert not folder.with_name("another").exists()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from lib import CompanionError, paths, printed
-from lib.bias_a_head import claims_tuned, figures_tuned, glue, heads, tables_tuned
+from lib.bias_a_head import claims, figures, glue, heads, tables_tuned
 from lib.text import data, readers
 from lib.verdict import Outcome
 from tests.tiny import one_thread, save_tiny  # noqa: F401
@@ -178,17 +178,17 @@ def test_table_2_has_whole_tasks_beside_the_papers(stored):
 
 def test_claims_hold_and_fail_on_what_was_learned(stored):
     runs = tables_tuned.whole(stored)
-    kept, lost, order = claims_tuned.of_glue(runs, "m")
+    kept, lost, order = claims.of_glue(runs, "m")
     assert [verdict.outcome for verdict in (kept, lost, order)] == [Outcome.HOLDS] * 3
     assert kept.within_chance and not lost.within_chance and lost.estimate.value == pytest.approx(-.1)
     assert lost.found == "-0.100 [-0.125, -0.075], RTE, MRPC" and order.found == "3 of 3" and order.models == ["m"]
-    assert list(claims_tuned.glue_table([kept, lost])["paper"]) == ["+0.004, 9 tasks", "-0.011, 9 tasks"]
+    assert list(claims.glue_table([kept, lost])["paper"]) == ["+0.004, 9 tasks", "-0.011, 9 tasks"]
     swapped = runs.assign(mask=runs["mask"].replace({"Top-3": "All", "All": "Top-3"}))
-    kept, lost, order = claims_tuned.of_glue(swapped, "m")  # All moves by nothing, so chance decides the second
+    kept, lost, order = claims.of_glue(swapped, "m")  # All moves by nothing, so chance decides the second
     assert kept.outcome == order.outcome == Outcome.FAILS and lost.within_chance
     poor = runs.assign(constant=runs["constant"].where(runs["row"] != "RTE accuracy", .59))
-    assert claims_tuned.of_glue(poor, "m")[2].found == "2 of 2"
+    assert claims.of_glue(poor, "m")[2].found == "2 of 2"
     for nothing in (runs.iloc[:0], runs.assign(constant=1.)):
-        assert {verdict.outcome for verdict in claims_tuned.of_glue(nothing, "m")} == {Outcome.NOT_RUN}
-        figure = figures_tuned.changes(nothing, tables_tuned.changes(nothing), [], "m")
+        assert {verdict.outcome for verdict in claims.of_glue(nothing, "m")} == {Outcome.NOT_RUN}
+        figure = figures.changes(nothing, tables_tuned.changes(nothing), [], "m")
         assert "no task" in figure.get_suptitle()

@@ -14,8 +14,8 @@ from scipy import stats as scipy_stats
 from lib import CompanionError
 from lib.bias_a_head import heads
 from lib.bias_a_head.masking import seat_of
-from lib.engine import difference, models, stats
-from lib.text import odds
+from lib.engine import models, stats
+from lib.text import contexts
 
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 SHAPES = {"bert-base": (12, 12, 768), "bert-large": (24, 16, 1024)}  # layers, heads, width: the bases of Fig. 5
@@ -44,7 +44,7 @@ def base_of(name: str, usual: str) -> str:
     """What a model is compared with: the base that its folder names, else `usual` or the model of Fig. 5, whichever
     has its shape."""
     folder = models.locate(name)[0]
-    if base := difference.base_of(folder):
+    if base := models.base_of(folder):
         return base
     shapes = {usual: _shape(models.locate(usual)[0])} | SHAPES
     fitting = [base for base, shape in shapes.items() if shape == _shape(folder)]
@@ -90,7 +90,7 @@ def leaning(name: str, device: str | None = None) -> dict:
     """Another look at bias than SEAT: what the model puts for "[MASK] works as a nurse.", over 58 occupations.
 
     Keys: size, the mean |log2 odds she : he|; and rho, their rank correlation with the share of women."""
-    jobs = odds.pronoun_odds(models.load(name, device=device))
+    jobs = contexts.pronoun_odds(models.load(name, device=device))
     return {"size": float(jobs.log_odds.abs().mean()),
             "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds)}
 

@@ -24,11 +24,11 @@ import transformers
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from lib import CompanionError, paths
 from lib.engine import families
-from lib.engine.files import is_full
+from lib.engine.files import is_full, new_folder
 
 BASE = "companion_base"  # the line of a config.json that names the model which the folder's weights differ from
 
@@ -223,6 +223,25 @@ def config_of(folder: Path) -> dict:
 def base_of(folder: Path) -> str | None:
     """The name of the model that a folder's weights are a difference from; None if they are all there."""
     return config_of(folder).get(BASE)
+
+
+def save_difference(model, base: str, folder: Path, record: dict | None = None):
+    """Write what differs from `base` in float16, whole or not at all; `record` becomes training.json.
+
+    Such a folder's config.json has one more line, "companion_base": a model's name, folder or hub id. `load` takes the
+    other tensors and the tokenizer from there, and refuses what neither has, what does not fit and what no one needs.
+    """
+    whole, state = tensors_in(locate(base, as_base=True)[0]), model.net.state_dict()
+    names = [name for name, _ in model.net.named_parameters()]  # a tied weight under its first name alone
+    names += [name for name, _ in model.net.named_buffers() if name in state]
+    differ = {name: state[name].cpu().half().contiguous() for name in names
+              if name not in whole or not torch.equal(state[name].cpu().float(), whole[name].float())}
+    config = model.net.config.to_diff_dict() | {"architectures": [type(model.net).__name__], BASE: base}
+    with new_folder(Path(folder)) as new:
+        save_file(differ, new / "model.safetensors", metadata={"format": "pt"})
+        for file, content in {"config.json": config, "training.json": record}.items():
+            if content is not None:
+                (new / file).write_text(json.dumps(content, indent=1, default=str) + "\n")
 
 
 def tensors_in(folder: Path) -> dict[str, torch.Tensor]:

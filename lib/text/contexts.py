@@ -3,6 +3,7 @@
     contexts.from_patterns(["king", "queen"], n=20)   {word: sentences}, as embed.words reads them
     contexts.from_text(["king", "queen"], texts, n=20, apart=(["queen"], ["king"]))   the same, from real text
     contexts.counter_sentences("gender", n=500)       the sentence pairs of the counter-stereotype experiment
+    contexts.pronoun_odds(model)                      she against he for 58 occupations
 
 Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2).
 """
@@ -13,10 +14,16 @@ import random
 import re
 from collections.abc import Iterable
 
+import numpy as np
+
 from lib import CompanionError, Lazy
+from lib.engine import fill
 from lib.text import data, english
 
 pd = Lazy("pandas")
+# Where a pronoun is asked for. An encoder fills the first word; a decoder, which reads from left to right, goes on.
+ENCODER_PROMPT = f"{fill.BLANK} works as {{a}} {{job}}."
+DECODER_PROMPT = f"The {{job}} said that {fill.BLANK}"
 WORD = re.compile(r"mrs?\.|[\w-]+", re.IGNORECASE)  # whole words as embed.find has them; the lists write mr. and mrs.
 
 
@@ -116,3 +123,21 @@ def _kinds() -> dict[str, str]:
 
 def _patterns() -> dict[str, list[str]]:
     return {kind: list(part["pattern"]) for kind, part in data.demo("contexts").groupby("kind")}
+
+
+def pronoun_prompt(model, job: str) -> str:
+    """The sentence in which this model is asked for a pronoun."""
+    return (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT).format(a=english.article(job), job=job)
+
+
+def pronoun_odds(model) -> pd.DataFrame:
+    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each.
+
+    Columns: occupation, percent_women, she, he (probabilities), log_odds.
+    """
+    jobs = data.words("occupations")
+    words = ["she", "he"] if model.is_causal else ["She", "He"]  # what opens a sentence has a capital
+    table = fill.word_probabilities(model, [pronoun_prompt(model, job) for job in jobs.singular], words)
+    she, he = (table[word].to_numpy() for word in words)
+    return pd.DataFrame({"occupation": jobs.singular, "percent_women": jobs.percent_women.astype(float),
+                         "she": she, "he": he, "log_odds": np.log2(she / he)})

@@ -8,7 +8,7 @@ depend on few of them. The authors trained CDA from scratch; here both start fro
 
 Trained are the attention of all layers and the layers' norms: a question about heads needs every head free to change,
 and a head is compared with itself before only while the words and the feed-forward memory around it stay as they were.
-So the difference (difference.py) takes a quarter of the base, 8 MB for mini-bert.
+So the difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from lib import CompanionError, paths
-from lib.engine import difference, models
+from lib.engine import models
 from lib.text import swaps
 from lib.training import corpus, finetune, loop
 from lib.training.corpus import Tokens
@@ -123,5 +123,5 @@ def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: st
     record = {"base": name, "base_revision": model.revision, "way": way, **how, "trained": "attention and norms",
               "training": done | {"warmup": warmup}, "heldout_before": before,
               "heldout": loop.measured(task, *measuring), "text": made, "torch": torch.__version__.split("+")[0]}
-    difference.save(model, name, out, record)
+    models.save_difference(model, name, out, record)
     return record

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from lib import CompanionError, Lazy, paths
-from lib.engine import difference, files, models, stats
+from lib.engine import files, models, stats
 from lib.text import readers
 from lib.text.readers import NLI_LABELS
 from lib.training import finetune
@@ -69,7 +69,7 @@ def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, dev
     record = {"base": name, "base_revision": model.revision, "source": made["source"],
               "pairs": {part: len(parts[part]) for part in parts},
               "settings": asdict(settings), **done, "torch": torch.__version__.split("+")[0]}
-    difference.save(model, name, out, record)
+    models.save_difference(model, name, out, record)
     return record
 
 
