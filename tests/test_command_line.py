@@ -26,7 +26,7 @@ from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import replace
 from lib.publish import __main__ as command
-from lib.publish import notebooks, readme
+from lib.publish import notebooks
 from lib.publish.run import Run, read_profile
 from lib.text import data
 from tests import hub
@@ -71,8 +71,8 @@ def project(tmp_path, monkeypatch, capsys):
     for name in PATHS:
         monkeypatch.setattr(paths, name, folder / name.lower())
     monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
-    monkeypatch.setattr(readme, "PAGE", folder / "README.md")
-    readme.PAGE.write_text("No part of it is made.\n")
+    monkeypatch.setattr(page, "README", folder / "README.md")
+    page.README.write_text("No part of it is made.\n")
     replace(folder / "figures" / "stored" / "01_table.csv", b"a,b\n1,2\n")  # of a run made before
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
@@ -339,7 +339,7 @@ def test_tests_run_both_halves_and_fail_if_one_does(script):
 
 def test_help_needs_no_environment_and_python_is_asked_for(script):
     assert "venv" not in script("--help")[2]
-    code = "import sys; from lib.publish.__main__ import parser; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
     status, printed, _ = script(PYTHON="/nowhere/python")
     assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")

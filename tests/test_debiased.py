@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lib import CompanionError
-from lib.bias_a_head import claims, debiased, figures, heads, tables_tuned
+from lib.bias_a_head import claims, debiased, figures, heads, tables
 from lib.engine import models
 from lib.verdict import Outcome
 from tests import tiny
@@ -36,7 +36,7 @@ def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
     after[0, 1] = .1  # the fifth
     assert debiased.count_turned(after, BASE) == 2 and debiased.count_turned(after, BASE, k=4) == 1
     results = {"base": result(BASE), "./there/cda": result(after)}
-    table = tables_tuned.turned(results, "base")
+    table = tables.turned(results, "base")
     assert list(table["head"]) == ["2-4", "2-3", "2-1", "1-3", "1-2"] and list(table.columns) == ["head", "base", "cda"]
     assert [("turned" in text) for text in table["cda"]] == [True, False, False, False, True]
     assert table["base"][0].startswith("-500.00 [")
@@ -49,7 +49,7 @@ def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
 def test_movement_counts_both_ways_and_shows_what_other_sentences_do():
     after = BASE.copy()
     after[0, 0], after[1, 0], after[1, 2] = -1, 1, 1
-    table = tables_tuned.movement({"base": result(BASE), "cda": result(after)}, "base")
+    table = tables.movement({"base": result(BASE), "cda": result(after)}, "base")
     assert list(table["biased to not"]) == [1, 0] and list(table["not to biased"]) == [2, 0]
     assert list(table["changed sides"]) == ["38%", "0%"] and list(table["of 5 most anti-biased"]) == [2, 0]
     assert list(table["model"]) == ["cda", "base, other sentences"] and table["correlation"][1] == 1
@@ -95,14 +95,14 @@ def test_what_was_not_run_is_said():
     for names, where in ([], "LLaMA family"), (["b"], "b against its base"), (["a", "b"], "b against a"):
         verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
         assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2 and verdicts[0].on == where
-    assert not tables_tuned.printed_llama({}, [])["ours"].any()
+    assert not tables.printed_llama({}, [])["ours"].any()
 
 
 def test_a_stand_in_is_never_a_match_and_the_papers_own_model_can_be():
-    stand_in = tables_tuned.printed_llama({"x/Smol": result(BASE, seat=.27)}, ["x/Smol", "x/Chat"])
+    stand_in = tables.printed_llama({"x/Smol": result(BASE, seat=.27)}, ["x/Smol", "x/Chat"])
     assert stand_in.loc[0, ["our model", "verdict"]].tolist() == ["Smol", "other model"]
     measured = {"llama-2-7b": result(BASE, seat=-.27), "llama-2-7b-chat": result(BASE, seat=.3)}
-    own = tables_tuned.printed_llama(measured, [*measured, "x/Smol", "x/Chat"])
+    own = tables.printed_llama(measured, [*measured, "x/Smol", "x/Chat"])
     assert [text.partition(":")[0] for text in own["verdict"]] == ["matches", "differs"]
 
 
@@ -125,10 +125,10 @@ def test_how_a_model_was_made_is_read_from_its_record(tmp_path):
     for name in ("other", "cda"):
         save_tiny("bert", tmp_path / name)
     (tmp_path / "cda" / "training.json").write_text(json.dumps(record))
-    table = tables_tuned.trained([str(tmp_path / "other"), str(tmp_path / "cda")]).set_index("model")
+    table = tables.trained([str(tmp_path / "other"), str(tmp_path / "cda")]).set_index("model")
     assert table.loc["other", "text"] == "not on record" and table.loc["cda", "steps"] == 3
     assert table.loc["cda", ["perplexity, before", "next sentence, after"]].tolist() == [10.84, .92]
-    assert list(tables_tuned.trained([]).columns) == ["model", "text"]  # stored, it can be read again
+    assert list(tables.trained([]).columns) == ["model", "text"]  # stored, it can be read again
 
 
 def test_associations_give_seat_back(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from lib import CompanionError, paths, printed
-from lib.bias_a_head import claims, figures, glue, heads, tables_tuned
+from lib.bias_a_head import claims, figures, glue, heads, tables
 from lib.text import data, readers
 from lib.verdict import Outcome
 from tests.tiny import one_thread, save_tiny  # noqa: F401
@@ -116,7 +116,7 @@ def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup,
     assert len(results) == 3 and others == 1 and {result["settings"]["rate"] for result in results} == {1e-3}
     assert [len(glue.stored(other)[0]), glue.stored(other)[1]] == [1, 3]
     save_tiny("bert", setup.model, seed=1)  # other weights: nothing of theirs is stored
-    assert glue.stored(setup) == ([], 4) and "4 more" in tables_tuned.made(tables_tuned.scores([]), 4)
+    assert glue.stored(setup) == ([], 4) and "4 more" in tables.made(tables.scores([]), 4)
 
 
 def test_the_command_line_shares_out_runs(setup, monkeypatch, capsys):
@@ -156,28 +156,28 @@ def stored():
                 results.append({"task": task, "mask": mask, "seed": seed, "model": "m", "revision": "r", "torch": "2",
                                 "device": "cpu", "scores": [score + shift[mask] + wobble for score in scores],
                                 "constant": [0] if task == "CoLA" else [.5] * len(scores)})
-    return tables_tuned.scores(results)
+    return tables.scores(results)
 
 
 def test_table_2_has_whole_tasks_beside_the_papers(stored):
-    runs = tables_tuned.whole(stored)
-    table = tables_tuned.table2(runs)
+    runs = tables.whole(stored)
+    table = tables.table2(runs)
     assert table.loc["MRPC f1"].tolist() == ["0.500", "0.800 ± 0.010", "0.8701", "0.800 ± 0.000", "0.8748",
                                              "0.700 ± 0.000", "0.8729"]
     assert table.loc["CoLA matthews", "All"] == "-" and table.loc["QQP f1", "constant"] == ""
-    missing = tables_tuned.not_run(stored).set_index("task")
+    missing = tables.not_run(stored).set_index("task")
     assert list(missing.index) == ["SST-2", "WNLI", "QNLI", "CoLA", "QQP", "STS-B", "MNLI"]
     assert missing.loc["CoLA", "state"] == "partly run" and missing.loc["CoLA", "why"].startswith("5 of 9 runs")
-    moved = tables_tuned.changes(runs).set_index(["row", "mask"])
+    moved = tables.changes(runs).set_index(["row", "mask"])
     rte = moved.loc[("RTE accuracy", "All")]  # against the same seed
     assert rte["value"] == pytest.approx(-.1) and rte["printed"] == -.0453
     assert rte["high"] - rte["value"] == pytest.approx(4.3027 * .01 / 3 ** .5, rel=1e-4)
     assert np.isnan(moved.loc[("MNLI matched", "Top-3"), "value"])
-    assert set(tables_tuned.printed_glue(runs, False)["verdict"].str.split(" ").str[0]) == {"other", "not"}
+    assert set(tables.printed_glue(runs, False)["verdict"].str.split(" ").str[0]) == {"other", "not"}
 
 
 def test_claims_hold_and_fail_on_what_was_learned(stored):
-    runs = tables_tuned.whole(stored)
+    runs = tables.whole(stored)
     kept, lost, order = claims.of_glue(runs, "m")
     assert [verdict.outcome for verdict in (kept, lost, order)] == [Outcome.HOLDS] * 3
     assert kept.within_chance and not lost.within_chance and lost.estimate.value == pytest.approx(-.1)
@@ -190,5 +190,5 @@ def test_claims_hold_and_fail_on_what_was_learned(stored):
     assert claims.of_glue(poor, "m")[2].found == "2 of 2"
     for nothing in (runs.iloc[:0], runs.assign(constant=1.)):
         assert {verdict.outcome for verdict in claims.of_glue(nothing, "m")} == {Outcome.NOT_RUN}
-        figure = figures.changes(nothing, tables_tuned.changes(nothing), [], "m")
+        figure = figures.changes(nothing, tables.changes(nothing), [], "m")
         assert "no task" in figure.get_suptitle()

@@ -56,4 +56,4 @@ def test_a_visitor_finds_the_names_in_lib():
     assert lib.load is models.load and lib.head_mask is hooks.head_mask and lib.project is hooks.project
     assert all(hasattr(lib, name) for name in lib.__all__)
     with pytest.raises(AttributeError, match="lib has no"):
-        lib.nonsense
+        _ = lib.nonsense

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lib import CompanionError, paths, printed
 from lib.engine.files import replace
 from lib.projective import nli_tables
-from lib.publish import board_figures, readme, scoreboard
+from lib.publish import board_figures, scoreboard
 from lib.publish.run import Run, runs
 from lib.publish.scoreboard import CLAIMS, KINDS
 from lib.verdict import CHANCE, PAPERS, UNTESTABLE, Outcome, Verdict
@@ -212,8 +212,8 @@ def test_figures_show_every_claim_and_say_how_many_hold(folder):
 
 def test_the_readme_says_what_the_runs_found():
     """When this fails: ./reproduce.sh readme"""
-    text = readme.PAGE.read_text(encoding="utf-8")
-    assert readme.renewed(text) == text
+    text = page.README.read_text(encoding="utf-8")
+    assert page.renewed(text) == text
     assert all(f"<!-- {name} -->" in text for name in ("scoreboard", "figures"))
 
 
@@ -222,45 +222,45 @@ def test_another_result_is_another_readme(tmp_path, monkeypatch):
     figures = tmp_path / "figures"
     for run, folder in runs().items():
         shutil.copytree(folder / "claims", figures / run / "claims")
-        for name in readme.BEST.values():
+        for name in page.BEST.values():
             for file in folder.glob(f"{name}.*"):
                 shutil.copy(file, figures / run)
-    shutil.copy(readme.PAGE, tmp_path)
+    shutil.copy(page.README, tmp_path)
     for name, value in {"ROOT": tmp_path, "FIGURES": figures}.items():
         monkeypatch.setattr(paths, name, value)
-    monkeypatch.setattr(readme, "PAGE", tmp_path / "README.md")
-    assert not readme.write() and "(figures/mini-real/02_fig2_heatmaps.png)" in readme.figures_part()
+    monkeypatch.setattr(page, "README", tmp_path / "README.md")
+    assert not page.write_readme() and "(figures/mini-real/02_fig2_heatmaps.png)" in page.figures_part()
 
     file = figures / "mini" / "claims" / "11.json"
     file.write_text(file.read_text().replace('"outcome": "holds"', '"outcome": "fails"'))
     sidecar = figures / "mini-real" / "02_fig2_heatmaps.json"
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"finding": "No layer has"}))
-    assert readme.write() and not readme.write()  # once is enough
-    text = readme.PAGE.read_text()
+    assert page.write_readme() and not page.write_readme()  # once is enough
+    text = page.README.read_text()
     assert "**No layer has.**" in text and re.search(r"\*Counteracts\* \| \d+ \| 0 hold", text)
 
     shutil.copytree(figures / "mini-real", figures / "paper")  # nearest to the papers
-    assert "(figures/paper/02_fig2_heatmaps.png)" in readme.figures_part()
+    assert "(figures/paper/02_fig2_heatmaps.png)" in page.figures_part()
     for run in ("paper", "mini-real", "mini"):
         (figures / run / "02_fig2_heatmaps.png").unlink()
     with pytest.raises(CompanionError, match="No run has the figure 02_fig2_heatmaps: make it with"):
-        readme.figures_part()
+        page.figures_part()
 
 
 @settings(max_examples=30)
 @given(st.text(), st.text(), st.text())
 def test_what_stands_around_a_part_stays(before, between, after):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readme, "scoreboard_part", lambda: "S")
-        patch.setattr(readme, "figures_part", lambda: "F")
+        patch.setattr(page, "scoreboard_part", lambda: "S")
+        patch.setattr(page, "figures_part", lambda: "F")
         text = f"{before}<!-- scoreboard -->old<!-- /scoreboard -->{between}<!-- figures --><!-- /figures -->{after}"
         new = (f"{before}<!-- scoreboard -->\nS\n<!-- /scoreboard -->{between}<!-- figures -->\nF\n"
                f"<!-- /figures -->{after}")
-        assert readme.renewed(text) == new == readme.renewed(new) and readme.renewed(before) == before
+        assert page.renewed(text) == new == page.renewed(new) and page.renewed(before) == before
 
 
 @pytest.mark.parametrize("text", ["<!-- figures -->", "<!-- /figures -->", "<!-- /figures --><!-- figures -->",
                                   "<!-- figures --><!-- figures --><!-- /figures -->"])
 def test_marks_that_do_not_fit_are_told(text):
     with pytest.raises(CompanionError, match="README.md must have <!-- figures --> and then <!-- /figures -->, once"):
-        readme.renewed(text)
+        page.renewed(text)

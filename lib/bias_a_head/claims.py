@@ -1,24 +1,22 @@
 """Every claim of Bias A-head that can be tested, and the tests of them, by notebook.
 
 A test returns verdicts, one per claim and thing that it was tested on; the notebooks' tables are made of them. The
-arguments are those of tables.py and, for notebooks 05 and 06, of tables_tuned.py. The paper tests none of the claims
+arguments are those of tables.py. The paper tests none of the claims
 of notebook 06, so all thresholds there are this project's.
 """
 
 from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
-from lib.bias_a_head import tables
-from lib.engine import stats
-from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
-import pandas as pd
+
 from lib import printed
 from lib.bias_a_head import debiased, glue, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
-from lib.bias_a_head.tables_tuned import PAPER, TABLE2, learned
+from lib.bias_a_head.tables import learned
 from lib.engine import stats
-from lib.verdict import Outcome, Verdict, judge, not_run
+from lib.verdict import Claim, Outcome, Side, Verdict, by_id, judge, not_run
 
 PAPER = "bias_a_head"
 SEVERAL = 3              # heads: what the paper's "several" and "a number of" are taken to mean
@@ -280,7 +278,8 @@ def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
 
 def glue_table(verdicts: list[Verdict]) -> pd.DataFrame:
     """claim, paper, ours, verdict; the paper's are over the first metric of each task, and over all metrics."""
-    theirs, first = printed.printed(PAPER, TABLE2), [f"{task} {rule.names[0]}" for task, rule in glue.TASKS.items()]
+    theirs = printed.printed(PAPER, tables.TABLE2)
+    first = [f"{task} {rule.names[0]}" for task, rule in glue.TASKS.items()]
     full, top, every = glue.MASKS.values()
     mean, above = theirs.loc[first].mean(), int((theirs[top] > theirs[every]).sum())
     paper = {"glue-top3": f"{mean[top] - mean[full]:+.3f}, 9 tasks",

@@ -1,7 +1,7 @@
 """Figures of notebooks 02 to 06: where the bias scores lie, what heads attend to, what masking and debiasing do.
 
 Titles are made from the numbers, so that they state what was found whichever model was measured. What the arguments
-are is said in tables.py and tables_tuned.py.
+are is said in tables.py.
 """
 
 import matplotlib.pyplot as plt
@@ -9,14 +9,11 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 import torch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from lib import look, printed
-from lib.bias_a_head import counter, heads, lpbs, tables
-import numpy as np
-import pandas as pd
 from matplotlib.lines import Line2D
-from lib import look
-from lib.bias_a_head import debiased, glue, heads
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from lib import look, printed
+from lib.bias_a_head import counter, debiased, glue, heads, lpbs, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
 
 BIASED, ANTI = look.BAD, look.GOOD                         # the colour of positive and of negative scores

@@ -197,9 +197,9 @@ def write_report(fresh=None):
 
 def write_readme(options=None):
     """Bring the made parts of README.md up to date."""
-    from lib.publish import readme
+    from lib.publish import page
 
-    print("README.md now says what the runs found" if readme.write() else "README.md is up to date")
+    print("README.md now says what the runs found" if page.write_readme() else "README.md is up to date")
     return 0
 
 
