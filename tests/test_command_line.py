@@ -26,7 +26,7 @@ from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import replace
 from lib.publish import __main__ as command
-from lib.publish import notebooks
+from lib.publish import notebooks, page
 from lib.publish.run import Run, read_profile
 from lib.text import data
 from tests import hub

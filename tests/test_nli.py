@@ -207,7 +207,7 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
 
 def test_what_measure_refuses():
     for name in ("", "bert-base-nli"):
-        with pytest.raises(CompanionError, match="python -m lib.training.nli_classifier"):
+        with pytest.raises(CompanionError, match="python -m lib.training nli make"):
             nli.measure(name)
 
 

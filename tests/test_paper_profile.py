@@ -44,7 +44,6 @@ def offline(home, monkeypatch):
 def cells(offline, tmp_path, monkeypatch):
     """A machine with these models and files, and a place for what is made; call it with a notebook's number."""
     papers_data.write(tmp_path / "data")
-    monkeypatch.setenv("COMPANION_LIMIT", "2")
     monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("COMPANION_OUT", raising=False)
     monkeypatch.setattr(paths, "SOURCES", tmp_path / "data" / "sources.toml")
@@ -61,7 +60,7 @@ def cells(offline, tmp_path, monkeypatch):
             if cell.cell_type == "code":
                 exec(compile(cell.source, file.name, "exec"), names)
                 if "parameters" in cell.metadata.get("tags", []):
-                    names |= dict(profile="paper", data="paper", device="cpu") | parameters
+                    names |= dict(profile="paper-limit2", data="paper", device="cpu") | parameters
         return {file.name for file in names["run"].out.glob("*.csv")}
 
     return execute

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lib import CompanionError, paths, printed
 from lib.engine.files import replace
 from lib.projective import nli_tables
-from lib.publish import board_figures, scoreboard
+from lib.publish import board_figures, page, scoreboard
 from lib.publish.run import Run, runs
 from lib.publish.scoreboard import CLAIMS, KINDS
 from lib.verdict import CHANCE, PAPERS, UNTESTABLE, Outcome, Verdict

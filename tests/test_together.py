@@ -9,7 +9,7 @@ from lib import look, together
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
-from lib.publish import plots_scoreboard
+from lib.publish import board_figures
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
 from tests.tiny import one_thread, tiny  # noqa: F401
@@ -156,7 +156,7 @@ def test_the_table_and_the_figure_say_what_does_not_apply(effects):
             for row in (measured(), measured())]
     assert together.table(together.effects(PLAN[:2], bare, 20)).loc[
         "mask Top-3", "NLI fairness"] == "no classifier"
-    figure = plots_scoreboard.effects(effects, "a model")
+    figure = board_figures.effects(effects, "a model")
     assert len(figure.axes) == len(together.MEASURES)
     look.check(figure, ["a model"])
     assert any(text.get_text() == "does not apply" for text in figure.axes[0].texts)

@@ -6,7 +6,7 @@
 05   runs      `scores` of what glue.stored hands out, one row per run and metric; spreads and intervals are over seeds:
                another start of the new head, another order of the examples. That the evaluation sets are samples too
                (WNLI's has 71 pairs) comes on top
-06   results   {model's name: what heads.measure returns on gender}; base   the model that debiased ones are compared with;
+06   results   {model's name: what heads.measure returns on gender}; base   what debiased models are compared with;
                tested   their debiased.associations; leanings   their debiased.leaning
 
 The functions `printed_...` hold our numbers against the printed ones. Each returns the table that a notebook shows and

@@ -220,7 +220,7 @@ def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "ma
     """
     if not name:
         raise CompanionError("This encoder has no classifier for natural language inference: make it by python -m "
-                             "lib.training.nli_classifier make, then name its folder with --model.")
+                             "lib.training nli make, then name its folder with --model.")
     model = models.load(name, device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
     gold = task_pairs(data, items) if task else made.head(0).assign(label="")
