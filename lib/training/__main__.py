@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import corpus, debias, finetune, loop, nli, people, smollm2
+from lib.training import corpus, debias, finetune, loop, nli, people
 from lib.training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
@@ -37,7 +37,7 @@ def command(group, name: str, call, about: str, **options) -> argparse.ArgumentP
 def commands() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m lib.training", description=__doc__.split("\n")[0])
     top = whole.add_subparsers(required=True)
-    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=smollm2.NAME,
+    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=people.WRITER,
             texts=400_000, shard=people.SHARD, batch=0, seed=0, device=str)
 
     cleaned = command(top, "prepare", prepare, "clean, count and set aside (corpus.py)", out=TEXT, heldout=.01, seed=0)
