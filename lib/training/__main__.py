@@ -2,7 +2,7 @@
 
     python -m lib.training people --out data/cache/people
     python -m lib.training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
-    python -m lib.training train bert --out data/models/mini-bert --minutes 14
+    python -m lib.training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
     python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
     python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
     python -m lib.training nli make --model bert-base                                 all three on all of SNLI
@@ -47,8 +47,11 @@ def commands() -> argparse.ArgumentParser:
                          help="evaluation files, files of prompts, or folders of such; data/demo is always among them")
     cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
 
-    command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT, out=Path,
-            **BUDGET, learning_rate=float, warmup=500, seed=0, device=str).add_argument("kind", choices=KINDS)
+    trained = command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT,
+                      out=Path, **BUDGET, learning_rate=float, warmup=500, seed=0, device=str)
+    trained.add_argument("kind", choices=KINDS)
+    trained.add_argument("--people", nargs=2, type=float, metavar="SHARE",
+                         help="share of the texts drawn from the source people, at the beginning and at the end")
 
     ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
     command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",
