@@ -1,6 +1,10 @@
-"""What packing and batched Muon save, side by side in one run: python -m benchmarks.pretraining [--device cuda]
+"""What packing, batched Muon and the fast training step save, side by side in one run:
 
-Uses the shipped mini-bert's shape and tokenizer, and the project's prose repeated into documents as text.
+    python -m benchmarks.pretraining [--device cuda] [--tokens 131072]
+
+Uses the shipped mini-bert's shape and tokenizer, and the project's prose repeated into documents as text. The training
+step is measured through transformers' modules (plain: under autocast, compiled as a whole, torch's variable-length
+attention) and by objectives.py's functions; on a GPU these are recorded, and attention is measured beside torch's.
 """
 
 import argparse
@@ -9,11 +13,11 @@ import time
 import tokenizers
 import torch
 
+from benchmarks.flops import PEAK
 from lib import paths
 from lib.text import data
-from lib.training import corpus
-from lib.training.loop import Muon
-from lib.training.objectives import seeded
+from lib.training import corpus, kernels, loop
+from lib.training.objectives import Bert, seeded
 from lib.training.packing import PairSampler
 
 
@@ -30,12 +34,57 @@ def seconds(function, repeats: int, device: str) -> float:
     return min(rounds)
 
 
-def padding(device: str) -> tuple[float, float]:
-    """Share of the tokens of a batch that are real: pairs packed end to end, and a row of 128 each."""
+def text():
+    """The project's prose as tokens, and the tokenizer."""
     tokenizer = tokenizers.Tokenizer.from_file(str(paths.MODELS / "mini-bert" / "tokenizer.json"))
     prose = data.demo("prose")
     documents = ["\n".join(prose[i : i + 10]) for i in range(0, len(prose), 10)] * 50
-    sampler = PairSampler(corpus.encode(tokenizer, documents, workers=1), tokenizer, device, longest=128)
+    return corpus.encode(tokenizer, documents, workers=1), tokenizer
+
+
+def training_step(device: str, plain: bool, batch_tokens: int, repeats: int) -> tuple[float, float]:
+    """Seconds a training step of mini-bert, and the model FLOPs that it needs: three times a forward's."""
+    torch.manual_seed(0)
+    tokens, tokenizer = text()
+    task = Bert(tokenizer, **Bert.shape)
+    task.net.to(device)
+    task.plain = plain
+    sampler, generator = task.sampler(tokens, device), seeded(device, 0)
+    step = loop.Step(task, sampler, loop.optimizers(task.net, 1e-4), batch_tokens, generator)
+    for _ in range(loop.WARM if device == "cuda" else 1):
+        step()
+    play = step.recorded() if device == "cuda" and not plain else step
+    batch, config = sampler.draw(batch_tokens, generator=generator), task.net.config
+    width, layers = config.hidden_size, config.num_hidden_layers
+    needed = 2 * (4 * width ** 2 + 2 * width * config.intermediate_size) * layers * batch_tokens
+    needed += 4 * width * layers * (batch.bounds.diff().double() ** 2).sum().item()
+    needed += 2 * len(batch.masked) * (width ** 2 + width * config.vocab_size)
+    return seconds(play, repeats, device), 3 * needed
+
+
+def attention(batch_tokens: int) -> tuple[float, float]:
+    """Seconds forward and back, on a GPU: kernels.py, and torch's variable-length kernel."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    tokens, tokenizer = text()
+    bounds = PairSampler(tokens, tokenizer, "cuda").draw(batch_tokens, generator=seeded("cuda", 0)).bounds
+    qkv = torch.randn(batch_tokens, 3, 12, 24, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    def ours(): return kernels.attention(qkv, bounds)
+    def theirs(): return varlen_attn(*qkv.unbind(1), bounds, bounds, 256, 256).flatten(1)
+    back, found = torch.randn_like(ours()), []
+    for way in ours, theirs:
+        qkv.grad = None
+        way().backward(back)
+        found.append((way().detach(), qkv.grad.clone()))
+    for one, other in zip(*found):
+        assert (one - other).float().norm() < .01 * other.float().norm(), "the two kernels differ"
+    return tuple(seconds(lambda way=way: way().backward(back), 20, "cuda") for way in (ours, theirs))
+
+
+def padding(device: str) -> tuple[float, float]:
+    """Share of the tokens of a batch that are real: pairs packed end to end, and a row of 128 each."""
+    tokens, tokenizer = text()
+    sampler = PairSampler(tokens, tokenizer, device, longest=128)
     batch = sampler.draw(131_072, generator=seeded(device, 0))
     pairs = int((batch.not_next >= 0).sum())
     real = int(batch.bounds[pairs])
@@ -49,7 +98,7 @@ def optimiser_steps(device: str) -> tuple[float, float]:
     matrices = [torch.nn.Parameter(torch.randn(shape, device=device)) for shape in shapes]
     for matrix in matrices:
         matrix.grad = torch.randn_like(matrix)
-    ours = Muon(matrices, lr=1e-3)
+    ours = loop.Muon(matrices, lr=1e-3)
     theirs = torch.optim.Muon(matrices, lr=1e-3, adjust_lr_fn="match_rms_adamw")
     repeats = 20 if device == "cuda" else 1
     return seconds(ours.step, repeats, device), seconds(theirs.step, repeats, device)
@@ -58,7 +107,9 @@ def optimiser_steps(device: str) -> tuple[float, float]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    device = parser.parse_args().device
+    parser.add_argument("--tokens", type=int, help="of a training step; default: 131072, on a CPU 2048")
+    given = parser.parse_args()
+    device, on_gpu = given.device, given.device == "cuda"
     packed, padded = padding(device)
     ours, theirs = optimiser_steps(device)
     print(f"device                      {device}, torch {torch.__version__}, {torch.get_num_threads()} threads")
@@ -66,3 +117,13 @@ if __name__ == "__main__":
     print(f"real tokens, rows of 128    {padded:.1%}   ratio {packed / padded:.2f}")
     print(f"Muon step, batched          {1e3 * ours:.1f} ms")
     print(f"Muon step, torch.optim      {1e3 * theirs:.1f} ms   ratio {theirs / ours:.2f}")
+    size = given.tokens or (131_072 if on_gpu else 2_048)
+    for name, plain in ("plain", True), ("fast", False):
+        took, needed = training_step(device, plain, size, 12 if on_gpu else 1)
+        print(f"training step, {name:13}{1e3 * took:.1f} ms, {size / took / 1e6:.4f} M tokens a second, "
+              f"{needed / took / 1e12:.2f} TFLOPs a second"
+              + f", {needed / took / PEAK['bfloat16']:.1%} of peak" * on_gpu, flush=True)
+    if on_gpu:
+        ours, theirs = attention(size)
+        print(f"attention, kernels.py       {1e3 * ours:.2f} ms forward and back")
+        print(f"attention, torch's          {1e3 * theirs:.2f} ms   ratio {theirs / ours:.2f}")

@@ -306,7 +306,64 @@ def test_windows_begin_at_documents_and_sentences(text_folder):
     assert all(t.startswith(("<|endoftext|>The", " The", "The")) for t in texts)
 
 
+@pytest.fixture(scope="module")
+def two_sources(tmp_path_factory):
+    """A prepared text whose people are bakers and nothing else; its natural text names none."""
+    folder = tmp_path_factory.mktemp("sources")
+    about = [text.replace("The", "The baker and the") for text in toy_documents(30, seed=1)]
+    sources = {"natural": [written(folder / "a.txt", toy_documents(90))], "people": [written(folder / "b.txt", about)]}
+    return folder / "out", corpus.prepare(sources, [], folder / "out", heldout=.2)["sources"]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
+def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sources):
+    folder, counts = two_sources
+    tokenizer = loop.load_tokenizer(kind, folder, 400)
+    tokens = corpus.encode(tokenizer, corpus.documents([folder / "train.txt"]), workers=1).of_sources(counts)
+    bounds = [*tokens.sources.values(), len(tokens.ids)]
+    assert list(tokens.sources) == ["natural", "people"] and bounds[1] in tokens.documents
+    assert ["baker" in tokenizer.decode(tokens.ids[a:b]) for a, b in zip(bounds, bounds[1:])] == [False, True]
+
+    task = KINDS[kind](tokenizer, **SHAPE | dict(longest=16 if kind == "gpt2" else 64))
+    size, generator = bounds[2] - bounds[1], torch.Generator().manual_seed(0)
+    sampler = task.sampler(tokens, "cpu", shares={"people": .8})
+    for share in (.8, .3, size / bounds[2]):
+        batch = sampler.draw(16_384, generator=generator)
+        if kind == "bert":
+            halves = [(ids[: types.index(1)], ids[types.index(1) :]) for ids, types, *_ in pairs_of(batch)]
+        else:
+            halves = [(ids, ids) for ids in (batch.tolist() if kind == "gpt2" else [ids for ids, _ in spans_of(batch)])]
+        found = [["baker" in tokenizer.decode(half) for half in both] for both in halves]
+        assert all(one == other for one, other in found), "both sentences of a pair are of one source"
+        assert np.mean(found) == pytest.approx(share, abs=.07)
+        sampler.sources.mix(**{"people": .3} if share == .8 else {})
+    for wrong in (dict(women=.5), dict(people=1.5), dict(people=.5, natural=.5)):
+        with pytest.raises(CompanionError, match="natural, people"):
+            sampler.sources.mix(**wrong)
+    with pytest.raises(CompanionError, match="prepare` again"):
+        tokens.of_sources({"natural": dict(train=1)})
+
+
 # ---------------------------------------------------------------- training
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fast_loss_is_that_of_transformers_modules(kind, text_folder):
+    stream = KINDS[kind].vocabulary_of
+    tokenizer = loop.load_tokenizer(stream, text_folder, 400)
+    tokens = corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+    task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
+    for weight in task.net.parameters():
+        torch.nn.init.normal_(weight, std=.2)  # biases and norms too, so that none can be left out
+    batch = task.sampler(tokens, "cpu").draw(512, generator=torch.Generator().manual_seed(0))
+    found = []
+    for task.plain in (True, False):
+        task.net.zero_grad()
+        loss = task.loss(batch) if kind == "gpt2" else task.loss(*batch)
+        loss.backward()
+        found.append((loss.detach(), {name: weight.grad for name, weight in task.net.named_parameters()}))
+    torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-3)
+    assert all(gradient is not None for gradient in found[1][1].values())
+
 
 def test_batched_muon_takes_the_steps_of_torchs():
     torch.manual_seed(0)
@@ -357,9 +414,12 @@ def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_pa
     assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
 
 
-def test_a_killed_training_goes_on_and_ends_the_same(bert_tokens, tmp_path, monkeypatch):
-    tokenizer, tokens = bert_tokens
-    options = dict(steps=4, batch_tokens=256, warmup=2, seed=3, checkpoint=tmp_path / "run.checkpoint", every=0)
+def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monkeypatch):
+    tokenizer = loop.load_tokenizer("bert", two_sources[0], 400)
+    tokens = corpus.encode(tokenizer, corpus.documents([two_sources[0] / "train.txt"]), workers=1)
+    tokens = tokens.of_sources(two_sources[1])
+    options = dict(steps=4, people=(.9, .1), batch_tokens=256, warmup=2, seed=3, every=0,
+                   checkpoint=tmp_path / "run.checkpoint")
 
     def trained(**changed):
         torch.manual_seed(0)
@@ -397,7 +457,8 @@ def test_the_rate_rises_and_falls_to_nothing():
 def test_bad_requests_name_the_fix(tmp_path, text_folder):
     for kind, text, budget, fix in (("elmo", text_folder, dict(steps=1), "choose one of bert"),
                                     ("bert", tmp_path, dict(steps=1), "prepare"),
-                                    ("bert", text_folder, {}, "--minutes or --steps")):
+                                    ("bert", text_folder, {}, "--minutes or --steps"),
+                                    ("bert", text_folder, dict(steps=1, people=(.5, .5)), "a source of that name")):
         with pytest.raises(CompanionError, match=fix):
             loop.train(kind, text, tmp_path / "x", **budget)
 
@@ -409,11 +470,13 @@ def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
     natural = str(written(tmp_path / "all.txt", toy_documents(40)))
     sources = ["--source", "natural", natural, "--source", "people", natural]
     prepare = ["prepare", *sources, "--out", text, "--heldout", ".2"]
-    train = ["train", "gpt2", "--text", text, "--out", out, "--steps", "2", "--batch-tokens", "512", "--device", "cpu"]
+    train = ["train", "gpt2", "--text", text, "--out", out, "--steps", "2", "--batch-tokens", "512", "--device", "cpu",
+             "--people", ".5", ".2"]
     assert main(prepare) == 0 and main(train) == 0
     record = json.loads((tmp_path / "model/training.json").read_text())
     assert record["heldout-people"].keys() == record["heldout"].keys() and record["text"]["sources"].keys() == {
         "natural", "people"}
+    assert record["training"]["people"] == [.5, .2]
     assert "demo/prose.txt" in record["text"]["dropped_for"]
     assert main(train[:6]) == 2 and "--minutes or --steps" in capsys.readouterr().err
     with pytest.raises(SystemExit):

