@@ -14,7 +14,7 @@ import pandas as pd
 
 from lib import CompanionError, paths
 from lib.engine.stats import Estimate
-from lib.verdict import Claim, judge, match
+from lib.verdict import match
 
 
 def numbers(paper: str) -> pd.DataFrame:
@@ -76,13 +76,3 @@ def compare(paper: str, ours: dict, same_model: bool, tables: list[str] = (), di
 def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple[str, str]]:
     """Rows of `compare` as Run.compared keeps them for the board: {(table, row, column): (ours, verdict)}."""
     return {(row.table, row.row, row.column): (row.ours, row.verdict) for row in compared.itertuples()}
-
-
-def claim(estimate) -> str:
-    """The verdict of a claim that this lies above zero, in words: verdict.judge is the way to go."""
-    return str(judge(Claim("", "", "", ""), estimate))
-
-
-def verdict(value, ours, same_model: bool, **reasons) -> str:
-    """Another name of verdict.match, which is the way to go."""
-    return match(value, ours, same_model, **reasons)

@@ -329,7 +329,7 @@ def figures_part() -> str:
         _, address, _, question = PAPERS[paper]
         notebook = next(paths.NOTEBOOKS.glob(f"{shown.number}_*.ipynb"))
         picture = shown.file.relative_to(paths.ROOT).as_posix()
-        words = re.sub(r"[\[\]]", "", f"{shown.finding}. {shown.caption}")
+        words = re.sub(r"[\[\]]", "", shown.caption)  # the finding stands above it
         parts.append(f"**{shown.finding}.** [{paper}]({address}) asks: {question[0].lower()}{question[1:]} "
                      f"(`{shown.run}`, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
                      f"![{words}]({picture})")
