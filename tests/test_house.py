@@ -29,7 +29,7 @@ def test_imports_point_one_way():
 def recipes(file: str) -> list:
     """The python blocks of a page, each under the heading that it stands below."""
     heading, blocks = "", []
-    for part in re.split(r"^(#+ .*|```python\n.*?^```)$", (paths.ROOT / file).read_text(), flags=re.M | re.S):
+    for part in re.split(r"^(#+ [^\n]*|```python\n.*?^```)$", (paths.ROOT / file).read_text(), flags=re.M | re.S):
         if part.startswith("#"):
             heading = part.strip("# ")
         elif part.startswith("```python"):
