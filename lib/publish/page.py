@@ -169,6 +169,7 @@ def render(folders):
     notebooks = _notebooks({row["number"] for row in claims + numbers} | {one.number for one in results}, folders)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8")).render(
+        plural=scoreboard.TESTED,
         runs=list(folders), papers=PAPERS, notebooks=notebooks, glance=_glance(table, names),
         board=_grouped(board, "paper"), board_runs=names,
         verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in told],
