@@ -16,6 +16,7 @@ import pandas as pd
 from lib.counteracts import tables
 from lib.counteracts.tables import FULL, LITTLE, K
 from lib.engine import stats
+from lib.engine.families import FAMILIES
 from lib.verdict import CHANCE, DECIDED, Claim, Gate, Outcome, Verdict, by_id, judge
 
 NO_TOKEN = "no token"
@@ -60,8 +61,9 @@ def _claim(id: str, says: str, families: tuple[str, ...], expectation: Expectati
                       expectation=expectation)
 
 
-BERT, ALBERT, ROBERTA, DECODERS = ("bert",), ("albert",), ("roberta",), ("gpt2", "llama")
-ENCODERS = ("bert", "distilbert", "albert", "roberta")
+BERT, ALBERT, ROBERTA = ("bert",), ("albert",), ("roberta",)
+DECODERS = tuple(name for name, family in FAMILIES.items() if family.is_causal)  # what the paper says of GPT-2
+ENCODERS = tuple(name for name in FAMILIES if name not in DECODERS)
 NEUTRAL, NEUTRAL_OTHER = "target neutral", "target neutral background counter"
 SYNTACTIC, SEMANTIC = "target syntactic similar", "target semantic similar"
 COUNTER_SYNTACTIC, COUNTER_SEMANTIC = "target counter syntactic similar", "target counter semantic similar"

@@ -34,8 +34,8 @@ from lib import CompanionError, Lazy, paths, verdict
 from lib.engine.files import fingerprint, replace, room_for, slug
 
 np, models = Lazy("numpy"), Lazy("lib.engine.models")  # the command line's --help can do without
+families = Lazy("lib.engine.families")
 
-DECODERS = ("gpt2", "llama")  # families that --model puts in the decoder's place; the others are encoders
 OTHER_DATA = {"mini": "demo", "paper": "real"}  # what a run is called whose data are not its profile's own
 LIMITED = re.compile(r"(.+)-limit(\d+)")
 # How a limit cuts a profile's sizes: those that multiply others to a quarter, those that count no items not at all.
@@ -89,7 +89,7 @@ class Run:
             _pin(model, self.revision)
         if _is_classifier(model):
             self.classifier = model
-        elif _family(model) in DECODERS:
+        elif _family(model) in families.FAMILIES and families.FAMILIES[_family(model)].is_causal:
             self.decoder = model
             if _family(model) == "llama":
                 self.llama, self.debiased = [model], []  # the debiased BERTs are the profile's own run's
