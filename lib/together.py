@@ -28,12 +28,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from tqdm.auto import tqdm
 
-from lib.bias_a_head import heads, masking, seat
+from lib.bias_a_head import heads, masking
 from lib.counteracts import cloze
-from lib.engine import embed, hooks, models, nsp, pppl, stats
+from lib.engine import hooks, models, nsp, pppl, stats
 from lib.projective import nli, projection, triples
 from lib.text import data as sources
 from lib.text import pairs as sentence_pairs
@@ -126,7 +125,7 @@ class Encoder:
 
     def __init__(self, model, data: str, items: int = 0):
         self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
-        self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"])
+        self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"], items=items)
         self.triples, self.texts = triples.triples(data, items=items), texts(data, items)
         prompts = cloze.rows("winobias", 1, items)
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
@@ -142,9 +141,7 @@ class Encoder:
                "lengths": text.lengths, "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
                "dominated": np.array([1 if prompt["dominated"] == "female" else -1 for prompt in asked])}
         if not prompted:
-            x, y, a, b = self.sets.of(embed.words(self.model, self.words).double(), self.words)
-            row["associations"] = seat.associations(torch.cat([x, y]), a, b).numpy()
-            row["in_x"] = np.repeat([True, False], [len(x), len(y)])
+            row["associations"], row["in_x"] = heads.associations(self.model, self.sets, self.words)
         return row
 
 
