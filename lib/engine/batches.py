@@ -1,7 +1,6 @@
 """Many texts through a model: sorted by length, a fixed number of tokens a batch, results in the order given.
 
-Sorting keeps padding small; a fixed number of tokens keeps memory even. A batch that does not fit is halved and
-tried again. Padding changes no result beyond rounding, which tests/test_batches.py proves for every family.
+A batch that does not fit is halved and tried again. Padding changes no result beyond rounding (tests/test_batches.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -16,10 +15,7 @@ TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep
 
 
 def encode(model, texts: list, seconds: list | None = None) -> list[dict]:
-    """Texts, or pairs of texts, as token ids, one dict each, not yet padded.
-
-    A text longer than the model's positions is an error, since cutting it would change what is measured.
-    """
+    """Texts, or pairs of texts, as token ids, one dict each, not yet padded; one longer than the positions fails."""
     if not texts:
         return []
     encoded = model.tokenizer(texts, seconds, verbose=False)  # what it would warn of is raised below
@@ -50,10 +46,7 @@ def by_length(sizes: list[int], tokens: int) -> Iterator[list[int]]:
 
 
 def pad(model, encoded: list[dict]) -> dict[str, torch.Tensor]:
-    """One batch on the model's device, padded on the right: the tokenizer's own `pad`, less its loops over tokens.
-
-    Those take longer than a GPU takes for the batch.
-    """
+    """One batch on the model's device, padded on the right: the tokenizer's own `pad` without its slow loops."""
     shape = len(encoded), max(len(row["input_ids"]) for row in encoded)
     batch = {name: np.full(shape, model.tokenizer.pad_token_id if name == "input_ids" else 0)
              for name in encoded[0].keys() | {"attention_mask"}}

@@ -4,8 +4,8 @@
     embed.sentences(model, ["This is a nurse.", ...])                SEAT's own way, one row per sentence
     embed.each(model, [("nurse", "The nurse smiled."), ...], use)    word vectors batch by batch, graph and all
 
-A word's static vector is the mean over its contexts of the mean over its pieces (Bias A-head, footnote 3, after
-Kaneko and Bollegala 2021). The paper says so of attribute words; that targets are averaged too is inferred.
+A word's static vector is the mean over its contexts of the mean over its pieces (Bias A-head, footnote 3). The paper
+says so of attribute words; that targets are averaged too is inferred.
 """
 
 import re
@@ -20,7 +20,7 @@ CHUNK = 4_096  # sentences tokenized at a time: memory does not grow with the co
 
 
 def words(model, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
-    """[n_words, hidden]: each word's vector, averaged over its pieces and then over its sentences."""
+    """[n_words, hidden]: each word's static vector."""
     pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
     row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
@@ -44,7 +44,6 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
     """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
 
     The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used.
-    tokens: of a batch, where the usual number is too large.
     """
     options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
     for start in range(0, len(pairs), CHUNK):

@@ -1,11 +1,8 @@
 """Everything that depends on a model's family, one row per family: THE place to add one.
 
-    families.of(model.net.config)           the row of a model, which is also model.anatomy
-    FAMILIES["gpt2"].is_causal              what is known without a model
-
-A row says which classes have the language-model head, where the parts of a network are (as module paths: q to ffn
-inside a layer, embeddings, norm and pooler inside the base model), and what the family does unlike the others. Names
-are those of transformers: a config's model_type. tests/test_families.py adds two more families, one row each.
+A row (model.anatomy, or FAMILIES["gpt2"]) says which classes have the language-model head, where the parts of a network
+are (as module paths: q to ffn inside a layer, embeddings, norm and pooler inside the base model), and what the family
+does unlike the others. Names are a config's model_type. tests/test_families.py adds two more families, one row each.
 """
 
 from collections.abc import Callable
@@ -57,11 +54,6 @@ def of(config, name: str = "This model") -> Family:
         raise CompanionError(f"{name} is of the architecture '{family}', which is not supported: choose a model of "
                              f"{', '.join(FAMILIES)}.")
     return FAMILIES[family]
-
-
-def named_in(name: str) -> str | None:
-    """The family that a model is called after, "bert" of "my-BERT"; the longest name wins, as in "distilbert"."""
-    return max((family for family in FAMILIES if family in name.lower()), key=len, default=None)
 
 
 def _albert_layers(base):

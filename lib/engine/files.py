@@ -17,7 +17,6 @@ from lib import CompanionError
 
 
 def replace(path: Path, content: bytes):
-    """Write a file whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with room_for(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +61,16 @@ def is_full(error) -> bool:
     return False
 
 
+def sha256(file: Path) -> bytes:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
 def fingerprint(*places: Path) -> str:
     """A short hash of the contents and names of files, and of all files in folders."""
-    whole = hashlib.sha256()
-    for file in sorted(file for place in places for file in [place, *place.rglob("*")]):
-        if file.is_file() and "__pycache__" not in file.parts:
-            with open(file, "rb") as stream:
-                whole.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
-    return whole.hexdigest()[:16]
+    listed = sorted(file for place in places for file in [place, *place.rglob("*")])
+    return hashlib.sha256(b"".join(file.name.encode() + sha256(file) for file in listed
+                                   if file.is_file() and "__pycache__" not in file.parts)).hexdigest()[:16]
 
 
 def slug(name: str) -> str:

@@ -1,17 +1,17 @@
 """What a model puts in a blank: the masked word of an encoder, the next word of a decoder.
 
-One vocabulary row per prompt is computed, never the whole sequence's, and the last layer ends in that row alone.
-Prompts mark the blank with [MASK] whatever the model's own mask token is; a decoder reads what stands before the blank
-and is asked for the next token.
+One vocabulary row per prompt is computed, never the whole sequence's. Prompts mark the blank with [MASK] whatever the
+model's own mask token is; a decoder reads what stands before the blank and is asked for the next token.
 """
 
 from collections.abc import Callable
 
 import torch
 
-from lib import CompanionError
+from lib import CompanionError, Lazy
 from lib.engine import batches, hooks
 
+pd = Lazy("pandas")  # what only measures needs none
 BLANK = "[MASK]"
 
 
@@ -25,14 +25,13 @@ def written(model, prompt: str) -> str:
     """The prompt as this model reads it. The space before a blank is the missing word's own: its token may hold it."""
     if prompt.count(BLANK) != 1:
         raise CompanionError(f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted.")
+    before, after = prompt.split(BLANK)
     if not model.is_causal:
-        before, after = prompt.split(BLANK)
         return before.rstrip() + model.mask_token + after
-    before = prompt.split(BLANK)[0].rstrip()
-    if not before:
+    if not before.strip():
         raise CompanionError(f"{model.name} reads from left to right and cannot fill the first word of '{prompt}': "
                              "put the blank later.")
-    return before
+    return before.rstrip()
 
 
 def probabilities(model, prompts: list[str], progress: str = "") -> torch.Tensor:
@@ -50,16 +49,13 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
     encoded   prompts from batches.encode, each with one mask token, or for a decoder with nothing after the blank
     keep      called with [n, vocabulary] on the model's device, returns a row (a tensor's, or a list's item) for each:
               a vocabulary of 50,000 is too much to keep for thousands of prompts
-    tokens    a batch, as batches.each takes it
     """
-    mask = None if model.is_causal else model.tokenizer.mask_token_id
-
     def read(batch, indices):
         rows = torch.arange(len(indices), device=model.device)
         if model.is_causal:
             places = batch["attention_mask"].sum(1) - 1  # padding is on the right
         else:
-            places = (batch["input_ids"] == mask).int().argmax(1)
+            places = (batch["input_ids"] == model.tokenizer.mask_token_id).int().argmax(1)
         with hooks.finish(model, places):
             return keep(logits_at(model, batch, rows, places).float().softmax(-1))
 
@@ -68,12 +64,10 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
 
 def top(model, prompt: str, k: int = 5):
     """The k likeliest fillers of one prompt, a DataFrame: columns word, probability."""
-    import pandas as pd  # here, so that what only measures needs none
-
-    found = probabilities(model, [prompt])[0]
-    if not 1 <= k <= len(found):
-        raise CompanionError(f"The {k} likeliest words cannot be named: ask {model.name} for 1 to {len(found)}.")
-    values, ids = found.topk(k)
+    row = probabilities(model, [prompt])[0]
+    if not 1 <= k <= len(row):
+        raise CompanionError(f"The {k} likeliest words cannot be named: ask {model.name} for 1 to {len(row)}.")
+    values, ids = row.topk(k)
     return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})
 
 
@@ -82,10 +76,8 @@ def word_probabilities(model, prompts: list[str], words: list[str], progress: st
 
     A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.
     """
-    import pandas as pd
-
     opens = {prompt.startswith(BLANK) for prompt in prompts}
     if len(opens) != 1:
         raise CompanionError("Some prompts open with the blank and some do not: ask for them one kind at a time.")
-    ids = [model.token_id(word, inside=not opens.copy().pop()) for word in words]
+    ids = [model.token_id(word, inside=opens == {False}) for word in words]
     return pd.DataFrame(probabilities(model, prompts, progress)[:, ids].numpy(), columns=words)

@@ -1,13 +1,12 @@
-"""One way in for every model: a name from the registry, a local folder, or a hub id.
+"""One way in for every model: a name from the registry (data/models.toml), a local folder, or a hub id.
 
-    models.load("mini-bert")                                        # shipped with the repository
-    models.load("bert-base")                                        # a paper's, from the hub, at a pinned commit
-    models.load("./my-bert", attention="eager")                     # a folder
-    models.load("org/name", device="auto", dtype=torch.bfloat16)    # any hub model of a known family
-    models.load("org/name", revision="v1")                          # at a commit, branch or tag
+    models.load("mini-bert")                     # shipped with the repository
+    models.load("bert-base")                     # a paper's, from the hub, at a pinned commit
+    models.load("./my-bert", attention="eager")  # a folder
+    models.load("org/name", revision="v1")       # any hub model of a known family, at a commit, branch or tag
 
-Weights are read from safetensors alone, in float32 unless told, tied where the architecture ties them, frozen, in eval
-mode. None is ever made up: a checkpoint that lacks one is refused. data/models.toml is the registry.
+Weights are read from safetensors alone, in float32 unless told, frozen, in eval mode. None is ever made up: a
+checkpoint that lacks one is refused.
 """
 
 import contextlib
@@ -28,27 +27,27 @@ from safetensors.torch import load_file, save_file
 
 from lib import CompanionError, paths
 from lib.engine import families
-from lib.engine.files import is_full, new_folder
+from lib.engine.files import is_full, new_folder, sha256
 
 BASE = "companion_base"  # the line of a config.json that names the model which the folder's weights differ from
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the registry: `source` is a hub id, or the path of a folder."""
-    source: str | Path
+    """One entry of the registry."""
+    source: str | Path  # a hub id, or a folder
     family: str
     note: str
-    fix: str = ""  # what makes a folder that does not ship
+    fix: str = ""       # what makes a folder that does not ship
     dtype: torch.dtype = torch.float32  # unless asked otherwise
     revision: str = ""  # the hub's commit that is taken; "": the newest
 
 
 def _entry(source: str, dtype: str = "float32", **rest) -> Entry:
     """One entry of data/models.toml, its folder as a path."""
-    for start, folder in {"data/models/": paths.MODELS, "data/cache/": paths.CACHE}.items():
-        if source.startswith(start):
-            return Entry(folder / source.removeprefix(start), dtype=getattr(torch, dtype), **rest)
+    if source.startswith("data/"):
+        _, place, name = source.split("/", 2)
+        source = {"models": paths.MODELS, "cache": paths.CACHE}[place] / name
     return Entry(source, dtype=getattr(torch, dtype), **rest)
 
 
@@ -131,11 +130,11 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     """Load a registry name, else a folder (what starts with ./ ../ / or ~, or exists), else a hub id.
 
     device     None: the GPU if there is one; "auto": accelerate spreads a big model over all there is
-    dtype      of the weights, whatever the file holds; None: the registry's, which is float32 but for 7B models
+    dtype      of the weights; None: the registry's, which is float32 but for 7B models
     attention  "sdpa", or "eager" where attention maps are wanted (SDPA returns none)
     task       None: the language model; "sequence-classification": a fine-tuned classifier, or with
                labels=n a language model under a new, random head for n classes
-    revision   of a hub model: a commit, branch or tag in place of the one that the registry pins
+    revision   of a hub model: a commit, branch or tag in place of the pinned one
     """
     for given, known in (attention, ("sdpa", "eager")), (task, (None, "sequence-classification")):
         if given not in known:
@@ -168,15 +167,15 @@ def pinned(hub_id: str) -> str | None:
 
 
 def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Path, str]:
-    """The folder that holds a model, and the revision of what is in it; `as_base`: a model that others differ from.
+    """The folder that holds a model, and which weights are in it: the hub's full commit, or the files' hash.
 
-    revision: of a hub model, in place of the pinned one. What is returned is always the full commit.
+    as_base: a model that others are saved as differences from. revision: of a hub model, in place of the pinned one.
     """
     if not isinstance(name, (str, Path)) or not str(name):
         raise CompanionError(f"{name!r} is no model: give a name such as mini-bert, a ./folder or a hub id.")
-    source, commit = REGISTRY[name].source if name in REGISTRY else name, None
+    source = REGISTRY[name].source if name in REGISTRY else name
     if isinstance(source, Path) or source.startswith(("/", "./", "../", "~")) or Path(source).is_dir():
-        folder = Path(source).expanduser()
+        folder, commit = Path(source).expanduser(), None
         if not folder.is_dir():
             fix = REGISTRY[name].fix if name in REGISTRY else ""
             raise CompanionError(f"{name} is not on this machine yet: {fix}." if fix else
@@ -193,6 +192,16 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
         close = " or ".join(difflib.get_close_matches(source, REGISTRY, cutoff=0.5))
         raise CompanionError(f"There is no model '{source}'{f' (is it {close}?)' if close else ''}: name one "
                              f"of {', '.join(REGISTRY)}, or give a ./folder or a hub id such as org/name.")
+    files = [*_weight_files(name, folder), folder / "config.json", *folder.glob("tokenizer.json")]
+    known = commit or _short_hash(b"".join(map(sha256, files)))
+    if base := base_of(folder):  # the weights are the two folders' together
+        if as_base:
+            raise CompanionError(f"{name} is itself a difference, from {base}: name a full model as the base.")
+        known = _short_hash((known + locate(base, True)[1]).encode())
+    return folder, known
+
+
+def _weight_files(name, folder: Path) -> list[Path]:
     if not (folder / "config.json").is_file():
         raise CompanionError(f"{folder} has no config.json: give the folder that save_pretrained wrote.")
     weights, pickles = sorted(folder.glob("model*.safetensors")), sorted(folder.glob("*.bin"))
@@ -201,12 +210,16 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
                              f"convert them, in that folder, by python -c \"{CONVERT % pickles[0].name}\"")
     if not weights:
         raise CompanionError(f"{name} has no model.safetensors: save it with save_pretrained, or convert it.")
-    known = commit or _digest([*weights, folder / "config.json", *folder.glob("tokenizer.json")])
-    if base := base_of(folder):  # the weights are the two folders' together
-        if as_base:
-            raise CompanionError(f"{name} is itself a difference, from {base}: name a full model as the base.")
-        known = "sha256:" + hashlib.sha256((known + locate(base, True)[1]).encode()).hexdigest()[:12]
-    return folder, known
+    return weights
+
+
+def _short_hash(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()[:12]
+
+
+def base_of(folder: Path) -> str | None:
+    """The name of the model that a folder's weights are a difference from; None if they are all there."""
+    return config_of(folder).get(BASE)
 
 
 def config_of(folder: Path) -> dict:
@@ -220,16 +233,11 @@ def config_of(folder: Path) -> dict:
     return config
 
 
-def base_of(folder: Path) -> str | None:
-    """The name of the model that a folder's weights are a difference from; None if they are all there."""
-    return config_of(folder).get(BASE)
-
-
 def save_difference(model, base: str, folder: Path, record: dict | None = None):
     """Write what differs from `base` in float16, whole or not at all; `record` becomes training.json.
 
-    Such a folder's config.json has one more line, "companion_base": a model's name, folder or hub id. `load` takes the
-    other tensors and the tokenizer from there, and refuses what neither has, what does not fit and what no one needs.
+    Such a folder's config.json names its base (BASE): `load` takes the other tensors and the tokenizer from there, and
+    refuses what neither has, what does not fit and what no one needs.
     """
     whole, state = tensors_in(locate(base, as_base=True)[0]), model.net.state_dict()
     names = [name for name, _ in model.net.named_parameters()]  # a tied weight under its first name alone
@@ -250,16 +258,6 @@ def tensors_in(folder: Path) -> dict[str, torch.Tensor]:
                 for name, tensor in load_file(file).items()}
     except SafetensorError as error:
         raise CompanionError(f"The weights in {folder} are damaged: fetch or save them again.") from error
-
-
-def _merged(folder: Path, base: Path) -> tuple[dict[str, torch.Tensor], set[str]]:
-    """The base's tensors with the folder's in their place; and the names of the folder's."""
-    own, whole = tensors_in(folder), tensors_in(base)
-    for name, tensor in own.items():
-        if name in whole and tensor.shape != whole[name].shape:
-            raise CompanionError(f"{name} has the shape {list(tensor.shape)} in {folder} and {list(whole[name].shape)} "
-                                 f"in its base {base}: name the base that it was saved against.")
-    return whole | own, set(own)
 
 
 def _fetch(hub_id, revision) -> Path:
@@ -283,28 +281,25 @@ def _fetch(hub_id, revision) -> Path:
                              "or use a shipped model such as mini-bert.") from error
 
 
-def _digest(files) -> str:
-    whole = hashlib.sha256()
-    for file in files:
-        with open(file, "rb") as stream:
-            whole.update(hashlib.file_digest(stream, "sha256").digest())
-    return "sha256:" + whole.hexdigest()[:12]
-
-
 def _weights(name, folder, family, device, dtype, attention, task, labels):
     """The network with every weight read from the folder; with `labels`, all but the new classifier's."""
-    options = dict(dtype=dtype, attn_implementation=attention, use_safetensors=True, trust_remote_code=False,
-                   device_map="auto" if device == "auto" else None, output_loading_info=True)
-    options |= dict(num_labels=labels) if labels else {}
-    source, base, own = folder, base_of(folder), set()
-    if base:
-        merged, own = _merged(folder, locate(base)[0])
-        kinds = dict(num_labels=options.pop("num_labels")) if labels else {}
-        config = transformers.AutoConfig.from_pretrained(folder, **kinds)
-        source, options = None, options | dict(config=config, state_dict=merged)
-    classes = [getattr(transformers, name) for name in family.classes]
+    classes = [getattr(transformers, kind) for kind in family.classes]
     if task:
         classes = [transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[transformers.CONFIG_MAPPING[family.name]]]
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    if labels:
+        config.num_labels = labels
+    options = dict(config=config, dtype=dtype, attn_implementation=attention, use_safetensors=True,
+                   device_map="auto" if device == "auto" else None, output_loading_info=True)
+    source, base, own = folder, base_of(folder), set()
+    if base:
+        whole, different = tensors_in(locate(base)[0]), tensors_in(folder)
+        for key in whole.keys() & different.keys():
+            if whole[key].shape != different[key].shape:
+                raise CompanionError(f"{key} has the shape {list(different[key].shape)} in {folder} and "
+                                     f"{list(whole[key].shape)} in its base {base}: name the base that it was saved "
+                                     "against.")
+        source, own, options["state_dict"] = None, set(different), whole | different
     for kind in classes:
         try:
             net, report = kind.from_pretrained(source, **options)

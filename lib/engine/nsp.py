@@ -3,9 +3,9 @@
     p = nsp.is_next(model, [("My mother came in.", "She sat down.")])
     nsp.strength(frame), nsp.distance(frame), nsp.stereotype_score(frame)
 
-A frame has one row per triple pair and the columns COLUMNS: p(next) of its stereotype, anti-stereotype and unrelated
-sentence, then of the same three on the gender-swapped side (gs_). Labels are those of the file on both sides, though
-the swap turns the stereotype round; `strengths` puts the signs right. A dict of arrays serves as well as a DataFrame.
+A frame (a DataFrame or a dict of arrays) has one row per triple pair and the columns COLUMNS: p(next) of its
+stereotype, anti-stereotype and unrelated sentence, then of the same three on the gender-swapped side (gs_). Labels are
+those of the file on both sides, though the swap turns the stereotype round; `strengths` puts the signs right.
 """
 
 import numpy as np
@@ -25,12 +25,12 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
         raise CompanionError(f"{model.name} has no next-sentence head: choose a BERT, such as mini-bert or bert-base.")
     if not len(pairs) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
         raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
-    encoded = batches.encode(model, *(list(side) for side in zip(*pairs)))
 
     def follows(batch, indices):
         pooled = model.net.base_model(**batch).pooler_output
         return model.nsp_head(pooled).float().softmax(-1)[:, 0].cpu()
 
+    encoded = batches.encode(model, *map(list, zip(*pairs)))
     return torch.stack(batches.each(model, encoded, follows, progress=progress))
 
 
@@ -49,7 +49,7 @@ def distances(frame) -> np.ndarray:
 
 
 def strength(frame, share: float = .1) -> float:
-    """S: the mean s of the most biased triple pairs, signed and in descending order, the top `share` of them."""
+    """S: the mean s of the most biased triple pairs, signed, the top `share` of them."""
     return top_mean(strengths(frame), share)
 
 
@@ -62,10 +62,10 @@ def top_mean(values: np.ndarray, share: float = .1) -> float:
     """The mean of the highest round(n x share) values, at least one: 23 of 234. The paper is silent on rounding."""
     if not 0 < share <= 1:
         raise CompanionError(f"A share of {share} makes no sense: give one above 0 and up to 1.")
-    values = np.asarray(values, dtype=float)
     if not len(values):
         raise CompanionError("There are no triple pairs: give at least one.")
-    return float(np.sort(values)[::-1][:max(1, round(len(values) * share))].mean())
+    descending = np.sort(np.asarray(values, dtype=float))[::-1]
+    return float(descending[:max(1, round(len(values) * share))].mean())
 
 
 def stereotype_score(frame) -> float:
@@ -89,8 +89,6 @@ def accuracy(frame) -> float:
 
 
 def _column(frame, name: str) -> np.ndarray:
-    """Probabilities by name, of a DataFrame or a dict of arrays."""
-    try:
-        return np.asarray(frame[name], dtype=float)
-    except KeyError:
-        raise CompanionError(f"The triple pairs lack the column '{name}': give {', '.join(COLUMNS)}.") from None
+    if name not in frame:
+        raise CompanionError(f"The triple pairs lack the column '{name}': give {', '.join(COLUMNS)}.")
+    return np.asarray(frame[name], dtype=float)

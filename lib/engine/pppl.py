@@ -37,15 +37,14 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
     """Pseudo-perplexity of an encoder, perplexity of a decoder, over all tokens of all lines.
 
     texts    a line each; one longer than the model's positions is read in windows, side by side, of that length
-    tokens   a batch, padding included; None: what suits the device. It changes speed and memory, not the result
-    after    a prompt that every line stands after: seen, and not asked for
+    tokens   a batch, padding included; None: what suits the device
+    after    a prompt that every line stands after: seen and not asked for, as the tokenizer's special tokens are
 
-    Special tokens, which the tokenizer puts around a line, are seen and not asked for. Nor is the first token of a
-    decoder's window that has no such token before it: nothing there could predict it.
+    Nor is the first token of a decoder's window asked for that has no such token before it.
     """
     if isinstance(texts, str):
         raise CompanionError("pseudo_perplexity takes a list of lines: put the text in brackets.")
-    windows, lines, asked = _windows(model, texts, after)
+    windows, lines, asked = _windows(model, texts, after) if texts else ([], [], [])
     if not any(asked):
         raise CompanionError("There is no token to ask for: give at least one line with words in it.")
     sums = (_causal if model.is_causal else _masked)(model, windows, asked, tokens, progress)
@@ -64,8 +63,6 @@ def perplexity(likelihoods, lengths) -> float:
 
 def _windows(model, texts, after=""):
     """Encoded windows, the line that each is of, and the places in it whose tokens are asked for."""
-    if not texts:
-        return [], [], []
     seen = len(model.tokenizer(after, add_special_tokens=False).input_ids) if after else 0
     texts = [f"{after} {text}" for text in texts] if after else texts
     encoded = model.tokenizer(texts, truncation=True, max_length=model.tokenizer.model_max_length,
@@ -82,9 +79,8 @@ def _windows(model, texts, after=""):
 
 
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
-    """Sum of log-probabilities per window, one row per mask.
+    """Sum of log-probabilities per window, one row per mask: the masked copies of one batch are all there ever are.
 
-    A row is a reference to its window until its batch is made: the masked copies of one batch are all there ever are.
     Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here.
     """
     owners = [window for window, places in enumerate(asked) for _ in places]

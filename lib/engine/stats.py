@@ -5,7 +5,7 @@
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,27 +33,25 @@ class Estimate:
         return iter((self.value, self.low, self.high))
 
     def __add__(self, amount: float) -> "Estimate":
-        return Estimate(self.value + amount, self.low + amount, self.high + amount, self.n, self.unit)
+        return replace(self, value=self.value + amount, low=self.low + amount, high=self.high + amount)
 
     def __sub__(self, amount: float) -> "Estimate":
         return self + -amount
 
-    def __neg__(self) -> "Estimate":
-        """The opposite: the ends of its interval change places."""
-        return Estimate(-self.value, -self.high, -self.low, self.n, self.unit)
-
     def __rsub__(self, start: float) -> "Estimate":
         return -self + start
 
+    def __neg__(self) -> "Estimate":
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+
     def __mul__(self, factor: float) -> "Estimate":
         """In other units; `factor` is positive."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor, self.n, self.unit)
+        return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor)
 
     def __format__(self, spec: str) -> str:
         """value [low, high], each by the format of a float, .2f unless told: "z.2f" writes no -0.00."""
-        spec = spec or ".2f"
-        value = format(self.value, spec)
-        return f"{value} [{self.low:{spec}}, {self.high:{spec}}]" if self.has_interval else value
+        value, low, high = (format(number, spec or ".2f") for number in self)
+        return f"{value} [{low}, {high}]" if self.has_interval else value
 
     def __str__(self):
         return format(self, "")
@@ -76,29 +74,26 @@ def mean(sample) -> Estimate:
 
 
 def share(hits) -> Estimate:
-    """The share of true values with the interval that a bootstrap over them has, exactly: the number of hits among n
-    values drawn with replacement is binomial."""
+    """The share of true values with the exact interval of a bootstrap: hits among n values drawn are binomial."""
     n, value = len(hits), float(np.mean(hits))
     low, high = stats.binom.ppf([.025, .975], n, value) / n
     return Estimate(value, float(low), float(high), n)
 
 
 def wilson(hits) -> Estimate:
-    """The share of true values with Wilson's interval, which stays right near 0 and 1 and for few values; nan of
-    none."""
-    n = len(hits)
-    if not n:
+    """The share of true values with Wilson's interval, right near 0 and 1 and for few values; nan of none."""
+    if not len(hits):
         return Estimate(math.nan)
-    ends = stats.binomtest(int(np.sum(hits)), n).proportion_ci(method="wilson")
-    return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), n)
+    ends = stats.binomtest(int(np.sum(hits)), len(hits)).proportion_ci(method="wilson")
+    return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), len(hits))
 
 
-def first(made, n: int, always=()):
+def first(items, n: int, always=()):
     """The first n (0: all) of a list or a table, those at the places `always` among them: for a try on few items."""
-    if not n or len(made) <= n:
-        return made
-    chosen = sorted([*always, *(i for i in range(len(made)) if i not in set(always))][:max(n, len(always))])
-    return made.iloc[chosen] if hasattr(made, "iloc") else [made[i] for i in chosen]
+    if not n or len(items) <= n:
+        return items
+    chosen = sorted([*always, *(i for i in range(len(items)) if i not in set(always))][:max(n, len(always))])
+    return items.iloc[chosen] if hasattr(items, "iloc") else [items[i] for i in chosen]
 
 
 def slope(x, y) -> float:

@@ -33,36 +33,38 @@ def usable(words: Iterable[str]) -> list[str]:
     return [word for word in words if kinds.get(word, "unusable") != "unusable"]
 
 
+def _kinds() -> dict[str, str]:
+    return dict(data.demo("word_kinds")[["word", "kind"]].to_numpy())
+
+
 def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list[str]]:
     """n distinct sentences for each word; all that its kind has, where those are fewer than n.
 
-    Words of one kind (person, adjective, ...; data/demo/word_kinds.csv) get the same patterns in the same
-    order. Their vectors then differ by the word alone: with patterns of their own, "king" and "queen" would
-    also differ by what happened to be said around them. No pattern holds a gender, race or stereotype word,
-    which keeps the rule of the corpus handling that the paper cites: a target's line has no attribute word.
+    Words of one kind (person, adjective, ...; data/demo/word_kinds.csv) get the same patterns in the same order: their
+    vectors then differ by the word alone. No pattern holds a gender, race or stereotype word, which keeps the rule of
+    the corpus handling that the paper cites: a target's line has no attribute word.
     """
     if n < 1:
         raise CompanionError(f"{n} sentences a word cannot be made: ask for 1 or more.")
-    words = list(words)
-    kinds, patterns = _kinds(), _patterns()
+    words, kinds = list(words), _kinds()
     for word in words:
         if word not in kinds:
             raise CompanionError(f"{word!r} has no kind: add it to word_kinds.csv, or pass usable(words).")
         if kinds[word] == "unusable":
             raise CompanionError(f"{word!r} is not found in ordinary text: leave it out, pass usable(words).")
     # Seeded by the kind's name too, so that a kind's sentences do not depend on the other words asked for.
-    chosen = {kind: random.Random(f"{seed} {kind}").sample(patterns[kind], min(n, len(patterns[kind])))
-              for kind in {kinds[word] for word in words}}
+    chosen = {kind: random.Random(f"{seed} {kind}").sample(list(patterns), min(n, len(patterns)))
+              for kind, patterns in data.demo("contexts").groupby("kind")["pattern"]}
     return {word: [english.sentence(pattern, word=word) for pattern in chosen[kinds[word]]] for word in words}
 
 
 def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
               apart: Iterable[Iterable[str]] = ()) -> dict[str, list[str]]:
-    """Up to n lines of the texts for each word, drawn at random; words without a line are left out.
+    """Up to n sentences of the texts for each word, drawn at random; words without one are left out.
 
     apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
     cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
-    another; it serves a word of no group, a target, only if it holds no word of any. Lines are cut to sentences first.
+    another; it serves a word of no group, a target, only if it holds no word of any.
     """
     groups = [frozenset(group) for group in apart]
     serving = {word: [] for word in words}
@@ -82,13 +84,10 @@ def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
 def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
     """n sentence pairs for the counter-stereotype experiment on "gender" or "race", one row each.
 
-    Columns: original, counter, attribute, counterpart, target, group (the attribute's), pattern_id. As in
-    section 5.2, the original holds one attribute word and a target word that the lists tie to its group; the
-    counter sentence has the attribute's counterpart in its place and is the same in every other word. The
-    attribute always stands before the target, so that the pairs serve causal models too.
-
-    The groups take turns, and in each group every pattern is used once before any is used twice (as long as
-    it has words left), so that any first part of the rows is balanced as well. Words are as in the lists.
+    As in section 5.2, the original holds one attribute word and a target word that the lists tie to its group; the
+    counter sentence has the attribute's counterpart in its place and is the same in every other word. The attribute
+    always stands before the target, so that the pairs serve causal models too. The groups take turns, and in each
+    every pattern is used once before any is used twice: any first part of the rows is balanced as well.
     """
     pairs = _combinations(bias)
     most = 2 * int(pairs["group"].value_counts().min())
@@ -100,7 +99,7 @@ def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
     pairs = pairs.head(n).reset_index(drop=True)
     for column, attribute in (("original", "attribute"), ("counter", "counterpart")):
         pairs[column] = [english.sentence(pattern, attribute=word, target=target) for pattern, word, target
-                         in zip(pairs["pattern"], pairs[attribute], pairs["target"])]
+                         in pairs[["pattern", attribute, "target"]].to_numpy()]
     return pairs[["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"]]
 
 
@@ -116,25 +115,13 @@ def _combinations(bias: str) -> pd.DataFrame:
             .merge(targets[["target", "target_kind", "group"]]))
 
 
-def _kinds() -> dict[str, str]:
-    table = data.demo("word_kinds")
-    return dict(zip(table["word"], table["kind"]))
-
-
-def _patterns() -> dict[str, list[str]]:
-    return {kind: list(part["pattern"]) for kind, part in data.demo("contexts").groupby("kind")}
-
-
 def pronoun_prompt(model, job: str) -> str:
     """The sentence in which this model is asked for a pronoun."""
     return (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT).format(a=english.article(job), job=job)
 
 
 def pronoun_odds(model) -> pd.DataFrame:
-    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each.
-
-    Columns: occupation, percent_women, she, he (probabilities), log_odds.
-    """
+    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each."""
     jobs = data.words("occupations")
     words = ["she", "he"] if model.is_causal else ["She", "He"]  # what opens a sentence has a capital
     table = fill.word_probabilities(model, [pronoun_prompt(model, job) for job in jobs.singular], words)

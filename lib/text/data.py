@@ -6,17 +6,15 @@
     data.hub("hub_snli", "plain_text", "train")  a set that the model hub serves
     data.sources()                               what there is, as a table
 
-Outside files are listed in data/sources.toml. One is looked for in the folder that COMPANION_DATA names
-(laid out as the names are: wikitext2_raw/wiki.test.raw), then in the cache, and is then downloaded into the
-cache. Nothing is used whose hash is wrong, and no download happens without a line that says so.
-readers.py gives the files a shape.
+An outside file (data/sources.toml lists them) is looked for in the folder that COMPANION_DATA names, laid out as the
+names are, then in the cache, and is then downloaded into the cache. Nothing is used whose hash is wrong, and no
+download happens without a line that says so. readers.py gives the files a shape.
 """
 
 from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
 
 import csv
 import difflib
-import hashlib
 import os
 import sys
 import tomllib
@@ -25,45 +23,47 @@ from itertools import dropwhile
 from pathlib import Path
 
 from lib import CompanionError, Lazy, paths
-from lib.engine.files import is_full
+from lib.engine.files import is_full, sha256
 
 pd = Lazy("pandas")
+_parsed = lru_cache(maxsize=1)(tomllib.loads)  # a second's work for a table of all files
+BY_HAND = "set COMPANION_DATA to a folder that has it"
 
 
 def sources() -> pd.DataFrame:
-    """Every outside data set, one row each: name, title, licence, files (how many), MB (millions of bytes),
-    used_by (notebooks), status.
-
-    status: "at hand" (every file is here), "to fetch" (`path` will download), "not fetchable" (a file has no
-    address, see the set's note in data/sources.toml), "hub" (`hub` reads it). Nothing is downloaded.
+    """Every outside data set: name, title, licence, files (how many), MB (millions of bytes), used_by (notebooks) and
+    status: "at hand", "to fetch", "not fetchable" (a file has no address; the set's note says why) or "hub".
     """
     rows = []
     for name, entry in _table().items():
         files = entry.get("files", [])
-        sizes = [file.get("bytes") for file in files]
-        rows.append({
-            "name": name, "title": entry["title"], "licence": entry["licence"], "files": len(files),
-            "MB": round(sum(sizes) / 1e6, 3) if sizes and None not in sizes else float("nan"),
-            "used_by": ", ".join(entry["used_by"]), "status": _status(entry),
-        })
+        megabytes = sum(file.get("bytes", float("nan")) for file in files) / 1e6 if files else float("nan")
+        rows.append({"name": name, "title": entry["title"], "licence": entry["licence"], "files": len(files),
+                     "MB": round(megabytes, 3), "used_by": ", ".join(entry["used_by"]), "status": _status(entry)})
     return pd.DataFrame(rows)
+
+
+def _status(entry: dict) -> str:
+    if "hub" in entry:
+        return "hub"
+    if all(available(file["name"]) for file in entry["files"]):
+        return "at hand"
+    return "to fetch" if all("url" in file for file in entry["files"]) else "not fetchable"
 
 
 def path(name: str) -> Path:
     """Where the outside file `name` ("wikitext2_raw/wiki.test.raw") lies, downloaded first if it must be."""
-    entry = _file(name)
-    given = _given_folder()
+    entry, given = _file(name), _given_folder()
     if given and (given / name).exists():
-        digest = _sha256(given / name)
+        digest = sha256(given / name).hex()
         if digest != entry.get("sha256", digest):
             raise CompanionError(f"{given / name} is not the published file (sha256 {digest}, expected "
                                  f"{entry['sha256']}): put the published one in its place, or take it away "
                                  "to have it downloaded.")
         return given / name
     if "url" not in entry:
-        fix = f"put it into {given}" if given else "set COMPANION_DATA to a folder that has it"
-        raise CompanionError(f"{name} has no address of its own: {fix}, or use what it stands in for "
-                             f"(its note in {paths.SOURCES.name} says what).")
+        raise CompanionError(f"{name} has no address of its own: {f'put it into {given}' if given else BY_HAND}, or "
+                             f"use what it stands in for (its note in {paths.SOURCES.name} says what).")
     return _fetch(name, entry, reason=f"{name} is not in {given}: " if given else "")
 
 
@@ -87,9 +87,8 @@ def hub(name: str, config: str, split: str):
         if is_full(error):
             raise CompanionError(f"The disk is full, {entry['hub']} could not be kept: free some space, or set HF_HOME "
                                  "to a folder on another disk, and run again.") from error
-        raise CompanionError(f"{entry['hub']} ({config}, {split}) could not be had from the model hub "
-                             f"({_short(error)}): connect to the network and run again, or use --data mini."
-                             ) from error
+        raise CompanionError(f"{entry['hub']} ({config}, {split}) could not be had from the model hub ({_short(error)}"
+                             "): connect to the network and run again, or use --data mini.") from error
 
 
 def words(name: str) -> pd.DataFrame:
@@ -123,9 +122,6 @@ def _table() -> dict:
     return _parsed(paths.SOURCES.read_text(encoding="utf-8"))
 
 
-_parsed = lru_cache(maxsize=1)(tomllib.loads)  # a second's work for a table of all files
-
-
 def _file(name: str) -> dict:
     files = {file["name"]: file for entry in _table().values() for file in entry.get("files", [])}
     return _one_of(files, name, "data file")
@@ -140,20 +136,11 @@ def _one_of(known: dict, name: str, kind: str):
     raise CompanionError(f"There is no {kind} {name!r}{guess}: {there}.")
 
 
-def _status(entry: dict) -> str:
-    if "hub" in entry:
-        return "hub"
-    if all(available(file["name"]) for file in entry["files"]):
-        return "at hand"
-    return "to fetch" if all("url" in file for file in entry["files"]) else "not fetchable"
-
-
 def _given_folder() -> Path | None:
     """The folder that COMPANION_DATA names, relative to the repository; None if the variable is not set."""
-    if not os.environ.get("COMPANION_DATA"):
-        return None
-    folder = paths.ROOT / Path(os.environ["COMPANION_DATA"]).expanduser()
-    if not folder.is_dir():
+    named = os.environ.get("COMPANION_DATA")
+    folder = paths.ROOT / Path(named).expanduser() if named else None
+    if folder and not folder.is_dir():
         raise CompanionError(f"COMPANION_DATA names {folder}, which is not a folder: correct it or unset it.")
     return folder
 
@@ -162,21 +149,14 @@ def _cache() -> Path:
     return paths.CACHE / "sources"
 
 
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _fetch(name: str, entry: dict, reason: str) -> Path:
     """The file in the cache, downloaded if it is not there with the right hash.
 
-    pooch writes to a temporary file beside the final one and renames it once the hash is right, so that a
-    download that fails leaves nothing under the final name.
+    pooch writes to a temporary file and renames it once the hash is right: a download that fails leaves nothing.
     """
-    target = _cache() / name
-    known = entry.get("sha256")
+    target, known = _cache() / name, entry.get("sha256")
     if target.exists():
-        if known is None or _sha256(target) == known:
+        if known is None or sha256(target).hex() == known:
             return target
         reason += "the copy in the cache is damaged: "
     import pooch  # here, so that a machine that has the files needs no downloader
@@ -190,7 +170,7 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
     except (OSError, ValueError) as error:
         raise CompanionError(_why_not(error, name, entry)) from error
     if known is None:
-        print(f"{name}: no hash is published; what came has sha256 {_sha256(target)}", file=sys.stderr)
+        print(f"{name}: no hash is published; what came has sha256 {sha256(target).hex()}", file=sys.stderr)
     return target
 
 
@@ -198,19 +178,17 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
     """What went wrong with a download, and its fix, in a sentence."""
     from requests import exceptions
 
-    by_hand = "set COMPANION_DATA to a folder that has it"
     match error:
         case exceptions.HTTPError():
-            code = error.response.status_code
-            return f"{entry['url']} answers {code}: find {name} elsewhere and {by_hand}."
+            return f"{entry['url']} answers {error.response.status_code}: find {name} elsewhere and {BY_HAND}."
         case exceptions.ChunkedEncodingError():
             return f"The download of {name} broke off and was thrown away: run again."
         case exceptions.RequestException():
             return (f"{name} could not be downloaded, {entry['url']} is out of reach: "
-                    f"connect to the network and run again, or {by_hand}.")
+                    f"connect to the network and run again, or {BY_HAND}.")
         case ValueError():  # pooch's word for a wrong hash
             return (f"What came from {entry['url']} is not the published file (its sha256 is not "
-                    f"{entry.get('sha256')}) and was thrown away: run again, or {by_hand}.")
+                    f"{entry.get('sha256')}) and was thrown away: run again, or {BY_HAND}.")
     fix = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
     return f"{name} could not be written to {_cache()}, {fix}, or set COMPANION_CACHE to another folder."
 

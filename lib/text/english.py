@@ -12,10 +12,13 @@ SLOT = re.compile(r"{(\w+)}")
 # Words whose first letter misleads: a silent h, and vowels that begin with the sound of "you" or "one".
 SILENT_H = re.compile(r"hour|honest|honou?r|heir")
 CONSONANT_SOUND = re.compile(r"eu|ew|one(?!r)|once|ubiq|uni(?!n|m|dent)|unanim|ur(an|ea|in)|us[aeu]|ut[eio]")
-
 # Words that keep their capitals inside a sentence. The lists have them in lower case.
 CAPITALS = {word.lower(): word for word in
             "Mr. Mrs. CEO Africa African America Europe Caucasian Viagra Cialis".split()}
+BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
+# A full stop after these, or after a single initial, does not end a sentence.
+ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
+                          r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$")
 
 
 def article(word: str) -> str:
@@ -25,23 +28,15 @@ def article(word: str) -> str:
     return "an" if vowel or SILENT_H.match(word) else "a"
 
 
-def written(word: str) -> str:
-    """A word of the lists as it is written inside a sentence: "mrs." is "Mrs.", "nurse" stays as it is."""
-    return CAPITALS.get(word, word)
-
-
 def sentence(pattern: str, **words: str) -> str:
     """The pattern filled from `words`, {a} by the article of the slot after it, its first letter capital."""
     def fill(slot: re.Match) -> str:
-        if slot[1] == "a":
-            following = SLOT.search(pattern, slot.end())
-            return article(word_for(following[1] if following else "a"))
-        return written(word_for(slot[1]))
-
-    def word_for(name: str) -> str:
-        if name not in words:
-            raise CompanionError(f"No word was given for {{{name}}} of {pattern!r}: pass it.")
-        return words[name]
+        is_article = slot[1] == "a"
+        wanted = SLOT.search(pattern, slot.end()) or slot if is_article else slot
+        if wanted[1] not in words:
+            raise CompanionError(f"No word was given for {{{wanted[1]}}} of {pattern!r}: pass it.")
+        word = words[wanted[1]]
+        return article(word) if is_article else CAPITALS.get(word, word)
 
     return re.sub(r"^\W*\w", lambda first: first[0].upper(), SLOT.sub(fill, pattern))
 
@@ -49,12 +44,6 @@ def sentence(pattern: str, **words: str) -> str:
 def listed(names: list[str]) -> str:
     """a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
-# A full stop after these, or after a single initial, does not end a sentence.
-ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
-                          r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$")
 
 
 def sentences(paragraph: str) -> list[str]:

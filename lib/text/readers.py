@@ -39,11 +39,8 @@ NEWS = {"news_commentary": "news_commentary/news-commentary-v15.en.gz", "bbc_new
 
 
 def stereoset() -> pd.DataFrame:
-    """Projective methods' triples: 234 contexts, three rows each (stereotype, anti-stereotype, unrelated).
-
-    Labels are those of the original side; on the gender-swapped side stereotype and anti-stereotype change
-    places. `data.demo("triples")` has the same columns.
-    """
+    """Projective methods' triples: 234 contexts, three rows each, labelled as on the original side; on the swapped side
+    stereotype and anti-stereotype change places. `data.demo("triples")` has the same columns."""
     frame = pd.read_csv(data.path("gender_swapped_stereoset/dev.csv"), keep_default_na=False)[TRIPLE]
     frame["label"] = frame["label"].str.strip().str.lower().str.replace("_", "-")
     assert set(frame["label"]) == TRIPLE_LABELS, set(frame["label"])
@@ -53,9 +50,9 @@ def stereoset() -> pd.DataFrame:
 def snli(split: str, full: bool = False) -> pd.DataFrame:
     """SNLI pairs: premise, hypothesis, label (a word of NLI_LABELS).
 
-    split: "test" (9,824 pairs), "validation" (9,842) or "train". The training pairs are the 26,330 that can
-    be had as single files: 18,000 of SNLI's own and 8,330 counterfactually augmented ones; `full` takes
-    SNLI's 549,367 labelled ones from the model hub. No training pair is in test or validation.
+    split: "test" (9,824 pairs), "validation" (9,842) or "train": the 26,330 that can be had as single files, 18,000 of
+    SNLI's own and 8,330 counterfactually augmented ones; `full` takes SNLI's 549,367 labelled ones from the model hub.
+    No training pair is in test or validation.
     """
     if split not in ("train", "validation", "test"):
         raise CompanionError(f"SNLI has no split {split!r}: take 'train', 'validation' or 'test'.")
@@ -64,23 +61,16 @@ def snli(split: str, full: bool = False) -> pd.DataFrame:
         agreed = frame["label"] >= 0  # -1 where the annotators did not agree
         return _labelled(frame[agreed], dict(enumerate(NLI_LABELS)))
     if split != "train":
-        frame = _tsv(f"snli_becel/{split}.tsv")
-        return _labelled(frame, {str(code): label for code, label in enumerate(NLI_LABELS)})
+        return _labelled(_tsv(f"snli_becel/{split}.tsv"), dict(zip("012", NLI_LABELS)))
     # This copy has its label twice, and codes of its own.
-    own = _tsv("snli_cat/train.csv", names=["label", "again", "premise", "hypothesis"])
-    own = _labelled(own, {"1": "neutral", "2": "contradiction", "3": "entailment"})
-    augmented = _tsv("snli_cad/all_combined_train.tsv")
-    augmented.columns = ["premise", "hypothesis", "label"]
-    augmented = _labelled(augmented, {label: label for label in NLI_LABELS})
-    return pd.concat([own, augmented], ignore_index=True)
+    own = _labelled(_tsv("snli_cat/train.csv", names=["label", "again", "premise", "hypothesis"]),
+                    {"1": "neutral", "2": "contradiction", "3": "entailment"})
+    augmented = _tsv("snli_cad/all_combined_train.tsv").set_axis(["premise", "hypothesis", "label"], axis=1)
+    return pd.concat([own, _labelled(augmented, dict(zip(NLI_LABELS, NLI_LABELS)))], ignore_index=True)
 
 
 def wikitext(full: bool = False) -> list[str]:
-    """WikiText-2 raw, test split: its 2,891 lines that are not blank, headings among them.
-
-    `full` takes the split from the model hub, as the paper did; its blank lines are dropped here too, as a
-    pseudo-perplexity over no token is not defined.
-    """
+    """WikiText-2 raw, test split: its 2,891 lines that are not blank, headings included; `full`: from the hub."""
     if full:
         lines = data.hub("hub_wikitext2", "wikitext-2-raw-v1", "test")["text"]
     else:
@@ -96,16 +86,13 @@ def news(source: str = "") -> list[str]:
     the other has no address. Which one it is gets printed.
     """
     if not source:
-        at_hand = [name for name, file in NEWS.items() if data.available(file)]
-        source = at_hand[0] if at_hand else "news_commentary"
+        source = next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
         print(f"News texts: {source}{' (stands in for news_commentary)' if source == 'bbc_news' else ''}")
-    if source == "bbc_news":
-        with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
-            return [json.loads(line)["text"].strip() for line in file]
-    if source == "news_commentary":
-        with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
-            return [line.strip() for line in file if line.strip()]
-    raise CompanionError(f"There is no news source {source!r}: take 'bbc_news' or 'news_commentary'.")
+    if source not in NEWS:
+        raise CompanionError(f"There is no news source {source!r}: take 'bbc_news' or 'news_commentary'.")
+    with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
+        texts = [json.loads(line)["text"] if source == "bbc_news" else line for line in file]
+    return [text.strip() for text in texts if text.strip()]
 
 
 def reddit(name: str) -> list[str]:
@@ -114,8 +101,7 @@ def reddit(name: str) -> list[str]:
     Stands in for the corpus of Ferrer et al. 2021. Offensive text: quote as little as possible.
     """
     posts = pd.read_csv(data.path(f"reddit_top/{name}.csv"), keep_default_na=False, dtype=str)
-    texts = posts["title"] + "\n" + posts["selftext"]
-    return [html.unescape(text).strip() for text in texts]
+    return [html.unescape(text).strip() for text in posts["title"] + "\n" + posts["selftext"]]
 
 
 def seat(test: str) -> dict[str, list[str]]:
@@ -125,11 +111,10 @@ def seat(test: str) -> dict[str, list[str]]:
 
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
-    """A GLUE task: first, second (empty where the task has single sentences) and label, GLUE's own code (in STS-B a
-    number from 0 to 5).
+    """A GLUE task: first, second (empty in a task of single sentences) and label, GLUE's own code (STS-B: 0.0 to 5.0).
 
-    part: "train", "validation" (a part of GLUE's train set apart, where the files come so) or "evaluation" (GLUE's own
-    dev set; of STS-B, a re-split of its train). `full` takes all nine tasks from the model hub: "train", "evaluation",
+    part: "train", "validation" (a part of GLUE's train set, where the files come so) or "evaluation" (GLUE's own dev
+    set; of STS-B, a re-split of its train). `full` takes all nine tasks from the model hub: "train", "evaluation",
     and for MNLI "matched" and "mismatched".
     """
     if full:
