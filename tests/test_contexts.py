@@ -1,7 +1,6 @@
 """Sentences for the word lists, from patterns and from running text: neutral, well formed, seeded, the right words."""
 
 import re
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -30,8 +29,6 @@ def tokens(text: str) -> list[str]:
     return re.findall(r"mrs?\.|[a-z]+(?:'[a-z]+)?", text.lower())
 
 
-# From patterns
-
 def test_every_listed_word_has_a_kind_and_every_kind_patterns():
     assert set(KINDS) == LISTED and len(KINDS) == len(data.demo("word_kinds")) == 591
     assert sum(kind == "unusable" for kind in KINDS.values()) == 18
@@ -44,10 +41,8 @@ def test_every_listed_word_has_a_kind_and_every_kind_patterns():
 
 def test_no_pattern_holds_a_listed_word():
     for pattern in [*PATTERNS["pattern"], *data.demo("counter")["pattern"]]:
-        own = english.SLOT.sub(" ", pattern)
-        words = set(tokens(own)) | set(re.findall("[a-z]+", own.lower()))  # so that she's counts as she
+        words = set(re.findall("[a-z]+", english.SLOT.sub(" ", pattern).lower()))
         assert not words & (LISTED | {word + "s" for word in LISTED}), pattern
-        assert not re.search(r"{a}(?! {)", pattern), pattern  # {a} stands right before its word
 
 
 def test_sentences_of_all_words():
@@ -58,9 +53,6 @@ def test_sentences_of_all_words():
         for sentence in sentences:
             assert not set("{}") & set(sentence) and re.match(r'"?[A-Z]', sentence)
             assert set(tokens(sentence)) & LISTED == {word}
-            for first, second in pairwise(sentence.split()):
-                if first.lower() in ("a", "an"):
-                    assert first.lower() == english.article(second)
 
 
 def test_words_of_a_kind_differ_by_the_word_alone():
@@ -90,8 +82,6 @@ def test_what_cannot_be_filled_is_named(call, said):
         call()
 
 
-# Counter-stereotype sentences
-
 @pytest.mark.parametrize("bias", GROUPS)
 def test_five_hundred_pairs(bias):
     pairs = contexts.counter_sentences(bias, n=500)
@@ -120,34 +110,19 @@ def test_fewer_pairs_are_the_first_of_more(bias, n, seed):
     assert abs(2 * some["group"].isin([sorted(GROUPS[bias])[0]]).sum() - n) <= 1
 
 
-# From running text
-
 FEMALE, MALE = ["she", "mother", "mrs."], ["he", "father", "mr."]
 TEXTS = ["She saw the nurse. The nurse left early. He and the mother spoke.\nHe met a soldier",
          "Mrs. Hill met Mr. Hill. A soldier! The NURSE slept. Nurse.", "The nurse left early. Her half-mother left."]
 
 
-def lines_of(n=10, **options):
-    return contexts.from_text(["nurse", "soldier", *FEMALE, *MALE], TEXTS, n, apart=(FEMALE, MALE), **options)
-
-
-def test_targets_stand_in_lines_without_attribute_words():
-    assert sorted(lines_of()["nurse"]) == ["The NURSE slept.", "The nurse left early."]  # once each
-    assert lines_of()["soldier"] == ["A soldier!"]
-
-
-def test_attributes_stand_in_lines_without_the_other_group():
-    assert lines_of()["she"] == ["She saw the nurse."] and lines_of()["he"] == ["He met a soldier"]
-    assert not {"mother", "father", "mrs.", "mr."} & set(lines_of())  # none is left: with he, nowhere, together
-
-
-def test_titles_do_not_end_a_line():
-    assert contexts.from_text(["mrs."], TEXTS, 1) == {"mrs.": ["Mrs. Hill met Mr. Hill."]}
-
-
-def test_lines_have_2_to_128_words():
-    long, short = "nurse " + "a " * 127, "nurse " + "a " * 128
-    assert contexts.from_text(["nurse"], [long, short, "nurse"], 5) == {"nurse": [long.strip()]}
+def test_lines_hold_no_attribute_word_but_those_of_one_group():
+    lines = contexts.from_text(["nurse", "soldier", *FEMALE, *MALE], TEXTS, 10, apart=(FEMALE, MALE))
+    assert {word: sorted(serving) for word, serving in lines.items()} == {  # none for mother, father, mrs., mr.
+        "nurse": ["The NURSE slept.", "The nurse left early."], "soldier": ["A soldier!"],  # once each
+        "she": ["She saw the nurse."], "he": ["He met a soldier"]}
+    assert contexts.from_text(["mrs."], TEXTS, 1) == {"mrs.": ["Mrs. Hill met Mr. Hill."]}  # a title ends no line
+    long, longer = "nurse " + "a " * 127, "nurse " + "a " * 128
+    assert contexts.from_text(["nurse"], [long, longer, "nurse"], 5) == {"nurse": [long.strip()]}  # 2 to 128 words
 
 
 def test_draws_are_seeded_and_do_not_depend_on_other_words():

@@ -8,22 +8,9 @@ import pytest
 from lib import CompanionError, paths
 from lib.text import data
 
-LISTS = {  # name: rows, columns
-    "gender_pairs": (222, ["female", "male"]),
-    "gender_stereotypes": (168, ["word", "stereotype"]),
-    "race_words": (7, ["word", "group", "pair"]),
-    "race_roles": (11, ["word", "stereotype"]),
-    "occupations": (58, ["occupation", "percent_women", "dominated", "singular", "winobias"]),
-    "winobias_occupations": (40, ["occupation", "dominated", "percent_women"]),
-    "nli_occupations": (164, ["occupation"]),
-    "nli_gendered": (6, ["word", "gender"]),
-    "nli_objects": (95, ["word", "class"]),
-    "nli_verbs": (27, ["verb", "class"]),
-    "nli_contexts": (33, ["verb", "object"]),
-    "verbalizer": (126, ["word", "gender"]),
-    "lpbs_lists": (40, ["word", "list"]),
-    "subspace_pairs": (40, ["female", "male", "source"]),
-}
+ROWS = {"gender_pairs": 222, "gender_stereotypes": 168, "race_words": 7, "race_roles": 11, "occupations": 58,
+        "winobias_occupations": 40, "nli_occupations": 164, "nli_gendered": 6, "nli_objects": 95, "nli_verbs": 27,
+        "nli_contexts": 33, "verbalizer": 126, "lpbs_lists": 40, "subspace_pairs": 40}
 SOURCES = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
 FILES = [file for entry in SOURCES.values() for file in entry.get("files", [])]
 
@@ -31,14 +18,8 @@ FILES = [file for entry in SOURCES.values() for file in entry.get("files", [])]
 # word lists
 
 def test_lists_have_the_papers_rows_and_name_their_source():
-    assert {file.stem for file in paths.LISTS.glob("*.csv")} == set(LISTS)
-    for name, (rows, columns) in LISTS.items():
-        frame = data.words(name)
-        assert (len(frame), list(frame.columns)) == (rows, columns), name
-        for column in frame.columns.drop("percent_women", errors="ignore"):
-            assert (frame[column] == frame[column].str.strip()).all(), name
-        header = (paths.LISTS / f"{name}.csv").read_text(encoding="utf-8").split("\n" + columns[0])[0]
-        assert re.search("(?m)^# Source: .*(licence|MIT)", header), name
+    assert {file.stem: len(data.words(file.stem)) for file in paths.LISTS.glob("*.csv")} == ROWS
+    assert all(re.search("(?m)^# Source: .*(licence|MIT)", file.read_text()) for file in paths.LISTS.glob("*.csv"))
 
 
 def test_gender_and_race_lists_hold_what_bias_a_head_counts():
@@ -47,11 +28,6 @@ def test_gender_and_race_lists_hold_what_bias_a_head_counts():
     assert (len(female), len(male), len(female | male)) == (202, 207, 409)
     stereotypes = data.words("gender_stereotypes")
     assert stereotypes["word"].is_unique and stereotypes["stereotype"].tolist() == ["female", "male"] * 84
-    race = data.words("race_words")
-    assert race[race["pair"] == ""]["word"].tolist() == ["europe"]
-    for pair, members in race[race["pair"] != ""].groupby("pair"):
-        by_group = members.set_index("group")["word"]
-        assert pair == f"{by_group['african-american']}-{by_group['caucasian']}"
     roles = data.words("race_roles")["stereotype"].value_counts()
     assert roles.to_dict() == {"caucasian": 6, "african-american": 5}
 
@@ -94,23 +70,13 @@ def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
 
 # sources.toml
 
-def test_every_source_says_what_it_is_and_how_it_is_checked():
-    for name, entry in SOURCES.items():
-        assert entry["title"] and entry["licence"] and entry["note"] and entry["home"].startswith("https://"), name
-        assert set(entry["used_by"]) <= {f"{number:02}" for number in range(1, 13)} and entry["used_by"], name
-        assert ("hub" in entry) != ("files" in entry), name
-        if "hub" in entry:
-            assert entry["configs"] and re.fullmatch("[0-9a-f]{40}", entry["revision"]), name
+def test_every_source_is_pinned_licensed_and_counted():
+    assert all(entry["licence"] and ("files" in entry or re.fullmatch("[0-9a-f]{40}", entry["revision"]))
+               for entry in SOURCES.values())
     no_hash, no_address = "news_commentary/news-commentary-v15.en.gz", "bbc_news/bbc.jsonl.gz"  # as their notes say
     for file in FILES:
-        assert re.fullmatch(r"[a-z0-9_]+/[\w.+-]+", file["name"]) and file["name"].split("/")[0] in SOURCES, file
         assert ("sha256" in file) != (file["name"] == no_hash) and ("url" in file) != (file["name"] == no_address), file
-        assert re.fullmatch("[0-9a-f]{64}", file.get("sha256", "0" * 64)) and file.get("bytes", 1) > 0, file
-        assert re.fullmatch(r"https://[\w./%~-]+", file.get("url", "https://")) or file["name"] == no_address, file
-    assert len({file["name"] for file in FILES}) == len(FILES)
-
-
-def test_the_inventory_counts_files_and_sizes():
+        assert re.fullmatch("[0-9a-f]{64}", file.get("sha256", "0" * 64)), file
     frame = data.sources().set_index("name")
     assert list(frame.index) == list(SOURCES)
     assert frame.loc["seat", "files"] == 46 and frame.loc["gender_swapped_stereoset", "MB"] == 0.132
@@ -126,15 +92,6 @@ def test_the_inventory_counts_files_and_sizes():
 def test_unknown_names_are_answered_with_what_there_is(call, said):
     with pytest.raises(CompanionError, match=said):
         call()
-
-
-def test_a_hub_set_is_asked_for_at_its_revision(monkeypatch):
-    import datasets
-
-    asked = {}
-    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **kwargs: asked.update(args=args, **kwargs))
-    data.hub("hub_glue", "cola", "train")
-    assert asked == {"args": ("nyu-mll/glue", "cola"), "split": "train", "revision": SOURCES["hub_glue"]["revision"]}
 
 
 # the real files
@@ -154,11 +111,8 @@ def test_lists_are_those_of_the_real_files(real_data):
     assert data.words("gender_pairs")["male"].tolist() == words("context_debias/male.txt")
     assert data.words("gender_stereotypes")["word"].tolist() == words("context_debias/stereotype.txt")
     assert data.words("nli_occupations")["occupation"].tolist() == words("dev_nli/nouns_people_occupations")
-    winobias = data.words("winobias_occupations")
-    for gender in ("female", "male"):
-        ours = winobias[winobias["dominated"] == gender]["occupation"].tolist()
-        assert ours == words(f"winobias/{gender}_occupations.txt")
-    for kind, members in data.words("nli_objects").groupby("class"):
-        assert members["word"].tolist() == words(f"dev_nli/nouns_objects_{kind}")
-    for kind, members in data.words("nli_verbs").groupby("class"):
-        assert members["verb"].tolist() == words(f"dev_nli/verbs_{kind}_verbs")
+    for name, column, by, file in [("winobias_occupations", "occupation", "dominated", "winobias/{}_occupations.txt"),
+                                   ("nli_objects", "word", "class", "dev_nli/nouns_objects_{}"),
+                                   ("nli_verbs", "verb", "class", "dev_nli/verbs_{}_verbs")]:
+        for kind, members in data.words(name).groupby(by):
+            assert members[column].tolist() == words(file.format(kind))

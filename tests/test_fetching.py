@@ -41,66 +41,50 @@ class Hub(BaseHTTPRequestHandler):
     """Serves the files of `server.folder` as those of whatever repository is asked for.
 
     With `server.breaks = name, size, times`, the line breaks off after `size` bytes of the file `name`, and then before
-    the first byte, `times` times in all. `server.sent` notes each file asked for, and from which byte on; what has a
-    key of `server.errors` in its path is answered with that code and reason.
+    the first byte, `times` times in all. `server.sent` notes each file asked for, and from which byte on. Where there
+    is a `server.error`, all is answered with that code and reason.
     """
 
-    def do_HEAD(self):
-        self.answer()
-
     def do_GET(self):
-        self.answer()
-
-    def answer(self):
-        name = self.path.split("?")[0].split("/")[-1]
-        file = self.server.folder / name
-        error = next((error for part, error in self.server.errors.items() if part in self.path), None)
-        if error:
-            self.send(b"", error[0], {"X-Error-Code": error[1]})
+        parts = self.path.split("?")[0].split("/")
+        self.commit = next((part for part in parts if len(part) == 40), COMMIT)
+        file, files = self.server.folder / parts[-1], sorted(self.server.folder.iterdir())
+        if self.server.error:
+            self.send(b"", self.server.error[0], {"X-Error-Code": self.server.error[1]})
         elif "/tree/" in self.path:
-            self.send(json.dumps([self.entry(file) for file in self.files()]).encode())
+            self.send(json.dumps([{"type": "file", "path": one.name, "size": one.stat().st_size, "oid": sha1(one)}
+                                  for one in files]).encode())
         elif self.path.startswith("/api/"):
-            files = [{"rfilename": file.name} for file in self.files()]
-            self.send(json.dumps({"id": "org/name", "sha": self.commit(), "siblings": files}).encode())
+            siblings = [{"rfilename": one.name} for one in files]
+            self.send(json.dumps({"id": "org/name", "sha": self.commit, "siblings": siblings}).encode())
         elif not file.is_file():
             self.send(b"", 404, {"X-Error-Code": "EntryNotFound"})
-        elif self.command == "GET":
-            self.send_file(file)
         else:
-            self.send(file.read_bytes(), headers=self.about(file))
+            self.send_file(file)
+
+    do_HEAD = do_GET
 
     def send_file(self, file):
-        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
-        self.server.sent.append((file.name, start))
-        name, size, times = self.server.breaks
         content, end = file.read_bytes(), None
-        if file.name == name and times:
-            end = size if start < size else start
-            self.server.breaks = name, size, times - 1
+        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
+        if self.command == "GET":
+            self.server.sent.append((file.name, start))
+            name, size, times = self.server.breaks
+            if file.name == name and times:
+                end = max(size - start, 0)
+                self.server.breaks = name, size, times - 1
         place = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"} if start else {}
-        self.send(content[start:], 206 if start else 200, self.about(file) | place, end and end - start)
+        self.send(content[start:], 206 if start else 200, {"ETag": f'"{sha1(file)}"'} | place, end)
 
     def send(self, content, code=200, headers=(), end=None):
         self.send_response(code)
         for name, value in dict(headers).items():
             self.send_header(name, value)
-        self.send_header("X-Repo-Commit", self.commit())
+        self.send_header("X-Repo-Commit", self.commit)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content[:end])
-
-    def files(self):
-        return sorted(self.server.folder.iterdir())
-
-    def entry(self, file):
-        return {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": sha1(file)}
-
-    def about(self, file):
-        return {"ETag": f'"{sha1(file)}"'}
-
-    def commit(self):
-        return next((part for part in self.path.split("?")[0].split("/") if len(part) == 40), COMMIT)
 
     def log_message(self, *_):
         pass
@@ -114,7 +98,7 @@ def sha1(file):
 def hub(tmp_path, monkeypatch):
     """A hub with an empty folder to serve, and empty caches of what it serves."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        server.folder, server.breaks, server.sent, server.errors = tmp_path / "repository", NEVER, [], {}
+        server.folder, server.breaks, server.sent, server.error = tmp_path / "repository", NEVER, [], None
         server.folder.mkdir()
         address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -181,9 +165,6 @@ def kept(hub):
     return {file.name for file in names}
 
 
-# models
-
-
 def loaded(model, name="org/model", commit=COMMIT, **options):
     """Whether a model now loads, with the very weights that were saved."""
     fetched = models.load(name, device="cpu", **options)
@@ -218,7 +199,7 @@ def test_a_model_is_fetched_at_its_pinned_commit_unless_told(hub, model, monkeyp
     ("albert-base", 500, "Broken", "is not in this machine's hub cache"),
 ])
 def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
-    hub.errors = {"/": (code, reason)}
+    hub.error = code, reason
     assert said in refusal(models.load, name)
 
 
@@ -231,12 +212,15 @@ def test_without_a_network_the_cache_serves_and_the_rest_is_refused(hub, model, 
     assert loaded(model)
 
 
-def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_rest(hub, model):
+def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_rest(hub, model, monkeypatch):
     hub.breaks = WEIGHTS, 5_000, 99
     message = refusal(models.load, "org/model", device="cpu")
     assert message.startswith("org/model is not in this machine's hub cache and could not be fetched (RemoteProtocol")
     assert 5_000 in {start for name, start in hub.sent if name == WEIGHTS}  # it did try to go on
     assert WEIGHTS not in kept(hub)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(constants, "HF_HUB_OFFLINE", True)
+        assert "connect to the network and unset HF_HUB_OFFLINE" in refusal(models.load, "org/model", device="cpu")
 
     hub.breaks = NEVER
     assert loaded(model)
@@ -244,29 +228,10 @@ def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_
     assert sorted(others) == ["config.json", "tokenizer.json", "tokenizer_config.json"]  # each once: what came stays
 
 
-def test_a_model_fetched_in_part_is_not_taken_for_one_when_the_network_is_gone(hub, model, monkeypatch):
-    hub.breaks = WEIGHTS, 5_000, 99
-    refusal(models.load, "org/model", device="cpu")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert "connect to the network and unset HF_HUB_OFFLINE" in refusal(models.load, "org/model", device="cpu")
-
-
 def test_a_line_that_breaks_for_a_moment_is_taken_up_where_it_was(hub, model):
     hub.breaks = WEIGHTS, 5_000, 1
     assert loaded(model)
     assert [start for name, start in hub.sent if name == WEIGHTS] == [0, 5_000]
-
-
-@pytest.mark.parametrize("error", FULL, ids=["by http", "by xet"])
-def test_a_model_on_a_full_disk_is_fetched_once_there_is_room(hub, model, error):
-    with full_disk(error):
-        message = refusal(models.load, "org/model", device="cpu")
-    assert message.startswith("The disk is full, org/model is fetched in part: free some space, or set HF_HOME")
-    assert WEIGHTS not in kept(hub)
-    assert loaded(model)
-
-
-# data sets of the hub
 
 
 @pytest.fixture
@@ -279,25 +244,24 @@ def cola(hub):
     return lambda: data.hub("hub_glue", "cola", "train").to_pandas().equals(table)
 
 
-def test_a_data_set_that_breaks_off_is_had_by_the_next_run(hub, cola):
+@pytest.mark.parametrize("error", FULL, ids=["by http", "by xet"])
+def test_on_a_full_disk_models_and_data_sets_are_had_once_there_is_room(hub, model, cola, error):
+    with full_disk(error):
+        message = refusal(models.load, "org/model", device="cpu")
+        assert message.startswith("The disk is full, org/model is fetched in part: free some space, or set HF_HOME")
+        assert refusal(cola).startswith("The disk is full, nyu-mll/glue could not be kept: free some space, or set HF")
+    assert not {WEIGHTS, SPLIT} & kept(hub)
+    assert loaded(model) and cola()
+
+
+def test_a_data_set_that_breaks_off_or_meets_a_full_disk_is_had_by_the_next_run(hub, cola, monkeypatch):
     hub.breaks = SPLIT, 3_000, 99
     message = refusal(cola)
     assert message.startswith("nyu-mll/glue (cola, train) could not be had from the model hub (")
     assert message.endswith("): connect to the network and run again, or use --data mini.")
     assert SPLIT not in kept(hub)
-    hub.breaks = NEVER
-    assert cola()
+    hub.breaks, hub.sent = NEVER, []
 
-
-@pytest.mark.parametrize("error", FULL, ids=["by http", "by xet"])
-def test_a_data_set_on_a_full_disk_is_had_once_there_is_room(hub, cola, error):
-    with full_disk(error):
-        assert refusal(cola).startswith("The disk is full, nyu-mll/glue could not be kept: free some space, or set HF")
-    assert SPLIT not in kept(hub)
-    assert cola()
-
-
-def test_a_disk_that_is_full_when_a_data_set_is_unpacked(hub, cola, monkeypatch):
     def write(*_):
         raise FULL[0]()
 
@@ -306,9 +270,6 @@ def test_a_disk_that_is_full_when_a_data_set_is_unpacked(hub, cola, monkeypatch)
         assert refusal(cola).startswith("The disk is full, nyu-mll/glue could not be kept: free some space, or set HF")
     assert cola()
     assert [start for name, start in hub.sent if name == SPLIT] == [0]  # what was fetched is not fetched again
-
-
-# files from elsewhere
 
 
 PUBLISHED = b"The published text.\n" * 5_000

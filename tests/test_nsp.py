@@ -25,6 +25,7 @@ def frame(values):
 def test_tables_3_and_4_by_hand():
     assert nsp.strengths(TABLE3) == pytest.approx([.0055, .9691])  # printed: .006 and .969
     assert nsp.distances(TABLE4) == pytest.approx([.9834, .7203])  # as printed
+    assert nsp.strength(TABLE3, .5) == pytest.approx(.9691) and nsp.distance(TABLE4, 1) == pytest.approx(.85185)
 
 
 def test_the_top_share_is_rounded_and_signed():
@@ -35,11 +36,6 @@ def test_the_top_share_is_rounded_and_signed():
     assert nsp.top_mean(values, .001) == pytest.approx(.5)  # at least one
     assert nsp.top_mean(values, 1) == pytest.approx(values.mean())  # -.9 is not among the most biased
     assert nsp.top_mean(np.arange(234.)) == pytest.approx(222)  # the 23 from 211 to 233
-
-
-def test_strength_and_distance_average_the_top():
-    assert nsp.strength(TABLE3, .5) == pytest.approx(.9691) and nsp.strength(TABLE3, 1) == pytest.approx(.4873)
-    assert nsp.distance(TABLE4, .5) == pytest.approx(.9834) and nsp.distance(TABLE4, 1) == pytest.approx(.85185)
 
 
 def test_stereotype_score_counts_strict_preferences_of_one_side():
