@@ -62,8 +62,6 @@ TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_he
         "lm_head.decoder.bias", "predictions.decoder.weight"}  # not in the checkpoints
 
 
-# Models
-
 def make(folder: Path, small: bool = False, only=tuple(SHAPES)):
     """Every model and data set in `folder`, which HF_HOME may then name. What is there stays."""
     for hub_id in only:
@@ -132,8 +130,6 @@ def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
     return weights
 
 
-# Tokenizers
-
 @cache
 def texts() -> tuple[str, ...]:
     """Every word of data/lists, a few times, and the texts of data/demo."""
@@ -176,18 +172,15 @@ def _bytes() -> tuple[list[str], list[tuple[str, str]]]:
     return _merged(pre_tokenizers.ByteLevel(add_prefix_space=False), sorted(pre_tokenizers.ByteLevel.alphabet()))
 
 
-def _byte_level(size: int):
+def _byte_level(size: int, kind=transformers.GPT2Tokenizer, first=(), last="<|endoftext|>", positions=1_024):
     pieces, merges = _bytes()
-    vocabulary = [*_filled(pieces, size - 1), "<|endoftext|>"]  # the last one, 50256
-    tokenizer = transformers.GPT2Tokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges)
-    return tokenizer, {"model_max_length": 1_024}
+    vocabulary = [*_filled([*first, *pieces], size - 1), last]  # GPT-2's last one is 50256
+    tokenizer = kind(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges)
+    return tokenizer, {"model_max_length": positions}
 
 
 def _roberta(size: int):
-    pieces, merges = _bytes()
-    vocabulary = [*_filled(["<s>", "<pad>", "</s>", "<unk>", *pieces], size - 1), "<mask>"]
-    tokenizer = transformers.RobertaTokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges)
-    return tokenizer, {"model_max_length": 512}
+    return _byte_level(size, transformers.RobertaTokenizer, ["<s>", "<pad>", "</s>", "<unk>"], "<mask>", 512)
 
 
 def _unigram(size: int):
@@ -214,16 +207,13 @@ def _llama(size: int):
 
 
 def _smol(size: int):
-    tokenizer, _ = _byte_level(size)
     token = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
-    return tokenizer, {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 8_192, **token}
+    return _byte_level(size)[0], {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 8_192, **token}
 
 
 TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "roberta": _roberta, "albert": _unigram, "Llama": _llama,
               "SmolLM2": _smol}
 
-
-# Data sets
 
 def hub_tables() -> dict[str, dict[str, dict[str, pd.DataFrame]]]:
     """{set of data/sources.toml: {configuration: {split: table}}}, in the columns that the hub's have."""
@@ -268,14 +258,10 @@ def _save_tables(folder: Path, name: str, tables: dict):
                     features=rows.features).write_to_directory(str(place))
 
 
-def main():
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.hub", description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="what HF_HOME is to name")
     parser.add_argument("--small", action="store_true", help="small shapes: seconds")
     given = parser.parse_args()
     make(given.folder, given.small)
     print(f"HF_HOME={given.folder.resolve()} HF_HUB_OFFLINE=1 stands for the hub: {len(SHAPES)} random models")
-
-
-if __name__ == "__main__":
-    main()

@@ -47,11 +47,9 @@ def test_a_blank_is_filled_as_the_plain_network_fills_it(family):
 
 
 def test_word_probabilities_read_the_right_tokens():
-    model = tiny("bert")
-    frame = fill.word_probabilities(model, ["The [MASK] was late.", "A [MASK] said that."], ["doctor", "nurse"])
-    whole = fill.probabilities(model, ["The [MASK] was late.", "A [MASK] said that."])
-    assert frame.shape == (2, 2)
-    assert frame.loc[1, "nurse"] == pytest.approx(whole[1, model.token_id("nurse")].item())
+    model, prompts = tiny("bert"), ["The [MASK] was late.", "A [MASK] said that."]
+    frame, whole = fill.word_probabilities(model, prompts, ["doctor", "nurse"]), fill.probabilities(model, prompts)
+    assert frame.shape == (2, 2) and frame.loc[1, "nurse"] == pytest.approx(whole[1, model.token_id("nurse")].item())
 
 
 def too_much(batch, indices):

@@ -24,12 +24,10 @@ def test_words_are_the_mean_over_pieces_and_contexts(family):
     model = tiny(family, dtype=torch.float64)
 
     def alone(word, sentence):
-        before = sentence[:sentence.lower().index(word)].rstrip()
-        special = 0 if family == "gpt2" else 1  # that opens
-        first = special + len(model.tokenizer(before, add_special_tokens=False).input_ids)
-        up_to = special + len(model.tokenizer(sentence[:sentence.lower().index(word) + len(word)],
-                                              add_special_tokens=False).input_ids)
-        return states(model, sentence)[first:up_to].mean(0)
+        start, special = sentence.lower().index(word), family != "gpt2"  # a special token opens
+        first, end = (special + len(model.tokenizer(before, add_special_tokens=False).input_ids)
+                      for before in (sentence[:start].rstrip(), sentence[:start + len(word)]))
+        return states(model, sentence)[first:end].mean(0)
 
     one_by_one = [torch.stack([alone(word, s) for s in sentences]).mean(0) for word, sentences in CONTEXTS.items()]
     torch.testing.assert_close(embed.words(model, CONTEXTS), torch.stack(one_by_one))

@@ -6,7 +6,6 @@ import pytest
 import torch
 import transformers
 
-from lib import CompanionError
 from lib.engine import embed, families, fill, hooks, models, pppl
 from tests import tiny
 
@@ -79,7 +78,3 @@ def test_what_is_asked_of_a_family_is_said_without_a_model():
     known = families.FAMILIES
     assert [name for name, row in known.items() if row.is_causal] == ["gpt2", "llama"]
     assert known["gpt2"].has_joint_qkv and not known["llama"].has_joint_qkv
-    named = {"My-DistilBERT": "distilbert", "xlm-roberta": "roberta", "bert-tiny": "bert", "mamba": None}
-    assert {name: families.named_in(name) for name in named} == named
-    with pytest.raises(CompanionError, match="'t5', which is not supported: choose a model of bert"):
-        families.of({"model_type": "t5"})

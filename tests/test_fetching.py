@@ -208,8 +208,6 @@ def test_without_a_network_the_cache_serves_and_the_rest_is_refused(hub, model, 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     assert loaded(model)
     assert "or use a shipped model such as mini-bert" in refusal(models.load, "bert-base")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert loaded(model)
 
 
 def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_rest(hub, model, monkeypatch):
@@ -222,16 +220,10 @@ def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_
         meanwhile.setattr(constants, "HF_HUB_OFFLINE", True)
         assert "connect to the network and unset HF_HUB_OFFLINE" in refusal(models.load, "org/model", device="cpu")
 
-    hub.breaks = NEVER
-    assert loaded(model)
+    hub.breaks = WEIGHTS, 7_000, 1  # for a moment
+    assert loaded(model) and hub.sent[-1] == (WEIGHTS, 7_000)
     others = [name for name, _ in hub.sent if name != WEIGHTS]
     assert sorted(others) == ["config.json", "tokenizer.json", "tokenizer_config.json"]  # each once: what came stays
-
-
-def test_a_line_that_breaks_for_a_moment_is_taken_up_where_it_was(hub, model):
-    hub.breaks = WEIGHTS, 5_000, 1
-    assert loaded(model)
-    assert [start for name, start in hub.sent if name == WEIGHTS] == [0, 5_000]
 
 
 @pytest.fixture
@@ -319,16 +311,12 @@ def test_a_file_is_fetched_once_aloud_and_again_where_the_copy_is_damaged(hub, s
     found.write_bytes(b"damaged")
     assert state()[0] == "to fetch" and get().read_bytes() == PUBLISHED and len(hub.sent) == 2
     assert "the copy in the cache is damaged" in capsys.readouterr().err
-    found.unlink()
-    assert source(hashed=False)().read_bytes() == PUBLISHED and SHA256 in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("hashed", [True, False])
-def test_a_file_that_breaks_off_is_had_by_the_next_run(hub, source, hashed):
-    hub.breaks, get = ("text.txt", 70_000, 1), source(hashed=hashed)
-    assert "set/text.txt broke off and was thrown away: run again" in refusal(get)
-    assert state() == ("to fetch", [])
-    assert get().read_bytes() == PUBLISHED
+    for hashed in (True, False):
+        found.unlink()
+        hub.breaks, get = ("text.txt", 70_000, 1), source(hashed=hashed)
+        assert "set/text.txt broke off and was thrown away: run again" in refusal(get)
+        assert state() == ("to fetch", []) and get().read_bytes() == PUBLISHED
+    assert SHA256 in capsys.readouterr().err  # of what came, where none is published
 
 
 def test_a_file_on_a_full_disk_is_had_once_there_is_room(source, monkeypatch):

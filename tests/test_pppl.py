@@ -14,31 +14,26 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def log_probabilities(model, ids):
-    """Of the whole network on one sequence: [tokens, vocabulary]."""
-    outputs = model.net(input_ids=torch.tensor([ids]))
-    return (outputs.prediction_logits if model.has_nsp else outputs.logits)[0].log_softmax(-1)
+def slowly(model, ids):
+    """Log-probability of each token of a sequence but the special ones around it, and GPT-2's first."""
+    def log_p(ids):
+        outputs = model.net(input_ids=torch.tensor([ids]))
+        return (outputs.prediction_logits if model.has_nsp else outputs.logits)[0].log_softmax(-1)
 
-
-def slowly(model, text):
-    """Log-probability of each token of a short line."""
-    ids = model.tokenizer(text).input_ids
     if model.is_causal:
-        found = log_probabilities(model, ids)
-        return [found[place - 1, ids[place]].item() for place in range(1, len(ids))]
-    around = model.tokenizer.all_special_ids
-    assert ids[0] in around and ids[-1] in around
-    found = []
-    for place in range(1, len(ids) - 1):
-        masked = ids[:place] + [model.tokenizer.mask_token_id] + ids[place + 1:]
-        found.append(log_probabilities(model, masked)[place, ids[place]].item())
-    return found
+        return [row[token].item() for row, token in zip(log_p(ids), ids[1:])]
+    return [log_p(ids[:place] + [model.tokenizer.mask_token_id] + ids[place + 1:])[place, ids[place]].item()
+            for place in range(1, len(ids) - 1)]
+
+
+def of_text(model, text):
+    return slowly(model, model.tokenizer(text).input_ids)
 
 
 @every_family
 def test_it_is_what_one_mask_at_a_time_gives(family):
     model = tiny(family, dtype=torch.float64)
-    found, expected = pppl.pseudo_perplexity(model, TEXTS), [slowly(model, text) for text in TEXTS]
+    found, expected = pppl.pseudo_perplexity(model, TEXTS), [of_text(model, text) for text in TEXTS]
     assert found.log_likelihoods.tolist() == pytest.approx([sum(line) for line in expected], rel=1e-6)
     assert found.lengths.tolist() == [len(line) for line in expected]
     tokens = [p for line in expected for p in line]
@@ -53,7 +48,7 @@ def test_a_prompt_before_each_line_is_seen_and_not_asked_for(family):
     for i, text in enumerate(TEXTS):
         n = alone.lengths[i] + (family == "gpt2")  # its first token can be asked for only where something precedes it
         assert found.lengths[i] == n
-        assert found.log_likelihoods[i] == pytest.approx(sum(slowly(model, f"{prompt} {text}")[-n:]), rel=1e-6)
+        assert found.log_likelihoods[i] == pytest.approx(sum(of_text(model, f"{prompt} {text}")[-n:]), rel=1e-6)
 
 
 @every_family
@@ -68,29 +63,16 @@ def test_batches_do_not_matter(family):
 def test_a_long_line_is_read_in_windows_side_by_side(family):
     model = tiny(family, dtype=torch.float64)
     ids = model.tokenizer("the doctor met a nurse . " * 14, add_special_tokens=False).input_ids
-    text = model.tokenizer.decode(ids)
-    added = len(model.tokenizer("").input_ids)
-    width = model.tokenizer.model_max_length - added
+    frame = model.tokenizer("").input_ids  # what the tokenizer puts around a text
+    width = model.tokenizer.model_max_length - len(frame)
     assert len(ids) > 2 * width
-    found = pppl.pseudo_perplexity(model, [text, "he likes poetry ."])
-
-    def around(window):  # what the tokenizer puts around a text, put around a window by hand
-        frame = model.tokenizer("").input_ids
-        return frame[:1] + window + frame[1:]
-
-    expected = 0.0
-    for start in range(0, len(ids), width):
-        window = around(ids[start:start + width])
-        for place in range(1 if added or model.is_causal else 0, len(window) - (added == 2)):
-            if model.is_causal:
-                expected += log_probabilities(model, window)[place - 1, window[place]].item()
-                continue
-            masked = window[:place] + [model.tokenizer.mask_token_id] + window[place + 1:]
-            expected += log_probabilities(model, masked)[place, window[place]].item()
+    found = pppl.pseudo_perplexity(model, [model.tokenizer.decode(ids), "he likes poetry ."])
+    expected = sum(sum(slowly(model, frame[:1] + ids[start:start + width] + frame[1:]))
+                   for start in range(0, len(ids), width))
     assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-6)
     # no special token is asked for; of a gpt2 window's tokens the first has nothing before it
     assert found.lengths[0] == len(ids) - (math.ceil(len(ids) / width) if family == "gpt2" else 0)
-    assert found.log_likelihoods[1] == pytest.approx(sum(slowly(model, "he likes poetry .")), rel=1e-6)
+    assert found.log_likelihoods[1] == pytest.approx(sum(of_text(model, "he likes poetry .")), rel=1e-6)
 
 
 def test_lines_without_a_token_count_for_nothing():

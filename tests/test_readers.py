@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -36,14 +37,10 @@ def test_stereoset_normalises_labels(files):
     assert frame["next_sentence"].iloc[2] == "Null, void."
 
 
-def test_snli_labels_become_words(files):
+def test_snli_labels_become_words_and_train_joins_two_codings(files):
     files["snli_becel/test.tsv"] = 'premise\thypothesis\tlabel\nA.\tB.\t0\nC.\tD.\t1\n"E ""x""."\tnull\t2\n'
-    frame = readers.snli("test")
-    assert frame.values.tolist() == [["A.", "B.", "entailment"], ["C.", "D.", "neutral"],
-                                     ['E "x".', "null", "contradiction"]]
-
-
-def test_snli_train_joins_two_codings(files):
+    assert readers.snli("test").values.tolist() == [["A.", "B.", "entailment"], ["C.", "D.", "neutral"],
+                                                    ['E "x".', "null", "contradiction"]]
     files["snli_cat/train.csv"] = "1\t1\tA.\tB.\n2\t2\tC.\tD.\n3\t3\tE.\tF.\n"
     files["snli_cad/all_combined_train.tsv"] = "sentence1\tsentence2\tgold_label\nG.\tH.\tentailment\n"
     frame = readers.snli("train")
@@ -63,11 +60,8 @@ def test_what_is_unknown_is_refused(files):
 
 
 def test_snli_from_the_hub_drops_pairs_without_a_label(monkeypatch):
-    class Split:
-        def to_pandas(self):
-            return pd.DataFrame({"premise": ["A.", "B."], "hypothesis": ["C.", "D."], "label": [-1, 2]})
-
-    monkeypatch.setattr(data, "hub", lambda name, config, split: Split())
+    table = pd.DataFrame({"premise": ["A.", "B."], "hypothesis": ["C.", "D."], "label": [-1, 2]})
+    monkeypatch.setattr(data, "hub", lambda name, config, split: SimpleNamespace(to_pandas=lambda: table))
     assert readers.snli("train", full=True).values.tolist() == [["B.", "D.", "contradiction"]]
 
 
@@ -75,11 +69,13 @@ def test_texts(files, monkeypatch):
     files["wikitext2_raw/wiki.test.raw"] = " = A title = \n\n Some text . \n"
     files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n"
     files["news_commentary/news-commentary-v15.en.gz"] = "One.\n\nTwo.\n"
+    files["seat/t.jsonl"] = json.dumps({part: {"examples": [part]} for part in ("attr2", "attr1", "targ2", "targ1")})
     files["reddit_top/sub.csv"] = 'title,selftext\nSalt &amp; pepper,\nnull,"Two\nlines"\n'
     assert readers.wikitext() == ["= A title =", "Some text ."]
     assert readers.news("bbc_news") == ["Title\n\nBody."]
     assert readers.news("news_commentary") == ["One.", "Two."]
     assert readers.reddit("sub") == ["Salt & pepper", "null\nTwo\nlines"]
+    assert readers.seat("t") == {"X": ["targ1"], "Y": ["targ2"], "A": ["attr1"], "B": ["attr2"]}
     served = {"text": ["", " = A title = \n", " Some text . \n"]}
     monkeypatch.setattr(data, "hub", lambda name, config, split: served)
     assert readers.wikitext(full=True) == readers.wikitext()
@@ -95,14 +91,6 @@ def test_news_is_what_lies_at_hand_and_says_so(files, monkeypatch, capsys, at_ha
     assert readers.news() == taken
     assert capsys.readouterr().out == f"News texts: {said}\n"
 
-
-def test_seat_names_its_four_sets(files):
-    parts = dict(zip(("attr2", "attr1", "targ2", "targ1"), "BAYX"))
-    files["seat/t.jsonl"] = json.dumps({part: {"examples": [word]} for part, word in parts.items()})
-    assert readers.seat("t") == {"X": ["X"], "Y": ["Y"], "A": ["A"], "B": ["B"]}
-
-
-# the real files
 
 def test_real_stereoset(real_data):
     frame = readers.stereoset()
@@ -138,9 +126,6 @@ def test_real_texts(real_data):
     assert len(readers.news()) == 2225
     for name in ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships"):
         assert len(readers.reddit(name)) == (999 if name == "relationships" else 1000)
-
-
-def test_real_seat(real_data):
     sets = readers.seat("sent-weat6")
     assert {key: len(sentences) for key, sentences in sets.items()} == {"X": 64, "Y": 64, "A": 101, "B": 112}
     assert sets["X"][0] == "This is John." and sets["Y"][0] == "This is Amy."
