@@ -1,11 +1,9 @@
-"""The companion's code. Below each paper's folder lies the engine; above it, what publishes the results.
+"""The companion's code, in layers whose imports point downwards only (pyproject.toml):
 
-    engine/  text/  training/               models and the GPU code; words and sentences; how the models were made
-    printed.py  look.py  verdict.py         what the papers print; one look for figures; the one place that decides
-    bias_a_head/  projective/  counteracts/ a folder for each paper: measurements, tables, figures, claims
     together.py  publish/                   the three remedies on one model; runs, board, pages, the command line
-
-Imports point downwards only; pyproject.toml states it and the tests check it. The names below are what a visitor needs.
+    bias_a_head/  projective/  counteracts/ a folder for each paper: measurements, tables, figures, claims
+    printed.py  look.py  verdict.py         what the papers print; one look for figures; the one place that decides
+    engine/  text/  training/               models and the GPU code; words and sentences; how the models were made
 """
 
 from importlib import import_module
@@ -31,7 +29,7 @@ class Lazy:
 
 
 def __getattr__(name):
-    """The names above are imported when they are first used, so that `import lib` stays light."""
+    """What a visitor needs is imported when it is first used, so that `import lib` stays light."""
     if name not in _NAMES:
         raise AttributeError(f"lib has no {name}: it has {', '.join(__all__)}, and its folders")
     home = import_module(_NAMES[name])

@@ -31,12 +31,10 @@ def tokens(text: str) -> list[str]:
 
 def test_every_listed_word_has_a_kind_and_every_kind_patterns():
     assert set(KINDS) == LISTED and len(KINDS) == len(data.demo("word_kinds")) == 591
-    assert sum(kind == "unusable" for kind in KINDS.values()) == 18
     count = PATTERNS["kind"].value_counts()
     assert set(count.index) == set(KINDS.values()) - {"unusable"} and count.min() >= 12
     pairs = [(female, male) for female, male in PAIRS.to_numpy() if {female, male} <= set(USABLE)]
-    odd = {(female, male) for female, male in pairs if KINDS[female] != KINDS[male]}
-    assert odd == {("her", "him"), ("hers", "his")} and len(pairs) == 207
+    assert {pair for pair in pairs if len({KINDS[word] for word in pair}) > 1} == {("her", "him"), ("hers", "his")}
 
 
 def test_no_pattern_holds_a_listed_word():
@@ -47,18 +45,13 @@ def test_no_pattern_holds_a_listed_word():
 
 def test_sentences_of_all_words():
     found = contexts.from_patterns(USABLE, n=20)
+    assert [sentence.replace("king", "queen") for sentence in found["king"]] == found["queen"]  # of one kind
     available = PATTERNS["kind"].value_counts()
     for word, sentences in found.items():
         assert len(set(sentences)) == len(sentences) == min(20, available[KINDS[word]])
         for sentence in sentences:
             assert not set("{}") & set(sentence) and re.match(r'"?[A-Z]', sentence)
             assert set(tokens(sentence)) & LISTED == {word}
-
-
-def test_words_of_a_kind_differ_by_the_word_alone():
-    found = contexts.from_patterns(["king", "queen", "nurse"], n=40)
-    for king, queen, nurse in zip(found["king"], found["queen"], found["nurse"]):
-        assert king.replace("king", "queen") == queen and king.replace("king", "nurse") == nurse
 
 
 @settings(max_examples=10, deadline=None)

@@ -15,8 +15,6 @@ SOURCES = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
 FILES = [file for entry in SOURCES.values() for file in entry.get("files", [])]
 
 
-# word lists
-
 def test_lists_have_the_papers_rows_and_name_their_source():
     assert {file.stem: len(data.words(file.stem)) for file in paths.LISTS.glob("*.csv")} == ROWS
     assert all(re.search("(?m)^# Source: .*(licence|MIT)", file.read_text()) for file in paths.LISTS.glob("*.csv"))
@@ -36,24 +34,11 @@ def test_occupations_are_those_of_table_1_and_agree_with_winobias():
     frame, winobias = data.words("occupations"), data.words("winobias_occupations").set_index("occupation")
     percent = frame["percent_women"]
     assert percent.is_monotonic_increasing and (percent.iloc[0], percent.iloc[-1]) == (2.9, 94.6)
-    assert frame["dominated"].tolist() == ["male"] * 29 + ["female"] * 29
-    assert ((percent > 50) == (frame["dominated"] == "female")).all()
-    assert winobias["dominated"].value_counts().to_dict() == {"female": 20, "male": 20}
+    assert ((percent > 50) == (frame["dominated"] == "female")).all() and sum(percent > 50) == 29
     shared = frame[frame["winobias"] != ""].set_index("winobias")
     assert set(shared.index) == set(winobias.index) - {"tailor"}  # which has no percentage there
     for column in ("percent_women", "dominated"):
         assert (shared[column] == winobias.loc[shared.index, column]).all()
-
-
-def test_subspace_pairs_differ_in_gender_words_alone():
-    definitional = {"woman-man", "girl-boy", "she-he", "mother-father", "daughter-son", "gal-guy",
-                    "female-male", "her-his", "herself-himself", "mary-john"}
-    frame = data.words("subspace_pairs")
-    assert set(frame["source"].str.lower()) == definitional and not frame.duplicated().any()
-    for female, male, source in frame.itertuples(index=False):
-        left, right = (re.findall(r"\w+|[^\w\s]", sentence) for sentence in (female, male))
-        differing = {f"{a}-{b}".lower() for a, b in zip(left, right, strict=True) if a != b}
-        assert source.lower() in differing <= definitional
 
 
 def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
@@ -67,8 +52,6 @@ def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
     with pytest.raises(CompanionError, match=r"no demo file 'line' .is it 'lines'.*lines, odd"):
         data.demo("line")
 
-
-# sources.toml
 
 def test_every_source_is_pinned_licensed_and_counted():
     assert all(entry["licence"] and ("files" in entry or re.fullmatch("[0-9a-f]{40}", entry["revision"]))
@@ -93,8 +76,6 @@ def test_unknown_names_are_answered_with_what_there_is(call, said):
     with pytest.raises(CompanionError, match=said):
         call()
 
-
-# the real files
 
 def test_real_files_have_their_hashes(real_data):
     """Every file that COMPANION_DATA holds is the published one, and it holds all those that have a hash."""

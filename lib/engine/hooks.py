@@ -1,6 +1,5 @@
 """Look into a model, or change what flows through it. Nothing else in the project hooks into a network or changes it.
 
-Contents:
     head_mask(model, mask)          multiply each attention head's output    (Bias A-head, equation 2)
     project(model, interventions)   take a subspace out of hidden vectors    (Projective methods, equation 5)
     record(model, locations)        keep what passed a location in the last forward
@@ -72,8 +71,8 @@ class Projection:
 def head_mask(model, mask: torch.Tensor):
     """Multiply the output of head h of layer l by mask[l, h] before W^O mixes the heads: 0 removes it.
 
-    mask: [n_layers, n_heads]. It may require gradients: they reach it though all weights are frozen, and at a
-    mask of ones they are the paper's bias scores (equation 4). Ones change nothing, bit for bit.
+    mask: [n_layers, n_heads]. It may require gradients: at a mask of ones they are the paper's bias scores (equation
+    4). Ones change nothing, bit for bit.
     """
     needed = [model.n_layers, model.n_heads]
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
@@ -124,10 +123,8 @@ def record(model, locations: list[str]):
 
 @contextlib.contextmanager
 def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
-    """In the one forward inside, the layers before `layer` (from 0) do nothing, and it starts from `states`.
-
-    Those after `until`, where it is given, do nothing either.
-    """
+    """In the one forward inside, the layers before `layer` (from 0) and after `until` do nothing, and `layer` starts
+    from `states`."""
     passed = itertools.count()  # counted over all layers: ALBERT's are one module
 
     def resuming(run):
@@ -175,7 +172,7 @@ def pool(model, first: torch.Tensor) -> torch.Tensor:
     return model.anatomy.pool(base, first)
 
 
-# How the first three work: a location is found as a site, and a hook there hands what passes to a function.
+# A location is found as a site, and a hook there hands what passes to a function.
 
 @dataclass(frozen=True, eq=False)
 class _Site:
