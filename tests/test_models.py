@@ -12,8 +12,8 @@ import safetensors.torch
 import torch
 import transformers
 
-from lib import CompanionError, paths
-from lib.engine import families, models
+from lib import CompanionError, Run, paths
+from lib.engine import families, fill, models
 from tests.tiny import FAMILIES, batch, one_thread, save_tiny  # noqa: F401
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -202,6 +202,8 @@ def test_a_damaged_folder_is_refused_and_no_weight_is_made_up(bert, damage, said
     *((name, {}, "is no model") for name in (None, "", 7)),
     *((name, {}, "no folder") for name in ("./nowhere", "~/surely/nowhere", Path("nowhere"))),
     ("bert-bsae", {}, "is it bert-base.*mini-bert, .*gpt2"), ("xyzzy", {}, "no model 'xyzzy': name"),
+    ("null@x", {}, "names no draw"), ("null", dict(revision="3"), "write null@3"),
+    ("null", dict(task="sequence-classification"), "name its labels"),
     ("mini-gpt2", dict(attention="flash"), "choose sdpa or eager"),
     ("mini-gpt2", dict(task="translation"), "sequence-classification"),
     ("mini-gpt2", dict(device="cuda"), "use device='cpu'"),
@@ -217,6 +219,35 @@ def test_a_model_too_large_for_the_device_is_refused(folders, monkeypatch):
 
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", full)
     assert "device='auto'" in refusal(folders["gpt2"][0], device="cpu")
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "roberta", "albert"])
+def test_an_untrained_network_is_drawn_from_its_seed(family, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "CACHE", tmp_path)
+    name, shipped = "null" if family == "bert" else f"null-{family}", models.load(f"mini-{family}", device="cpu")
+    before = torch.get_rng_state()
+    first, again, other = (models.load(draw, device="cpu") for draw in (name, f"{name}@0", f"{name}@3"))
+    assert torch.equal(torch.get_rng_state(), before)
+    weights, shape = first.net.state_dict(), shipped.net.state_dict()
+    assert {key: value.shape for key, value in weights.items()} == {key: value.shape for key, value in shape.items()}
+    assert all(torch.equal(value, again.net.state_dict()[key]) for key, value in weights.items())
+    matrices = [key for key, value in weights.items() if value.dim() > 1]
+    assert not any(torch.equal(weights[key], other.net.state_dict()[key]) for key in matrices)
+    assert not any(torch.equal(weights[key], shape[key]) for key in matrices)
+    assert first.revision == again.revision != other.revision and f"mini-{family}, seed 3, sha" in other.revision
+    assert models.locate(other.name) == (tmp_path / "models" / f"untrained-mini-{family}", other.revision)
+    assert not list(tmp_path.rglob("*.safetensors")) and not list(tmp_path.rglob("training.json"))
+    assert first.has_nsp == shipped.has_nsp and batch(first).input_ids.tolist() == batch(shipped).input_ids.tolist()
+    trained, untrained = (fill.probabilities(model, ["The nurse said that [MASK]"]).max() for model in (shipped, first))
+    assert untrained < .01 < trained
+
+
+def test_a_run_takes_an_untrained_network_by_its_name():
+    run = Run(model="null@3")
+    assert (run.encoder, run.revision, run.name, run.classifier) == ("null@3", "", "mini-null-3", "")
+    assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
+    assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
+    assert Run(model="bert-base@abc").revision == "abc"
 
 
 def test_a_registry_name_wins_over_a_folder_of_that_name(tmp_path, bert, folders, monkeypatch):

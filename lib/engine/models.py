@@ -4,15 +4,17 @@
     models.load("bert-base")                     # a paper's, from the hub, at a pinned commit
     models.load("./my-bert", attention="eager")  # a folder
     models.load("org/name", revision="v1")       # any hub model of a known family, at a commit, branch or tag
+    models.load("null"), models.load("null@3")   # untrained, of mini-bert's shape, drawn from the seed 0 or 3
 
-Weights are read from safetensors alone, in float32 unless told, frozen, in eval mode. None is ever made up: a
-checkpoint that lacks one is refused.
+Weights are read from safetensors alone, in float32 unless told, frozen, in eval mode. But for the untrained ones none is
+ever made up: a checkpoint that lacks one is refused.
 """
 
 import contextlib
 import difflib
 import hashlib
 import json
+import re
 import tomllib
 import warnings
 from dataclasses import dataclass, field
@@ -27,7 +29,7 @@ from safetensors.torch import load_file, save_file
 
 from lib import CompanionError, paths
 from lib.engine import families
-from lib.engine.files import is_full, new_folder, sha256
+from lib.engine.files import is_full, new_folder, replace, sha256
 
 BASE = "companion_base"  # the line of a config.json that names the model which the folder's weights differ from
 
@@ -41,6 +43,7 @@ class Entry:
     fix: str = ""       # what makes a folder that does not ship
     dtype: torch.dtype = torch.float32  # unless asked otherwise
     revision: str = ""  # the hub's commit that is taken; "": the newest
+    untrained: bool = False  # the folder's shape and tokenizer, weights drawn from a seed
 
 
 def _entry(source: str, dtype: str = "float32", **rest) -> Entry:
@@ -173,6 +176,10 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
     """
     if not isinstance(name, (str, Path)) or not str(name):
         raise CompanionError(f"{name!r} is no model: give a name such as mini-bert, a ./folder or a hub id.")
+    if draw := draw_of(name):
+        if revision:
+            raise CompanionError(f"{name} is drawn from a seed and has no revision: write null@3 for another draw.")
+        return _shape(*draw)
     source = REGISTRY[name].source if name in REGISTRY else name
     if isinstance(source, Path) or source.startswith(("/", "./", "../", "~")) or Path(source).is_dir():
         folder, commit = Path(source).expanduser(), None
@@ -199,6 +206,26 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
             raise CompanionError(f"{name} is itself a difference, from {base}: name a full model as the base.")
         known = _short_hash((known + locate(base, True)[1]).encode())
     return folder, known
+
+
+def draw_of(name) -> tuple[Path, int] | None:
+    """The folder whose shape an untrained network has, and its seed: 3 of "null@3". None: it is another model."""
+    bare, at, seed = str(name).partition("@")
+    if bare not in REGISTRY or not REGISTRY[bare].untrained:
+        return None
+    if at and not re.fullmatch("[0-9]{1,9}", seed):
+        raise CompanionError(f"{name} names no draw: write {bare}@ and a whole number, such as {bare}@3.")
+    return REGISTRY[bare].source, int(seed or 0)
+
+
+def _shape(shipped: Path, seed: int) -> tuple[Path, str]:
+    """A folder with a shipped model's config and tokenizer, without its weights and its record; what names the draw."""
+    folder = paths.CACHE / "models" / f"untrained-{shipped.name}"
+    contents = {file.name: file.read_bytes() for file in sorted([shipped / "config.json", *shipped.glob("tokenizer*")])}
+    for name, content in contents.items():
+        if not (folder / name).is_file() or (folder / name).read_bytes() != content:
+            replace(folder / name, content)
+    return folder, f"untrained {shipped.name}, seed {seed}, {_short_hash(b''.join(contents.values()))}"
 
 
 def _weight_files(name, folder: Path) -> list[Path]:
@@ -289,6 +316,12 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
     config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
     if labels:
         config.num_labels = labels
+    if draw := draw_of(name):
+        if task and not labels:
+            raise CompanionError(f"{name} is untrained and classifies nothing: name its labels, or choose a classifier.")
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(draw[1])
+            return classes[0]._from_config(config, attn_implementation=attention).to(dtype)
     options = dict(config=config, dtype=dtype, attn_implementation=attention, use_safetensors=True,
                    device_map="auto" if device == "auto" else None, output_loading_info=True)
     source, base, own = folder, base_of(folder), set()

@@ -285,7 +285,7 @@ def _keys(profile):
 
 def _at_commit(model):
     """(name, commit) of "org/name@commit"; no commit where none is given, or where that is a folder's name."""
-    name, _, commit = model.rpartition("@")
+    name, _, commit = model.rpartition("@") if not models.draw_of(model) else ("", "", "")  # null@3 is a name
     return (name, commit) if name and re.fullmatch(r"[\w.-]+", commit) and not Path(model).exists() else (model, "")
 
 
