@@ -292,6 +292,7 @@ def at(family, location, *shape, **options):
       for location in ("layer.3", "attn.q.3", "attn.x.0", "layer", "pooler.1", "layer.-1", "")),
     (lambda: hooks.record(tiny("gpt2"), ["pooler"]), "layer.2"),  # its first token sees itself alone
     (lambda: hooks.Projection(2 * torch.eye(4)), "orthonormal"),
+    *((lambda basis=basis: hooks.Projection(basis), "is a tensor") for basis in ([[1., 0.]], torch.eye(4)[0])),
     (lambda: at("bert", "layer.0", 1, HIDDEN, tokens="cls"), "'all' or 'first'"),
     (lambda: at("bert", "pooler", 1, HIDDEN, tokens="first"), "no tokens"),
     (lambda: at("bert", "attn.q.0", 1, HIDDEN), r"\[4, d, 8\]"),

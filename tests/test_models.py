@@ -173,6 +173,13 @@ def without(key):
                                                                   if name != key})
 
 
+def weights(key, value):
+    def spoil(tensors):
+        tensors[key].view(-1)[0] = value
+        return tensors
+    return lambda folder: change_weights(folder, spoil)
+
+
 def settings(**values):
     return lambda folder: change_config(folder, **values)
 
@@ -187,6 +194,10 @@ def contents(file, content):
     (without("bert.embeddings.word_embeddings.weight"), "lacks .* task"),
     (settings(tie_word_embeddings=False), "cls.predictions.decoder"),  # an untied model must bring its decoder
     (settings(hidden_size=64), "damaged or do not fit"),
+    (settings(hidden_size="wide"), "config.json of .* is not that of a bert"),
+    (weights("bert.encoder.layer.1.attention.self.query.weight", float("nan")), "no numbers .in .*query.weight"),
+    (weights("cls.predictions.bias", float("inf")), "infinite or no numbers .in cls.predictions"),
+    *((contents("tokenizer.json", content), "tokenizer of .* is damaged") for content in (b"{}", b"{", b"[]", b"\xe9")),
     (settings(model_type="t5"), "'t5', which is not supported: choose a model of bert"),
     (contents("model.safetensors", b"version https://git-lfs.github.com/spec/v1"), "damaged or do not fit"),
     *((contents("config.json", content), "config.json is damaged") for content in (b"{", b"[]", b'"\xe9"')),
@@ -206,7 +217,8 @@ def test_a_damaged_folder_is_refused_and_no_weight_is_made_up(bert, damage, said
     ("null", dict(task="sequence-classification"), "name its labels"),
     ("mini-gpt2", dict(attention="flash"), "choose sdpa or eager"),
     ("mini-gpt2", dict(task="translation"), "sequence-classification"),
-    ("mini-gpt2", dict(device="cuda"), "use device='cpu'"),
+    *(("no/such", dict(device=device), "use device='cpu'") for device in ("cuda", "cuda:1", "mps")),  # nothing is read
+    *(("no/such", dict(device=device), "use cpu, cuda, mps or auto") for device in ("nonsense", "meta", "cpu:x")),
 ])
 def test_what_cannot_be_asked_is_refused(name, options, said, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -284,9 +296,27 @@ def test_a_missing_tokenizer_is_refused_not_made_up_and_so_is_another_models(tmp
         change_weights(tmp_path, lambda weights: {  # fewer entries than the tokenizer has
             key: value[:50].clone() if value.shape[0] == 400 else value for key, value in weights.items()})
         change_config(tmp_path, vocab_size=50)
-        assert "tokenizer of its own" in refusal(tmp_path, device="cpu")
+        assert "beyond the 50 that its embedding has" in refusal(tmp_path, device="cpu")
     (tmp_path / "tokenizer.json").unlink()
     assert "tokenizer of its own" in refusal(tmp_path, device="cpu")
+
+
+def test_a_padding_token_that_was_added_is_never_looked_up(tmp_path, folders):
+    """As copies of LLaMA have it: 32,000 embeddings, and a tokenizer with one token more."""
+    saved = save_tiny("llama", tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    size = len(tokenizer)
+    change_weights(tmp_path, lambda tensors: {
+        key: value[:size].clone() if value.shape[0] == 400 else value for key, value in tensors.items()})
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    tokenizer.save_pretrained(tmp_path)
+    change_config(tmp_path, vocab_size=size, pad_token_id=size)
+    model = models.load(tmp_path, device="cpu")
+    assert model.tokenizer.pad_token_id == model.net.config.pad_token_id < size
+    texts = ["the doctor said that [MASK]", "he [MASK]"]  # of unlike length
+    expected = [fill.probabilities(saved, [text])[0, :size] for text in texts]
+    for row, whole in zip(fill.probabilities(model, texts), expected):
+        torch.testing.assert_close(row, whole / whole.sum(), rtol=1e-4, atol=1e-6)
 
 
 def test_an_old_folder_with_a_plain_vocabulary_is_read(bert, folders):

@@ -53,6 +53,8 @@ class Projection:
     tokens: str = "all"
 
     def __post_init__(self):
+        if not isinstance(self.basis, torch.Tensor) or self.basis.dim() not in (2, 3):
+            raise CompanionError("A Projection's basis is a tensor, [d, width] or [heads, d, width]: make it one.")
         if self.tokens not in ("all", "first"):
             raise CompanionError(f"A Projection has no tokens='{self.tokens}': choose 'all' or 'first'.")
         gram = self.basis.float() @ self.basis.float().mT

@@ -6,8 +6,8 @@
     models.load("org/name", revision="v1")       # any hub model of a known family, at a commit, branch or tag
     models.load("null"), models.load("null@3")   # untrained, of mini-bert's shape, drawn from the seed 0 or 3
 
-Weights are read from safetensors alone, in float32 unless told, frozen, in eval mode. But for the untrained ones none is
-ever made up: a checkpoint that lacks one is refused.
+Weights are read from safetensors alone, in float32 unless told, frozen, in eval mode. None is made up but those of the
+untrained ones: a checkpoint that lacks one is refused.
 """
 
 import contextlib
@@ -142,10 +142,7 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     for given, known in (attention, ("sdpa", "eager")), (task, (None, "sequence-classification")):
         if given not in known:
             raise CompanionError(f"models.load does not know '{given}': choose {known[0]} or {known[1]}.")
-    device = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise CompanionError(f"There is no GPU for device '{device}': use device='cpu'.")
-
+    device = usable_device(device)
     folder, commit = locate(name, revision=revision)
     family = families.of(config_of(folder), name)
     with _quiet():
@@ -157,6 +154,19 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     except torch.OutOfMemoryError:
         raise CompanionError(f"{name} does not fit {device}: use torch.bfloat16 or device='auto'.") from None
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
+
+
+def usable_device(device=None) -> str:
+    """The name of a device that this machine has: "auto", the one that was asked for, or what suits if none was."""
+    device = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    kind, _, number = device.partition(":")
+    count = {"auto": 1, "cpu": 1, "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
+             "mps": int(torch.backends.mps.is_available())}
+    if kind not in count or number and not number.isdecimal() or kind == "auto" and number:
+        raise CompanionError(f"There is no device '{device}': use cpu, cuda, mps or auto.")
+    if int(number or 0) >= count[kind]:
+        raise CompanionError(f"There is no GPU for device '{device}': use device='cpu'.")
+    return device
 
 
 def usual_dtype(name) -> torch.dtype:
@@ -313,12 +323,18 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
     classes = [getattr(transformers, kind) for kind in family.classes]
     if task:
         classes = [transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[transformers.CONFIG_MAPPING[family.name]]]
-    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # values of the wrong kind: however transformers words it
+        raise CompanionError(f"The config.json of {name} is not that of a {family.name}: fetch or save it again."
+                             ) from error
+    if (config.pad_token_id or 0) >= config.vocab_size:  # an added token: padding is masked, and another one serves
+        config.pad_token_id = None
     if labels:
         config.num_labels = labels
     if draw := draw_of(name):
         if task and not labels:
-            raise CompanionError(f"{name} is untrained and classifies nothing: name its labels, or choose a classifier.")
+            raise CompanionError(f"{name} is untrained and no classifier: name its labels, or choose another.")
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(draw[1])
             return classes[0]._from_config(config, attn_implementation=attention).to(dtype)
@@ -343,7 +359,7 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
         missing = sorted(key for key in report["missing_keys"] if not labels or key.startswith(body))
         unused = sorted(own & set(report["unexpected_keys"])) if not labels else []
         if not missing and not unused:
-            return net
+            return _finite(name, net)
     if not missing:
         raise CompanionError(f"{name} differs from {base} in {len(unused)} weights that {type(net).__name__} has not "
                              f"({unused[0]}, ...): load it with the task it was saved for.")
@@ -351,12 +367,31 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
                          "load it with the task it was saved for, or save it with that head.")
 
 
+def _finite(name, net):
+    """The network, if its weights are numbers: a NaN may vanish in a fused kernel and leave results that look right."""
+    broken = [key for key, weight in net.named_parameters() if not weight.is_meta and not weight.isfinite().all()]
+    if broken:
+        raise CompanionError(f"{name} has weights that are infinite or no numbers (in {broken[0]}): fetch it again, or "
+                             "save one whose training went well.")
+    return net
+
+
 def _tokenizer(name, folder, config):
     """The model's own tokenizer; transformers would make up an empty one where there is none."""
     there = any((folder / file).is_file() for file in VOCABULARIES)
-    tokenizer = there and transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    if not there or not tokenizer.is_fast or len(tokenizer) > config.vocab_size:
+    try:
+        tokenizer = there and transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # of tokenizers and transformers: however they word it
+        raise CompanionError(f"The tokenizer of {name} is damaged: put its tokenizer.json there again.") from error
+    if not there or not tokenizer.is_fast:
         raise CompanionError(f"{name} has no fast tokenizer of its own: put its tokenizer.json there.")
+    beyond = [token for token, i in tokenizer.get_vocab().items() if i >= config.vocab_size]
+    if beyond == [tokenizer.pad_token]:  # copies of LLaMA: padding is masked, so any token serves
+        tokenizer.pad_token = tokenizer.eos_token
+    elif beyond:
+        raise CompanionError(f"The tokenizer of {name} has {len(beyond)} tokens ('{beyond[0]}', ...) beyond the "
+                             f"{config.vocab_size} that its embedding has: put the tokenizer there that it was trained "
+                             "with.")
     return prepare(tokenizer, config)
 
 
