@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lib import CompanionError
-from lib.engine import batches, embed
+from lib.engine import batches, embed, fill
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -72,6 +72,32 @@ def test_a_word_that_is_not_there():
         embed.words(tiny("bert"), {"he": ["the hen likes her"]})
     with pytest.raises(CompanionError, match="'he' has no sentence"):
         embed.words(tiny("bert"), {"he": []})
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_with_and_without_the_token_that_begins_a_sequence(family):
+    """Against the plain network on ids put together by hand; gpt2's tokenizer puts none, llama's does."""
+    model, sentence = tiny(family, dtype=torch.float64), "the doctor said"
+    bare = model.tokenizer(sentence, add_special_tokens=False).input_ids
+    the = len(model.tokenizer("the", add_special_tokens=False).input_ids)
+    doctor = len(model.tokenizer("the doctor", add_special_tokens=False).input_ids)
+    for bos in (True, False):
+        ids = [model.tokenizer.bos_token_id] * bos + bare
+        states = model.net.base_model(torch.tensor([ids])).last_hidden_state[0]
+        word = embed.words(model, {"doctor": [sentence, "the doctor"]}, bos=bos)[0]
+        torch.testing.assert_close(word, states[bos + the:bos + doctor].mean(0))
+        torch.testing.assert_close(embed.sentences(model, [sentence, "the"], bos=bos)[0], states[-1])
+        last = model.net(torch.tensor([ids])).logits[0, -1].float().softmax(-1)
+        torch.testing.assert_close(fill.probabilities(model, [f"{sentence} [MASK]"], bos=bos)[0], last)
+    usual = embed.words(model, {"the": [sentence]})
+    assert torch.equal(usual, embed.words(model, {"the": [sentence]}, bos=family == "llama"))
+    assert not torch.allclose(usual, embed.words(model, {"the": [sentence]}, bos=family == "gpt2"), atol=.1)
+    opened = model.net(torch.tensor([[model.tokenizer.bos_token_id]])).logits[0, -1].float().softmax(-1)
+    torch.testing.assert_close(fill.probabilities(model, ["[MASK] said"], bos=True)[0], opened)
+    with pytest.raises(CompanionError, match="leave bos out"):
+        embed.words(tiny("bert"), {"the": [sentence]}, bos=True)
+    with pytest.raises(CompanionError, match="shorten it"):
+        batches.encode(model, ["the " * model.tokenizer.model_max_length], bos=True)
 
 
 @every_family

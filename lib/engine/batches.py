@@ -14,17 +14,36 @@ from lib import CompanionError
 TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep the device busy
 
 
-def encode(model, texts: list, seconds: list | None = None) -> list[dict]:
-    """Texts, or pairs of texts, as token ids, one dict each, not yet padded; one longer than the positions fails."""
+def encode(model, texts: list, seconds: list | None = None, bos: bool | None = None) -> list[dict]:
+    """Texts, or pairs of texts, as token ids, one dict each, not yet padded; one longer than the positions fails.
+
+    bos: of a decoder, whether the token that begins a sequence opens each text; None: as its tokenizer has it.
+    """
     if not texts:
         return []
     encoded = model.tokenizer(texts, seconds, verbose=False)  # what it would warn of is raised below
+    if added := opening(model, bos):
+        token = {"input_ids": [model.tokenizer.bos_token_id], "attention_mask": [1]}
+        encoded = {name: [token[name] + row if added > 0 else row[1:] for row in encoded[name]] for name in token}
     longest = max(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
     size, limit = len(encoded["input_ids"][longest]), model.tokenizer.model_max_length
     if size > limit:
         raise CompanionError(f"'{texts[longest][:40]}...' has {size} tokens, more than the {limit} of {model.name}: "
                              "shorten it or choose a model with more positions.")
     return [{name: values[i] for name, values in encoded.items()} for i in range(len(texts))]
+
+
+def opening(model, bos: bool | None) -> int:
+    """How many tokens `bos` adds before a text that the tokenizer does not: 0, 1, or -1 where it takes one away.
+
+    A decoder's first position attracts the attention of all others, and what stands there has a state unlike any other:
+    without a token that opens the text this is its first word.
+    """
+    if bos is None:
+        return 0
+    if not model.anatomy.can_open or model.tokenizer.bos_token_id is None:
+        raise CompanionError(f"{model.name} has no beginning token to put or leave out: leave bos out.")
+    return bos - (model.tokenizer("a").input_ids[0] == model.tokenizer.bos_token_id)
 
 
 def by_length(sizes: list[int], tokens: int) -> Iterator[list[int]]:

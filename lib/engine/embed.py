@@ -19,13 +19,14 @@ from lib.engine import batches
 CHUNK = 4_096  # sentences tokenized at a time: memory does not grow with the corpus
 
 
-def words(model, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
-    """[n_words, hidden]: each word's static vector."""
+def words(model, contexts: dict[str, list[str]], progress: str = "", bos: bool | None = None) -> torch.Tensor:
+    """[n_words, hidden]: each word's static vector; bos: as batches.encode has it."""
     pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
     row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
     with torch.no_grad():
-        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), progress)
+        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), progress,
+             bos=bos)
     return (total / count[:, None]).to(model.net.dtype)
 
 
@@ -40,14 +41,15 @@ def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.arange(len(count)).repeat_interleave(count), count
 
 
-def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "", tokens: int | None = None):
+def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "", tokens: int | None = None,
+         bos: bool | None = None):
     """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
 
     The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used.
     """
     options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
     for start in range(0, len(pairs), CHUNK):
-        encoded, places = prepare(model, pairs[start:start + CHUNK])
+        encoded, places = prepare(model, pairs[start:start + CHUNK], bos)
 
         def at_words(batch, indices, places=places, start=start):
             states = model.net.base_model(**batch, **options).last_hidden_state
@@ -57,11 +59,13 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
         batches.each(model, encoded, at_words, tokens, progress)
 
 
-def prepare(model, pairs: list[tuple[str, str]]) -> tuple[list[dict], list[range]]:
+def prepare(model, pairs: list[tuple[str, str]], bos: bool | None = None) -> tuple[list[dict], list[range]]:
     """For each (word, sentence) the encoded sentence, and the tokens of the word in it."""
     texts = [sentence for _, sentence in pairs]
-    places = tokens_of(model, texts, [find(word, sentence) for word, sentence in pairs])
-    encoded = batches.encode(model, texts)
+    moved = batches.opening(model, bos)
+    places = [range(place.start + moved, place.stop + moved)
+              for place in tokens_of(model, texts, [find(word, sentence) for word, sentence in pairs])]
+    encoded = batches.encode(model, texts, bos=bos)
     if model.is_causal:  # what follows a word cannot change its vector there: it is not computed
         encoded = [{name: values[:tokens.stop] for name, values in e.items()} for e, tokens in zip(encoded, places)]
     return encoded, places
@@ -100,7 +104,7 @@ def find(word: str, sentence: str) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def sentences(model, texts: list[str], progress: str = "") -> torch.Tensor:
+def sentences(model, texts: list[str], progress: str = "", bos: bool | None = None) -> torch.Tensor:
     """[n_texts, hidden]: an encoder's first token ([CLS]), a decoder's last, as SEAT's code (sent-bias) has it."""
     if not texts or isinstance(texts, str):
         raise CompanionError("There are no sentences: give a list of at least one.")
@@ -110,4 +114,4 @@ def sentences(model, texts: list[str], progress: str = "") -> torch.Tensor:
         last = batch["attention_mask"].sum(1) - 1  # padding is on the right
         return states[torch.arange(len(states)), last if model.is_causal else 0].cpu()
 
-    return torch.stack(batches.each(model, batches.encode(model, texts), at_end, progress=progress))
+    return torch.stack(batches.each(model, batches.encode(model, texts, bos=bos), at_end, progress=progress))

@@ -33,6 +33,7 @@ class Family:
     next_sentence: str | None = None  # the next-sentence head, inside the network
     classifier: Callable | None = lambda net: net.classifier  # of a fine-tuned one: sentence vectors -> logits
     is_causal: bool = False           # reads from left to right, and is asked for the next token
+    can_open: bool = False            # its texts may stand with or without the tokenizer's token that opens a text, bos
     has_segments: bool = False        # token types tell the two sentences of a pair apart
     separator: str = "sep_token"      # the tokenizer's token between two sentences, where one writes it oneself
     unused_positions: Callable = lambda config: 0  # those before the first that a token can have
@@ -89,9 +90,9 @@ FAMILIES = {family.name: family for family in (
         classifier=lambda net: lambda vectors: net.classifier(net.pre_classifier(vectors).relu())),
     Family(
         "gpt2", ("GPT2LMHeadModel",), lambda net: net.lm_head, lambda base: base.h, "attn.c_attn", "attn.c_attn",
-        "attn.c_attn", "attn.c_proj", "mlp", "drop", norm="ln_f", classifier=None, is_causal=True),
+        "attn.c_attn", "attn.c_proj", "mlp", "drop", norm="ln_f", classifier=None, is_causal=True, can_open=True),
     Family(
         "llama", ("LlamaForCausalLM",), lambda net: net.lm_head, lambda base: base.layers, "self_attn.q_proj",
         "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp", "embed_tokens", norm="norm",
-        classifier=None, is_causal=True),
+        classifier=None, is_causal=True, can_open=True),
 )}

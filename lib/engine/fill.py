@@ -21,24 +21,24 @@ def logits_at(model, batch, rows: torch.Tensor, places: torch.Tensor) -> torch.T
     return model.anatomy.vocabulary_head(model.net)(states[rows, places])
 
 
-def written(model, prompt: str) -> str:
+def written(model, prompt: str, bos: bool | None = None) -> str:
     """The prompt as this model reads it. The space before a blank is the missing word's own: its token may hold it."""
     if prompt.count(BLANK) != 1:
         raise CompanionError(f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted.")
     before, after = prompt.split(BLANK)
     if not model.is_causal:
         return before.rstrip() + model.mask_token + after
-    if not before.strip():
+    if not before.strip() and not bos:
         raise CompanionError(f"{model.name} reads from left to right and cannot fill the first word of '{prompt}': "
-                             "put the blank later.")
+                             "put the blank later, or say bos=True.")
     return before.rstrip()
 
 
-def probabilities(model, prompts: list[str], progress: str = "") -> torch.Tensor:
-    """p(token | prompt) at the blank: [n_prompts, vocabulary], on the CPU."""
+def probabilities(model, prompts: list[str], progress: str = "", bos: bool | None = None) -> torch.Tensor:
+    """p(token | prompt) at the blank: [n_prompts, vocabulary], on the CPU; bos: as batches.encode has it."""
     if not prompts or isinstance(prompts, str):
         raise CompanionError("There are no prompts: give a list of at least one.")
-    encoded = batches.encode(model, [written(model, prompt) for prompt in prompts])
+    encoded = batches.encode(model, [written(model, prompt, bos) for prompt in prompts], bos=bos)
     return torch.stack(at_blank(model, encoded, torch.Tensor.cpu, progress=progress))
 
 
@@ -62,16 +62,16 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
     return batches.each(model, encoded, read, tokens, progress)
 
 
-def top(model, prompt: str, k: int = 5):
+def top(model, prompt: str, k: int = 5, bos: bool | None = None):
     """The k likeliest fillers of one prompt, a DataFrame: columns word, probability."""
-    row = probabilities(model, [prompt])[0]
+    row = probabilities(model, [prompt], bos=bos)[0]
     if not 1 <= k <= len(row):
         raise CompanionError(f"The {k} likeliest words cannot be named: ask {model.name} for 1 to {len(row)}.")
     values, ids = row.topk(k)
     return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})
 
 
-def word_probabilities(model, prompts: list[str], words: list[str], progress: str = ""):
+def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "", bos: bool | None = None):
     """p(word | prompt) for words the vocabulary holds whole, a DataFrame: one row per prompt, one column per word.
 
     A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.
@@ -80,4 +80,4 @@ def word_probabilities(model, prompts: list[str], words: list[str], progress: st
     if len(opens) != 1:
         raise CompanionError("Some prompts open with the blank and some do not: ask for them one kind at a time.")
     ids = [model.token_id(word, inside=opens == {False}) for word in words]
-    return pd.DataFrame(probabilities(model, prompts, progress)[:, ids].numpy(), columns=words)
+    return pd.DataFrame(probabilities(model, prompts, progress, bos)[:, ids].numpy(), columns=words)
