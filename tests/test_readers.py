@@ -83,13 +83,18 @@ def test_texts(files, monkeypatch):
 
 @pytest.mark.parametrize("at_hand, taken, said", [
     (["news_commentary", "bbc_news"], ["One."], "news_commentary"), (["news_commentary"], ["One."], "news_commentary"),
-    (["bbc_news"], ["Body."], "bbc_news (stands in for news_commentary)"), ([], ["One."], "news_commentary")])
+    (["bbc_news"], ["Body."], "bbc_news (stands in for news_commentary, the paper's own: put news_commentary/news-c"),
+    ([], ["One."], "news_commentary")])
 def test_news_is_what_lies_at_hand_and_says_so(files, monkeypatch, capsys, at_hand, taken, said):
     files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Body."}) + "\n"
     files["news_commentary/news-commentary-v15.en.gz"] = "One.\n"
     monkeypatch.setattr(data, "available", lambda file: file.split("/")[0] in at_hand)
     assert readers.news() == taken
-    assert capsys.readouterr().out == f"News texts: {said}\n"
+    assert capsys.readouterr().out.startswith(f"News texts: {said}")
+    assert readers.news(stand_in=False) == ["One."]  # the paper's own, or nothing
+    del files["news_commentary/news-commentary-v15.en.gz"]
+    with pytest.raises(KeyError):  # data.path says in a sentence what is missing
+        readers.news(stand_in=False)
 
 
 def test_real_stereoset(real_data):

@@ -78,16 +78,19 @@ def wikitext(full: bool = False) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def news(source: str = "") -> list[str]:
+def news(source: str = "", stand_in: bool = True) -> list[str]:
     """News texts to take contexts from: Bias A-head's own "news_commentary" (a line each), or "bbc_news" (2,225
     articles), which stands in for it.
 
-    Left open, it is what lies at hand, the paper's own first; where neither does, the paper's own is fetched, since
-    the other has no address. Which one it is gets printed.
+    Left open, it is what lies at hand, the paper's own first; where neither does, or where nothing may stand in for
+    it, the paper's own is fetched (the other has no address) or refused. Which one it is gets printed.
     """
     if not source:
-        source = next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
-        print(f"News texts: {source}{' (stands in for news_commentary)' if source == 'bbc_news' else ''}")
+        at_hand = [name for name, file in NEWS.items() if data.available(file) and (stand_in or name != "bbc_news")]
+        source = at_hand[0] if at_hand else "news_commentary"
+        print(f"News texts: {source}" + (
+            f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
+            if source == "bbc_news" else ""))
     if source not in NEWS:
         raise CompanionError(f"There is no news source {source!r}: take 'bbc_news' or 'news_commentary'.")
     with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
