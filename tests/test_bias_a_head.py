@@ -1,13 +1,13 @@
-"""Tables, figures and claims of notebooks 02, 03 and 04: on numbers that a person can check."""
+"""Tables and claims of notebooks 02, 03 and 04: on numbers that a person can check."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib import look, verdict
-from lib.bias_a_head import claims, figures, lpbs, masking, tables
+from lib import verdict
+from lib.bias_a_head import claims, lpbs, masking, tables
 from lib.engine import stats
-from lib.verdict import Match, Outcome
+from lib.verdict import Outcome
 
 HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
 
@@ -41,29 +41,10 @@ def test_intervals_by_hand():
     assert frame.low[0] == frame.high[0] == 5
 
 
-def test_survivors_compare_the_halves():
-    first, second = [[4., 3.], [2., 1.]], [[4., 1.], [3., 2.]]
-    halves = result(first, [first, first, second, second])
-    table = tables.survival({("b", "gender"): halves}, [1, 2, 4])
-    assert list(table.loc[0])[2:] == [1, 1, 4] and list(table.loc[1])[2:] == ["0.2", "1.0", "4.0"]  # by chance: k k / 4
-
-
 def test_standing_out_by_hand():
     # quartiles of 0 .. 8 are 2 and 6: the fences are at -4 and 12
     assert tables.standing_out(np.array([0., 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
     assert tables.standing_out(np.array([-50., 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
-
-
-@pytest.mark.parametrize("name, seat, expected", [("mini-bert", 1.35, Match.OTHER_MODEL),
-                                                  ("bert-base", -1.354, Match.MATCHES),
-                                                  ("bert-base", 1.36, Match.DIFFERS)])
-def test_only_the_papers_own_model_can_match_its_printed_seat(name, seat, expected):
-    table, compared = tables.printed_heads({(name, "gender"): result([[1.]], seat=seat)})
-    shown, match = compared["Footnote 9", "bert-base", "SEAT"]
-    assert match.startswith(expected) and table["verdict"][0] == match
-    assert shown == f"{name}: {abs(seat):.3g}"
-    assert compared["Footnote 9", "gpt2", "SEAT"][0] == "" and len(compared) == len(table) == 3
-    assert compared["Footnote 9", "gpt2", "SEAT"][1].startswith(Match.NOT_RUN)
 
 
 TAIL = np.linspace(-.1, -.01, 20).reshape(2, 10)
@@ -130,20 +111,6 @@ def test_the_contrast_is_within_chance_where_the_intervals_overlap(biased, regul
     assert [(verdict.outcome, verdict.within_chance) for verdict in found] == [(outcome, chance)] * 3
 
 
-def test_printed_attention_matches_to_the_printed_digits():
-    studies = {"4a": ("bert-base", "gender"), "4b": ("gpt2", "gender"), "4c": ("bert-base", "race")}
-    tests = {key: {"biased": by_unit((3.1824, .001)), "regular": by_unit((-1.4791, .93))} for key in studies}
-    table, compared = tables.printed_attention(tests, studies, [.01674, .0074], is_paper=True)
-    assert len(table) == 8 and compared["Figure 4a", "biased", "t"] == ("3.182", Match.MATCHES)
-    assert compared["Figure 4a", "regular", "t"][1].startswith(Match.DIFFERS)
-    assert compared["Figure 3", "biased", "weight original"] == ("0.017", Match.MATCHES)
-    assert compared["Figure 3", "biased", "weight counter"][1].startswith(Match.DIFFERS)
-    assert compared["Figure 4a", "biased", "p"] == ("< .01", Match.MATCHES)  # as its t
-    assert compared["Figure 4a", "biased", "N"] == ("500", Match.MATCHES)
-    other = tables.printed_attention(tests, studies, [.01674, .0074], is_paper=False)[0]
-    assert set(other["verdict"]) == {Match.OTHER_MODEL}
-
-
 # 04: masking
 
 KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7)]
@@ -189,8 +156,7 @@ def test_claims_on_masking_hold_and_fail():
     assert {verdict.claim for verdict in failed if verdict.outcome == HOLDS} == {"mask-lpbs-all"}
     best_is_all = outcomes(claims.of_masking(measured(*AS_PAPER), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}), "b"))
     assert (best_is_all["mask-lpbs", ""], best_is_all["mask-lpbs-all", ""]) == (HOLDS, FAILS)
-    shown = claims.masking_table(held)
-    assert list(shown) == ["claim", "paper", "ours", "verdict"] and len(shown) == len(held) - 1 == 9
+    assert len(claims.table(held)) == len(held) - 1 == 9
 
 
 def test_a_change_that_may_be_none_is_within_chance():
@@ -216,31 +182,3 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
     assert list(table["heads"]) == [0, 3, 3, 7, 3, 7] and list(table["draws"]) == [1, 1, 1, 1, 2, 2]
     assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
     assert table.loc["full", "change"] == "" and np.isnan(table.loc["full", "SEAT sd"])
-
-
-def test_printed_masking_and_what_is_missing():
-    masks, curve = measured([2.0] * 6, [4.09] * 6), lpbs_curve({0: 1.39, 5: 1.0, 7: 1.0})
-    other, same = (tables.printed_masking(masks, curve, same_model)[1] for same_model in (False, True))
-    assert len(same) == 12 + 31 and not any(match == Match.MATCHES for _, match in other.values())
-    assert same["Table 1", "full", "PPPL"] == ("4.09", Match.MATCHES)
-    assert same["Table 3", "0", "career / family"] == ("1.39", Match.MATCHES)
-    assert same["Table 1", "All", "PPPL"][1].startswith(Match.DIFFERS)
-    for row in ("5", "15"):  # the printed number is lost; the model has fewer heads to mask
-        assert same["Table 3", row, "math / arts"][1].startswith(Match.NOT_RUN)
-
-
-def test_every_figure_is_drawn_and_its_title_has_the_numbers():
-    masks = amplified(pd.concat([measured(*AS_PAPER), measured(*AS_PAPER).assign(k=5).iloc[[1, 3, 4]]]), {2.0: .5})
-    titles = [figure.get_suptitle().replace("\n", " ") for figure in (
-        figures.plane(masks, ""), figures.lpbs_curves(CURVE, ""), figures.curves(masks, ""),
-        figures.amplified(masks, ""))]
-    assert "from 4.1 to 4.2" in titles[0] and "1.30, 1.30, 1.30" in titles[1]
-    assert "With 5 heads" in titles[2] and "times 2" in titles[3]
-    results = {("b", "gender"): result(TAIL)}
-    figure, axes = look.panels(4)
-    figures.distribution(axes[0], TAIL, "")
-    figures.heatmap(figure, axes[1], TAIL, "")
-    figures.ranked(axes[2], tables.intervals(results["b", "gender"]), "")
-    figures.ablation(axes[3], {"gradient": TAIL, "ablation": TAIL}, "")
-    assert figures.layer_headline(results).startswith("Every layer")
-    assert "4 stand out to the right" in figures.tail_headline(results)

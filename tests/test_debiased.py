@@ -1,12 +1,10 @@
 """Notebook 06: which heads turned, what is darker and pronounced, which base a model is compared with."""
 
-import json
-
 import numpy as np
 import pytest
 
 from lib import CompanionError
-from lib.bias_a_head import claims, debiased, figures, heads, tables
+from lib.bias_a_head import claims, debiased, heads
 from lib.engine import models
 from lib.verdict import Outcome
 from tests import tiny
@@ -35,24 +33,6 @@ def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
     after[1, 3] = .1  # the most anti-biased
     after[0, 1] = .1  # the fifth
     assert debiased.count_turned(after, BASE) == 2 and debiased.count_turned(after, BASE, k=4) == 1
-    results = {"base": result(BASE), "./there/cda": result(after)}
-    table = tables.turned(results, "base")
-    assert list(table["head"]) == ["2-4", "2-3", "2-1", "1-3", "1-2"] and list(table.columns) == ["head", "base", "cda"]
-    assert [("turned" in text) for text in table["cda"]] == [True, False, False, False, True]
-    assert table["base"][0].startswith("-500.00 [")
-    left, right = figures.debiased_heads(results, "base").axes[:2]
-    black = [sum(patch.get_edgecolor()[:3] == (0, 0, 0) for patch in ax.patches) for ax in (left, right)]
-    assert black == [0, 2] and left.images[0].get_clim() == right.images[0].get_clim()
-    assert len(figures.movement(results, "base").axes) == 1
-
-
-def test_movement_counts_both_ways_and_shows_what_other_sentences_do():
-    after = BASE.copy()
-    after[0, 0], after[1, 0], after[1, 2] = -1, 1, 1
-    table = tables.movement({"base": result(BASE), "cda": result(after)}, "base")
-    assert list(table["biased to not"]) == [1, 0] and list(table["not to biased"]) == [2, 0]
-    assert list(table["changed sides"]) == ["38%", "0%"] and list(table["of 5 most anti-biased"]) == [2, 0]
-    assert list(table["model"]) == ["cda", "base, other sentences"] and table["correlation"][1] == 1
 
 
 def test_darker_are_slightly_biased_heads_whose_intervals_part():
@@ -95,15 +75,6 @@ def test_what_was_not_run_is_said():
     for names, where in ([], "LLaMA family"), (["b"], "b against its base"), (["a", "b"], "b against a"):
         verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
         assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2 and verdicts[0].on == where
-    assert not tables.printed_llama({}, [])["ours"].any()
-
-
-def test_a_stand_in_is_never_a_match_and_the_papers_own_model_can_be():
-    stand_in = tables.printed_llama({"x/Smol": result(BASE, seat=.27)}, ["x/Smol", "x/Chat"])
-    assert stand_in.loc[0, ["our model", "verdict"]].tolist() == ["Smol", "other model"]
-    measured = {"llama-2-7b": result(BASE, seat=-.27), "llama-2-7b-chat": result(BASE, seat=.3)}
-    own = tables.printed_llama(measured, [*measured, "x/Smol", "x/Chat"])
-    assert [text.partition(":")[0] for text in own["verdict"]] == ["matches", "differs"]
 
 
 def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_path):
@@ -116,19 +87,6 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
         debiased.base_of(str(tmp_path / "base"), "mini-bert")
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name
-
-
-def test_how_a_model_was_made_is_read_from_its_record(tmp_path):
-    record = {"twins": True, "hidden": 0., "attention": 0., "training": {"steps": 3, "tokens_seen": 6e6},
-              "heldout_before": {"mlm_perplexity": 10.84, "nsp_accuracy": .9261},
-              "heldout": {"mlm_perplexity": 11.2, "nsp_accuracy": .92}}
-    for name in ("other", "cda"):
-        save_tiny("bert", tmp_path / name)
-    (tmp_path / "cda" / "training.json").write_text(json.dumps(record))
-    table = tables.trained([str(tmp_path / "other"), str(tmp_path / "cda")]).set_index("model")
-    assert table.loc["other", "text"] == "not on record" and table.loc["cda", "steps"] == 3
-    assert table.loc["cda", ["perplexity, before", "next sentence, after"]].tolist() == [10.84, .92]
-    assert list(tables.trained([]).columns) == ["model", "text"]  # stored, it can be read again
 
 
 def test_associations_give_seat_back(tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
 """Every claim of Bias A-head that can be tested, and the tests of them, by notebook.
 
 A test returns verdicts, one per claim and thing that it was tested on; the notebooks' tables are made of them. The
-arguments are those of tables.py. The paper tests none of the claims
-of notebook 06, so all thresholds there are this project's.
+arguments are those of tables.py; in 06 `results` is {model's name: result}, `tested` {name: debiased.associations}.
+The paper tests none of the claims of notebook 06, so all thresholds there are this project's.
 """
 
 from dataclasses import replace
@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import printed
 from lib.bias_a_head import debiased, glue, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
-from lib.bias_a_head.tables import learned
 from lib.engine import stats
-from lib.verdict import Claim, Outcome, Side, Verdict, by_id, judge, not_run
+from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
 PAPER = "bias_a_head"
 SEVERAL = 3              # heads: what the paper's "several" and "a number of" are taken to mean
@@ -94,6 +92,7 @@ CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
     ("chat-heads", "7, Fig. 6-7", "The chat model has fewer heads of pronounced positive score", "06",
      "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW, .05),
 ))
+GLUE, DEBIASED, CHAT = ([id for id in CLAIMS if id.startswith(kind)] for kind in ("glue-", "debiased-", "chat-"))
 
 
 def table(verdicts: list[Verdict]) -> pd.DataFrame:
@@ -202,18 +201,6 @@ def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdi
 
 # ---- 04: masking
 
-PRINTED = {"mask-top3-seat": "-.14", "mask-top3-pppl": "1.02 times", "mask-bottom3": "+.04", "mask-random3": "+.01",
-           "mask-random-all": "+.11", "mask-all-seat": "0 between them", "mask-all-pppl": "1.38 times",
-           "mask-lpbs": "in all three tests", "mask-lpbs-all": "lowest at K = 30; 15, 20; 40",
-           "mask-amplify": "not tried"}
-
-
-def masking_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """`table` with what the paper prints in place of where: claim, paper, ours, verdict."""
-    shown = table(verdicts).rename(columns={"where": "paper"})
-    return shown.assign(paper=[PRINTED[verdict.claim] for verdict in verdicts if verdict.claim in PRINTED])
-
-
 def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[Verdict]:
     """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side."""
     verdicts = []
@@ -249,9 +236,6 @@ def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[V
     return verdicts
 
 
-GLUE, DEBIASED, CHAT = (tuple(id for id in CLAIMS if id.startswith(kind)) for kind in ("glue-", "debiased-", "chat-"))
-
-
 # ---- 05: GLUE
 
 def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
@@ -260,7 +244,7 @@ def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
     Ours are over what the unmasked model has learned, each task by its first metric there, so that a task with two does
     not count twice; intervals are over seeds.
     """
-    runs = runs[runs["row"].isin(learned(runs))]
+    runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]
     full, top, every = glue.MASKS.values()
@@ -274,18 +258,6 @@ def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
     above = int((mean[top] > mean[every]).sum())
     return [*verdicts, judge(CLAIMS["glue-order"], above, found=f"{above} of {len(mean)}", threshold=len(mean),
                              models=[model])]
-
-
-def glue_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """claim, paper, ours, verdict; the paper's are over the first metric of each task, and over all metrics."""
-    theirs = printed.printed(PAPER, tables.TABLE2)
-    first = [f"{task} {rule.names[0]}" for task, rule in glue.TASKS.items()]
-    full, top, every = glue.MASKS.values()
-    mean, above = theirs.loc[first].mean(), int((theirs[top] > theirs[every]).sum())
-    paper = {"glue-top3": f"{mean[top] - mean[full]:+.3f}, 9 tasks",
-             "glue-all": f"{mean[every] - mean[full]:+.3f}, 9 tasks", "glue-order": f"{above} of {len(theirs)}"}
-    return pd.DataFrame([{"claim": CLAIMS[verdict.claim].short, "paper": paper[verdict.claim], "ours": verdict.found,
-                          "verdict": str(verdict)} for verdict in verdicts])
 
 
 # ---- 06: debiased models and LLaMA
@@ -336,12 +308,3 @@ def of_chat(results: dict, names: list[str]) -> list[Verdict]:
             ("chat-seat", after - before, f"|SEAT| {after:.2f} against {before:.2f}"),
             ("chat-heads", p, f"{fewer} against {most}, p {tables.p_text(p)}"))]
     return verdicts
-
-
-def debiased_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """claim, where, ours, verdict."""
-    def shown(verdict):
-        return f"{verdict.outcome}: {verdict.reason}" if verdict.outcome == Outcome.NOT_RUN else str(verdict)
-
-    return pd.DataFrame([{"claim": CLAIMS[verdict.claim].short, "where": verdict.on, "ours": verdict.found,
-                          "verdict": shown(verdict)} for verdict in verdicts])
