@@ -5,6 +5,7 @@ arguments are those of tables.py; in 06 `results` is {model's name: result}, `te
 The paper tests none of the claims of notebook 06, so all thresholds there are this project's.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -111,19 +112,18 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str) -> lis
     def say(id, estimate, on, found, names, **options):
         verdicts.append(judge(CLAIMS[id], estimate, on, found, models=names, **options))
 
-    for key, frame in frames.items():
+    for (name, bias), frame in frames.items():
         near = tables.near_zero(frame.score)
-        say("heads-near-zero", near, tables.title(*key), f"{near:.0%} within a quarter of the largest", [key[0]])
-    for key, frame in frames.items():
+        say("heads-near-zero", near, f"{name}, {bias}", f"{near:.0%} within a quarter of the largest", [name])
+    for (name, bias), frame in frames.items():
         left, right = tables.standing_out(frame.score)
         skew = stats.bootstrap(scipy_stats.skew, frame.score.to_numpy())
-        say("heads-right-tail", right, tables.title(*key), f"{right}, and {left} to the left; skewness {skew}",
-            [key[0]])
-    for key, frame in frames.items():
+        say("heads-right-tail", right, f"{name}, {bias}", f"{right}, and {left} to the left; skewness {skew}", [name])
+    for (name, bias), frame in frames.items():
         layers, sure = (frame[above > 0].layer.nunique() for above in (frame.score, frame.low))
         n_layers = int(frame.layer.max())
-        say("heads-all-layers", layers, tables.title(*key), f"in {layers} of {n_layers} layers, surely in {sure}",
-            [key[0]], threshold=n_layers)
+        say("heads-all-layers", layers, f"{name}, {bias}", f"in {layers} of {n_layers} layers, surely in {sure}",
+            [name], threshold=n_layers)
     (theirs, theirs_sure), (berts, berts_sure) = (
         (int((frame.score < 0).sum()), int((frame.high < 0).sum()))
         for frame in (frames[decoder, "gender"], frames[encoder, "gender"]))
@@ -147,8 +147,8 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str) -> lis
 
 # ---- 03: the counter-stereotype test
 
-def _by_group(tests: dict, studies: dict):
-    """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test.
+def by_group(tests: dict, studies: dict) -> Iterator[tuple[dict, Verdict]]:
+    """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test at 5 %.
 
     The paper's test has one value per sentence. The balanced one weighs each pair of attribute words both ways round;
     where no two pairs occur so, it is not run.
@@ -172,17 +172,12 @@ def _by_group(tests: dict, studies: dict):
             yield row | {"where": where}, replace(verdicts[0], on=where, found=found, reading="", models=[name])
 
 
-def attention_table(tests: dict, studies: dict) -> pd.DataFrame:
-    """Each claim at a level of 5 %, by the paper's test and by the balanced one."""
-    return pd.DataFrame([row for row, _ in _by_group(tests, studies)])
-
-
 def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdict]:
     """Fig. 3 and 4. example: the biased head's normalised weight on the attribute, original and counter.
 
     The contrast is by the paper's unit, the sentence; within chance where the intervals of the two groups overlap.
     """
-    verdicts = [verdict for _, verdict in _by_group(tests, studies)]
+    verdicts = [verdict for _, verdict in by_group(tests, studies)]
     before, after = np.round(example, 3)  # as notebook 03 shows them, here and below
     encoder = studies["4a"][0]
     verdicts.append(judge(CLAIMS["counter-example"], after - before, encoder, f"{before:.3f} to {after:.3f}",

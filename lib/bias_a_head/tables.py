@@ -16,16 +16,10 @@ from lib.engine import stats
 LEARNED = .02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
 
 
-def title(name: str, bias: str) -> str:
-    return f"{name}, {bias}"
-
-
 def p_text(p: float) -> str:
     """Two digits after the point, or what p is below: sampled p-values wobble."""
     return "< .001" if p < .001 else "< .01" if p < .01 else f"{p:.2f}"
 
-
-# ---- 02 and 06: head scores
 
 def intervals(result: dict) -> pd.DataFrame:
     """One row per head, highest score first: layer, head, score, low, high.
@@ -58,8 +52,6 @@ def standing_out(scores: np.ndarray) -> tuple[int, int]:
     return int(np.sum(scores < low - reach)), int(np.sum(scores > high + reach))
 
 
-# ---- 03: the counter-stereotype test
-
 def attention_tests(tests: dict, studies: dict) -> pd.DataFrame:
     """Every group of heads by every unit: differences in percentage points of attention, d with its interval, t, p."""
     table = pd.concat({(f"{key} {name} {bias}", kind): tests[key][kind] for key, (name, bias) in studies.items()
@@ -68,8 +60,6 @@ def attention_tests(tests: dict, studies: dict) -> pd.DataFrame:
     shown = percent[["n", "difference", "low", "high", "d", "d_low", "d_high", "t", "p"]].round(2) + 0
     return shown.assign(p=table["p"].map(p_text))
 
-
-# ---- 04: masking
 
 def named(masks: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The rows of a measurement that are Table 1's, by the names that they have there."""
@@ -136,8 +126,6 @@ def digits(value: float) -> float:
     """Three digits: a PPPL may be 4 or 40,000."""
     return float(f"{value:.3g}")
 
-
-# ---- 05: GLUE
 
 def learned(runs: pd.DataFrame) -> list[str]:
     """The rows (task and metric) where the unmasked model is above one answer for all by more than LEARNED."""
