@@ -1,12 +1,14 @@
-"""Tables and claims of notebooks 02, 03 and 04: on numbers that a person can check."""
+"""Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib.bias_a_head import claims, lpbs, masking, tables
-from lib.engine import stats
+from lib import CompanionError
+from lib.bias_a_head import claims, debiased, lpbs, masking, tables
+from lib.engine import models, stats
 from lib.verdict import Outcome
+from tests.tiny import save_tiny
 
 HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
 
@@ -110,7 +112,8 @@ def test_the_contrast_is_within_chance_where_the_intervals_overlap(biased, regul
 
 # 04: masking
 
-KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7)]
+KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7),
+        ("amplified", 3)]
 
 
 def measured(seat, pppl):
@@ -119,8 +122,8 @@ def measured(seat, pppl):
     rows = []
     for (strategy, k), more, perplexity in zip(KEYS, seat, pppl):
         shift = base + side * more
-        rows += [{"strategy": strategy, "k": k, "draw": draw, "factor": 0.0, "seat": masking.seat_of(shift, side),
-                  "pppl": perplexity, "pppl_sample": perplexity, "associations": shift, "in_x": side,
+        rows += [{"strategy": strategy, "k": k, "draw": draw, "factor": 2.0 if strategy == "amplified" else 0.0,
+                  "seat": masking.seat_of(shift, side), "pppl": perplexity, "associations": shift, "in_x": side,
                   "likelihoods": np.full(10, -5 * np.log(perplexity)), "lengths": np.full(10, 5)}
                  for draw in range(2 if strategy == "random" else 1)]
     return pd.DataFrame(rows)
@@ -131,51 +134,101 @@ def lpbs_curve(values):
                           "high": value + 1} for k, value in values.items() for test in lpbs.TESTS])
 
 
-AS_PAPER = [2.0, 1.2, 1.2, 2.6, 2.3, 2.8], [4.09, 4.16, 5.75, 4.20, 4.13, 5.80]
+AS_PAPER = [2.0, 1.2, 1.2, 2.6, 2.3, 2.8, 1.5], [4.09, 4.16, 5.75, 4.20, 4.13, 5.80, 4.1]
 CURVE = lpbs_curve({0: 1.4, 5: 1.3, 7: 1.5})
-
-
-def amplified(masks, changes):
-    """The frame with rows in which the bottom heads are amplified: {factor: by how much X's associations fall}."""
-    full, rows = masks.iloc[0], []
-    for factor, less in changes.items():
-        shift = full["associations"] - full["in_x"] * less
-        rows.append({**full, "strategy": "amplified", "k": 3, "factor": factor, "associations": shift,
-                     "seat": masking.seat_of(shift, full["in_x"].astype(bool))})
-    return pd.concat([masks, pd.DataFrame(rows)], ignore_index=True)
 
 
 def test_claims_on_masking_hold_and_fail():
     held = claims.of_masking(measured(*AS_PAPER), CURVE, "b")
     assert {verdict.outcome for verdict in held} == {HOLDS} and not any(verdict.within_chance for verdict in held)
-    opposite = measured([2.0, 2.6, 1.2, 1.2, 1.4, 1.2], [4.0, 5.0, 4.1, 4.0, 4.0, 4.0])
+    opposite = measured([2.0, 2.6, 1.2, 1.2, 1.4, 1.2, 2.5], [4.0, 5.0, 4.1, 4.0, 4.0, 4.0, 4.0])
     failed = claims.of_masking(opposite, lpbs_curve({0: 1.2, 5: 1.5, 7: 1.3}), "b")
     assert {verdict.claim for verdict in failed if verdict.outcome == HOLDS} == {"mask-lpbs-all"}
     best_is_all = outcomes(claims.of_masking(measured(*AS_PAPER), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}), "b"))
     assert (best_is_all["mask-lpbs", ""], best_is_all["mask-lpbs-all", ""]) == (HOLDS, FAILS)
-    assert len(claims.table(held)) == len(held) - 1 == 9
-
-
-def test_a_change_that_may_be_none_is_within_chance():
-    masks = measured([2.0, 1.99, 1.2, 2.6, 2.3, 2.8], AS_PAPER[1])
-    masks.at[1, "associations"] = masks["associations"][1] + np.random.default_rng(1).normal(size=80) * .3
-    lowers = claims.of_masking(masks, CURVE, "b")[0]
-    assert lowers.claim == "mask-top3-seat" and lowers.within_chance
-    assert lowers.estimate.low < 0 < lowers.estimate.high
-
-
-def test_amplified_heads_are_judged_by_the_factor_that_lowers_seat_most():
-    masks = measured([2.0] * 6, [4.09] * 6)
-    lowered, raised = (claims.of_masking(amplified(masks, changes), CURVE, "b")[-2]
-                       for changes in ({1.5: .2, 2.0: 1.0, 3.0: -.5}, {3.0: -.5}))
-    assert lowered.claim == "mask-amplify" and lowered.outcome == HOLDS and lowered.found.endswith("at 2 times")
-    assert raised.outcome == FAILS and raised.found.endswith("at 3 times")
-    assert "mask-amplify" not in {verdict.claim for verdict in claims.of_masking(masks, CURVE, "b")}
+    assert len(claims.table(held)) == len(held) - 1 == 10
+    assert next(verdict.found for verdict in held if verdict.claim == "mask-amplify").endswith("at 2 times")
 
 
 def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
-    table = tables.table1(measured([2.0] * 6, [4, 5, 8, 4, 4, 6]))
+    table = tables.table1(measured([2.0] * 7, [4, 5, 8, 4, 4, 6, 4]))
     assert list(table.index) == ["full", "Top-3", "Bottom-3", "All", "Random-3", "Random-All"]
     assert list(table["heads"]) == [0, 3, 3, 7, 3, 7] and list(table["draws"]) == [1, 1, 1, 1, 2, 2]
     assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
     assert table.loc["full", "change"] == "" and np.isnan(table.loc["full", "SEAT sd"])
+
+
+# 06: debiased models and LLaMA
+
+BASE = np.array([[4., -1., -2., .5], [-3., .1, -4., -5.]])
+
+
+def with_spread(scores, spread=.01):
+    return result(scores, np.stack([scores - spread, scores, scores + spread, scores]))
+
+
+def associations(shift):
+    s = np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])
+    return {"s": s, "in_x": np.repeat([True, False], 20)}
+
+
+def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
+    assert debiased.count_turned(BASE, BASE) == 0 and debiased.count_turned(-BASE, BASE) == 5
+    after = BASE.copy()
+    after[1, 3] = .1  # the most anti-biased
+    after[0, 1] = .1  # the fifth
+    assert debiased.count_turned(after, BASE) == 2 and debiased.count_turned(after, BASE, k=4) == 1
+
+
+def test_darker_are_slightly_biased_heads_whose_intervals_part():
+    base = np.array([[8., 1., 1.9, 2.1, -1., .5]])
+    grown = base + [[1, 1, 1, 1, 9, .001]]  # of the slight ones (0 to 2) two grow beyond their interval
+    assert claims.darker(with_spread(grown), with_spread(base)) == 2
+    assert claims.darker(with_spread(base), with_spread(base)) == 0
+    assert claims.darker(with_spread(grown, 5), with_spread(base, 5)) == 0
+
+
+def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
+    after = BASE.copy()
+    after[0, 0] = -1
+    results = {"base": with_spread(BASE), "cda": with_spread(after), "none": with_spread(BASE)}
+    tested = {"base": associations(1.), "cda": associations(.1), "none": associations(1.)}
+    verdicts = claims.of_debiased(results, "base", tested)
+    assert [verdict.outcome for verdict in verdicts[:5]] == [HOLDS, HOLDS, FAILS, FAILS, FAILS]
+    assert [verdict.outcome for verdict in verdicts[5:]] == [FAILS, FAILS, HOLDS, FAILS, FAILS]
+    lower, same = verdicts[0].estimate, verdicts[5].estimate  # the same words are drawn for both models
+    assert lower.high < 0 and lower.low < lower.value and (same.value, same.low, same.high) == (0, 0, 0)
+    assert verdicts[1].estimate.value == -1 and verdicts[0].models == ["base", "cda"]
+    alone = claims.of_debiased({"base": result(BASE)}, "base", tested)
+    assert {(verdict.outcome, verdict.on) for verdict in alone} == {(Outcome.NOT_RUN, "base")} and len(alone) == 5
+
+
+def test_pronounced_heads_are_counted_from_the_bases_fence_and_tested_in_pairs():
+    base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.)])[None]  # the fence is about 2.2
+    chat = base.copy()
+    assert debiased.pronounced(base, chat) == (9, 9, 1.)
+    chat[0, 91:97] = 0
+    most, fewer, p = debiased.pronounced(base, chat)
+    assert (most, fewer) == (9, 3) and p == pytest.approx(.5**6)  # six lost, none gained
+    verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=-.4)}, ["a", "b"])
+    assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
+    chat[0, :6] = 9
+    assert debiased.pronounced(base, chat)[2] > .5
+
+
+def test_what_was_not_run_is_said():
+    for names, where in ([], "LLaMA family"), (["b"], "b against its base"), (["a", "b"], "b against a"):
+        verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
+        assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2 and verdicts[0].on == where
+
+
+def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_path):
+    model = save_tiny("bert", tmp_path / "base")
+    model.net.get_parameter("bert.pooler.dense.bias").add_(1)
+    models.save_difference(model, str(tmp_path / "base"), tmp_path / "debiased")
+    assert debiased.base_of(str(tmp_path / "debiased"), "mini-bert") == str(tmp_path / "base")
+    assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
+    with pytest.raises(CompanionError):
+        debiased.base_of(str(tmp_path / "base"), "mini-bert")
+    there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
+    assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name

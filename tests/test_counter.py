@@ -28,7 +28,7 @@ PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
 # attention
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_attention_is_the_entry_of_the_models_own_maps(family):
+def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
     """Pieces found by decoding token after token, in place of the offsets that the code uses."""
     model = tiny(family, attention="eager")
     found = counter.attention(model, PAIRS)
@@ -41,6 +41,8 @@ def test_attention_is_the_entry_of_the_models_own_maps(family):
             rows, columns = (by_decoding(model, text, word) for word in (row.target, attribute))
             expected = maps[:, :, rows][..., columns].sum(-1).mean(-1)
             torch.testing.assert_close(found[i, side], expected)
+    monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence does not depend on its batch
+    torch.testing.assert_close(found, counter.attention(model, PAIRS), rtol=1e-4, atol=1e-6)
 
 
 def by_decoding(model, text, word):
@@ -51,16 +53,6 @@ def by_decoding(model, text, word):
                     for part in (text[:start].rstrip(), text[:end]))
     found = range(len(before), len(upto))
     return [special + i for i in found if model.tokenizer.decode(upto[i]).strip()]  # byte-level ones may be a space
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_a_sentence_does_not_depend_on_its_batch(family, monkeypatch):
-    model = tiny(family, attention="eager")
-    together = counter.attention(model, PAIRS)
-    alone = torch.cat([counter.attention(model, PAIRS.iloc[[i]]) for i in range(len(PAIRS))])
-    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence a batch
-    torch.testing.assert_close(together, counter.attention(model, PAIRS), rtol=1e-4, atol=1e-6)
 
 
 def test_a_causal_model_needs_the_attribute_first():
@@ -80,34 +72,11 @@ def test_what_cannot_be_is_said(wrong):
         wrong()
 
 
-# swapping
-
-@pytest.mark.parametrize("attribute, original, expected", [
-    ("her", "It made her emotional.", "It made him emotional."),  # her is his before a noun phrase, him elsewhere
-    ("her", "I like her in-laws.", "I like his in-laws."),
-    ("her", 'I met her "boss".', 'I met his "boss".'),
-    ("his", "HIS BOSS LEFT.", "HER BOSS LEFT."),                # his is her before a noun phrase, hers elsewhere
-    ("his", "His is the red one.", "Hers is the red one."),
-    ("himself", "By himself he is calm.", "By herself he is calm."),
-    ("mother", "My mother's car is pink.", "My father's car is pink."),
-    ("she", "She's a nurse.", "He's a nurse."),
-    ("ma'am", "Yes, ma'am, it is pink.", "Yes, sir, it is pink."),
-    ("uncle", "An uncle of mine drives.", "An aunt of mine drives."),  # a and an
-    ("wizard", "A wizard ate an egg.", "A witch ate an egg."),
-    ("african", "An African leader.", "A Caucasian leader."),
-    ("caucasian", "A Caucasian leader.", "An African leader."),
-    ("europe", "The guest from Europe is a manager.", "The guest from Africa is a manager."),
-])
-def test_swap(attribute, original, expected):
-    bias = "race" if attribute in ("african", "caucasian", "europe") else "gender"
-    text, counterpart = counter.swap(original, attribute, bias)
-    assert text == expected and counter.place(text, counterpart)[0] >= 0
-
-
-def test_swapping_twice_gives_the_demo_sentences_back():
-    for row in contexts.counter_sentences("gender", 300).itertuples():
-        assert counter.swap(row.original, row.attribute) == (row.counter, row.counterpart)
-        assert counter.swap(row.counter, row.counterpart) == (row.original, row.attribute)
+@pytest.mark.parametrize("bias", ["gender", "race"])
+def test_swapping_twice_gives_the_demo_sentences_back(bias):
+    for row in contexts.counter_sentences(bias, 300).itertuples():
+        assert counter.swap(row.original, row.attribute, bias) == (row.counter, row.counterpart)
+        assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
 
 
 # sentences of real text

@@ -6,9 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import stats as scipy_stats
 
 from lib import CompanionError, paths, printed
 from lib.bias_a_head import claims, glue, heads
@@ -29,15 +26,9 @@ def test_metrics_by_hand():
     assert glue.matthews(GIVEN, WANTED) == pytest.approx((3 * 1 - 1 * 1) / (4 * 4 * 2 * 2) ** .5)
     ones, zeros = np.ones(4, int), np.zeros(4, int)
     assert glue.matthews(ones, np.array([0, 1, 1, 0])) == 0 and glue.f1(zeros, zeros) == 0 and glue.f1(ones, ones) == 1
+    assert glue.pearson(np.arange(4.), np.array([0, 1, 1, 2.])) == pytest.approx(3 / (5 * 2) ** .5)
+    assert glue.spearman(np.array([1., 9, 4]), np.array([.1, .3, .2])) == pytest.approx(1)
     assert glue.TASKS["MRPC"].constant(np.array([1, 1, 1, 0])) == [2 * 3 / (4 + 3), .75]
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=40))
-def test_correlations_are_scipys(pairs):
-    x, y = np.array(pairs, float).T
-    if len(set(x)) > 1 and len(set(y)) > 1:
-        assert glue.pearson(x, y) == pytest.approx(scipy_stats.pearsonr(x, y).statistic, abs=1e-9)
-        assert glue.spearman(x, y) == pytest.approx(scipy_stats.spearmanr(x, y).statistic, abs=1e-9)
 
 
 def test_tasks_score_what_table_2_prints():

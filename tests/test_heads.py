@@ -43,17 +43,10 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
     found = heads.bias_scores(model, SETS, CONTEXTS)
     torch.testing.assert_close(found.scores.double(), expected, atol=1e-6, rtol=1e-5)
     assert abs(found.seat) == pytest.approx(whole.item()) and expected.abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_scores_are_finite_differences(family):
-    model, step = tiny(family, dtype=torch.float64), 1e-5
-    found = heads.bias_scores(model, SETS, CONTEXTS).scores
-    for layer, head in [(0, 0), (1, 3), (2, 2)]:
-        nudge = torch.zeros(3, 4, dtype=torch.float64)
-        nudge[layer, head] = step
-        rise = (size(model, ones() + nudge) - size(model, ones() - nudge)) / (2 * step)
-        assert found[layer, head].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
+    step = torch.zeros(3, 4, dtype=torch.float64)
+    step[1, 3] = 1e-5
+    rise = (size(model, ones() + step) - size(model, ones() - step)) / 2e-5  # the graph is the real change
+    assert found.scores[1, 3].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
 def test_each_fold_is_scored_as_if_it_were_all():
@@ -129,11 +122,9 @@ def test_the_sets_are_the_papers_as_read_in_the_lists():
     assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
 
 
-def test_a_try_takes_a_quarter_of_the_items_from_each_set():
+def test_a_try_takes_the_first_quarter_of_the_items_from_each_set():
     whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
-    assert [len(side) for side in few.parts()] == [3, 3, 3, 3]
-    assert all(some == side[:3] for some, side in zip(few.parts(), whole.parts()))
-    assert [len(side) for side in heads.sets_and_contexts("race", "mini", 1, items=2)[0].parts()] == [2, 2, 2, 2]
+    assert few.parts() == tuple(side[:3] for side in whole.parts())
 
 
 def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():

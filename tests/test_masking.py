@@ -1,7 +1,6 @@
 """Which heads a plan masks, and the measurement under each mask against the plain model."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,17 +27,6 @@ def test_a_plan_has_table_1s_strategies_and_the_curve_between():
     assert plan[-1] == ("amplified", 0, 2.0, heads.bottom(SCORES, 3))
     with pytest.raises(CompanionError):
         masking.plan(-SCORES.abs(), draws=4)
-
-
-def test_a_runs_sizes_are_those_of_its_data():
-    sizes = {f"masking_{name}": {"mini": value} for name, value in dict(
-        draws=4, curve=[5], curve_draws=2, contexts=1, lines=40, sample=9).items()}
-    run = SimpleNamespace(encoder="b", data="mini", seed=1, sizes=SimpleNamespace(
-        **sizes, masking_amplify=[2.0], items=0))
-    plan = masking.plan(SCORES, 4, seed=1, curve=[5], curve_draws=2, amplify=[2.0])
-    assert masking.asked(run, SCORES) == ("b", plan, "mini", 1, 40, 9)
-    run.sizes.items = 8
-    assert masking.asked(run, SCORES) == ("b", plan, "mini", 1, 40, 9, 8)
 
 
 # The measurement itself, on a tiny encoder and few words
