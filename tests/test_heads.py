@@ -100,7 +100,8 @@ def test_random_heads_are_distinct_and_seeded():
     assert torch.equal(heads.mask(tiny("bert"), [(1, 4), (3, 2)]), expected)
 
 
-@pytest.mark.parametrize("wrong", [lambda: heads.top(SCORES, 7), lambda: heads.random(SCORES, -1),
+@pytest.mark.parametrize("wrong", [lambda: heads.top(SCORES, 7), lambda: heads.top(SCORES * torch.nan, 1),
+                                   lambda: heads.bottom(SCORES / 0, 1), lambda: heads.random(SCORES, -1),
                                    lambda: heads.mask(tiny("bert"), [(0, 1)]),
                                    lambda: heads.mask(tiny("bert"), [(1, 5)]),
                                    lambda: heads.sets_and_contexts("age", "mini", 1),
