@@ -76,7 +76,8 @@ def test_what_cannot_be_is_said(wrong):
 def test_swapping_twice_gives_the_demo_sentences_back(bias):
     for row in contexts.counter_sentences(bias, 300).itertuples():
         assert counter.swap(row.original, row.attribute, bias) == (row.counter, row.counterpart)
-        assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
+        if bias == "gender":  # America and Europe both stand against Africa
+            assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
 
 
 # sentences of real text

@@ -43,10 +43,11 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
     found = heads.bias_scores(model, SETS, CONTEXTS)
     torch.testing.assert_close(found.scores.double(), expected, atol=1e-6, rtol=1e-5)
     assert abs(found.seat) == pytest.approx(whole.item()) and expected.abs().max() > 1e-3
-    step = torch.zeros(3, 4, dtype=torch.float64)
-    step[1, 3] = 1e-5
-    rise = (size(model, ones() + step) - size(model, ones() - step)) / 2e-5  # the graph is the real change
-    assert found.scores[1, 3].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
+    if family in ("bert", "gpt2"):  # all of it in float64: the graph is the real change
+        step = torch.zeros(3, 4, dtype=torch.float64)
+        step[1, 3] = 1e-5
+        rise = (size(model, ones() + step) - size(model, ones() - step)) / 2e-5
+        assert found.scores[1, 3].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
 def test_each_fold_is_scored_as_if_it_were_all():

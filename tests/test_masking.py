@@ -25,8 +25,9 @@ def test_a_plan_has_table_1s_strategies_and_the_curve_between():
     drawn = [tuple(chosen) for s, _, _, chosen in plan if s == "random" and len(chosen) == 3]
     assert len(set(drawn)) == 4
     assert plan[-1] == ("amplified", 0, 2.0, heads.bottom(SCORES, 3))
-    with pytest.raises(CompanionError):
-        masking.plan(-SCORES.abs(), draws=4)
+    for few in (-SCORES.abs(), SCORES[:1, :2]):  # no positive head; fewer than three heads
+        sizes = {len(chosen) for strategy, _, _, chosen in masking.plan(few, draws=1) if strategy != "full"}
+        assert sizes == {min(3, few.numel())}
 
 
 # The measurement itself, on a tiny encoder and few words
@@ -69,6 +70,6 @@ def test_bfloat16_changes_pppl_a_little_and_seat_not_at_all(encoder):
     full, quick = (masking.measure(encoder[0], PLAN[:2], "mini", 1, 2, 0, device="cpu", precision=precision)
                    for precision in ("float32", "bfloat16"))
     assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .1
-    np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-5)
+    np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-4)
     with pytest.raises(CompanionError):
         masking.measure(encoder[0], PLAN[:2], "mini", 1, 2, 0, device="cpu", precision="int8")

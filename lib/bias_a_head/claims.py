@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 from lib.bias_a_head import debiased, glue, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
 from lib.engine import stats
-from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
+from lib.verdict import Claim, Gate, Side, Verdict, by_id, judge, not_run
 
 PAPER = "bias_a_head"
 SEVERAL = 3              # heads: what the paper's "several" and "a number of" are taken to mean
@@ -151,12 +151,12 @@ def by_group(tests: dict, studies: dict) -> Iterator[tuple[dict, Verdict]]:
     """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test at 5 %.
 
     The paper's test has one value per sentence. The balanced one weighs each pair of attribute words both ways round;
-    where no two pairs occur so, it is not run.
+    where no two pairs occur so, or no head is of the group, it is not run.
     """
     for kind in ("biased", "regular"):
         for key, (name, bias) in studies.items():
-            claim, tested, verdicts = CLAIMS[f"counter-{key}-{kind}"], tests[key][kind], []
-            row = {"claim": claim.short}
+            claim, tested, verdicts = CLAIMS[f"counter-{key}-{kind}"], tests[key].get(kind, pd.DataFrame()), []
+            row, why = {"claim": claim.short}, "too few word pairs" if len(tested) else f"no head is {kind}"
             for reading, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
                 if unit in tested.index:
                     t, p = tested.loc[unit, ["t", "p"]]
@@ -164,7 +164,7 @@ def by_group(tests: dict, studies: dict) -> Iterator[tuple[dict, Verdict]]:
                     t, p = f"{round(t, 1) + 0:.1f}", f"{p:.2f}" if p >= .01 else "< .01"
                 else:
                     t, p = "", ""
-                    verdicts.append(not_run(claim, "too few word pairs", reading=reading))
+                    verdicts.append(not_run(claim, why, reading=reading))
                 row |= {f"t, {reading}": t, f"p, {reading}": p, f"verdict, {reading}": str(verdicts[-1])}
             found = "; ".join(f"{column} {text}" for column, text in row.items()
                               if text and column not in ("claim", "verdict, paper's test"))
@@ -181,10 +181,13 @@ def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdi
     before, after = np.round(example, 3)  # as notebook 03 shows them, here and below
     encoder = studies["4a"][0]
     verdicts.append(judge(CLAIMS["counter-example"], after - before, encoder, f"{before:.3f} to {after:.3f}",
-                          models=[encoder]))
+                          models=[encoder], gates=[Gate("heads", not np.isnan(before), "no head is biased")]))
     by_sentence = tables.attention_tests(tests, studies).xs("sentence", level="unit")
     for key, (name, bias) in studies.items():
         where = f"{key} {name} {bias}"
+        if len(tests[key]) < 2:
+            verdicts.append(not_run(CLAIMS["counter-contrast"], "one of the two groups has no head", where))
+            continue
         biased, regular = (by_sentence.loc[where, kind] for kind in ("biased", "regular"))
         ends = zip(("difference", "low", "high"), ("difference", "high", "low"))
         gap = stats.Estimate(*(float(biased[end] - regular[other]) for end, other in ends), int(biased["n"]),
@@ -196,12 +199,16 @@ def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdi
 
 # ---- 04: masking
 
-def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[Verdict]:
-    """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side."""
-    verdicts = []
+def of_masking(masks: pd.DataFrame, curve: pd.DataFrame | None, encoder: str, positive: int = SEVERAL) -> list[Verdict]:
+    """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side.
+
+    With fewer than three `positive` heads there is no case; without `curve` (None) LPBS is not run.
+    """
+    verdicts, gate = [], Gate("biased heads", positive >= 3, f"{positive} heads have a positive score, not three")
 
     def say(id, estimate, found="", **options):
-        verdicts.append(judge(CLAIMS[id], estimate, found=found or str(estimate), models=[encoder], **options))
+        verdicts.append(judge(CLAIMS[id], estimate, found=found or str(estimate), models=[encoder], gates=[gate],
+                              **options))
 
     named = tables.named(masks)
     moved = {name: tables.seat_change(masks, rows) for name, rows in named.items() if name != "full"}
@@ -215,11 +222,14 @@ def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[V
     say("mask-all-seat", tables.seat_change(masks, named["All"], start=top))
     say("mask-all-pppl", between, f"{between:.3g} times")
 
-    wide, best = tables.nearest_to_zero(curve)
-    lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
-    say("mask-lpbs", int(best.min()), "; ".join(lower))
-    say("mask-lpbs-all", int(best.min()), "nearest to 0 at K = " + "; ".join(map(str, best)),
-        threshold=int(max(wide.index)))
+    if curve is None:
+        verdicts += [not_run(CLAIMS[id], "the model has no LPBS") for id in ("mask-lpbs", "mask-lpbs-all")]
+    else:
+        wide, best = tables.nearest_to_zero(curve)
+        lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
+        say("mask-lpbs", int(best.min()), "; ".join(lower))
+        say("mask-lpbs-all", int(best.min()), "nearest to 0 at K = " + "; ".join(map(str, best)),
+            threshold=int(max(wide.index)))
 
     louder = masks[masks["strategy"] == "amplified"]
     if len(louder):

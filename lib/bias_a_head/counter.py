@@ -184,9 +184,9 @@ def per_head(weights: torch.Tensor) -> pd.DataFrame:
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
     tested = stats.ttest_1samp(change, 0, alternative="greater")
     layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
-    p = tested.pvalue.ravel()
+    p, t = np.nan_to_num(tested.pvalue.ravel(), nan=1.0), np.nan_to_num(tested.statistic.ravel())  # nan: all alike
     return pd.DataFrame({"layer": layer, "head": head, "difference": change.mean(0).ravel(), "p": p, "p_holm": holm(p),
-                         "t": tested.statistic.ravel(), "q": stats.false_discovery_control(p)})
+                         "t": t, "q": stats.false_discovery_control(p)})
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -87,9 +87,14 @@ def leaning(name: str, device: str | None = None) -> dict:
             "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds)}
 
 
-def count_turned(scores: np.ndarray, base: np.ndarray, k: int = FOLLOWED) -> int:
-    """How many of the base's k most anti-biased heads have a positive score."""
-    return sum(scores[layer - 1, head - 1] > 0 for layer, head in heads.bottom(base, k))
+def followed(base: np.ndarray) -> list[tuple[int, int]]:
+    """The base's FOLLOWED most anti-biased heads; all, where it has fewer."""
+    return heads.bottom(base, min(FOLLOWED, base.size))
+
+
+def count_turned(scores: np.ndarray, base: np.ndarray) -> int:
+    """How many of the heads followed have a positive score."""
+    return sum(scores[layer - 1, head - 1] > 0 for layer, head in followed(base))
 
 
 def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[int, int, float]:

@@ -13,7 +13,7 @@ def distribution(ax, scores: np.ndarray, title: str):
     sns.histplot(x=scores.ravel(), bins=24, kde=True, color=look.NEITHER, edgecolor="white", linewidth=.4, ax=ax)
     sns.rugplot(x=scores.ravel(), height=.03, color="#333333", linewidth=.6, ax=ax)
     ax.axvline(0, color="#333333", linewidth=.8, linestyle=":")
-    best = heads.top(scores, 3)
+    best = heads.top(scores, min(3, scores.size))
     ax.plot([scores[layer - 1, head - 1] for layer, head in best], [0] * len(best), "v", color=look.BAD, markersize=6,
             markeredgecolor="white", markeredgewidth=.5, clip_on=False, zorder=4)
     ax.text(.99, .97, "highest\n" + "\n".join(f"{layer}-{head}" for layer, head in best), transform=ax.transAxes,
@@ -32,7 +32,7 @@ def heatmap(figure, ax, scores: np.ndarray, title: str, framed: dict | None = No
     n_layers, n_heads = scores.shape
     image = ax.imshow(scores.clip(min=0), cmap=look.HEAT, vmin=0, vmax=darkest, aspect="equal", origin="lower",
                       extent=(.5, n_heads + .5, .5, n_layers + .5))
-    for (layer, head), color in (framed or dict.fromkeys(heads.top(scores, 3), "#333333")).items():
+    for (layer, head), color in (framed or dict.fromkeys(heads.top(scores, min(3, scores.size)), "#333333")).items():
         ax.add_patch(plt.Rectangle((head - .5, layer - .5), 1, 1, fill=False, edgecolor=color, linewidth=1.2))
     ax.set(title=title, xlabel="head", ylabel="layer")
     ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))

@@ -203,7 +203,7 @@ def _names(order: torch.Tensor, scores) -> list[tuple[int, int]]:
 
 def _ranked(scores) -> list[tuple[int, int]]:
     if not _tensor(scores).isfinite().all():
-        raise CompanionError("Head scores that are nan or infinite have no rank: check the weights, and that SEAT is a number.")
+        raise CompanionError("Head scores that are nan or infinite have no rank: check the weights of the model.")
     return _names(_tensor(scores).flatten().argsort(descending=True, stable=True), scores)
 
 

@@ -62,11 +62,11 @@ def attention_tests(tests: dict, studies: dict) -> pd.DataFrame:
 
 
 def named(masks: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of a measurement that are Table 1's, by the names that they have there."""
+    """The rows of a measurement that are Table 1's, by the names that they have there (column k: how many heads)."""
     masked = masks[masks["factor"] == 0]
     low, high = masked.loc[masked["strategy"] == "top", "k"].agg(["min", "max"])
-    rows = {"full": ("full", 0), f"Top-{low}": ("top", low), f"Bottom-{low}": ("bottom", low), "All": ("top", high),
-            f"Random-{low}": ("random", low), "Random-All": ("random", high)}
+    rows = {"full": ("full", 0), "Top-3": ("top", low), "Bottom-3": ("bottom", low), "All": ("top", high),
+            "Random-3": ("random", low), "Random-All": ("random", high)}
     return {name: masked[(masked["strategy"] == strategy) & (masked["k"] == k)]
             for name, (strategy, k) in rows.items()}
 
