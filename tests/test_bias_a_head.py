@@ -1,13 +1,14 @@
-"""Tables, figures and claims of notebooks 02, 03 and 04: on numbers that a person can check."""
+"""Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib import look, verdict
-from lib.bias_a_head import claims, figures, lpbs, masking, tables
-from lib.engine import stats
-from lib.verdict import Match, Outcome
+from lib import CompanionError
+from lib.bias_a_head import claims, debiased, lpbs, masking, tables
+from lib.engine import models, stats
+from lib.verdict import Outcome
+from tests.tiny import save_tiny
 
 HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
 
@@ -41,29 +42,10 @@ def test_intervals_by_hand():
     assert frame.low[0] == frame.high[0] == 5
 
 
-def test_survivors_compare_the_halves():
-    first, second = [[4., 3.], [2., 1.]], [[4., 1.], [3., 2.]]
-    halves = result(first, [first, first, second, second])
-    table = tables.survival({("b", "gender"): halves}, [1, 2, 4])
-    assert list(table.loc[0])[2:] == [1, 1, 4] and list(table.loc[1])[2:] == ["0.2", "1.0", "4.0"]  # by chance: k k / 4
-
-
 def test_standing_out_by_hand():
     # quartiles of 0 .. 8 are 2 and 6: the fences are at -4 and 12
     assert tables.standing_out(np.array([0., 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
     assert tables.standing_out(np.array([-50., 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
-
-
-@pytest.mark.parametrize("name, seat, expected", [("mini-bert", 1.35, Match.OTHER_MODEL),
-                                                  ("bert-base", -1.354, Match.MATCHES),
-                                                  ("bert-base", 1.36, Match.DIFFERS)])
-def test_only_the_papers_own_model_can_match_its_printed_seat(name, seat, expected):
-    table, compared = tables.printed_heads({(name, "gender"): result([[1.]], seat=seat)})
-    shown, match = compared["Footnote 9", "bert-base", "SEAT"]
-    assert match.startswith(expected) and table["verdict"][0] == match
-    assert shown == f"{name}: {abs(seat):.3g}"
-    assert compared["Footnote 9", "gpt2", "SEAT"][0] == "" and len(compared) == len(table) == 3
-    assert compared["Footnote 9", "gpt2", "SEAT"][1].startswith(Match.NOT_RUN)
 
 
 TAIL = np.linspace(-.1, -.01, 20).reshape(2, 10)
@@ -105,9 +87,9 @@ def by_unit(sentence, word_pair=None, difference=.01, low=.005, high=.015):
 SURE, NONE = (5.74, .00001), (-1.18, .86)
 
 
-def test_claims_on_attention_are_judged_by_the_papers_test_and_shown_by_both(tmp_path):
+def test_claims_on_attention_are_judged_by_the_papers_test_and_shown_by_both():
     tests = {key: {"biased": by_unit(SURE, NONE), "regular": by_unit(SURE)} for key in STUDIES}
-    table = claims.attention_table(tests, STUDIES)
+    table = pd.DataFrame([row for row, _ in claims.by_group(tests, STUDIES)])
     assert list(table.loc[0])[1:7] == ["5.7", "< .01", HOLDS, "-1.2", "0.86", FAILS]
     assert table.loc[3, "verdict, paper's test"] == FAILS and table.loc[3, "p, balanced"] == ""
     assert table.loc[3, "verdict, balanced"].startswith(Outcome.NOT_RUN)
@@ -115,8 +97,6 @@ def test_claims_on_attention_are_judged_by_the_papers_test_and_shown_by_both(tmp
     assert {found[f"counter-{key}-biased", f"{key} {name} {bias}"] for key, (name, bias) in STUDIES.items()} == {HOLDS}
     assert {found[f"counter-{key}-regular", f"{key} {name} {bias}"] for key, (name, bias) in STUDIES.items()} == {FAILS}
     assert found["counter-example", "b"] == HOLDS
-    verdict.write(tmp_path / "03.json", claims.of_attention(tests, STUDIES, [.5641, .4309]))
-    assert outcomes(verdict.read(tmp_path / "03.json")) == found
     assert outcomes(claims.of_attention(tests, STUDIES, [.0012, .0009]))["counter-example", "b"] == FAILS  # as shown
 
 
@@ -130,23 +110,10 @@ def test_the_contrast_is_within_chance_where_the_intervals_overlap(biased, regul
     assert [(verdict.outcome, verdict.within_chance) for verdict in found] == [(outcome, chance)] * 3
 
 
-def test_printed_attention_matches_to_the_printed_digits():
-    studies = {"4a": ("bert-base", "gender"), "4b": ("gpt2", "gender"), "4c": ("bert-base", "race")}
-    tests = {key: {"biased": by_unit((3.1824, .001)), "regular": by_unit((-1.4791, .93))} for key in studies}
-    table, compared = tables.printed_attention(tests, studies, [.01674, .0074], is_paper=True)
-    assert len(table) == 8 and compared["Figure 4a", "biased", "t"] == ("3.182", Match.MATCHES)
-    assert compared["Figure 4a", "regular", "t"][1].startswith(Match.DIFFERS)
-    assert compared["Figure 3", "biased", "weight original"] == ("0.017", Match.MATCHES)
-    assert compared["Figure 3", "biased", "weight counter"][1].startswith(Match.DIFFERS)
-    assert compared["Figure 4a", "biased", "p"] == ("< .01", Match.MATCHES)  # as its t
-    assert compared["Figure 4a", "biased", "N"] == ("500", Match.MATCHES)
-    other = tables.printed_attention(tests, studies, [.01674, .0074], is_paper=False)[0]
-    assert set(other["verdict"]) == {Match.OTHER_MODEL}
-
-
 # 04: masking
 
-KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7)]
+KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7),
+        ("amplified", 3)]
 
 
 def measured(seat, pppl):
@@ -155,8 +122,8 @@ def measured(seat, pppl):
     rows = []
     for (strategy, k), more, perplexity in zip(KEYS, seat, pppl):
         shift = base + side * more
-        rows += [{"strategy": strategy, "k": k, "draw": draw, "factor": 0.0, "seat": masking.seat_of(shift, side),
-                  "pppl": perplexity, "pppl_sample": perplexity, "associations": shift, "in_x": side,
+        rows += [{"strategy": strategy, "k": k, "draw": draw, "factor": 2.0 if strategy == "amplified" else 0.0,
+                  "seat": masking.seat_of(shift, side), "pppl": perplexity, "associations": shift, "in_x": side,
                   "likelihoods": np.full(10, -5 * np.log(perplexity)), "lengths": np.full(10, 5)}
                  for draw in range(2 if strategy == "random" else 1)]
     return pd.DataFrame(rows)
@@ -167,80 +134,101 @@ def lpbs_curve(values):
                           "high": value + 1} for k, value in values.items() for test in lpbs.TESTS])
 
 
-AS_PAPER = [2.0, 1.2, 1.2, 2.6, 2.3, 2.8], [4.09, 4.16, 5.75, 4.20, 4.13, 5.80]
+AS_PAPER = [2.0, 1.2, 1.2, 2.6, 2.3, 2.8, 1.5], [4.09, 4.16, 5.75, 4.20, 4.13, 5.80, 4.1]
 CURVE = lpbs_curve({0: 1.4, 5: 1.3, 7: 1.5})
-
-
-def amplified(masks, changes):
-    """The frame with rows in which the bottom heads are amplified: {factor: by how much X's associations fall}."""
-    full, rows = masks.iloc[0], []
-    for factor, less in changes.items():
-        shift = full["associations"] - full["in_x"] * less
-        rows.append({**full, "strategy": "amplified", "k": 3, "factor": factor, "associations": shift,
-                     "seat": masking.seat_of(shift, full["in_x"].astype(bool))})
-    return pd.concat([masks, pd.DataFrame(rows)], ignore_index=True)
 
 
 def test_claims_on_masking_hold_and_fail():
     held = claims.of_masking(measured(*AS_PAPER), CURVE, "b")
     assert {verdict.outcome for verdict in held} == {HOLDS} and not any(verdict.within_chance for verdict in held)
-    opposite = measured([2.0, 2.6, 1.2, 1.2, 1.4, 1.2], [4.0, 5.0, 4.1, 4.0, 4.0, 4.0])
+    opposite = measured([2.0, 2.6, 1.2, 1.2, 1.4, 1.2, 2.5], [4.0, 5.0, 4.1, 4.0, 4.0, 4.0, 4.0])
     failed = claims.of_masking(opposite, lpbs_curve({0: 1.2, 5: 1.5, 7: 1.3}), "b")
     assert {verdict.claim for verdict in failed if verdict.outcome == HOLDS} == {"mask-lpbs-all"}
     best_is_all = outcomes(claims.of_masking(measured(*AS_PAPER), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}), "b"))
     assert (best_is_all["mask-lpbs", ""], best_is_all["mask-lpbs-all", ""]) == (HOLDS, FAILS)
-    shown = claims.masking_table(held)
-    assert list(shown) == ["claim", "paper", "ours", "verdict"] and len(shown) == len(held) - 1 == 9
-
-
-def test_a_change_that_may_be_none_is_within_chance():
-    masks = measured([2.0, 1.99, 1.2, 2.6, 2.3, 2.8], AS_PAPER[1])
-    masks.at[1, "associations"] = masks["associations"][1] + np.random.default_rng(1).normal(size=80) * .3
-    lowers = claims.of_masking(masks, CURVE, "b")[0]
-    assert lowers.claim == "mask-top3-seat" and lowers.within_chance
-    assert lowers.estimate.low < 0 < lowers.estimate.high
-
-
-def test_amplified_heads_are_judged_by_the_factor_that_lowers_seat_most():
-    masks = measured([2.0] * 6, [4.09] * 6)
-    lowered, raised = (claims.of_masking(amplified(masks, changes), CURVE, "b")[-2]
-                       for changes in ({1.5: .2, 2.0: 1.0, 3.0: -.5}, {3.0: -.5}))
-    assert lowered.claim == "mask-amplify" and lowered.outcome == HOLDS and lowered.found.endswith("at 2 times")
-    assert raised.outcome == FAILS and raised.found.endswith("at 3 times")
-    assert "mask-amplify" not in {verdict.claim for verdict in claims.of_masking(masks, CURVE, "b")}
+    assert len(claims.table(held)) == len(held) - 1 == 10
+    assert next(verdict.found for verdict in held if verdict.claim == "mask-amplify").endswith("at 2 times")
 
 
 def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
-    table = tables.table1(measured([2.0] * 6, [4, 5, 8, 4, 4, 6]))
+    table = tables.table1(measured([2.0] * 7, [4, 5, 8, 4, 4, 6, 4]))
     assert list(table.index) == ["full", "Top-3", "Bottom-3", "All", "Random-3", "Random-All"]
     assert list(table["heads"]) == [0, 3, 3, 7, 3, 7] and list(table["draws"]) == [1, 1, 1, 1, 2, 2]
     assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
     assert table.loc["full", "change"] == "" and np.isnan(table.loc["full", "SEAT sd"])
 
 
-def test_printed_masking_and_what_is_missing():
-    masks, curve = measured([2.0] * 6, [4.09] * 6), lpbs_curve({0: 1.39, 5: 1.0, 7: 1.0})
-    other, same = (tables.printed_masking(masks, curve, same_model)[1] for same_model in (False, True))
-    assert len(same) == 12 + 31 and not any(match == Match.MATCHES for _, match in other.values())
-    assert same["Table 1", "full", "PPPL"] == ("4.09", Match.MATCHES)
-    assert same["Table 3", "0", "career / family"] == ("1.39", Match.MATCHES)
-    assert same["Table 1", "All", "PPPL"][1].startswith(Match.DIFFERS)
-    for row in ("5", "15"):  # the printed number is lost; the model has fewer heads to mask
-        assert same["Table 3", row, "math / arts"][1].startswith(Match.NOT_RUN)
+# 06: debiased models and LLaMA
+
+BASE = np.array([[4., -1., -2., .5], [-3., .1, -4., -5.]])
 
 
-def test_every_figure_is_drawn_and_its_title_has_the_numbers():
-    masks = amplified(pd.concat([measured(*AS_PAPER), measured(*AS_PAPER).assign(k=5).iloc[[1, 3, 4]]]), {2.0: .5})
-    titles = [figure.get_suptitle().replace("\n", " ") for figure in (
-        figures.plane(masks, ""), figures.lpbs_curves(CURVE, ""), figures.curves(masks, ""),
-        figures.amplified(masks, ""))]
-    assert "from 4.1 to 4.2" in titles[0] and "1.30, 1.30, 1.30" in titles[1]
-    assert "With 5 heads" in titles[2] and "times 2" in titles[3]
-    results = {("b", "gender"): result(TAIL)}
-    figure, axes = look.panels(4)
-    figures.distribution(axes[0], TAIL, "")
-    figures.heatmap(figure, axes[1], TAIL, "")
-    figures.ranked(axes[2], tables.intervals(results["b", "gender"]), "")
-    figures.ablation(axes[3], {"gradient": TAIL, "ablation": TAIL}, "")
-    assert figures.layer_headline(results).startswith("Every layer")
-    assert "4 stand out to the right" in figures.tail_headline(results)
+def with_spread(scores, spread=.01):
+    return result(scores, np.stack([scores - spread, scores, scores + spread, scores]))
+
+
+def associations(shift):
+    s = np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])
+    return {"s": s, "in_x": np.repeat([True, False], 20)}
+
+
+def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
+    assert debiased.count_turned(BASE, BASE) == 0 and debiased.count_turned(-BASE, BASE) == 5
+    after = BASE.copy()
+    after[1, 3] = .1  # the most anti-biased
+    after[0, 1] = .1  # the fifth
+    assert debiased.count_turned(after, BASE) == 2
+
+
+def test_darker_are_slightly_biased_heads_whose_intervals_part():
+    base = np.array([[8., 1., 1.9, 2.1, -1., .5]])
+    grown = base + [[1, 1, 1, 1, 9, .001]]  # of the slight ones (0 to 2) two grow beyond their interval
+    assert claims.darker(with_spread(grown), with_spread(base)) == 2
+    assert claims.darker(with_spread(base), with_spread(base)) == 0
+    assert claims.darker(with_spread(grown, 5), with_spread(base, 5)) == 0
+
+
+def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
+    after = BASE.copy()
+    after[0, 0] = -1
+    results = {"base": with_spread(BASE), "cda": with_spread(after), "none": with_spread(BASE)}
+    tested = {"base": associations(1.), "cda": associations(.1), "none": associations(1.)}
+    verdicts = claims.of_debiased(results, "base", tested)
+    assert [verdict.outcome for verdict in verdicts[:5]] == [HOLDS, HOLDS, FAILS, FAILS, FAILS]
+    assert [verdict.outcome for verdict in verdicts[5:]] == [FAILS, FAILS, HOLDS, FAILS, FAILS]
+    lower, same = verdicts[0].estimate, verdicts[5].estimate  # the same words are drawn for both models
+    assert lower.high < 0 and lower.low < lower.value and (same.value, same.low, same.high) == (0, 0, 0)
+    assert verdicts[1].estimate.value == -1 and verdicts[0].models == ["base", "cda"]
+    alone = claims.of_debiased({"base": result(BASE)}, "base", tested)
+    assert {(verdict.outcome, verdict.on) for verdict in alone} == {(Outcome.NOT_RUN, "base")} and len(alone) == 5
+
+
+def test_pronounced_heads_are_counted_from_the_bases_fence_and_tested_in_pairs():
+    base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.)])[None]  # the fence is about 2.2
+    chat = base.copy()
+    assert debiased.pronounced(base, chat) == (9, 9, 1.)
+    chat[0, 91:97] = 0
+    most, fewer, p = debiased.pronounced(base, chat)
+    assert (most, fewer) == (9, 3) and p == pytest.approx(.5**6)  # six lost, none gained
+    verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=-.4)}, ["a", "b"])
+    assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
+    chat[0, :6] = 9
+    assert debiased.pronounced(base, chat)[2] > .5
+
+
+def test_what_was_not_run_is_said():
+    for names, where in ([], "LLaMA family"), (["b"], "b against its base"), (["a", "b"], "b against a"):
+        verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
+        assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2 and verdicts[0].on == where
+
+
+def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_path):
+    model = save_tiny("bert", tmp_path / "base")
+    model.net.get_parameter("bert.pooler.dense.bias").add_(1)
+    models.save_difference(model, str(tmp_path / "base"), tmp_path / "debiased")
+    assert debiased.base_of(str(tmp_path / "debiased"), "mini-bert") == str(tmp_path / "base")
+    assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
+    with pytest.raises(CompanionError):
+        debiased.base_of(str(tmp_path / "base"), "mini-bert")
+    there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
+    assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name

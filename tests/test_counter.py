@@ -28,7 +28,7 @@ PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
 # attention
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_attention_is_the_entry_of_the_models_own_maps(family):
+def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
     """Pieces found by decoding token after token, in place of the offsets that the code uses."""
     model = tiny(family, attention="eager")
     found = counter.attention(model, PAIRS)
@@ -41,6 +41,8 @@ def test_attention_is_the_entry_of_the_models_own_maps(family):
             rows, columns = (by_decoding(model, text, word) for word in (row.target, attribute))
             expected = maps[:, :, rows][..., columns].sum(-1).mean(-1)
             torch.testing.assert_close(found[i, side], expected)
+    monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence does not depend on its batch
+    torch.testing.assert_close(found, counter.attention(model, PAIRS), rtol=1e-4, atol=1e-6)
 
 
 def by_decoding(model, text, word):
@@ -53,41 +55,11 @@ def by_decoding(model, text, word):
     return [special + i for i in found if model.tokenizer.decode(upto[i]).strip()]  # byte-level ones may be a space
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_a_sentence_does_not_depend_on_its_batch(family, monkeypatch):
-    model = tiny(family, attention="eager")
-    together = counter.attention(model, PAIRS)
-    alone = torch.cat([counter.attention(model, PAIRS.iloc[[i]]) for i in range(len(PAIRS))])
-    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence a batch
-    torch.testing.assert_close(together, counter.attention(model, PAIRS), rtol=1e-4, atol=1e-6)
-
-
-def test_all_words_of_a_sentence():
-    model = tiny("bert", attention="eager")
-    row = PAIRS.iloc[0]
-    words, weights = counter.over_words(model, row.original, row.target)
-    assert words == ["The", "woman", "met", "a", "nurse", "in", "the", "office"]
-    torch.testing.assert_close(weights[..., 1], counter.attention(model, PAIRS.iloc[[0]])[0, 0])
-    assert (weights.sum(-1) < 1).all()  # the rest is on [CLS], [SEP] and the full stop
-    scaled = counter.normalised(weights)
-    assert torch.equal(scaled.amin(-1), torch.zeros(3, 4)) and torch.equal(scaled.amax(-1), torch.ones(3, 4))
-
-
 def test_a_causal_model_needs_the_attribute_first():
     late = pairs_of(("The nurse likes her office.", "her", "nurse"))
     assert counter.attention(tiny("bert", attention="eager"), late).min() > 0
     with pytest.raises(CompanionError):
         counter.attention(tiny("gpt2", attention="eager"), late)
-
-
-def test_the_telling_head_is_the_first_that_min_max_pins_to_neither_end():
-    on = torch.tensor([[[1., .4, .2]], [[.5, .999, .7]]])  # original and counter, one layer, three heads
-    assert counter.telling(on, [(1, 1), (1, 2), (1, 3)]) == (1, 3)
-    assert counter.telling(on, [(1, 2), (1, 1)]) == (1, 2)  # none is: the first
-    seen = {"original": (["Women", "are"], torch.tensor([[[.2, .6]]])),
-            "counter": (["Men", "are"], torch.tensor([[[3., 1.]]]))}
-    assert counter.on_attributes(seen, ("women", "men")).tolist() == [[[0.]], [[1.]]]
 
 
 @pytest.mark.parametrize("wrong", [lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)),
@@ -100,43 +72,12 @@ def test_what_cannot_be_is_said(wrong):
         wrong()
 
 
-# swapping
-
-@pytest.mark.parametrize("attribute, original, expected", [
-    ("her", "Her old friends left.", "His old friends left."),  # her is his before a noun phrase, him elsewhere
-    ("her", "I saw her, and she waved.", "I saw him, and she waved."),
-    ("her", "They gave her a book.", "They gave him a book."),
-    ("her", "It made her emotional.", "It made him emotional."),
-    ("her", "It made her life easier.", "It made his life easier."),
-    ("her", "I like her in-laws.", "I like his in-laws."),
-    ("her", 'I met her "boss".', 'I met his "boss".'),
-    ("his", "HIS BOSS LEFT.", "HER BOSS LEFT."),                # his is her before a noun phrase, hers elsewhere
-    ("his", "His is the red one.", "Hers is the red one."),
-    ("hers", "The book is hers.", "The book is his."),
-    ("himself", "By himself he is calm.", "By herself he is calm."),
-    ("mother", "My mother's car is pink.", "My father's car is pink."),
-    ("boys", "The boys' room is neat.", "The girls' room is neat."),
-    ("she", "She's a nurse.", "He's a nurse."),
-    ("mrs.", "Mrs. Hill is a nurse.", "Mr. Hill is a nurse."),
-    ("ma'am", "Yes, ma'am, it is pink.", "Yes, sir, it is pink."),
-    ("uncle", "An uncle of mine drives.", "An aunt of mine drives."),  # a and an
-    ("heir", "I saw an heir.", "I saw an heiress."),
-    ("wizard", "A wizard ate an egg.", "A witch ate an egg."),
-    ("host", "He is a host.", "He is a hostess."),
-    ("african", "An African leader.", "A Caucasian leader."),
-    ("caucasian", "A Caucasian leader.", "An African leader."),
-    ("europe", "The guest from Europe is a manager.", "The guest from Africa is a manager."),
-])
-def test_swap(attribute, original, expected):
-    bias = "race" if attribute in ("african", "caucasian", "europe") else "gender"
-    text, counterpart = counter.swap(original, attribute, bias)
-    assert text == expected and counter.place(text, counterpart)[0] >= 0
-
-
-def test_swapping_twice_gives_the_demo_sentences_back():
-    for row in contexts.counter_sentences("gender", 300).itertuples():
-        assert counter.swap(row.original, row.attribute) == (row.counter, row.counterpart)
-        assert counter.swap(row.counter, row.counterpart) == (row.original, row.attribute)
+@pytest.mark.parametrize("bias", ["gender", "race"])
+def test_swapping_twice_gives_the_demo_sentences_back(bias):
+    for row in contexts.counter_sentences(bias, 300).itertuples():
+        assert counter.swap(row.original, row.attribute, bias) == (row.counter, row.counterpart)
+        if bias == "gender":  # America and Europe both stand against Africa
+            assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
 
 
 # sentences of real text

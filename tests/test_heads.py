@@ -7,7 +7,7 @@ import torch
 
 from lib import CompanionError
 from lib.bias_a_head import heads, masking, seat
-from lib.engine import batches, embed, hooks, models
+from lib.engine import batches, embed, hooks
 from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -43,17 +43,11 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
     found = heads.bias_scores(model, SETS, CONTEXTS)
     torch.testing.assert_close(found.scores.double(), expected, atol=1e-6, rtol=1e-5)
     assert abs(found.seat) == pytest.approx(whole.item()) and expected.abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_scores_are_finite_differences(family):
-    model, step = tiny(family, dtype=torch.float64), 1e-5
-    found = heads.bias_scores(model, SETS, CONTEXTS).scores
-    for layer, head in [(0, 0), (1, 3), (2, 2)]:
-        nudge = torch.zeros(3, 4, dtype=torch.float64)
-        nudge[layer, head] = step
-        rise = (size(model, ones() + nudge) - size(model, ones() - nudge)) / (2 * step)
-        assert found[layer, head].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
+    if family in ("bert", "gpt2"):  # all of it in float64: the graph is the real change
+        step = torch.zeros(3, 4, dtype=torch.float64)
+        step[1, 3] = 1e-5
+        rise = (size(model, ones() + step) - size(model, ones() - step)) / 2e-5
+        assert found.scores[1, 3].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
 def test_each_fold_is_scored_as_if_it_were_all():
@@ -102,16 +96,13 @@ def test_random_heads_are_distinct_and_seeded():
     drawn = heads.random(SCORES, 4, seed=1)
     assert len(set(drawn)) == 4 and drawn == heads.random(SCORES, 4, seed=1)
     assert drawn != heads.random(SCORES, 4, seed=2)
-    assert set(heads.random(SCORES, 6)) == {(layer, head) for layer in (1, 2) for head in (1, 2, 3)}
-
-
-def test_mask_has_zeros_there_alone():
-    expected = torch.ones(3, 4)
+    expected = torch.ones(3, 4)  # and a mask has zeros at what was chosen alone
     expected[0, 3] = expected[2, 1] = 0
     assert torch.equal(heads.mask(tiny("bert"), [(1, 4), (3, 2)]), expected)
 
 
-@pytest.mark.parametrize("wrong", [lambda: heads.top(SCORES, 7), lambda: heads.random(SCORES, -1),
+@pytest.mark.parametrize("wrong", [lambda: heads.top(SCORES, 7), lambda: heads.top(SCORES * torch.nan, 1),
+                                   lambda: heads.bottom(SCORES / 0, 1), lambda: heads.random(SCORES, -1),
                                    lambda: heads.mask(tiny("bert"), [(0, 1)]),
                                    lambda: heads.mask(tiny("bert"), [(1, 5)]),
                                    lambda: heads.sets_and_contexts("age", "mini", 1),
@@ -121,23 +112,21 @@ def test_what_cannot_be_is_said(wrong):
         wrong()
 
 
-# The lists, and a model that ships
+# The lists
 
 def test_the_sets_are_the_papers_as_read_in_the_lists():
     gender, race = heads.gender_sets(), heads.race_sets()
     assert [len(side) for side in gender.parts()] == [82, 84, 202, 207]
     assert [len(side) for side in race.parts()] == [5, 6, 3, 3]
-    assert "beautiful" in gender.X and "soldier" in gender.Y and "she" in gender.A and "he" in gender.B
-    assert "criminal" in race.X and "manager" in race.Y and "black" in race.A and "white" in race.B
+    firsts = ("beautiful", "soldier", "she", "he"), ("criminal", "manager", "black", "white")
+    assert all(word in side for sets, words in zip((gender, race), firsts) for word, side in zip(words, sets.parts()))
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
     assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
 
 
-def test_a_try_takes_a_quarter_of_the_items_from_each_set():
+def test_a_try_takes_the_first_quarter_of_the_items_from_each_set():
     whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
-    assert [len(side) for side in few.parts()] == [3, 3, 3, 3]
-    assert all(some == side[:3] for some, side in zip(few.parts(), whole.parts()))
-    assert [len(side) for side in heads.sets_and_contexts("race", "mini", 1, items=2)[0].parts()] == [2, 2, 2, 2]
+    assert few.parts() == tuple(side[:3] for side in whole.parts())
 
 
 def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
@@ -146,15 +135,6 @@ def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_store
     assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
     run.sizes.items = 8
     assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8)
-
-
-def test_masking_the_top_heads_of_mini_bert_lowers_seat():
-    sets, sentences = heads.sets_and_contexts("race", "mini", 4)
-    model = models.load("mini-bert", device="cpu")
-    scores = heads.bias_scores(model, sets, sentences)
-    with hooks.head_mask(model, heads.mask(model, heads.top(scores, 3))):
-        without = heads.seat_value(model, sets, sentences)
-    assert without < scores.seat and scores.seat > .3
 
 
 def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):

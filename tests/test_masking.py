@@ -1,7 +1,6 @@
 """Which heads a plan masks, and the measurement under each mask against the plain model."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,19 +25,9 @@ def test_a_plan_has_table_1s_strategies_and_the_curve_between():
     drawn = [tuple(chosen) for s, _, _, chosen in plan if s == "random" and len(chosen) == 3]
     assert len(set(drawn)) == 4
     assert plan[-1] == ("amplified", 0, 2.0, heads.bottom(SCORES, 3))
-    with pytest.raises(CompanionError):
-        masking.plan(-SCORES.abs(), draws=4)
-
-
-def test_a_runs_sizes_are_those_of_its_data():
-    sizes = {f"masking_{name}": {"mini": value} for name, value in dict(
-        draws=4, curve=[5], curve_draws=2, contexts=1, lines=40, sample=9).items()}
-    run = SimpleNamespace(encoder="b", data="mini", seed=1, sizes=SimpleNamespace(
-        **sizes, masking_amplify=[2.0], items=0))
-    plan = masking.plan(SCORES, 4, seed=1, curve=[5], curve_draws=2, amplify=[2.0])
-    assert masking.asked(run, SCORES) == ("b", plan, "mini", 1, 40, 9)
-    run.sizes.items = 8
-    assert masking.asked(run, SCORES) == ("b", plan, "mini", 1, 40, 9, 8)
+    for few in (-SCORES.abs(), SCORES[:1, :2]):  # no positive head; fewer than three heads
+        sizes = {len(chosen) for strategy, _, _, chosen in masking.plan(few, draws=1) if strategy != "full"}
+        assert sizes == {min(3, few.numel())}
 
 
 # The measurement itself, on a tiny encoder and few words
@@ -81,6 +70,6 @@ def test_bfloat16_changes_pppl_a_little_and_seat_not_at_all(encoder):
     full, quick = (masking.measure(encoder[0], PLAN[:2], "mini", 1, 2, 0, device="cpu", precision=precision)
                    for precision in ("float32", "bfloat16"))
     assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .1
-    np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-5)
+    np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-4)
     with pytest.raises(CompanionError):
         masking.measure(encoder[0], PLAN[:2], "mini", 1, 2, 0, device="cpu", precision="int8")

@@ -76,6 +76,16 @@ def test_sampled_p_value_is_never_zero():
     assert seat.p_value(far, near, EAST.double(), NORTH.double(), n=999) == 1
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("statistic", [seat.effect_size, seat.p_value, lambda X, Y, A, B: seat.associations(X, A, B),
+                                       lambda X, Y, A, B: seat.associations(A, X, B)])
+def test_no_statistic_is_made_of_what_is_no_number(statistic, wrong):
+    parts = sets(0, 3, 3, 2, 2)
+    parts[0][1, 2] = wrong
+    with pytest.raises(CompanionError):
+        statistic(*parts)
+
+
 def test_ties_count_whole():
     same = EAST.repeat(4, 1)
     assert seat.p_value(same[:2], same[2:], EAST, NORTH) == 1

@@ -1,22 +1,21 @@
 """Every claim of Bias A-head that can be tested, and the tests of them, by notebook.
 
 A test returns verdicts, one per claim and thing that it was tested on; the notebooks' tables are made of them. The
-arguments are those of tables.py. The paper tests none of the claims
-of notebook 06, so all thresholds there are this project's.
+arguments are those of tables.py; in 06 `results` is {model's name: result}, `tested` {name: debiased.associations}.
+The paper tests none of the claims of notebook 06, so all thresholds there are this project's.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib import printed
 from lib.bias_a_head import debiased, glue, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
-from lib.bias_a_head.tables import learned
 from lib.engine import stats
-from lib.verdict import Claim, Outcome, Side, Verdict, by_id, judge, not_run
+from lib.verdict import Claim, Gate, Side, Verdict, by_id, judge, not_run
 
 PAPER = "bias_a_head"
 SEVERAL = 3              # heads: what the paper's "several" and "a number of" are taken to mean
@@ -94,6 +93,7 @@ CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
     ("chat-heads", "7, Fig. 6-7", "The chat model has fewer heads of pronounced positive score", "06",
      "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW, .05),
 ))
+GLUE, DEBIASED, CHAT = ([id for id in CLAIMS if id.startswith(kind)] for kind in ("glue-", "debiased-", "chat-"))
 
 
 def table(verdicts: list[Verdict]) -> pd.DataFrame:
@@ -112,19 +112,18 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str) -> lis
     def say(id, estimate, on, found, names, **options):
         verdicts.append(judge(CLAIMS[id], estimate, on, found, models=names, **options))
 
-    for key, frame in frames.items():
+    for (name, bias), frame in frames.items():
         near = tables.near_zero(frame.score)
-        say("heads-near-zero", near, tables.title(*key), f"{near:.0%} within a quarter of the largest", [key[0]])
-    for key, frame in frames.items():
+        say("heads-near-zero", near, f"{name}, {bias}", f"{near:.0%} within a quarter of the largest", [name])
+    for (name, bias), frame in frames.items():
         left, right = tables.standing_out(frame.score)
         skew = stats.bootstrap(scipy_stats.skew, frame.score.to_numpy())
-        say("heads-right-tail", right, tables.title(*key), f"{right}, and {left} to the left; skewness {skew}",
-            [key[0]])
-    for key, frame in frames.items():
+        say("heads-right-tail", right, f"{name}, {bias}", f"{right}, and {left} to the left; skewness {skew}", [name])
+    for (name, bias), frame in frames.items():
         layers, sure = (frame[above > 0].layer.nunique() for above in (frame.score, frame.low))
         n_layers = int(frame.layer.max())
-        say("heads-all-layers", layers, tables.title(*key), f"in {layers} of {n_layers} layers, surely in {sure}",
-            [key[0]], threshold=n_layers)
+        say("heads-all-layers", layers, f"{name}, {bias}", f"in {layers} of {n_layers} layers, surely in {sure}",
+            [name], threshold=n_layers)
     (theirs, theirs_sure), (berts, berts_sure) = (
         (int((frame.score < 0).sum()), int((frame.high < 0).sum()))
         for frame in (frames[decoder, "gender"], frames[encoder, "gender"]))
@@ -148,16 +147,16 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str) -> lis
 
 # ---- 03: the counter-stereotype test
 
-def _by_group(tests: dict, studies: dict):
-    """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test.
+def by_group(tests: dict, studies: dict) -> Iterator[tuple[dict, Verdict]]:
+    """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test at 5 %.
 
     The paper's test has one value per sentence. The balanced one weighs each pair of attribute words both ways round;
-    where no two pairs occur so, it is not run.
+    where no two pairs occur so, or no head is of the group, it is not run.
     """
     for kind in ("biased", "regular"):
         for key, (name, bias) in studies.items():
-            claim, tested, verdicts = CLAIMS[f"counter-{key}-{kind}"], tests[key][kind], []
-            row = {"claim": claim.short}
+            claim, tested, verdicts = CLAIMS[f"counter-{key}-{kind}"], tests[key].get(kind, pd.DataFrame()), []
+            row, why = {"claim": claim.short}, "too few word pairs" if len(tested) else f"no head is {kind}"
             for reading, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
                 if unit in tested.index:
                     t, p = tested.loc[unit, ["t", "p"]]
@@ -165,7 +164,7 @@ def _by_group(tests: dict, studies: dict):
                     t, p = f"{round(t, 1) + 0:.1f}", f"{p:.2f}" if p >= .01 else "< .01"
                 else:
                     t, p = "", ""
-                    verdicts.append(not_run(claim, "too few word pairs", reading=reading))
+                    verdicts.append(not_run(claim, why, reading=reading))
                 row |= {f"t, {reading}": t, f"p, {reading}": p, f"verdict, {reading}": str(verdicts[-1])}
             found = "; ".join(f"{column} {text}" for column, text in row.items()
                               if text and column not in ("claim", "verdict, paper's test"))
@@ -173,24 +172,22 @@ def _by_group(tests: dict, studies: dict):
             yield row | {"where": where}, replace(verdicts[0], on=where, found=found, reading="", models=[name])
 
 
-def attention_table(tests: dict, studies: dict) -> pd.DataFrame:
-    """Each claim at a level of 5 %, by the paper's test and by the balanced one."""
-    return pd.DataFrame([row for row, _ in _by_group(tests, studies)])
-
-
 def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdict]:
     """Fig. 3 and 4. example: the biased head's normalised weight on the attribute, original and counter.
 
     The contrast is by the paper's unit, the sentence; within chance where the intervals of the two groups overlap.
     """
-    verdicts = [verdict for _, verdict in _by_group(tests, studies)]
+    verdicts = [verdict for _, verdict in by_group(tests, studies)]
     before, after = np.round(example, 3)  # as notebook 03 shows them, here and below
     encoder = studies["4a"][0]
     verdicts.append(judge(CLAIMS["counter-example"], after - before, encoder, f"{before:.3f} to {after:.3f}",
-                          models=[encoder]))
+                          models=[encoder], gates=[Gate("heads", not np.isnan(before), "no head is biased")]))
     by_sentence = tables.attention_tests(tests, studies).xs("sentence", level="unit")
     for key, (name, bias) in studies.items():
         where = f"{key} {name} {bias}"
+        if len(tests[key]) < 2:
+            verdicts.append(not_run(CLAIMS["counter-contrast"], "one of the two groups has no head", where))
+            continue
         biased, regular = (by_sentence.loc[where, kind] for kind in ("biased", "regular"))
         ends = zip(("difference", "low", "high"), ("difference", "high", "low"))
         gap = stats.Estimate(*(float(biased[end] - regular[other]) for end, other in ends), int(biased["n"]),
@@ -202,24 +199,16 @@ def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdi
 
 # ---- 04: masking
 
-PRINTED = {"mask-top3-seat": "-.14", "mask-top3-pppl": "1.02 times", "mask-bottom3": "+.04", "mask-random3": "+.01",
-           "mask-random-all": "+.11", "mask-all-seat": "0 between them", "mask-all-pppl": "1.38 times",
-           "mask-lpbs": "in all three tests", "mask-lpbs-all": "lowest at K = 30; 15, 20; 40",
-           "mask-amplify": "not tried"}
+def of_masking(masks: pd.DataFrame, curve: pd.DataFrame | None, encoder: str, positive: int = SEVERAL) -> list[Verdict]:
+    """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side.
 
-
-def masking_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """`table` with what the paper prints in place of where: claim, paper, ours, verdict."""
-    shown = table(verdicts).rename(columns={"where": "paper"})
-    return shown.assign(paper=[PRINTED[verdict.claim] for verdict in verdicts if verdict.claim in PRINTED])
-
-
-def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[Verdict]:
-    """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side."""
-    verdicts = []
+    With fewer than three `positive` heads there is no case; without `curve` (None) LPBS is not run.
+    """
+    verdicts, gate = [], Gate("biased heads", positive >= 3, f"{positive} heads have a positive score, not three")
 
     def say(id, estimate, found="", **options):
-        verdicts.append(judge(CLAIMS[id], estimate, found=found or str(estimate), models=[encoder], **options))
+        verdicts.append(judge(CLAIMS[id], estimate, found=found or str(estimate), models=[encoder], gates=[gate],
+                              **options))
 
     named = tables.named(masks)
     moved = {name: tables.seat_change(masks, rows) for name, rows in named.items() if name != "full"}
@@ -233,11 +222,14 @@ def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[V
     say("mask-all-seat", tables.seat_change(masks, named["All"], start=top))
     say("mask-all-pppl", between, f"{between:.3g} times")
 
-    wide, best = tables.nearest_to_zero(curve)
-    lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
-    say("mask-lpbs", int(best.min()), "; ".join(lower))
-    say("mask-lpbs-all", int(best.min()), "nearest to 0 at K = " + "; ".join(map(str, best)),
-        threshold=int(max(wide.index)))
+    if curve is None:
+        verdicts += [not_run(CLAIMS[id], "the model has no LPBS") for id in ("mask-lpbs", "mask-lpbs-all")]
+    else:
+        wide, best = tables.nearest_to_zero(curve)
+        lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
+        say("mask-lpbs", int(best.min()), "; ".join(lower))
+        say("mask-lpbs-all", int(best.min()), "nearest to 0 at K = " + "; ".join(map(str, best)),
+            threshold=int(max(wide.index)))
 
     louder = masks[masks["strategy"] == "amplified"]
     if len(louder):
@@ -249,9 +241,6 @@ def of_masking(masks: pd.DataFrame, curve: pd.DataFrame, encoder: str) -> list[V
     return verdicts
 
 
-GLUE, DEBIASED, CHAT = (tuple(id for id in CLAIMS if id.startswith(kind)) for kind in ("glue-", "debiased-", "chat-"))
-
-
 # ---- 05: GLUE
 
 def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
@@ -260,7 +249,7 @@ def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
     Ours are over what the unmasked model has learned, each task by its first metric there, so that a task with two does
     not count twice; intervals are over seeds.
     """
-    runs = runs[runs["row"].isin(learned(runs))]
+    runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]
     full, top, every = glue.MASKS.values()
@@ -274,18 +263,6 @@ def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
     above = int((mean[top] > mean[every]).sum())
     return [*verdicts, judge(CLAIMS["glue-order"], above, found=f"{above} of {len(mean)}", threshold=len(mean),
                              models=[model])]
-
-
-def glue_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """claim, paper, ours, verdict; the paper's are over the first metric of each task, and over all metrics."""
-    theirs = printed.printed(PAPER, tables.TABLE2)
-    first = [f"{task} {rule.names[0]}" for task, rule in glue.TASKS.items()]
-    full, top, every = glue.MASKS.values()
-    mean, above = theirs.loc[first].mean(), int((theirs[top] > theirs[every]).sum())
-    paper = {"glue-top3": f"{mean[top] - mean[full]:+.3f}, 9 tasks",
-             "glue-all": f"{mean[every] - mean[full]:+.3f}, 9 tasks", "glue-order": f"{above} of {len(theirs)}"}
-    return pd.DataFrame([{"claim": CLAIMS[verdict.claim].short, "paper": paper[verdict.claim], "ours": verdict.found,
-                          "verdict": str(verdict)} for verdict in verdicts])
 
 
 # ---- 06: debiased models and LLaMA
@@ -336,12 +313,3 @@ def of_chat(results: dict, names: list[str]) -> list[Verdict]:
             ("chat-seat", after - before, f"|SEAT| {after:.2f} against {before:.2f}"),
             ("chat-heads", p, f"{fewer} against {most}, p {tables.p_text(p)}"))]
     return verdicts
-
-
-def debiased_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """claim, where, ours, verdict."""
-    def shown(verdict):
-        return f"{verdict.outcome}: {verdict.reason}" if verdict.outcome == Outcome.NOT_RUN else str(verdict)
-
-    return pd.DataFrame([{"claim": CLAIMS[verdict.claim].short, "where": verdict.on, "ours": verdict.found,
-                          "verdict": shown(verdict)} for verdict in verdicts])

@@ -5,12 +5,10 @@
     counter.test(weights, heads.positive(scores), pairs)      is the first one greater in the biased heads?
     counter.per_head(weights)                                 and in which heads, corrected for testing them all
 
-A weight is raw attention: the target word's row, the attribute word's column, the share of the target's attention
-that the attribute gets. Of a word in pieces, the attribute gets what its pieces get together, and the target's rows
-are averaged; the paper does not say how it reads such words.
+A weight is raw attention: the share of the target word's attention (its row) that the attribute word gets (its column).
+Of words in pieces, the attribute's columns are added and the target's rows averaged; the paper does not say.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -60,43 +58,6 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tensor:
     tokens = min(MAP_BYTES // a_token, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]))
     weights = torch.stack(batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress))
     return weights.unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
-
-
-@torch.inference_mode()
-def over_words(model, text: str, target: str) -> tuple[list[str], torch.Tensor]:
-    """The words of one sentence, and the target's weight on each: [n_layers, n_heads, n_words].
-
-    Special tokens and punctuation are left out, as in Fig. 3; so the weights do not add up to 1.
-    """
-    spans = [match.span() for match in re.finditer(r"[^\W_]+(?:['’-][^\W_]+)*", text)]
-    batch = model.tokenizer([text], return_tensors="pt").to(model.device)
-    columns = _ones(embed.tokens_of(model, [text] * len(spans), spans), batch)
-    row = _ones(embed.tokens_of(model, [text], [place(text, target)]), batch)[0]
-    maps = torch.cat([layer.float() for layer in _maps(model, batch)])
-    return [text[slice(*span)] for span in spans], torch.einsum("lhqk,q,wk->lhw", maps, row / row.sum(), columns).cpu()
-
-
-def normalised(weights: torch.Tensor) -> torch.Tensor:
-    """Min-max over the last axis, the words of a sentence: 0 for the least attended one, 1 for the most."""
-    least, most = weights.amin(-1, keepdim=True), weights.amax(-1, keepdim=True)
-    return (weights - least) / (most - least)
-
-
-def on_attributes(seen: dict, attributes: tuple[str, str]) -> torch.Tensor:
-    """The normalised weight on the attribute in each of two sentences: [2, n_layers, n_heads].
-
-    seen: {"original": (words, weights), "counter": ...} of `over_words`.
-    """
-    return torch.stack([normalised(weights)[..., [word.lower() for word in words].index(attribute)]
-                        for (words, weights), attribute in zip(seen.values(), attributes, strict=True)])
-
-
-def telling(on: torch.Tensor, chosen: list[tuple[int, int]]) -> tuple[int, int]:
-    """The first of the chosen heads in which the attribute is neither the most nor the least attended word.
-
-    Min-max pins those to 1 and 0 whatever the swap does. In which sentence the weight is greater plays no part.
-    """
-    return next((head for head in chosen if all(.005 < w < .995 for w in on[:, head[0] - 1, head[1] - 1])), chosen[0])
 
 
 def _maps(model, batch) -> tuple[torch.Tensor, ...]:
@@ -184,9 +145,8 @@ def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.Dat
 
     With `pairs`, more rows. Sentences that share a pattern (or a post) or a target word are not independent: in the
     rows "pattern" and "target" each of them has one value, the mean of its sentences. Then each group's sentences
-    alone. They often point opposite ways, since a head that looks harder at "women" than at "men" whatever is said
-    raises the difference where women are the original and lowers it where men are. The row "word pair" cancels this:
-    a value for every pair of attribute words that occurs both ways round, both ways weighted alike.
+    alone: a head that looks harder at "women" than at "men" whatever is said pulls them opposite ways. The row
+    "word pair" cancels this: every pair of attribute words that occurs both ways round, both ways weighted alike.
     """
     if not chosen:
         raise CompanionError("No head was chosen: give at least one (layer, head), both from 1.")
@@ -224,9 +184,9 @@ def per_head(weights: torch.Tensor) -> pd.DataFrame:
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
     tested = stats.ttest_1samp(change, 0, alternative="greater")
     layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
-    p = tested.pvalue.ravel()
+    p, t = np.nan_to_num(tested.pvalue.ravel(), nan=1.0), np.nan_to_num(tested.statistic.ravel())  # nan: all alike
     return pd.DataFrame({"layer": layer, "head": head, "difference": change.mean(0).ravel(), "p": p, "p_holm": holm(p),
-                         "t": tested.statistic.ravel(), "q": stats.false_discovery_control(p)})
+                         "t": t, "q": stats.false_discovery_control(p)})
 
 
 def holm(p: np.ndarray) -> np.ndarray:

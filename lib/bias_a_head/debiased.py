@@ -1,8 +1,7 @@
 """Debiased models beside their base (Bias A-head, Fig. 5), and chat models beside theirs (Fig. 6-7).
 
-Which of the models are at hand, which base each is compared with, and what is measured beyond `heads.measure`, whose
-results on gender are kept by the model's name: the association of every target word, for an interval of the change of
-SEAT; the odds of she and he; heads that turned, and heads that stand out.
+Which of the models are at hand, which base each is compared with, and what is measured beyond `heads.measure`: the
+association of every target word, for an interval of the change of SEAT; the odds of she and he; heads that turned.
 """
 
 import json
@@ -59,13 +58,6 @@ def _shape(folder: Path) -> tuple[int, int, int]:
     return tuple(config.get(key, 0) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size"))
 
 
-def trained(name: str) -> dict:
-    """What a model's folder records of its training; nothing where it has no record of debiasing."""
-    file = models.locate(name)[0] / "training.json"
-    record = json.loads(file.read_text()) if file.exists() else {}
-    return record if "heldout_before" in record else {}
-
-
 def pairs(names: list[str]) -> list[tuple[str, str]]:
     """Base and chat models as the profile lists them in turn; a model alone is taken as a chat model without a base."""
     return list(zip(names[::2], names[1::2])) if len(names) > 1 else [("", name) for name in names]
@@ -95,17 +87,14 @@ def leaning(name: str, device: str | None = None) -> dict:
             "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds)}
 
 
-def count_turned(scores: np.ndarray, base: np.ndarray, k: int = FOLLOWED) -> int:
-    """How many of the base's k most anti-biased heads have a positive score."""
-    return sum(scores[layer - 1, head - 1] > 0 for layer, head in heads.bottom(base, k))
+def followed(base: np.ndarray) -> list[tuple[int, int]]:
+    """The base's FOLLOWED most anti-biased heads; all, where it has fewer."""
+    return heads.bottom(base, min(FOLLOWED, base.size))
 
 
-def movement(scores: np.ndarray, base: np.ndarray) -> dict[str, float]:
-    """How far scores lie from the base's: their correlation over heads, the share of heads that changed sides, and how
-    many of them did so either way."""
-    before, after = base.ravel() > 0, scores.ravel() > 0
-    return {"correlation": np.corrcoef(base.ravel(), scores.ravel())[0, 1], "changed": np.mean(before != after),
-            "biased to not": int((before & ~after).sum()), "not to biased": int((~before & after).sum())}
+def count_turned(scores: np.ndarray, base: np.ndarray) -> int:
+    """How many of the heads followed have a positive score."""
+    return sum(scores[layer - 1, head - 1] > 0 for layer, head in followed(base))
 
 
 def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[int, int, float]:

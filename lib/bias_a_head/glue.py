@@ -3,10 +3,9 @@
     python -m lib.bias_a_head.glue prepare --model mini-bert    encode the tasks, rank the heads (needs the texts)
     python -m lib.bias_a_head.glue run --model mini-bert --tasks CoLA RTE --part 2/8 --device cuda
 
-`run` needs only the model and what `prepare` wrote, so it can happen on another machine. What is done is not done
-again; `--part 2/8` takes the second eighth of the runs, for several processes side by side.
-Each result is a file of its own, TASK_MASK_SEED.json. None is removed, nor written over by one of other weights,
-settings or examples: that one gets a fingerprint in its name, and `stored` hands out those that are asked for.
+`run` needs only the model and what `prepare` wrote, so it can happen on another machine. Each result is a file of its
+own, TASK_MASK_SEED.json. None is made twice or removed, nor written over by one of other weights, settings or examples:
+that one gets a fingerprint in its name, and `stored` hands out those that are asked for.
 A mask is on from the first step of fine-tuning: whether the paper masks before or after it is not stated.
 Choices (the best epoch) are made on a part of the training set, never on the evaluation set.
 """
@@ -47,9 +46,7 @@ def f1(given: np.ndarray, wanted: np.ndarray) -> float:
 
 def pearson(given: np.ndarray, wanted: np.ndarray) -> float:
     """The correlation; 0 where one side is constant."""
-    given, wanted = given - given.mean(), wanted - wanted.mean()
-    scale = np.sqrt((given ** 2).sum() * (wanted ** 2).sum())
-    return float((given * wanted).sum() / scale) if scale else 0.
+    return float(np.corrcoef(given, wanted)[0, 1]) if np.ptp(given) and np.ptp(wanted) else 0.
 
 
 def matthews(given: np.ndarray, wanted: np.ndarray) -> float:
@@ -245,8 +242,8 @@ def main(arguments=None):
                       "hub" if given.profile == "paper" else "files", given.limit, given.device)
         if given.command == "prepare":
             prepare(setup, given.tasks)
-            return 0
-        make(setup, given.tasks, given.part)
+        else:
+            make(setup, given.tasks, given.part)
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2

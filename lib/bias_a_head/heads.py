@@ -162,12 +162,12 @@ def associations(model, sets: Sets, contexts: dict[str, list[str]]) -> tuple[np.
 
 def top(scores, k: int) -> list[tuple[int, int]]:
     """The k heads of the highest scores, highest first."""
-    return _ranked(scores)[:_at_most(k, scores)]
+    return _first(k, _ranked(scores))
 
 
 def bottom(scores, k: int) -> list[tuple[int, int]]:
     """The k heads of the lowest scores, lowest first."""
-    return _ranked(scores)[::-1][:_at_most(k, scores)]
+    return _first(k, _ranked(scores)[::-1])
 
 
 def positive(scores) -> list[tuple[int, int]]:
@@ -178,7 +178,7 @@ def positive(scores) -> list[tuple[int, int]]:
 def random(scores, k: int, seed: int = 0) -> list[tuple[int, int]]:
     """k heads drawn from all, whatever their scores."""
     order = torch.randperm(_tensor(scores).numel(), generator=torch.Generator().manual_seed(seed))
-    return [_name(i, scores) for i in order[:_at_most(k, scores)].tolist()]
+    return _first(k, _names(order, scores))
 
 
 def mask(model, chosen: list[tuple[int, int]]) -> torch.Tensor:
@@ -196,21 +196,21 @@ def _tensor(scores) -> torch.Tensor:
     return scores.scores if isinstance(scores, HeadScores) else torch.as_tensor(scores)
 
 
-def _name(i: int, scores) -> tuple[int, int]:
-    layer, head = divmod(i, _tensor(scores).shape[1])
-    return layer + 1, head + 1
+def _names(order: torch.Tensor, scores) -> list[tuple[int, int]]:
+    n_heads = _tensor(scores).shape[1]
+    return [(i // n_heads + 1, i % n_heads + 1) for i in order.tolist()]
 
 
 def _ranked(scores) -> list[tuple[int, int]]:
-    order = _tensor(scores).flatten().argsort(descending=True, stable=True)
-    return [_name(i, scores) for i in order.tolist()]
+    if not _tensor(scores).isfinite().all():
+        raise CompanionError("Head scores that are nan or infinite have no rank: check the weights of the model.")
+    return _names(_tensor(scores).flatten().argsort(descending=True, stable=True), scores)
 
 
-def _at_most(k: int, scores) -> int:
-    n = _tensor(scores).numel()
-    if not 0 <= k <= n:
-        raise CompanionError(f"{k} heads cannot be chosen from {n}: ask for 0 to {n}.")
-    return k
+def _first(k: int, names: list) -> list:
+    if not 0 <= k <= len(names):
+        raise CompanionError(f"{k} heads cannot be chosen from {len(names)}: ask for 0 to {len(names)}.")
+    return names[:k]
 
 
 # Does the gradient tell the truth?
@@ -227,17 +227,18 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
     row, count = embed.rows(contexts)
     encoded, places = embed.prepare(model, [(word, sentence) for word in contexts for sentence in contexts[word]])
     every = [None, *((layer, head) for layer in range(model.n_layers) for head in range(model.n_heads))]
+    entries = ["embeddings", *(f"layer.{n}" for n in range(model.n_layers - 1))]  # what enters each layer (hooks.py)
     total = torch.zeros(len(every), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype)
 
     def without_each(batch, indices):
         here, own = [places[i] for i in indices], torch.zeros_like(total)
         for i, off in enumerate(every):
             if off is None:  # the full model, whose states all others start from
-                with hooks.record(model, _entries(model)) as entering:
+                with hooks.record(model, entries) as entering:
                     states = model.net.base_model(**batch).last_hidden_state
             else:
                 layer, head = off
-                with hooks.resume(model, layer, entering[_entries(model)[layer]]), \
+                with hooks.resume(model, layer, entering[entries[layer]]), \
                         hooks.head_mask(model, mask(model, [(layer + 1, head + 1)])):
                     states = model.net.base_model(**batch).last_hidden_state
             own[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
@@ -248,11 +249,6 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
     size = torch.stack([seat.effect_size(*sets.of(vectors.double() / count[:, None], list(contexts))).abs()
                         for vectors in total])
     return (size[0] - size[1:]).reshape(model.n_layers, model.n_heads).float()
-
-
-def _entries(model) -> list[str]:
-    """Locations (lib/engine/hooks.py) of what enters each layer."""
-    return ["embeddings", *(f"layer.{n}" for n in range(model.n_layers - 1))]
 
 
 # By name, with plain results, for Run.measured and Run.cached
@@ -315,12 +311,3 @@ def standard_seat(name: str, device: str | None = None) -> list[dict]:
         rows.append({"model": name, "test": test, "effect size": seat.effect_size(*vectors).item(),
                      "p": seat.p_value(*vectors, n=10_000)})
     return rows
-
-
-def missing_tests() -> str:
-    """Why SEAT's own tests cannot be run here; empty where they can."""
-    missing = [test for test in STANDARD if not data.available(f"seat/{test}.jsonl")]
-    if not missing:
-        return ""
-    return (f"not run: {len(missing)} of SEAT's {len(STANDARD)} test files are not at hand. They are CC BY-NC and not "
-            "shipped: --data paper fetches them, or COMPANION_DATA names a folder that has them.")

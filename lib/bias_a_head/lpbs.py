@@ -9,11 +9,10 @@ the same number with the target masked too, "[MASK] likes [MASK].". A test compa
 
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
 is their notebook, which looks for the last mask and misses it by one: it reads the token before the target, the verb
-or "in". Its prior is then one number per template, as it should be, but of a place where no subject stands.
+or "in", where no subject stands.
 
-Target words that the vocabulary holds in pieces: the notebook drops words that are not in BERT's vocabulary, and all
-of these 40 are. Here every model gets all 40, and the prior masks as many pieces as the word has, so that the two
-sentences differ by the word alone. For BERT-base the two rules are one.
+The notebook drops target words that are not in BERT's vocabulary, and all 40 are. Here every model gets all 40, and the
+prior masks as many pieces as the word has, so that the two sentences differ by the word alone.
 """
 
 import numpy as np
@@ -100,18 +99,14 @@ def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, device=None) 
 
 def _by_word(scores: pd.DataFrame, test: str, prior: str) -> tuple[np.ndarray, np.ndarray]:
     """Scores [words, templates] of a test, and which of the words are of its first list."""
-    first, second = map(_list, TESTS[test])
+    lists = data.words("lpbs_lists").groupby("list")["word"].agg(list)
+    first, second = (lists[name] for name in TESTS[test])
     wide = scores.pivot_table(index="target", columns="template", values=prior).loc[first + second]
     return wide.to_numpy(), np.repeat([True, False], [len(first), len(second)])
 
 
 def _effect_size(values: np.ndarray, first: np.ndarray) -> float:
     return float((values[first].mean() - values[~first].mean()) / values.std(ddof=1))
-
-
-def _list(name: str) -> list[str]:
-    words = data.words("lpbs_lists")
-    return list(words.loc[words["list"] == name, "word"])
 
 
 def _masked(model, sentence: str, word: str) -> tuple[dict, dict, int, int]:

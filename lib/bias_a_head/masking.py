@@ -28,11 +28,11 @@ def plan(scores, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (), c
          amplify: list[float] = ()) -> list[tuple]:
     """Table 1's strategies; the same at the sizes of `curve`; the k lowest heads multiplied by `amplify`.
 
-    "Random-All" draws as many heads as have a positive score, as "All" masks. Draws are made from all heads.
+    "Random-All" draws as many heads as have a positive score, as "All" masks. Draws are made from all heads. A model
+    of fewer heads has them all masked; where fewer than k are positive, "All" is the top k (claims.py: no case).
     """
-    every = len(heads.positive(scores))
-    if every < k:
-        raise CompanionError(f"{every} heads have a positive score, fewer than the {k} to mask: choose a smaller k.")
+    k = min(k, np.size(scores))
+    every = max(k, len(heads.positive(scores)))
     sizes = sorted({k, every, *(size for size in curve if k < size < every)})
     chosen = [("full", 0, 0.0, [])]
     chosen += [(name, 0, 0.0, pick(scores, n)) for name, pick in (("top", heads.top), ("bottom", heads.bottom))

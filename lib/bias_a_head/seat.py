@@ -19,6 +19,11 @@ CHUNK = 10_000  # divisions drawn at a time
 
 def associations(W: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """s(w, A, B), one number per row of W: mean cosine with the rows of A less mean cosine with those of B."""
+    for rows in (W, A, B):
+        if rows.dim() != 2 or not len(rows):
+            raise CompanionError(f"A set has shape {list(rows.shape)}: give one row per word, and at least one.")
+        if not rows.isfinite().all():
+            raise CompanionError("A vector holds nan or infinity: check the model's weights, or load it in float32.")
     # the mean of cosines is the product with the mean of the unit vectors
     return normalize(W, dim=-1) @ (normalize(A, dim=-1).mean(0) - normalize(B, dim=-1).mean(0))
 
@@ -29,9 +34,6 @@ def effect_size(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tens
     The deviation has n - 1 below it (ddof = 1), as in SEAT's own code. Where X and Y have as many rows, the
     size lies between -2 and 2.
     """
-    for name, rows in zip("XYAB", (X, Y, A, B)):
-        if rows.dim() != 2 or not len(rows):
-            raise CompanionError(f"{name} has shape {list(rows.shape)}: give one row per word, and at least one.")
     x, y = associations(X, A, B), associations(Y, A, B)
     return (x.mean() - y.mean()) / torch.cat([x, y]).std(correction=1)
 
