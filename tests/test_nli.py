@@ -41,9 +41,6 @@ def test_both_readings_make_the_papers_10824_pairs(reading, contexts, words):
         ("male", "female"), 5_412)
     assert list(frame["hypothesis"].str.split().str[1].unique()) == words
     assert not frame.duplicated(["premise", "hypothesis"]).any()
-    assert frame.groupby(["occupation", "context", "gender"]).size().nunique() == 1
-    gendered = data.words("nli_gendered").set_index("word")["gender"]
-    assert (frame["hypothesis"].str.split().str[1].map(gendered) == frame["gender"]).all()
 
 
 def test_premise_and_hypothesis_differ_in_the_person_alone_and_a_sample_is_part_of_the_whole():
@@ -106,9 +103,7 @@ def test_identical_predictions_have_parity_and_eta_is_a_product(drawn):
     pairs = nli.pairs(contexts=1)
     found = nli.fairness(drawn, pairs, draws=20)
     assert found.eta.value == pytest.approx(found.accuracy.value * found.parity.value)
-    assert found.eta_majority.value == pytest.approx(found.accuracy.value * found.majority.value)
     assert found.parity.value <= found.majority.value
-    assert found.parity.value * 164 == pytest.approx(round(found.parity.value * 164))
     assert found.accuracy.value == pytest.approx(drawn.count("neutral") / len(drawn))
     alike = nli.fairness(np.repeat(drawn[::2], 2), pairs, draws=20)
     assert alike.parity.value == alike.majority.value == 1 and alike.eta.value == alike.accuracy.value

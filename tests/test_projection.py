@@ -198,15 +198,10 @@ def test_tokens_are_paired_around_what_differs():
 
 # Settings
 
-def test_the_settings_are_table_7s():
-    settings = projection.settings()
-    assert len(settings) == len(set(settings)) == 74
-    counts = [sum(setting.level == level for setting in settings) for level in projection.LEVELS]
-    assert counts == [2, 8, 32, 32] and len(projection.models()) == 76
-    assert [str(settings[i]) for i in (0, 1, 2, 9, 10, 73)] == ["0", "1", "(0, 0, 0)", "(1, 1, 1)", "(0, 0, 0, 0, 0)",
-                                                               "(1, 1, 1, 1, 1)"]
-    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))  # layer 11 is read first
-    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in settings
+def test_a_setting_reads_layer_11_first_and_knows_what_a_text_has_passed():
+    """That the 74 are those of Table 7, in its order, is tested in test_projective_tables.py."""
+    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
+    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
     assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
     assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
 
