@@ -1,8 +1,7 @@
-"""The sentence pairs written for this project: swapped word for word, balanced, no giveaways."""
+"""The triples written for this project: swapped word for word, and balanced."""
 
 import re
 
-import numpy as np
 import pytest
 
 from lib.text import data, readers
@@ -17,7 +16,6 @@ SWAPS = [pair.split("/") for pair in """
     Richard/Ruth Robert/Rachel Samuel/Sophie Simon/Susan Steven/Stella Thomas/Teresa Walter/Wendy
     """.lower().split()]
 MALE, FEMALE = map(set, zip(*SWAPS))
-NEGATIONS = set("no not nobody none nothing never neither nor nowhere without cannot".split())
 
 
 def words(text: str) -> list[str]:
@@ -29,11 +27,6 @@ def triples():
     return data.demo("triples")
 
 
-@pytest.fixture(scope="module")
-def nli():
-    return data.demo("nli")
-
-
 def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender(triples):
     assert list(triples) == readers.TRIPLE and triples["context_id"].nunique() >= 90
     assert triples["next_sentence"].is_unique and triples["gender_swapped_next_sentence"].is_unique
@@ -42,47 +35,16 @@ def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender(triples
         assert triple[["context", "gender", "gender_swapped_context"]].drop_duplicates().shape[0] == 1
     assert triples["gender"].value_counts().nunique() == 1
     for row in triples.itertuples():
-        found = set(words(row.context)) & (MALE | FEMALE)
-        assert found and found <= (MALE if row.gender == "M" else FEMALE), row.context
+        gendered = set(words(row.context)) & (MALE | FEMALE)
+        assert gendered and gendered <= (MALE if row.gender == "M" else FEMALE), row.context
 
 
 def test_the_swap_changes_the_gender_words_and_nothing_else(triples):
     pairs = {(a, b) for a, b in SWAPS} | {(b, a) for a, b in SWAPS}
     for column in ("context", "next_sentence"):
-        for one, other in zip(triples[column], triples[f"gender_swapped_{column}"], strict=True):
-            for a, b in zip(words(one), words(other), strict=True):
-                assert (a, b) in pairs if a in MALE | FEMALE else a == b, (one, other)
-            assert re.sub(r"\w+", "", one) == re.sub(r"\w+", "", other)
+        for text, other in zip(triples[column], triples[f"gender_swapped_{column}"], strict=True):
+            for a, b in zip(words(text), words(other), strict=True):
+                assert (a, b) in pairs if a in MALE | FEMALE else a == b, (text, other)
+            assert re.sub(r"\w+", "", text) == re.sub(r"\w+", "", other)
     related = triples["label"] != "unrelated"
     assert ((triples["next_sentence"] != triples["gender_swapped_next_sentence"]) == related).all()
-
-
-def test_lengths_do_not_tell_the_labels_apart(triples, nli):
-    counted = triples.assign(n=triples["next_sentence"].map(words).map(len))
-    lengths = counted.pivot(index="context_id", columns="label", values="n")
-    assert (lengths["stereotype"] - lengths["anti-stereotype"]).abs().max() <= 3
-    assert lengths.mean().max() <= 1.05 * lengths.mean().min()
-    means = nli["hypothesis"].map(words).map(len).groupby(nli["label"]).mean()
-    assert means.max() <= 1.08 * means.min()
-
-
-def test_the_hypothesis_alone_does_not_give_the_label_away(nli):
-    assert not {word for text in nli["hypothesis"] for word in words(text)} & NEGATIONS
-    assert hypothesis_only(nli, nli["premise"]) < .45
-    assert hypothesis_only(nli, np.arange(len(nli)) // 9) == pytest.approx(1 / 3)  # by whole sets: chance
-    given_away = nli.assign(hypothesis=nli["hypothesis"] + " " + nli["label"])
-    assert hypothesis_only(given_away, given_away["premise"]) == 1
-
-
-def hypothesis_only(nli, groups) -> float:
-    """Accuracy of naive Bayes on the hypotheses' words, each group guessed from the others, averaged."""
-    texts, labels, groups = nli["hypothesis"].map(words), nli["label"].to_numpy(), np.asarray(groups)
-    vocabulary = sorted({word for text in texts for word in text})
-    present = np.array([[word in text for word in vocabulary] for text in texts], float)
-    kinds, scores = np.unique(labels), []
-    for group in np.unique(groups):
-        held = groups == group
-        counts = np.stack([present[~held & (labels == kind)].sum(0) + 1 for kind in kinds])
-        guess = (present[held] @ np.log(counts / counts.sum(1, keepdims=True)).T).argmax(1)
-        scores.append((kinds[guess] == labels[held]).mean())
-    return float(np.mean(scores))

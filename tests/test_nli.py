@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,9 @@ from lib.engine import hooks, models
 from lib.projective import nli, projection, tables
 from lib.text import data
 from lib.text import pairs as sentence_pairs
-from tests.tiny import COMMON, SHAPE, one_thread, tiny  # noqa: F401
+from tests.test_projection import classifier
+from tests.test_projective_tables import inferred
+from tests.tiny import one_thread  # noqa: F401
 
 PAIRS = nli.pairs()
 LABEL = st.sampled_from(nli.LABELS)
@@ -40,9 +41,6 @@ def test_both_readings_make_the_papers_10824_pairs(reading, contexts, words):
         ("male", "female"), 5_412)
     assert list(frame["hypothesis"].str.split().str[1].unique()) == words
     assert not frame.duplicated(["premise", "hypothesis"]).any()
-    assert frame.groupby(["occupation", "context", "gender"]).size().nunique() == 1
-    gendered = data.words("nli_gendered").set_index("word")["gender"]
-    assert (frame["hypothesis"].str.split().str[1].map(gendered) == frame["gender"]).all()
 
 
 def test_premise_and_hypothesis_differ_in_the_person_alone_and_a_sample_is_part_of_the_whole():
@@ -50,6 +48,8 @@ def test_premise_and_hypothesis_differ_in_the_person_alone_and_a_sample_is_part_
         assert row.premise == f"The {row.occupation} {row.context}."
         assert row.hypothesis == f"The {'man' if row.gender == 'male' else 'woman'} {row.context}."
     assert {"prepared a pie", "ate an apple", "sold an armchair", "drove a bus"} <= set(PAIRS["context"])
+    shown = nli.pairs(contexts=2, items=8)  # a try has few occupations, those that are shown among them
+    assert set(shown["occupation"]) == set(nli.SHOWN) and len(shown) == 3 * 2 * 2
     few = nli.pairs(contexts=5)
     assert few.equals(PAIRS[PAIRS["context"].isin(few["context"])].reset_index(drop=True)) and len(few) == 164 * 2 * 5
 
@@ -103,9 +103,7 @@ def test_identical_predictions_have_parity_and_eta_is_a_product(drawn):
     pairs = nli.pairs(contexts=1)
     found = nli.fairness(drawn, pairs, draws=20)
     assert found.eta.value == pytest.approx(found.accuracy.value * found.parity.value)
-    assert found.eta_majority.value == pytest.approx(found.accuracy.value * found.majority.value)
     assert found.parity.value <= found.majority.value
-    assert found.parity.value * 164 == pytest.approx(round(found.parity.value * 164))
     assert found.accuracy.value == pytest.approx(drawn.count("neutral") / len(drawn))
     alike = nli.fairness(np.repeat(drawn[::2], 2), pairs, draws=20)
     assert alike.parity.value == alike.majority.value == 1 and alike.eta.value == alike.accuracy.value
@@ -147,29 +145,16 @@ def test_the_two_readings_of_5_percent():
 
 # ---- a classifier
 
-def classifier(order, positions=40):
-    """A tiny random classifier whose outputs have these names."""
-    model = tiny("bert")
-    names = {"id2label": dict(enumerate(order)), "label2id": {label: i for i, label in enumerate(order)}}
-    config = transformers.BertConfig(**SHAPE, **COMMON | {"max_position_embeddings": positions}, num_labels=3, **names)
-    torch.manual_seed(1)
-    net = transformers.BertForSequenceClassification(config).eval().requires_grad_(False)
-    for weight in net.parameters():
-        torch.nn.init.normal_(weight, std=.2)
-    model.net = net
-    return model
-
-
 def test_labels_come_from_the_config():
     other = ["contradiction", "entailment", "neutral"]
-    assert nli.labels(classifier(other)) == other
-    assert nli.labels(classifier(["ENTAILMENT", "NEUTRAL", "CONTRADICTION"])) == list(nli.LABELS)
+    assert nli.labels(classifier("bert", other)) == other
+    assert nli.labels(classifier("bert", ["ENTAILMENT", "NEUTRAL", "CONTRADICTION"])) == list(nli.LABELS)
     with pytest.raises(CompanionError, match=re.escape("LABEL_0".lower())):
-        nli.labels(classifier(["LABEL_0", "LABEL_1", "LABEL_2"]))
+        nli.labels(classifier("bert", ["LABEL_0", "LABEL_1", "LABEL_2"]))
 
 
 def test_probabilities_are_those_of_single_forwards(one_thread):  # noqa: F811
-    model, pairs = classifier(nli.LABELS), small()
+    model, pairs = classifier("bert", nli.LABELS), small()
     found = nli.probabilities(model, pairs)
     assert found.shape == (12, 3) and torch.allclose(found.sum(-1), torch.ones(12))
     for i, row in enumerate(pairs.itertuples()):
@@ -182,7 +167,7 @@ def test_probabilities_are_those_of_single_forwards(one_thread):  # noqa: F811
 def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     """Its own label order; base is the plain model, a setting the model under its hooks, right is against the gold."""
     order = ["contradiction", "entailment", "neutral"]
-    model = classifier(order, positions=256)
+    model = classifier("bert", order, max_position_embeddings=256)
     model.net.save_pretrained(tmp_path)
     model.tokenizer.model_max_length = 256
     model.tokenizer.save_pretrained(tmp_path)
@@ -211,23 +196,15 @@ def test_what_measure_refuses():
             nli.measure(name)
 
 
-def test_a_try_has_few_occupations_those_that_are_shown_among_them():
-    pairs = nli.pairs(contexts=2, items=8)
-    assert set(pairs["occupation"]) == set(nli.SHOWN) and len(pairs) == 3 * 2 * 2
-    assert nli.pairs(contexts=2, items=20)["occupation"].nunique() == 5
-
-
 # ---- the search
 
-def searched(fair="", right=.8, **options):
+def searched(fair="", viable=True, **options):
     """A search among 76 models that are drawn at random but for one, which is always neutral and right."""
-    asked = {"reading": "man, woman", "contexts": 3, "items": 40}
-    rng, n = np.random.default_rng(0), len(nli.pairs(**asked))
-    p, task = rng.dirichlet(np.ones(3), size=(76, n)), rng.random((76, 60)) < right
+    measured = inferred()
+    measured["right"][0 if viable else 1:] &= viable
     if fair:
-        p[tables.NAMES.index(fair)], task[tables.NAMES.index(fair)] = [.1, .8, .1], True
-    task[0] |= not right
-    measured = asked | {"labels": list(nli.LABELS), "probabilities": p, "right": task}
+        place = tables.NAMES.index(fair)
+        measured["probabilities"][place], measured["right"][place] = [.1, .8, .1], True
     results = nli.search(measured, tables.as_printed()["S"], **options)
     assert set(results) == set(nli.ways())
     return {way: {tables.NAMES[place] for place in result["chosen"]} for way, result in results.items()}, results
@@ -243,6 +220,6 @@ def test_the_search_finds_the_one_model_that_is_fair(best, is_trimmed):
 
 
 def test_the_search_changes_nothing_where_nothing_is_viable():
-    chosen, results = searched(right=0, splits=3)
+    chosen, results = searched(viable=False, splits=3)
     assert chosen["eta of viable ones"] == chosen["Strength of viable ones"] == {"Base"}
     assert not results["Strength alone"]["viable"].any()

@@ -23,12 +23,12 @@ TEXTS = ["the doctor said that she was late .", "he likes poetry .", "a man and 
 NEXT = ["he likes mathematics .", "she met the engineer in the office .", "the nurse said that he was late .", "he ."]
 
 
-def classifier(family, seed=0):
+def classifier(family, labels=("no", "yes"), **config):
     """A fine-tuned classifier's shape, with the tokenizer of its family."""
-    model = tiny(family, seed=seed)
-    torch.manual_seed(seed)
+    model = tiny(family)
+    model.net.config.update({"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}})
+    model.net.config.update(config)
     net = transformers.AutoModelForSequenceClassification.from_config(model.net.config)
-    net.config.num_labels = 2
     for weight in net.parameters():
         torch.nn.init.normal_(weight, mean=1.0 if weight.dim() == 1 and weight[0] == 1 else 0.0, std=0.2)
     return models.Model(net.eval().requires_grad_(False), model.tokenizer, f"tiny {family} classifier", "in memory")
@@ -53,19 +53,14 @@ def swept(model, subspaces, **options):
 def test_each_of_the_76_models_is_what_a_whole_forward_gives(make, family, refit):
     model = make(family)
     subspaces = projection.fit(model, PAIRS, refit=refit, natural=NATURAL)
-    encoded, head, found = swept(model, subspaces)
-    assert found.shape == (76, len(TEXTS), 2)
-    for setting, rows in zip(projection.models(), found):
+    encoded, head, logits = swept(model, subspaces)
+    assert logits.shape == (76, len(TEXTS), 2)
+    for setting, rows in zip(projection.models(), logits):
         expected = whole(model, subspaces, setting, encoded, head)
         torch.testing.assert_close(rows, expected, atol=1e-5, rtol=0, msg=f"{setting.level} {setting}")
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "distilbert"])
-def test_the_base_of_a_classifier_is_the_classifier(family):
-    model = classifier(family)
-    encoded, head, found = swept(model, projection.fit(model, PAIRS, natural=NATURAL))
-    logits = model.net(**model.tokenizer.pad(encoded, return_tensors="pt")).logits
-    torch.testing.assert_close(found[0], logits, atol=1e-5, rtol=1e-5)
+    if make is classifier:  # the base model is the classifier itself
+        plain = model.net(**model.tokenizer.pad(encoded, return_tensors="pt")).logits
+        torch.testing.assert_close(logits[0], plain, atol=1e-5, rtol=1e-5)
 
 
 def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
@@ -203,15 +198,10 @@ def test_tokens_are_paired_around_what_differs():
 
 # Settings
 
-def test_the_settings_are_table_7s():
-    settings = projection.settings()
-    assert len(settings) == len(set(settings)) == 74
-    counts = [sum(setting.level == level for setting in settings) for level in projection.LEVELS]
-    assert counts == [2, 8, 32, 32] and len(projection.models()) == 76
-    assert [str(settings[i]) for i in (0, 1, 2, 9, 10, 73)] == ["0", "1", "(0, 0, 0)", "(1, 1, 1)", "(0, 0, 0, 0, 0)",
-                                                               "(1, 1, 1, 1, 1)"]
-    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))  # layer 11 is read first
-    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in settings
+def test_a_setting_reads_layer_11_first_and_knows_what_a_text_has_passed():
+    """That the 74 are those of Table 7, in its order, is tested in test_projective_tables.py."""
+    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
+    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
     assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
     assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lib import CompanionError, paths, printed
 from lib.engine.files import replace
-from lib.projective import nli_tables
+from lib.projective import tables
 from lib.publish import board_figures, page, scoreboard
 from lib.publish.run import Run, runs
 from lib.publish.scoreboard import CLAIMS, KINDS
@@ -192,7 +192,7 @@ def test_a_number_that_no_paper_prints_and_a_damaged_file_are_refused(folder):
 def test_papers_that_disagree_with_themselves():
     table = scoreboard.contradictions()
     assert table["source"].value_counts().to_dict() == {
-        "Projective Methods": len(nli_tables.contradictions()), "Bias A-head": 3, "Counteracts": 2}
+        "Projective Methods": len(tables.contradictions()), "Bias A-head": 3, "Counteracts": 2}
     assert (table["printed"] != table["found"]).all() and list(table.loc[0, ["printed", "found"]]) == ["4.16", "4.13"]
 
 

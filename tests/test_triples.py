@@ -1,12 +1,11 @@
-"""Triples and notebook 07's tables: counted on sentences that fit in the head, and on the real file."""
+"""Triples: counted on sentences that fit in the head, and on the real file."""
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from lib import paths, printed
 from lib.engine import nsp
-from lib.projective import figures, tables, triples
+from lib.projective import triples
 from lib.text import readers
 from tests.tiny import one_thread, save_tiny  # noqa: F401
 
@@ -68,100 +67,12 @@ def test_quirks_are_counted_and_listed():
     assert (triples.quirks(triples.triples("mini"))["rows"] == 0).all()  # what this project wrote has none
 
 
-def test_screening_reads_the_gaps_in_the_numbering():
-    table = triples.screening(small()).set_index("triples")
-    assert table["number"].to_dict() == {"numbered": 4, "taken out": 1, "left": 3}
-    assert table.loc["taken out", "which"] == "context_id 2" and table.loc["left", "which"].startswith("2 about men")
-
-
-# ---- tables of notebook 07
-
-def test_examples_are_what_each_table_is_to_show():
-    frame = triples.frame(small(), np.zeros(18))
-    frame[nsp.COLUMNS] = [[.9, .8, .1, .9, .8, .3], [.9, .1, .6, .1, .9, .6], [.3, .2, .9, .3, .25, .0]]
-    assert tables.chosen(frame) == {"Table 1": {"triple": 0}, "Table 3": {"a": 0, "b": 1}, "Table 4": {"a": 3, "b": 0}}
-    table3 = tables.examples(small(), frame, "mini", "Table 3")
-    assert table3["row"].tolist() == ["a", "a", "a_GS", "a_GS", "b", "b", "b_GS", "b_GS"]
-    assert table3["label"].tolist() == ["Stereo", "Anti", "Anti", "Stereo"] * 2
-    assert table3["s"].tolist() == [0, "", "", "", 1.6, "", "", ""]
-    assert table3["sentence B"].tolist()[4:] == ["He left!", "He cried.", "She left!", "She cried."]
-    table4 = tables.examples(small(), frame, "mini", "Table 4")
-    assert table4["d"].tolist() == [.9, "", .2, ""] and table4["p(next)"].tolist() == [.9, 0, .1, .3]
-    assert len(tables.examples(small(), frame, "mini", "Table 1")) == 3
-
-
-def test_summary_of_a_model_that_ignores_gender():
-    frame = drawn()
-    for name in ("stereo", "anti", "unrelated"):
-        frame[f"gs_{name}"] = frame[name]
-    values = tables.summary(frame).set_index("measure")["value"]
-    assert values["S"] == values["S, opposite"] == values["D"] == values["mean s"] == 0
-    assert values["SS, swapped side"] == pytest.approx(1 - values["SS"])
-    assert tables.sign_test(frame, draws=50) == 1
-
-
-def test_summary_of_a_model_full_of_stereotypes():
-    frame = drawn()
-    frame[["stereo", "gs_anti"]] = .9
-    frame[["anti", "gs_stereo"]] = .1
-    values = tables.summary(frame).set_index("measure")["value"]
-    assert values["SS"] == values["SS, swapped side"] == 1 and values["S"] == 1.6 and values["S, opposite"] == -1.6
-    assert tables.sign_test(frame, draws=200) < .01
-
-
-def test_intervals_hold_their_value_and_the_curve_ends_at_the_mean():
-    frame = drawn(60)
-    values = tables.estimates(frame)
-    assert all(low <= value <= high for value, low, high in values.values())
-    assert values["S"].value == nsp.strength(frame) and values["D"].value == nsp.distance(frame)
-    curve = tables.threshold(frame, [.1, .5, 1.0], draws=50)
-    value = curve.set_index(["measure", "share"])["value"]
-    assert value["S", .1] == nsp.strength(frame) and value["D", 1.0] == pytest.approx(nsp.distances(frame).mean())
-    assert value["S", 1.0] == pytest.approx(-value["S, opposite", 1.0])
-    assert tables.threshold_table(curve)["share"].tolist() == [.1, .5, 1.0]
-
-
-def test_choices_change_what_they_say():
-    frame = triples.frame(small(), np.random.default_rng(0).random(18))
-    ended = frame.assign(unrelated=0.0, gs_unrelated=[.1, .2, .3])
-    table = tables.choices({"file": frame, "stops": ended}, small())
-    assert table["pairs"].tolist() == [3, 3, 3, 2, 2, 1, 3]  # one pair's unrelated sentences differ; two M, one F
-    assert table["D"].iloc[2] == .3
-    assert table["S"].iloc[5] == pytest.approx(nsp.strengths(frame.loc[[0]])[0], abs=1e-3)
-    assert table["S"].iloc[6] == pytest.approx(np.abs(nsp.strengths(frame)).max(), abs=1e-3)
-
-
-def test_another_model_never_matches_and_other_triples_were_not_run():
-    table = tables.compared_triples(drawn(), "mini", same_model=False)
-    assert table["verdict"].str.startswith("not run").sum() == 19 and (table["verdict"] == "other model").sum() == 2
-    assert table["table"].value_counts().to_dict() == {"Table 3": 10, "Table 4": 6, "Table 1": 3, "Table 7": 2}
-    known = set(printed.numbers(tables.PAPER)[["table", "row", "column"]].itertuples(index=False, name=None))
-    assert len(tables.keyed(table)) == 21 and set(tables.keyed(table)) <= known
-
-
-def test_a_summary_beside_a_stored_one():
-    ours = pd.DataFrame({"measure": ["S"], "value": [.2], "low": [-.001], "high": [.3]})
-    both = tables.side_by_side(ours, ours, "here", "there")
-    assert both.to_dict("list") == {"measure": ["S"], "here": ["0.20 [0.00, 0.30]"], "there": ["0.20 [0.00, 0.30]"]}
-    assert tables.side_by_side(ours, None, "here", "there").columns.tolist() == ["measure", "here"]
-
-
-def test_titles_state_what_was_found():
-    frame = drawn()
-    frame[["gs_stereo", "gs_anti"]] = frame[["stereo", "anti"]].to_numpy()
-    counted = (frame["stereo"] > frame["anti"]).sum()
-    assert f"Of {counted} triples that SS counts, {counted} prefer" in figures.preferences(frame, "m").get_suptitle()
-    assert "does not exceed its opposite: 0.00 against 0.00" in figures.distributions(frame, "m").get_suptitle()
-    words = [text.get_text() for text in figures.interventions(6, 4).axes[0].texts]
-    assert {"layer 6", "layer 5", "layers 1 to 4", "queries\n4 heads"} <= set(words)
-
-
 # ---- the real file
 
-def test_real_quirks_and_screening(real_data):
+def test_real_quirks_and_counts(real_data):
     rows = triples.triples("paper")
     assert triples.quirks(rows)["rows"].tolist()[:2] == [12, 103]
-    assert triples.screening(rows)["number"].tolist() == [242, 8, 234]
+    assert rows["context_id"].nunique() == 234 == rows["context_id"].max() + 1 - 8  # 8 were taken out
     few = triples.triples("paper", items=8)
     assert few["context_id"].nunique() == 8 and set(triples.printed_ids()["value"]) <= set(few["context_id"])
 
@@ -176,17 +87,6 @@ def test_real_examples_stand_where_data_paper_says(real_data):
     cues = {39: "cooking", 185: "aggressive", 5: "cookies", 114: "Tomorrow", 224: "Blankets"}
     for number, cue in cues.items():
         assert rows[rows["context_id"] == number]["next_sentence"].str.contains(cue).sum() == 1
-
-
-def test_real_tables_hold_numbers_and_no_sentence(real_data):
-    rows = triples.triples("paper")
-    frame = triples.frame(rows, np.random.default_rng(0).random(2 * len(rows)))
-    for table, n in (("Table 1", 3), ("Table 3", 8), ("Table 4", 4)):
-        shown = tables.examples(rows, frame, "paper", table)
-        assert len(shown) == n and not {"sentence A", "sentence B"} & set(shown.columns)
-        assert shown["paper's p"].astype(float).between(0, 1).all()
-    compared = tables.compared_triples(frame, "paper", same_model=True)
-    assert not compared["verdict"].str.startswith("not run").any() and len(compared) == 21
 
 
 def test_no_stored_result_quotes_the_file(real_data):

@@ -1,8 +1,9 @@
 """What Projective methods claims, each claim beside its test: notebook 07 tests triples, 08 projections, 09 inference.
 
-    claims.of_triples(frame)                            verdicts; claims.triples_table makes 07_claims of them
-    claims.of_projections(measured, claims.redrawn(measured))           08: and claims.projections_table
-    claims.of_nli(measured, scores, strength)                           09: and claims.nli_table, claims.observations
+    claims.of_triples(frame)                                            07: verdicts
+    claims.of_projections(measured, claims.redrawn(measured))           08
+    claims.of_nli(measured, scores, strength)                           09
+    claims.paper_says(id)                                               what the paper counts, in words
 
 What the paper counts is counted as it counts, on our numbers and on its printed ones. Thresholds are ours where it
 gives none: s is close to 0 up to .05, a hair is less than .01, most is more than half.
@@ -15,20 +16,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from lib import verdict
 from lib.engine import nsp, stats
-from lib.projective import nli, nli_tables, projection, tables
+from lib.projective import nli, projection, tables
 from lib.projective.projection import LEVELS, WRITTEN, Cut, Level
-from lib.verdict import Claim, Gate, Outcome, Side, Verdict, judge
+from lib.verdict import Claim, Gate, Side, Verdict, by_id, judge
 
 SMALL, NEARLY = .05, .01  # what "s close to 0" and "almost indistinguishable" are taken to mean
 LITTLE = .05  # what "not very effective" is taken to mean: less than this share of the base model's Strength
 SAME_RANKS = .9  # what "relative ranks are unchanged" is taken to mean: Spearman's rho over the 76 models
 ON_ETA = ("eta-higher", "eta-rises", "eta-attn", "uncorrelated")  # what depends on how parity is read
-OBSERVATIONS = {"1, weighting at SENT keeps accuracy": ("np-all", "np-layer12", "np-deep"),
-                "2, two components want weighting": ("extend-np0", "extend-np1", "hard2-worst"),
-                "3, attention lowers S, but for these": ("attention-lowers", "attention-spoilt")}
-# what the paper says, where this is not counted on its tables
+# what the paper says, where this is not counted on its printed numbers
 SAID = {"ss-hair": "Table 1: .00003", "ss-twin": "Table 3 (a)", "s-near-zero": "a long tail",
         "d-unrelated": "primarily", "s-above-opposite": "not counted", "threshold": "said, not shown",
         "np-all": "37 of 37", "np-mean": "+.058", "np-layer12": "4 of 4, 0 of 4", "np-deep": "all",
@@ -91,12 +88,6 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
     return [_judged(id, test, **about) for id, test in tests.items()]
 
 
-def triples_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """claim | paper | ours | verdict, for notebook 07."""
-    rows = [(CLAIMS[one.claim].short, SAID[one.claim], one.found, str(one)) for one in verdicts]
-    return pd.DataFrame(rows, columns=["claim", "paper", "ours", "verdict"])
-
-
 # ---- projections: notebook 08
 
 OF_PROJECTIONS = [
@@ -150,20 +141,6 @@ def redrawn(measured: dict, fit: str = WRITTEN, draws: int = 500, seed: int = 0)
     return {id: float(np.mean(held)) for id, held in met.items()}
 
 
-def holding(measured: dict) -> dict[str, int]:
-    """By fit how many claims of notebook 08's own table hold, chance aside."""
-    return {fit: sum(one.outcome == Outcome.HOLDS and bool(CLAIMS[one.claim].short)
-                     for one in of_projections(measured, fit=fit)) for fit in measured["fits"]}
-
-
-def projections_table(verdicts: list[Verdict], redrawn: Mapping[str, float]) -> pd.DataFrame:
-    """claim | paper | ours | verdict | redrawn, for notebook 08: the paper's counted on its printed numbers."""
-    shares = {id: f"{share:.2f}" for id, share in redrawn.items()}
-    rows = [(CLAIMS[one.claim].short, _paper_says(one.claim), one.found, str(one), shares.get(one.claim, ""))
-            for one in verdicts if CLAIMS[one.claim].short]
-    return pd.DataFrame(rows, columns=["claim", "paper", "ours", "verdict", "redrawn"])
-
-
 def count(frame: pd.DataFrame) -> dict[str, Counted]:
     """What each claim is about, counted on a frame of the columns S and D, one row per model."""
     strength = dict(zip(tables.MODELS, frame["S"]))
@@ -178,7 +155,7 @@ def count(frame: pd.DataFrame) -> dict[str, Counted]:
         tests[f"deeper-{column.lower()}"] = Counted(
             better, f"{better} of 3 steps: " + ", ".join(f"{value:.3f}" for value in steps))
 
-    hard2, cuts = Cut(False, True), list(dict.fromkeys(one.tokens for one in tables.MODELS if one.tokens))
+    hard2, cuts = Cut(False, True), list(dict.fromkeys(setting.tokens for setting in tables.MODELS if setting.tokens))
     for weighted, setting in enumerate(projection.settings()[:2]):
         lower = {cut: strength[replace(setting, cls=cut)] < strength[setting] for cut in cuts}
         fine = sum(lower[cut] for cut in cuts if cut != hard2)
@@ -192,8 +169,8 @@ def count(frame: pd.DataFrame) -> dict[str, Counted]:
     spoilt = sum(not gains[setting] for setting in eight)
     winners = [tables.MODELS[tables.NAMES.index(frame.loc[frame["level"] == level, column].idxmin())]
                for level in LEVELS[1:] for column in "SD"]
-    weighted = sum(any(cut and cut.weighted for cut in (one.tokens, one.cls, one.sent)) for one in winners)
-    second = sum(any(cut and cut.second for cut in (one.tokens, one.cls)) for one in winners)
+    used = [[cut for cut in (setting.tokens, setting.cls, setting.sent) if cut] for setting in winners]
+    weighted, second = (sum(any(getattr(cut, how) for cut in made) for made in used) for how in ("weighted", "second"))
     return tests | {"hard2-worst": Counted(worst, f"{worst} of 8"),
                     "attention-lowers": Counted(others, f"{others} of 24"),
                     "attention-spoilt": Counted(spoilt, f"{spoilt} of 8"),
@@ -232,13 +209,13 @@ def of_nli(measured: dict, scores: pd.DataFrame, strength: pd.Series, **about) -
     claim depends on it. That Strength and eta are not correlated holds where the interval of rho has zero in it.
     """
     gain, verdicts = mean_gain(measured), []
-    tests = {"all": count_nli(scores, strength, gain), "most": count_nli(nli_tables.most(scores), strength, gain)}
+    tests = {"all": count_nli(scores, strength, gain), "most": count_nli(tables.most(scores), strength, gain)}
     for id in tests["all"]:
         for reading in tests if id in ON_ETA else [""]:
             test = tests[reading or "all"][id]
             verdicts.append(_judged(id, test, test.text + _agreeing(reading), reading=reading, **about))
     lowest, fairest = best_settings({"08_table7": strength.rename("S").rename_axis("model").round(3).reset_index(),
-                                     "09_table7": nli_tables.table7(scores).reset_index()})
+                                     "09_table7": tables.table7(scores).reset_index()})
     if lowest and fairest:
         verdicts.append(_judged("other-settings", Counted(lowest != fairest, f"S: {lowest}; NLI: {fairest}"), **about))
     return verdicts
@@ -252,16 +229,16 @@ def mean_gain(measured: dict) -> stats.Estimate:
 
 def count_nli(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | float) -> dict[str, Counted]:
     """What each claim is about, counted on `scores`. `mean`: what the 37 pairs gain on average."""
-    level, base, gain = scores["level"], scores.loc["Base"], nli_tables.gains(scores)["increase"]
+    level, base, gain = scores["level"], scores.loc["Base"], tables.gains(scores)["increase"]
     viable = scores[nli.viable(scores["SNLI"], base["SNLI"])]
     twelve, deep = (viable.loc[viable["level"].isin(levels), "np"]
                     for levels in ([Level.LAYER_12], [Level.LAYER_11, Level.ATTENTION]))
-    eta = {name: np.nan if row is None else row["eta"] for name, row in nli_tables.by_level(scores).items()}
+    eta = {name: np.nan if row is None else row["eta"] for name, row in tables.by_level(scores).items()}
     shown = {name: "none viable" if np.isnan(value) else f"{value:.2f}" for name, value in eta.items()}
-    top = nli_tables.best(scores[2:], base["SNLI"])
-    higher = 0.0 if top is None else nli_tables.estimate(top, "eta")
+    top = tables.best(scores[2:], base["SNLI"])
+    higher = 0.0 if top is None else tables.estimate(top, "eta")
     cost = [scores.loc[level == name, "SNLI"].mean() for name in LEVELS]
-    corr = nli_tables.correlation(strength, scores["eta"])
+    corr = tables.correlation(strength, scores["eta"])
     rho, p = corr["rho"], "< .001" if corr["p"] < .001 else f"= {corr['p']:.2f}"
     rises = sum(eta[deeper] > eta[level] for level, deeper in zip(LEVELS, LEVELS[1:3]))
     raised, lost, with_np, without = (int(hits.sum()) for hits in (gain > 1e-9, gain < -1e-9, twelve == 1, twelve == 0))
@@ -283,26 +260,8 @@ def count_nli(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | 
     }
 
 
-def nli_table(verdicts: list[Verdict]) -> pd.DataFrame:
-    """claim | agree in (parity's reading) | paper | Table 7 (its printed numbers, counted) | ours | verdict."""
-    theirs = tables.as_printed()
-    theirs = theirs.assign(**{"eta low": theirs["eta"], "eta high": theirs["eta"]})  # the paper has no intervals
-    table7 = count_nli(theirs, theirs["S"], nli_tables.gains(theirs)["increase"].mean())
-    rows = [(CLAIMS[one.claim].short, one.reading, SAID[one.claim], table7[one.claim].text,
-             one.found.removesuffix(_agreeing(one.reading)), str(one)) for one in verdicts if CLAIMS[one.claim].short]
-    return pd.DataFrame(rows, columns=["claim", "agree in", "paper", "Table 7", "ours", "verdict"])
-
-
 def _agreeing(reading: str) -> str:
     return f" (agree in {reading})" if reading else ""
-
-
-def observations(inference: list[Verdict], intrinsic: list[Verdict]) -> pd.DataFrame:
-    """The three observations of section 5: the first is on NLI, the others on Strength, counted by notebook 08."""
-    by_id = {one.claim: one for one in [*inference, *intrinsic]}
-    rows = [(name, CLAIMS[id].short, _paper_says(id), by_id[id].found, str(by_id[id]))
-            for name, ids in OBSERVATIONS.items() for id in ids]
-    return pd.DataFrame(rows, columns=["observation", "claim", "paper", "ours", "verdict"])
 
 
 def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
@@ -330,8 +289,9 @@ UNTESTABLE = [
     Claim("fast", tables.PAPER, "1, 6", "Projections are fast to find and apply",
           untestable="no time or threshold is stated; benchmarks/README.md has the times of this project"),
 ]
-CLAIMS = verdict.by_id([*OF_TRIPLES, *OF_PROJECTIONS, *OF_NLI, *UNTESTABLE])
+CLAIMS = by_id([*OF_TRIPLES, *OF_PROJECTIONS, *OF_NLI, *UNTESTABLE])
 
 
-def _paper_says(id: str) -> str:
+def paper_says(id: str) -> str:
+    """What the paper says of a claim, or what its printed numbers give when they are counted as ours are."""
     return SAID[id] if id in SAID else count(tables.as_printed())[id].text

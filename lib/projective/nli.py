@@ -137,15 +137,6 @@ def predictions(answers, labels=LABELS) -> np.ndarray:
     return answers
 
 
-def examples(model, occupations: list[str], context: str = "prepared a pie") -> pd.DataFrame:
-    """What the classifier makes of some occupations in one context: each label's probability, and the likeliest."""
-    every = pairs()
-    rows = every[every["occupation"].isin(occupations) & (every["context"] == context)]
-    p, names = probabilities(model, rows).numpy(), labels(model)
-    table = rows[["premise", "hypothesis"]].assign(**dict(zip(names, p.T.round(2))), says=predictions(p, names))
-    return table.reset_index(drop=True)
-
-
 # ---- fairness and viability
 
 class Fairness(NamedTuple):
@@ -238,7 +229,7 @@ def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "ma
 
 
 def under(measured: dict, fit: str) -> dict:
-    """What `measure` returned under one fit: the form that `search` and nli_tables.py take."""
+    """What `measure` returned under one fit: the form that `search` and tables.py take."""
     at = measured["fits"].index(fit)
     return measured | {"fit": fit, "probabilities": measured["probabilities"][at], "right": measured["right"][at]}
 

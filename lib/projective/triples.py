@@ -2,7 +2,7 @@
 
     rows = triples.triples("mini")                                  sentences, three rows per triple, with either side
     measured = run.cached(triples.measure, "mini-bert", "mini")     p(next) of all of them, one row per triple
-    triples.quirks(rows), triples.screening(rows)                   what is odd in the file, and what was taken out
+    triples.quirks(rows)                                            what is odd in the file
 
 Data "mini" are this project's own triples, "paper" the authors' file. Of the latter no sentence is ever shown: tables
 name its triples by context_id and line, counted from 1 with the header.
@@ -105,23 +105,3 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
 def _wrong_article(text: str) -> bool:
     return any(english.article(word) != article.lower()
                for article, word in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE))
-
-
-def screening(triples: pd.DataFrame) -> pd.DataFrame:
-    """What the screening left: ids that the numbering passes over are triples that were taken out."""
-    ids = sorted(triples["context_id"].unique())
-    gone = sorted(set(range(ids[-1] + 1)) - set(ids))
-    genders = triples.drop_duplicates("context_id")["gender"].value_counts()
-    return pd.DataFrame([
-        ("numbered", ids[-1] + 1, ""),
-        ("taken out", len(gone), "context_id " + ", ".join(map(str, gone)) if gone else ""),
-        ("left", len(ids), f"{genders['M']} about men, {genders['F']} about women"),
-    ], columns=["triples", "number", "which"])
-
-
-def screened() -> pd.DataFrame:
-    """Table 2: what a screening has to remove and why, in triples written for this project."""
-    labels = {"Stereo": "stereotype", "Anti": "anti_stereotype", "Unr": "unrelated"}
-    return pd.DataFrame([{"row": triple.row, "reason": triple.reason, "sentence A": triple.context,
-                          "sentence B": getattr(triple, column), "label": label}
-                         for triple in sources.demo("screened").itertuples() for label, column in labels.items()])

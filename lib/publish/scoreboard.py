@@ -22,7 +22,7 @@ from lib.counteracts import claims as counteracts
 from lib.counteracts import cloze
 from lib.engine import models
 from lib.projective import claims as projective
-from lib.projective import nli, nli_tables, projection
+from lib.projective import nli, projection, tables
 from lib.publish.run import runs
 from lib.text import data
 from lib.verdict import CHANCE, DECIDED, IN_PART, PAPERS, UNTESTABLE, Match, Outcome, Verdict
@@ -294,5 +294,5 @@ def contradictions() -> pd.DataFrame:
              ("Counteracts", "kinds of prompts", 9, len(cloze.KINDS), "the abstract's 9 leaves the base prompt out")]
     own = pd.DataFrame(rows, columns=["source", "where", "printed", "found", "note"])
     own = own.assign(**{name: own[name].map("{:g}".format) for name in ("printed", "found")})
-    theirs = nli_tables.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
+    theirs = tables.contradictions().rename(columns={"recomputed": "found"}).assign(source="Projective Methods")
     return pd.concat([own, theirs])[list(own)].sort_values("source", kind="stable", ignore_index=True)
