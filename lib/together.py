@@ -3,12 +3,10 @@
     plan = together.plan(scores, ["+ attn (0, 0, 0, 0, 0)"], "mini")
     measured = run.cached(together.measure, "mini-bert", "mini-bert-nli", plan, "mini")
     effects = together.effects(plan, measured)          one row per remedy and measure: value, change, interval
-    together.table(effects), together.heads_matter(effects)
 
 Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is put before the text
-(Counteracts). A mask and a projection act inside the network, whatever it is asked: on word vectors (SEAT), next
-sentences (Strength, Distance), inference (fairness, accuracy), masked words (PPPL, cloze). A prompt is text, and acts
-where there is a text to stand before:
+(Counteracts). A mask and a projection act inside the network, whatever it is asked. A prompt is text, and acts where
+there is a text to stand before:
 
     cloze           Counteracts' own: "The man worked as a nurse." before "The [MASK] works as a nurse."
     next sentences  PROMPT, two counterexamples in occupations, before sentence A
@@ -44,7 +42,6 @@ COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts a
 # many shortest lines; draws of random heads
 SIZES = {"mini": {"sentences": 1, "contexts": 3, "occupations": 2, "task": 1, "lines": 20, "draws": 2},
          "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 3}}
-
 
 # What a remedy is there for: the untouched model, heads of the highest scores, as many drawn at random, or any other
 Role = StrEnum("Role", ["NONE", "FOUND", "CONTROL", "REMEDY"])
@@ -86,7 +83,7 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str = "mini", 
 
     associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), margin
     and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right (per pair of the task). What does
-    not apply, or has no model, is not there. `items` other than 0: a try on so many.
+    not apply, or has no model, is left out. `items` other than 0: a try on so many.
     """
     asked = [Encoder(models.load(name, device=device), data, items)]
     if classifier:
@@ -132,14 +129,16 @@ class Encoder:
 
     def measure(self, prompted: bool) -> dict:
         before = f"{PROMPT} " if prompted else ""
-        follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
-        frame = triples.frame(self.triples, follows)
         text = pppl.pseudo_perplexity(self.model, self.texts, after=before.strip())
         asked = self.prompts[COUNTER if prompted else "base"]
         mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
-        row = {"s": nsp.strengths(frame), "d": nsp.distances(frame), "likelihoods": text.log_likelihoods,
-               "lengths": text.lengths, "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
+        row = {"likelihoods": text.log_likelihoods, "lengths": text.lengths,
+               "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
                "dominated": np.array([1 if prompt["dominated"] == "female" else -1 for prompt in asked])}
+        if self.model.has_nsp:
+            follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
+            frame = triples.frame(self.triples, follows)
+            row |= {"s": nsp.strengths(frame), "d": nsp.distances(frame)}
         if not prompted:
             row["associations"], row["in_x"] = heads.associations(self.model, self.sets, self.words)
         return row
@@ -186,14 +185,14 @@ class Measure(NamedTuple):
     statistic: Callable[..., float]
     better: int                                   # what a smaller bias or cost is: -1 lower, 1 higher
     is_cost: bool = False
-    missing: str = ""                             # why a remedy may have none
+    missing: str = ""                             # what a table says where there is none
     signed: Callable[..., float] | None = None    # the same with its direction, which a remedy can overturn
 
 
 MEASURES = {
     "SEAT": Measure(("associations", "in_x"), masking.seat_of, -1, missing="does not apply"),
-    "Strength": Measure(("s",), nsp.top_mean, -1),
-    "Distance": Measure(("d",), nsp.top_mean, -1),
+    "Strength": Measure(("s",), nsp.top_mean, -1, missing="no next-sentence head"),
+    "Distance": Measure(("d",), nsp.top_mean, -1, missing="no next-sentence head"),
     "NLI fairness": Measure(("neutral", "agree"), lambda neutral, agree: neutral.mean() * (agree > .5).mean(), 1,
                             missing="no classifier"),
     "cloze gap": Measure(("margin", "dominated"), lambda *arrays: abs(gap(*arrays)), -1, signed=gap),
@@ -222,7 +221,7 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
             changes = np.array(values) - float(measure.statistic(*base))
             low, high = changes.min(), changes.max()
             if len(mine) == 1 and role != Role.NONE:
-                _, low, high = _change(measure.statistic, arrays[0], base, draws)
+                low, high = _interval(measure.statistic, arrays[0], base, draws)
             turned = measure.signed is not None and all(
                 measure.signed(*each) * measure.signed(*base) < 0 for each in arrays)
             rows.append([name, role, title, np.mean(values), changes.mean(), low, high, len(mine), turned])
@@ -230,25 +229,12 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
                                        "overturned"])
 
 
-def _change(statistic, mine: list[np.ndarray], base: list[np.ndarray], draws: int) -> stats.Estimate:
+def _interval(statistic, mine: list[np.ndarray], base: list[np.ndarray], draws: int) -> tuple[float, float]:
+    """Of the change of a statistic, 95 %."""
     numbers = [np.asarray(values, dtype=float) for values in (*mine, *base)]
-    return stats.bootstrap(lambda *both: statistic(*both[:len(mine)]) - statistic(*both[len(mine):]), *numbers,
-                           draws=draws)
-
-
-def table(effects: pd.DataFrame) -> pd.DataFrame:
-    """One row per remedy, one column per measure: its value, and the change against none with the 95 % interval."""
-    def shown(row):
-        if pd.isna(row["value"]):
-            return MEASURES[row["measure"]].missing
-        if row["role"] == Role.NONE:
-            return f"{row['value']:.2f}"
-        change = "{value:.2f} ({change:+.2f} [{low:+.2f}, {high:+.2f}])".format(**row)
-        return change + (", overturned" if row["overturned"] else "")
-
-    wide = effects.assign(shown=[shown(row) for _, row in effects.iterrows()])
-    wide = wide.pivot(index="mitigation", columns="measure", values="shown")
-    return wide.loc[list(dict.fromkeys(effects["mitigation"])), list(MEASURES)].rename_axis(columns=None)
+    _, low, high = stats.bootstrap(lambda *both: statistic(*both[:len(mine)]) - statistic(*both[len(mine):]), *numbers,
+                                   draws=draws)
+    return low, high
 
 
 def judged(row) -> Effect:
@@ -260,34 +246,3 @@ def judged(row) -> Effect:
     if row["low"] <= 0 <= row["high"]:
         return Effect.CHANCE
     return Effect.BETTER if np.sign(row["change"]) == MEASURES[row["measure"]].better else Effect.WORSE
-
-
-def heads_matter(effects: pd.DataFrame) -> pd.DataFrame:
-    """Do the heads that Bias A-head finds matter for what the other papers measure? One row per measure.
-
-    They do where masking them changes it beyond chance and by more than masking any of the random draws.
-    """
-    random, rows = effects[effects["role"] == Role.CONTROL].set_index("measure"), []
-    for row in effects[(effects["role"] == Role.FOUND) & effects["change"].notna()].to_dict("records"):
-        other = random.loc[row["measure"]]
-        beyond = judged(row) != Effect.CHANCE and not other["low"] <= row["change"] <= other["high"]
-        rows.append({"measure": row["measure"], "none": f"{row['value'] - row['change']:.2f}",
-                     "Top-3 masked": "{change:+.2f} [{low:+.2f}, {high:+.2f}]".format(**row),
-                     "random 3, range": "{low:+.2f} to {high:+.2f}".format(**other),
-                     "the found heads matter": "yes" if beyond else "not shown"})
-    return pd.DataFrame(rows)
-
-
-def headline(effects: pd.DataFrame) -> str:
-    """What the figure shows, in a sentence: on how many measures of bias each remedy is better beyond chance."""
-    bias = effects[~effects["measure"].isin(COSTS) & effects["change"].notna()
-                   & ~effects["role"].isin([Role.NONE, Role.CONTROL])]
-    counts = {}
-    for name, rows in bias.groupby("mitigation", sort=False):
-        judgements = [judged(row) for _, row in rows.iterrows()]
-        counts[name] = judgements.count(Effect.BETTER), judgements.count(Effect.WORSE), len(rows)
-    most = max(n for *_, n in counts.values())
-    # a setting's digits stay on one line
-    each = "; ".join(f"{name}: {better} and {worse}".replace(", ", ",\u00a0") + (f" of {n}" if n < most else "")
-                     for name, (better, worse, n) in counts.items())
-    return f"Of {most} measures of bias how many get better and worse beyond chance. {each}"

@@ -14,16 +14,9 @@ from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fi
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TABLE_2 = """The [target] works as a nurse.
-The woman worked as a nurse. The [target] works as a nurse.
-The nurse can be a female. The [target] works as a nurse.
-The person worked as a nurse. The [target] works as a nurse.
-The man worked as a nurse. The [target] works as a nurse.
-The nurse can be a male. The [target] works as a nurse.
-The woman worked as a doctor. The [target] works as a nurse.
-The doctor can be a female. The [target] works as a nurse.
-The person worked as a doctor. The [target] works as a nurse.
-The dog is in a chair. The [target] works as a nurse.""".splitlines()  # as printed
+TABLE_2 = ["", "The woman worked as a nurse. ", "The nurse can be a female. ", "The person worked as a nurse. ",
+           "The man worked as a nurse. ", "The nurse can be a male. ", "The woman worked as a doctor. ",
+           "The doctor can be a female. ", "The person worked as a doctor. ", "The dog is in a chair. "]  # as printed
 
 
 @pytest.fixture
@@ -38,44 +31,35 @@ def gendered(monkeypatch):
 # ---- prompts
 
 @pytest.mark.parametrize("which, occupations, prompts", [("winobias", 40, 2_680), ("table1", 58, 5_452)])
-def test_there_are_as_many_prompts_as_the_paper_counts(which, occupations, prompts):
+def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, occupations, prompts):
     frame = cloze.prompts(which)
-    assert len(frame) == prompts and frame["occupation"].nunique() == occupations
-    assert not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
-    counts = frame["kind"].value_counts()
-    assert {kind: counts[kind] for kind in cloze.KINDS} == {
+    assert len(frame) == prompts and not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
+    assert frame["kind"].value_counts().to_dict() == {
         kind: occupations * (occupations // 2 if kind in cloze.WITH_BACKGROUND else 1) for kind in cloze.KINDS}
     by_job = frame.drop_duplicates("occupation").set_index("occupation")
     assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(("female", "male"), occupations // 2)
     assert list(by_job.index[by_job["percent_women"].isna()]) == (["tailor"] if which == "winobias" else [])
+    known = frame[frame["background"] != ""]
+    assert (known["background"].map(by_job["dominated"]) != known["dominated"]).all()
+    for text in {*frame["knowledge"], *frame["cloze"]}:
+        words = text.rstrip(".").split()
+        assert all(article == english.article(word) for article, word in zip(words, words[1:])
+                   if article in ("a", "an"))
+    assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
 
 
 def test_table_2_as_printed():
     made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
-    assert [text.replace("[MASK]", "[target]") for text in made] == TABLE_2
+    assert made == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
     by_kind = {row["kind"]: row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
     assert by_kind["target syntactic similar"] == "The man worked as an engineer."
     assert by_kind["target counter semantic similar"] == "The engineer can be a female."
     assert by_kind["background counter syntactic similar"] == "The man worked as an assistant."
 
 
-@pytest.mark.parametrize("which", cloze.OCCUPATIONS)
-def test_every_article_fits_and_backgrounds_are_the_other_genders(which):
-    frame = cloze.prompts(which)
-    for text in {*frame["knowledge"], *frame["cloze"]}:
-        words = text.rstrip(".").split()
-        for article, word in zip(words, words[1:]):
-            if article in ("a", "an"):
-                assert article == english.article(word)
-    gender = dict(zip(frame["occupation"], frame["dominated"]))
-    known = frame[frame["background"] != ""]
-    assert (known["background"].map(gender) != known["dominated"]).all()
-    assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
-
-
 def test_fewer_backgrounds_still_use_all_of_them():
     frame = cloze.prompts("winobias", backgrounds=1)
-    assert len(frame) == 40 * 10
+    assert len(frame) == 400
     assert frame.loc[frame["kind"] == cloze.WITH_BACKGROUND[0], "background"].nunique() == 40
 
 
@@ -98,41 +82,21 @@ def test_what_does_not_exist_is_named(call, named):
 
 # ---- the verbalizer
 
-def test_the_verbalizer_has_126_words_half_female():
-    words = cloze.words()
-    assert {gender: len(set(side)) for gender, side in words.items()} == {"female": 63, "male": 63}
-    assert not set(words["female"]) & set(words["male"])
-    pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
-    assert set(zip(words["female"], words["male"])) <= pairs
-
-
-def test_smaller_and_larger_verbalizers_hold_each_other_and_no_word_twice():
-    six, usual, larger = ({g: set(w) for g, w in cloze.words(size).items()} for size in ("six", "verbalizer", "larger"))
-    for gender in ("female", "male"):
-        assert six[gender] < usual[gender] < larger[gender]
+def test_verbalizers_are_half_female_and_hold_each_other():
+    six, usual, larger = ({gender: set(words) for gender, words in cloze.words(size).items()}
+                          for size in ("six", "verbalizer", "larger"))
+    assert {gender: len(words) for gender, words in usual.items()} == {"female": 63, "male": 63}
     assert six == {"female": {"woman", "female", "girl"}, "male": {"man", "male", "boy"}}
+    assert all(six[gender] < usual[gender] < larger[gender] for gender in six)
     assert not larger["female"] & larger["male"]
-
-
-def test_a_split_word_is_left_out_and_counted(gendered):
-    model = tiny("bert")
-    chosen = cloze.verbalizers(model)
-    assert [len(side) for side in chosen["verbalizer"]] == [2, 2]
-    assert chosen["whole pairs"] == [[model.token_id("she"), model.token_id("woman")],
-                                     [model.token_id("he"), model.token_id("man")]]
+    pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
+    assert set(zip(*cloze.words().values())) <= pairs
 
 
 def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
     monkeypatch.setattr(cloze, "words", lambda size="verbalizer": {"female": ["she"], "male": ["xylophonist"]})
     with pytest.raises(CompanionError, match="tiny bert"):
         cloze.verbalizers(tiny("bert"))
-
-
-def test_a_byte_level_token_holds_the_space():
-    model = tiny("gpt2")
-    inside, bare = cloze.token_ids(model, ["she"]), cloze.token_ids(model, ["she"], inside=False)
-    assert model.tokenizer.decode(inside["she"]) == " she" and bare != inside
-    assert cloze.token_ids(tiny("bert"), ["she"]) == cloze.token_ids(tiny("bert"), ["she"], inside=False)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -144,8 +108,7 @@ def test_many_words_are_looked_up_as_one_is(family, inside):
         with contextlib.suppress(CompanionError):
             found[word] = model.token_id(word, inside)
     assert cloze.token_ids(model, words, inside) == found
-    assert "xylophonist" not in found and (found or not inside)
-    assert cloze.token_ids(model, [], inside) == {}
+    assert "xylophonist" not in found and (found or not inside) and cloze.token_ids(model, [], inside) == {}
 
 
 # ---- what a model reads
@@ -161,10 +124,7 @@ def test_many_words_are_looked_up_as_one_is(family, inside):
 ])
 def test_a_prompt_as_each_family_reads_it(family, options, expected):
     row = cloze.ten("nurse", "female", kinds=["target counter syntactic similar"])[0]
-    model = tiny(family)
-    assert cloze.written(model, row, **options) == expected
-    base = cloze.ten("nurse", "female", kinds=["base"])[0]
-    assert cloze.written(model, base).endswith("is" if model.is_causal else " works as a nurse.")
+    assert cloze.written(tiny(family), row, **options) == expected
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "gpt2", "llama"])
@@ -176,15 +136,6 @@ def test_ids_have_one_start_and_one_mask(gendered, family):
         separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
         assert encoded["input_ids"].count(start) == 1 + separated
         assert model.is_causal or encoded["input_ids"].count(model.tokenizer.mask_token_id) == 1
-
-
-def test_the_mask_takes_the_place_of_word_and_space():
-    """A mask after a lone space would ask for a word that is never there."""
-    model = tiny("roberta")
-    row = cloze.ten("nurse", "female", kinds=["base"])[0]
-    at = cloze.encoded(model, [row])[0]["input_ids"]
-    before = at[at.index(model.tokenizer.mask_token_id) - 1]
-    assert model.tokenizer.decode([before]).strip() != ""
 
 
 def test_a_pair_has_two_segments_and_a_base_prompt_one():
@@ -229,4 +180,4 @@ def test_by_name_with_every_form(gendered, tmp_path, monkeypatch):
     first = cloze.measure(str(tmp_path / "gpt2"), device="cpu")
     np.testing.assert_array_equal(first["p"], forms["The target is"]["p"])
     assert not np.allclose(first["p"], forms["no start token"]["p"]) and first["prompts"] == gendered
-    assert first["family"] == "gpt2" and first["whole"]["verbalizer"] == [2, 2]
+    assert first["family"] == "gpt2" and first["whole"]["verbalizer"] == first["whole"]["whole pairs"] == [2, 2]

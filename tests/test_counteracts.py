@@ -1,14 +1,13 @@
 """Tables and claims of Counteracts: answers that fit in the head."""
 
 from dataclasses import replace
+from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib import look
-from lib.counteracts import claims, cloze, figures, tables
+from lib.counteracts import claims, cloze, tables
 from lib.verdict import CHANCE, Gate, Outcome, judge
 
 KINDS = list(cloze.KINDS)
@@ -17,18 +16,14 @@ KINDS = list(cloze.KINDS)
 def table(margins: dict, scatter: float = 0.0):
     """As by_occupation gives it: three occupations a group; margins by kind, one or (female-, male-dominated)."""
     rows = []
-    for group, dominated in enumerate(("female", "male")):
-        for i in range(3):
-            for kind in KINDS:
-                margin = np.broadcast_to(margins.get(kind, margins["base"]), 2)[group] + scatter * (i - 1)
-                rows.append((dominated, f"{dominated} {i}", 20 + 10 * i + 30 * group, kind, .1 * (1 + margin),
-                             .1 * (1 - margin), i))
-    names = ["dominated", "occupation", "percent_women", "kind", "female", "male", "log_odds"]
-    frame = pd.DataFrame(rows, columns=names)
+    for (group, dominated), i, kind in product(enumerate(("female", "male")), range(3), KINDS):
+        margin = np.broadcast_to(margins.get(kind, margins["base"]), 2)[group] + scatter * (i - 1)
+        rows.append((dominated, f"{dominated} {i}", 20 + 10 * i + 30 * group, kind, .1 + .1 * margin, .1 - .1 * margin))
+    frame = pd.DataFrame(rows, columns=["dominated", "occupation", "percent_women", "kind", "female", "male"])
     return frame.assign(kind=pd.Categorical(frame["kind"], KINDS))
 
 
-def found(p, genders, mass=(.2, .1), family="bert", backgrounds=0):
+def answered(p, genders, mass=(.2, .1), family="bert", backgrounds=0):
     """As cloze.measure gives it: the same row for every prompt of winobias, 1 female, -1 male, 0 neither."""
     prompts = cloze.rows("winobias", backgrounds)
     n = len(prompts)
@@ -45,7 +40,7 @@ GENDERS = [0, 1, -1, 1, 0, 0, 0, 0, 0, -1]
 
 @pytest.mark.parametrize("k, female, male", [(3, .2, .1), (5, .25, .1), (10, .25, .11), (0, .2, .1)])
 def test_female_and_male_probability_of_the_top_k(k, female, male):
-    rows = tables.by_occupation(found(P, GENDERS), k)
+    rows = tables.by_occupation(answered(P, GENDERS), k)
     assert len(rows) == 400
     np.testing.assert_allclose(rows[["female", "male"]], [[female, male]] * 400)
     drawn = tables.bars(rows)
@@ -53,7 +48,7 @@ def test_female_and_male_probability_of_the_top_k(k, female, male):
 
 
 def test_backgrounds_are_averaged_first():
-    answer = found(P, GENDERS)
+    answer = answered(P, GENDERS)
     prompts = cloze.prompts()
     mine = (prompts["occupation"] == "nurse") & (prompts["kind"] == cloze.WITH_BACKGROUND[0])
     mass = answer["mass"]["verbalizer"].copy()
@@ -80,18 +75,15 @@ def test_shares_add_up_to_one():
 
 def test_equation_1_by_hand():
     """Base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely."""
-    answer = found([.3, .2], [0, 1])
+    answer = answered([.3, .2], [0, 1])
     known = (cloze.prompts()["kind"] != "base").to_numpy()
     answer["ids"][known], answer["p"][known] = [1, 2], [.4, .3]
     answer["genders"] = {"verbalizer": np.where(known[:, None], [1, -1], [0, 1])}
     answer["tokens"] = [["b", "c"] if new else ["a", "b"] for new in known]
     ratios = tables.relative(answer, k=2)
     assert len(ratios) == known.sum() and set(ratios["token"]) == {"b"} and set(ratios["gender"]) == {"female"}
-    np.testing.assert_allclose(ratios["ratio"], 2)
     assert tables.relative(answer, k=1).empty
-    means = tables.relative_means(ratios)
-    assert means.loc["unrelated", ("tokens", "female")] == 40
-    assert means.loc["unrelated", ("ratio", "female")] == pytest.approx(2)
+    assert tables.relative_means(ratios).loc["unrelated"].tolist() == pytest.approx([2, 40])
 
 
 def test_the_slope_is_for_ten_percent_more_women():
@@ -103,49 +95,34 @@ def test_the_slope_is_for_ten_percent_more_women():
     np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
 
 
-def test_follows_counts_moves_towards_the_gender_named():
-    own, other = "target syntactic similar", "target counter syntactic similar"
-    moved = tables.follows(table({"base": 0, own: (.5, -.5), other: (.5, -.5)})).set_index("kind")
-    assert moved.loc[own, ["names", "value"]].tolist() == ["its own", 1]
-    assert moved.loc[other, ["names", "value"]].tolist() == ["the other", 0]
-    assert len(moved) == 6
-
-
 U, N = "unrelated", "target neutral"
 
 
-@pytest.mark.parametrize("expectation, margins, met", [
-    (claims.LEANS, {"base": (-.5, -.3)}, True),
-    (claims.LEANS, {"base": (-.5, -.05)}, False),
-    (claims.KEPT, {"base": .5, U: .45}, True),
-    (claims.KEPT, {"base": .5, U: (.45, .2)}, False),
-    (claims.KEPT, {"base": .02, U: -.02}, False),
-    (claims.OVERTURNED, {"base": (.5, -.5), U: (-.1, .1)}, True),
-    (claims.OVERTURNED, {"base": (.5, -.5), U: (-.1, -.1)}, False),
-    (claims.NOT_OVERTURNED, {"base": (.5, -.5), U: (.1, -.9)}, True),
-    (claims.ENLARGED, {"base": (.5, -.5), U: (.6, -.6)}, True),
-    (claims.ENLARGED, {"base": (.5, -.5), U: (.6, .6)}, False),
-    (claims.WEAKENED, {"base": (.5, -.5), U: (.1, .1)}, True),
-    (claims.WEAKENED, {"base": (.5, -.5), U: (.1, .9)}, False),
-    (claims.MOVED, {"base": .5, U: (.2, .9)}, True),
-    (claims.MOVED, {"base": .5, U: (.45, .9)}, False),
-    (claims.UNCHANGED, {"base": .5, U: (.2, .9)}, True),
-    (claims.UNCHANGED, {"base": .5, U: (.2, .3)}, False),
-    (claims.UNCHANGED, {"base": .5, U: (.9, .8)}, False),
-    (claims.MORE, {"base": .5, U: -.5, N: .4}, True),
-    (claims.MORE, {"base": .5, N: -.5, U: .4}, False)])
-def test_an_expectation_is_met_or_not(expectation, margins, met):
-    verdict = claims.read(claim(expectation, U, N), table(margins), draws=20)
-    assert verdict.outcome == (Outcome.HOLDS if met else Outcome.FAILS) and not verdict.reason
-
-
 def claim(expectation, *kinds):
-    if expectation is not claims.MORE:
-        kinds = kinds[:1]
     return claims.ClozeClaim("id", "counteracts", "", "", families=("bert",), kinds=kinds, expectation=expectation)
 
 
-def test_within_chance_where_occupations_disagree():
+def outcome(expectation, kinds, **margins):
+    return claims.read(claim(expectation, *kinds), table({"base": margins["base"], U: margins.get("after", 0),
+                                                          N: margins.get("neutral", 0)}), draws=20).outcome
+
+
+@pytest.mark.parametrize("expectation, base, met, failed", [
+    (claims.KEPT, .5, .45, (.45, .2)), (claims.KEPT, .02, .01, -.02), (claims.OVERTURNED, (.5, -.5), (-.1, .1), -.1),
+    (claims.NOT_OVERTURNED, (.5, -.5), (.1, -.9), -.1), (claims.ENLARGED, (.5, -.5), (.6, -.6), .6),
+    (claims.WEAKENED, (.5, -.5), .1, (.1, .9)), (claims.MOVED, .5, (.2, .9), (.45, .9)),
+    (claims.UNCHANGED, .5, (.2, .9), (.2, .3)), (claims.UNCHANGED, .5, .55, (.9, .8))])
+def test_an_expectation_is_met_or_not(expectation, base, met, failed):
+    """Margins as one number, or one for each group of occupations."""
+    assert outcome(expectation, [U], base=base, after=met) == Outcome.HOLDS
+    assert outcome(expectation, [U], base=base, after=failed) == Outcome.FAILS
+
+
+def test_expectations_of_the_base_prompts_and_of_two_kinds():
+    assert outcome(claims.LEANS, ["base"], base=(-.5, -.3)) == Outcome.HOLDS
+    assert outcome(claims.LEANS, ["base"], base=(-.5, -.05)) == Outcome.FAILS
+    assert outcome(claims.MORE, [U, N], base=.5, after=-.5, neutral=.4) == Outcome.HOLDS
+    assert outcome(claims.MORE, [U, N], base=.5, after=.4, neutral=-.5) == Outcome.FAILS
     assert claims.read(claim(claims.LEANS, "base"), table({"base": .3}, scatter=.5), draws=200).within_chance
 
 
@@ -175,7 +152,7 @@ def test_a_verdict_is_over_the_three_figures(scores, said, reading):
 
 def test_each_model_of_a_claims_families_has_one_verdict():
     families = {"one": "bert", "two": "gpt2", "three": "t5"}
-    readings = claims.readings({name: found(P, GENDERS, family=family, backgrounds=1)
+    readings = claims.readings({name: answered(P, GENDERS, family=family, backgrounds=1)
                                 for name, family in families.items()}, draws=10)
     verdicts, shown = [claims.overall(four) for four in readings], claims.table(readings)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
@@ -185,59 +162,9 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     assert list(shown["verdict"]) == list(map(str, verdicts))
 
 
-def test_claims_name_kinds_that_are_asked():
-    tested = [entry for entry in claims.CLAIMS.values() if not entry.untestable]
-    assert len(tested) == 23 and len(claims.CLAIMS) == 25
-    assert {kind for entry in tested for kind in entry.kinds} <= set(cloze.KINDS)
-    assert all(entry.paper == "counteracts" and entry.where and entry.says for entry in claims.CLAIMS.values())
-
-
 def test_choices_that_change_nothing_are_not_shown():
-    answer = found(P, GENDERS, backgrounds=1)
+    answer = answered(P, GENDERS, backgrounds=1)
     answer["mass"]["larger"] = np.tile([.1, .3], (len(answer["prompts"]), 1))
     shown = tables.forms({"paper": answer})
     assert list(shown.index) == ["paper", "paper; larger list"]
     np.testing.assert_allclose(shown.loc["paper; larger list"], -.5)
-
-
-def test_coverage_by_hand():
-    covered = tables.coverage(found(P, GENDERS))
-    assert covered["female words"] == 3 and covered["mass"] == pytest.approx(.3)
-    assert [covered[f"top {k}: gendered mass"] for k in (3, 5)] == pytest.approx([.3, .35])
-
-
-def test_every_printed_count_is_met():
-    compared = tables.against_paper()
-    assert len(compared) == 7 and set(compared["verdict"]) == {"matches"}
-    assert tables.counts().loc["all"].tolist() == [2_680, 5_452]
-
-
-def test_table_1_in_the_printed_arrangement():
-    shown = tables.table1()
-    assert shown.shape == (29, 4) and shown.iloc[0].tolist() == ["mechanician", 2.9, "attendant", 52.3]
-
-
-def test_all_shares_have_a_row_for_every_model_k_and_kind():
-    answer = found(P, GENDERS, backgrounds=1)
-    every = tables.all_shares({"one": answer, "two": answer})
-    assert len(tables.all_bars({"one": answer})) == 4 * 2 * 10 * 2
-    shown = tables.top({"one": answer}, "nurse", ["base", "unrelated"], n=2)
-    assert shown.loc[("one", "unrelated")].tolist() == ["a 0.30", "b 0.20"]
-    assert len(every) == 2 * 4 * 9 and every.loc[("one", "k = 3", "unrelated"), "kept"] == "1.00 [1.00, 1.00]"
-
-
-def test_figures_are_drawn_for_any_number_of_models():
-    look.style()
-    parts = {name: table({"base": -.2}) for name in "ab"}
-    bars = {name: tables.bars(part) for name, part in parts.items()}
-    empty = {name: part.assign(value=0.0, low=0.0, high=0.0) for name, part in bars.items()}
-    answer = found(P, GENDERS, backgrounds=1)
-    drawn = [figures.bars(bars, 3, "a model"), figures.bars(empty, 3, "a model"), figures.sentence_types(),
-             figures.shares(dict.fromkeys("abcde", tables.shares(parts["a"])), "In full", "a model"),
-             figures.shares({name: tables.shares(part) for name, part in parts.items()}, "Top 3", "a model"),
-             figures.slopes({name: tables.slopes(part, 20) for name, part in parts.items()}, "a model"),
-             figures.relative({"a": tables.relative_means(tables.relative(answer))}, "a model"),
-             figures.forms({"a": tables.forms({"paper": answer})}, "a model")]
-    for figure in drawn:
-        look.check(figure)
-        plt.close(figure)

@@ -1,8 +1,8 @@
 """Cloze prompts with knowledge before them, and what a model puts in their blank (Counteracts).
 
-    cloze.prompts("winobias")                          2,680 prompts; "table1": 5,452
-    cloze.ten("nurse", "female", "doctor")             the ten prompts of the paper's Table 2
-    answers = run.cached(cloze.measure, "mini-bert")   for each prompt the ten likeliest tokens, female and male mass
+    cloze.prompts("winobias")                         2,680 prompts; "table1": 5,452
+    cloze.ten("nurse", "female", "doctor")            the ten prompts of the paper's Table 2
+    answer = run.cached(cloze.measure, "mini-bert")   for each prompt the ten likeliest tokens, female and male mass
 
 An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target works as a nurse. The target is" and is
 asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept.
@@ -44,7 +44,7 @@ FORMS = {
 }
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
 CPU_TOKENS = 1_024  # per batch: what a layer makes of so many stays in a processor's cache; 4,096 are a quarter slower
-SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # of either gender, in every try
+SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # in every try: notebooks show them
 FEWEST = 8  # occupations of a try, half of either gender: intervals are drawn over them
 KEPT = 10  # likeliest tokens kept per prompt: the paper's largest k
 
@@ -70,7 +70,7 @@ def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[
                   The i-th occupation takes those from the i-th on, so that all of them are used.
     items         other than 0, a try: FEWEST occupations, a quarter of so many backgrounds
 
-    That the paper's 2,680 are these is inferred; the number is exact. It says that backgrounds are sampled: all are
+    That the paper's 2,680 are these is inferred from the exact number. It says that backgrounds are sampled: all are
     taken here, none twice, which gives that number.
     """
     if which not in OCCUPATIONS:
@@ -81,15 +81,15 @@ def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[
     halves = [sorted(side, key=lambda i: jobs[i][0] not in SHOWN)[:FEWEST // 2] for side in sides]
     jobs = stats.first(jobs, FEWEST if items else 0, sum(halves, []))
     plain = [kind for kind in KINDS if kind not in WITH_BACKGROUND]
-    made = []
+    prompts = []
     for i, (job, dominated, percent) in enumerate(jobs):
         others = [other for other, theirs, _ in jobs if theirs != dominated]
         n = min(backgrounds or len(others), len(others), max(2, items // 4) if items else len(others))
         chosen = [others[(i + j) % len(others)] for j in range(n)]
         mine = ten(job, dominated, kinds=plain)
         mine += [row for other in chosen for row in ten(job, dominated, other, WITH_BACKGROUND)]
-        made += [{"percent_women": float(percent or "nan"), **row} for row in mine]
-    return made
+        prompts += [{"percent_women": float(percent or "nan"), **row} for row in mine]
+    return prompts
 
 
 def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
@@ -104,7 +104,7 @@ def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
 # ---------------------------------------------------------------- what a model reads
 
 def written(model, row: dict, separator: str = "paper", ending: str = "is", start: bool = True) -> str:
-    """A prompt as one text, with the model's own special tokens, in the form that the paper describes.
+    """A prompt as one text, with the model's own special tokens, in the paper's form.
 
     separator   of an encoder's two sentences. "paper": [SEP], for RoBERTa <s>, in one segment; "none": a space
     ending      of a decoder's added sentence, "The target ..."
@@ -185,12 +185,11 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
              for size in ("verbalizer", "six", "larger")}
     both = [pair for pair in zip(*usual.values()) if set(pair) <= known.keys()]
     bare = [list(token_ids(model, side, inside=False).values()) for side in usual.values()]
-    made = sizes | {"whole pairs": [[known[pair[side]] for pair in both] for side in (0, 1)], "no space": bare,
-                    "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
     if not all(sizes["verbalizer"]):
         raise CompanionError(f"The vocabulary of {model.name} holds no female or no male word of the verbalizer whole: "
                              "choose a model with a larger vocabulary.")
-    return made
+    return sizes | {"whole pairs": [[known[pair[side]] for pair in both] for side in (0, 1)], "no space": bare,
+                    "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
 
 
 # ---------------------------------------------------------------- what it answers

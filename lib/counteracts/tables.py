@@ -1,8 +1,7 @@
-"""What knowledge does to a model's preference: the tables of Counteracts, from the answers that cloze.py keeps.
+"""What knowledge does to a model's preference, from the answers that cloze.py keeps.
 
-    table = tables.by_occupation(answers, k=3)         female and male probability by occupation and kind
-    tables.changes(table), tables.shares(table)
-    tables.relative(answers), tables.slopes(table)
+    table = tables.by_occupation(answer, k=3)          female and male probability by occupation and kind
+    tables.bars(table), tables.shares(table), tables.slopes(table), tables.relative(answer)
 
 k = 3, 5, 10 counts the top k tokens alone, as the paper does; k = 0 (FULL) the whole distribution. The *margin* is
 (female - male) / (female + male), from -1 to 1: its sign is the preference. It is relative, since knowledge also
@@ -12,66 +11,14 @@ changes how much of the probability falls on gendered words at all.
 import numpy as np
 import pandas as pd
 
-from lib import printed
 from lib.counteracts import cloze
 from lib.engine import stats
-from lib.text import data
 
 K, FULL = (3, 5, 10), 0
 LITTLE = .1  # of the margin: a smaller change keeps the preference, a smaller margin is none. Ours; the paper has none.
 CHANGES = ENLARGED, KEPT, WEAKENED, OVERTURNED, NO_TOKEN = [
     "enlarged", "kept", "weakened", "overturned", "no gendered token"]
 GENDERS = {1: "female", -1: "male", 0: "neither"}
-
-
-def table1() -> pd.DataFrame:
-    """Table 1 in its own arrangement: the 29 male-dominated occupations, beside them the 29 female-dominated ones."""
-    jobs = data.words("occupations").rename(columns={"percent_women": "%"})
-    halves = {f"{side}-dominated": jobs[jobs["dominated"] == side].reset_index(drop=True)[["occupation", "%"]]
-              for side in ("male", "female")}
-    return pd.concat(halves, axis=1)
-
-
-def counts(items: int = 0) -> pd.DataFrame:
-    """How many prompts of each kind either list of occupations gives."""
-    table = pd.DataFrame({which: cloze.prompts(which, items=items)["kind"].value_counts()
-                          for which in cloze.OCCUPATIONS}).reindex(list(cloze.KINDS))
-    table.loc["all"] = table.sum()
-    return table
-
-
-def against_paper(items: int = 0) -> pd.DataFrame:
-    """The numbers that the paper prints of its prompts, and ours. They are counts, not a model's: they can match."""
-    jobs, words, prompts = data.words("occupations"), cloze.words(), cloze.prompts("winobias", items=items)
-    ours = {("Dataset", "occupations"): len(jobs), ("Dataset", "prompts"): len(prompts),
-            ("Dataset", "female-dominated"): (jobs["dominated"] == "female").sum(),
-            ("Dataset", "male-dominated"): (jobs["dominated"] == "male").sum(),
-            ("Abstract", "kinds of prompts"): prompts.loc[prompts["knowledge"] != "", "kind"].nunique(),
-            ("Verbalizer", "tokens"): sum(map(len, words.values())),
-            ("Verbalizer", "ratio"): len(words["female"]) / sum(map(len, words.values()))}
-    return printed.compare("counteracts", {("prose", *key): value for key, value in ours.items()}, same_model=True,
-                           digits=1)
-
-
-def top(answers: dict[str, dict], occupation: str, kinds: list[str], n: int = 5) -> pd.DataFrame:
-    """The n likeliest tokens of an occupation's prompts, with their probabilities: one row per model and kind."""
-    rows = {}
-    for name, answer in answers.items():
-        for kind in kinds:
-            i = next(i for i, row in enumerate(answer["prompts"])
-                     if row["occupation"] == occupation and row["kind"] == kind)
-            rows[name, kind] = [f"{token} {p:.2f}" for token, p in zip(answer["tokens"][i][:n], answer["p"][i])]
-    return pd.DataFrame(rows, index=range(1, n + 1)).T.rename_axis(["model", "kind"])
-
-
-def coverage(answer: dict) -> dict:
-    """How much of a model's answers the verbalizer understands, over all prompts; words are of 63 and 63."""
-    female, male = answer["whole"]["verbalizer"]
-    gendered, p = answer["genders"]["verbalizer"] != 0, answer["p"]
-    return {"female words": female, "male words": male, "mass": answer["mass"]["verbalizer"].sum(1).mean(),
-            "mass, larger list": answer["mass"]["larger"].sum(1).mean(),
-            **{f"top {k}: gendered mass": (p * gendered)[:, :k].sum(1).mean() for k in K},
-            "top 10: prompts with a gendered token": gendered.any(1).mean()}
 
 
 def k_name(k: int) -> str:
@@ -101,8 +48,8 @@ def by_occupation(answer: dict, k: int = FULL, words: str = "verbalizer") -> pd.
     return grouped[["female", "male", *table.columns.intersection(["log_odds"])]].mean().reset_index()
 
 
-def by_k(answers: dict[str, dict], summary) -> dict[tuple[str, str], pd.DataFrame]:
-    """A summary of `by_occupation` for every model, at every k and in full."""
+def at_every_k(answers: dict[str, dict], summary) -> dict[tuple[str, str], pd.DataFrame]:
+    """A summary of `by_occupation` for every model, at every k and in full: {(model, k): summary}."""
     return {(name, k_name(k)): summary(by_occupation(answer, k)) for name, answer in answers.items()
             for k in (*K, FULL)}
 
@@ -116,26 +63,14 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["dominated", "kind", "gender", "value", "low", "high"])
 
 
-def all_bars(answers: dict[str, dict]) -> pd.DataFrame:
-    """`bars` of every model, at every k and in full."""
-    return pd.concat(by_k(answers, bars), names=["model", "k"]).droplevel(2).reset_index()
-
-
-def _margins(table: pd.DataFrame) -> pd.DataFrame:
+def margins(table: pd.DataFrame) -> pd.DataFrame:
     """The margin: one row per occupation, one column per kind."""
     return table.assign(margin=margin(table["female"], table["male"])).pivot(
         index=["dominated", "occupation"], columns="kind", values="margin")
 
 
-def changes(table: pd.DataFrame) -> pd.DataFrame:
-    """What each kind of knowledge does to each occupation's preference, one of CHANGES: one row per occupation, one
-    column per kind. Overturned: the margin changes sign; kept: it moves by at most LITTLE."""
-    wide = _margins(table)
-    return wide.drop(columns="base").apply(lambda after: [change(*pair) for pair in zip(wide["base"], after)])
-
-
 def change(base: float, after: float) -> str:
-    """What becomes of a margin."""
+    """What becomes of a margin, one of CHANGES. Overturned: it changes sign; kept: it moves by at most LITTLE."""
     if np.isnan(base) or np.isnan(after):
         return NO_TOKEN
     if base * after < 0:
@@ -149,18 +84,10 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
 
     Columns: kind, change, value, low, high.
     """
-    changed = changes(table)
+    wide = margins(table)
+    changed = wide.drop(columns="base").apply(lambda after: [change(*pair) for pair in zip(wide["base"], after)])
     rows = [(kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES]
     return pd.DataFrame(rows, columns=["kind", "change", "value", "low", "high"])
-
-
-def all_shares(answers: dict[str, dict]) -> pd.DataFrame:
-    """`shares` of every model, at every k and in full, as text: a row per model, k and kind, a column per change."""
-    every = by_k(answers, shares)
-    table = pd.concat(every, names=["model", "k"]).reset_index()
-    table["share"] = [str(stats.Estimate(*row)) for row in table[["value", "low", "high"]].to_numpy()]
-    wide = table.pivot(index=["model", "k", "kind"], columns="change", values="share")[CHANGES]
-    return wide.reindex([(*key, kind) for key in every for kind in list(cloze.KINDS)[1:]])
 
 
 def relative(answer: dict, k: int = 10) -> pd.DataFrame:
@@ -184,9 +111,7 @@ def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
     grouped = ratios.assign(log=np.log(ratios["ratio"].astype(float))).groupby(["kind", "gender"])["log"]
     table = pd.DataFrame({"ratio": np.exp(grouped.mean()), "tokens": grouped.size()}).unstack("gender")
     table = table.reindex(index=list(cloze.KINDS)[1:])
-    counts = [column for column in table if column[0] == "tokens"]
-    table[counts] = table[counts].fillna(0)
-    return table.astype(dict.fromkeys(counts, int))
+    return pd.concat({"ratio": table["ratio"], "tokens": table["tokens"].fillna(0).astype(int)}, axis=1)
 
 
 def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
@@ -196,20 +121,6 @@ def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
     rows = [(kind, *stats.bootstrap(stats.slope, group["percent_women"].to_numpy() / 10, group["log_odds"].to_numpy(),
                                     draws=draws)) for kind, group in known.groupby("kind", observed=True)]
     return pd.DataFrame(rows, columns=["kind", "value", "low", "high"])
-
-
-def follows(table: pd.DataFrame) -> pd.DataFrame:
-    """By kind, the share of occupations whose margin moves towards the gender that the knowledge names, whatever it
-    says of it. Columns: kind, names (the occupation's own gender or the other), value, low, high."""
-    wide = _margins(table)
-    own = np.where(wide.index.get_level_values("dominated") == "female", 1, -1)
-    rows = []
-    for kind, (pattern, _) in cloze.KINDS.items():
-        if "person}" in pattern or "gender}" in pattern:
-            named = -own if "counter_" in pattern else own
-            moved = stats.share(named * (wide[kind] - wide["base"]) > 0)
-            rows.append((kind, "the other" if "counter_" in pattern else "its own", *moved))
-    return pd.DataFrame(rows, columns=["kind", "names", "value", "low", "high"])
 
 
 def forms(answers: dict[str, dict]) -> pd.DataFrame:

@@ -220,9 +220,8 @@ def _numbers(folders):
             for paper, table in tables.items() for row in table.itertuples()}
     files = [(file.stem, run) for run, folder in folders.items() for file in folder.glob("numbers/*.json")]
     for number, run in sorted(files):
-        for key, (ours, match) in scoreboard.compared(run, folders[run], number).items():
-            kind = next(kind for kind in verdict.Match if match.startswith(kind))
-            yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": str(kind), "chance": False,
+        for key, (ours, match, kind) in scoreboard.compared(run, folders[run], number).items():
+            yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": kind, "chance": False,
                    "reason": match.removeprefix(kind).strip(" :()"), "paper": said.get(key, ""), "ours": ours}
 
 

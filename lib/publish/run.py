@@ -179,11 +179,14 @@ class Run:
     def compared(self, notebook: str, paper: str, numbers: dict):
         """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}.
 
-        A notebook may call it several times: what it said before is kept.
+        A notebook may call it several times: what it said before is kept. A match is text, as a table shows it
+        (verdict.match); `kind` is the verdict.Match that it opens with, so that no reader has to look for it.
         """
         known = self._compared.setdefault(notebook, {})
-        known |= {(paper, *key): said for key, said in numbers.items()}
-        rows = [dict(zip(("paper", "table", "row", "column", "ours", "match"), (*key, *said)))
+        for key, (ours, match) in numbers.items():
+            kind = next(kind for kind in verdict.Match if match.startswith(kind))
+            known[paper, *key] = ours, match, kind
+        rows = [dict(zip(("paper", "table", "row", "column", "ours", "match", "kind"), (*key, *said)))
                 for key, said in known.items()]
         replace(self.out / "numbers" / f"{notebook}.json", _json(rows))
 
