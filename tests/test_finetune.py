@@ -58,9 +58,6 @@ def test_a_batch_is_what_the_tokenizer_pads(folder):
     found = data.batch([2, 0], 24, model.tokenizer.pad_token_id)
     assert {name: value.tolist() for name, value in found.items()} == {
         name: value.tolist() for name, value in wanted.items()}
-    some = data.take([3, 1])
-    assert some.batch([0], 24, 0)["input_ids"].tolist() == data.batch([3], 24, 0)["input_ids"].tolist()
-    assert some.targets.tolist() == [0, 1] and int(data.cut) == 0
 
 
 def test_what_is_too_long_is_cut_and_counted(folder):

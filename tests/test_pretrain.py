@@ -348,7 +348,7 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fast_loss_is_that_of_transformers_modules(kind, text_folder):
-    stream = KINDS[kind].vocabulary_of
+    stream = KINDS[kind].stream
     tokenizer = loop.load_tokenizer(stream, text_folder, 400)
     tokens = corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
     task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))

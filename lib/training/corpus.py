@@ -6,17 +6,16 @@ on, sets a share of the documents aside and counts all of it. `train_tokenizer` 
 documents into one array of token ids with the places where sentences and documents begin.
 """
 
-import contextlib
 import gzip
 import json
 import lzma
 import os
 import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 
@@ -68,41 +67,38 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
     leave_out  patterns; a document whose first line matches one is left out
     heldout    share of the documents that is set aside, decided document by document from the seed
     """
-    inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
-    if inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
+    is_inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
+    if is_inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
         raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
     owner = dict.fromkeys(chain.from_iterable(map(ngrams, prompts)), "prompts")  # ten words: where they stand
-    labels = {path: f"{path.parent.name}/{path.name}" for path in unseen}
-    for path, label in labels.items():
+    dropped_for = {f"{path.parent.name}/{path.name}": 0 for path in unseen} | {"prompts": 0}
+    for path, label in zip(unseen, dropped_for):
         with open_text(path) as file:
             owner |= dict.fromkeys(ngrams(file.read()), label)
-    patterns, rng, dropped_for = [re.compile(pattern) for pattern in leave_out], random.Random(seed), Counter()
-    counts = {}
-    with files.new_folder(out) as folder, contextlib.ExitStack() as stack:
-        train = stack.enter_context(open(folder / "train.txt", "w", encoding="utf-8"))
+    patterns, rng, counts = [re.compile(pattern) for pattern in leave_out], random.Random(seed), {}
+    with files.new_folder(out) as folder, open(folder / "train.txt", "w", encoding="utf-8") as train:
         for n, (source, texts) in enumerate(sources.items()):
-            name = f"heldout-{source}.txt" if n else "heldout.txt"
-            parts = {"train": train, "heldout": stack.enter_context(open(folder / name, "w", encoding="utf-8"))}
-            count = counts[source] = Counter(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
-            for document in tqdm(documents(texts), desc=source, unit_scale=True):
-                count["documents"] += 1
-                part = "heldout" if rng.random() < heldout else "train"
-                if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
-                    count["left_out"] += 1
-                elif shared := owner.keys() & ngrams(document):
-                    dropped_for.update({owner[ngram] for ngram in shared})
-                    count["dropped"] += 1
-                else:
-                    count[part] += 1
-                    count["characters"] += len(document) * (part == "train")
-                    parts[part].write(document + "\n\n")
+            count = counts[source] = dict(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
+            with open(folder / (f"heldout-{source}.txt" if n else "heldout.txt"), "w", encoding="utf-8") as aside:
+                for document in tqdm(documents(texts), desc=source, unit_scale=True):
+                    count["documents"] += 1
+                    part = "heldout" if rng.random() < heldout else "train"
+                    if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
+                        count["left_out"] += 1
+                    elif shared := owner.keys() & ngrams(document):
+                        count["dropped"] += 1
+                        for label in {owner[ngram] for ngram in shared}:
+                            dropped_for[label] += 1
+                    else:
+                        count[part] += 1
+                        count["characters"] += len(document) * (part == "train")
+                        (train if part == "train" else aside).write(document + "\n\n")
             if not count["train"] or not count["heldout"]:
                 raise CompanionError(f"{source} gave {count['train']} training and {count['heldout']} held-out "
                                      "documents: give more documents (separated by blank lines) or a larger --heldout.")
         total = sum(count["characters"] for count in counts.values())
-        record = {"sources": {source: {**count, "share": round(count["characters"] / total, 4)}
-                              for source, count in counts.items()},
-                  "dropped_for": {label: dropped_for[label] for label in [*labels.values(), "prompts"]}}
+        record = {"sources": {source: count | {"share": round(count["characters"] / total, 4)}
+                              for source, count in counts.items()}, "dropped_for": dropped_for}
         (folder / "counts.json").write_text(json.dumps(record, indent=1) + "\n")
     return record
 
@@ -113,12 +109,11 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
     if kind == "bert":
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.decoder = decoders.WordPiece()
-        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, min_frequency=2,
-                                            limit_alphabet=300, show_progress=False)
-    elif kind in ("roberta", "gpt2"):
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocabulary, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], min_frequency=2,
+            limit_alphabet=300, show_progress=False)
+    else:
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
@@ -126,16 +121,19 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
         special = ["<|endoftext|>"] if kind == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>", mask]
         trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    else:
-        raise CompanionError(f"No tokenizer is known for kind {kind!r}: use bert, roberta or gpt2.")
     tokenizer.train_from_iterator(texts, trainer)
     if kind == "bert":
-        cls, sep = (tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]"))
-        tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     elif kind == "roberta":
-        end, start = (tokenizer.token_to_id(t) for t in ("</s>", "<s>"))
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", end), ("<s>", start), add_prefix_space=False)
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return tokenizer
+
+
+def save_arrays(path: Path, **arrays: np.ndarray):
+    """Compressed into one .npz file, whole or not at all."""
+    content = BytesIO()
+    np.savez_compressed(content, **arrays)
+    files.replace(Path(path), content.getvalue())
 
 
 @dataclass
@@ -151,13 +149,10 @@ class Tokens:
     documents: np.ndarray    # int64, first token of each document
     sources: dict[str, int] = field(default_factory=lambda: {"natural": 0})  # first token of each; not kept by `save`
 
-    def save(self, path: Path, compressed: bool = False):
+    def save(self, path: Path):
         """Kept as distances, which compress to a fifth of what places take."""
-        partial, write = path.with_suffix(".partial.npz"), np.savez_compressed if compressed else np.savez
-        with files.room_for(path):
-            write(partial, ids=self.ids, sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
-                  document_steps=np.diff(self.documents, prepend=0).astype("u4"))
-            os.replace(partial, path)
+        save_arrays(path, ids=self.ids, sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
+                    document_steps=np.diff(self.documents, prepend=0).astype("u4"))
 
     @classmethod
     def load(cls, path: Path) -> "Tokens":

@@ -77,8 +77,8 @@ def prepare(text: Path, prepared: Path = PREPARED, name: str = "mini-bert", toke
         raise CompanionError(f"{text}/train.txt has no passage that speaks of women or men: give more text.")
     prepared.mkdir(parents=True, exist_ok=True)
     both = Tokens.joined(chunks)
-    both.save(prepared / "passages.npz", compressed=True)
-    encode(corpus.documents([text / "heldout.txt"])).save(prepared / "heldout.npz", compressed=True)
+    both.save(prepared / "passages.npz")
+    encode(corpus.documents([text / "heldout.txt"])).save(prepared / "heldout.npz")
     return finetune.sign(prepared, model, "train.txt", **counts, tokens=len(both.ids),
                          tokens_note="passages and twins together")
 

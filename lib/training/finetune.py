@@ -9,20 +9,16 @@
     logits = finetune.predict(model, test)
 
 All tokens lie in one row, on the device, and a batch is cut out of it there: a small model would otherwise wait for its
-texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured; schedule
-and checkpoints are loop.py's; after each epoch the metric on validation is computed, the best epoch's weights are kept.
-Heads can be masked: the mask holds in training and in measuring. Nothing here is random but by the seed, so that a run
-which was killed goes on from its checkpoint and ends with the numbers it would have had (on a CPU exactly).
+texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured. Nothing
+is random but by the seed: a run that was killed goes on and ends with the numbers it would have had (on a CPU exactly).
 """
 
 import contextlib
 import json
 import math
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +29,7 @@ from tqdm.auto import tqdm
 
 from lib import CompanionError
 from lib.engine import batches, files, hooks, models
-from lib.training import loop
+from lib.training import corpus, loop
 
 NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
 
@@ -59,14 +55,6 @@ class Examples:
     def to(self, device) -> "Examples":
         return Examples(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-    def take(self, rows) -> "Examples":
-        """Some of them, in the order of `rows`. `cut` stays that of all."""
-        rows = torch.as_tensor(rows)
-        places = torch.cat([torch.arange(start, start + size) for start, size
-                            in zip(self.starts[rows].tolist(), self.sizes[rows].tolist())])
-        return replace(self, ids=self.ids[places], types=self.types[places], sizes=self.sizes[rows],
-                       targets=self.targets[rows])
-
     def batch(self, rows: list[int], width: int, pad: int) -> dict[str, torch.Tensor]:
         """What a network takes, padded to `width` tokens (at least the longest one's)."""
         rows = torch.tensor(rows, device=self.ids.device)
@@ -77,9 +65,7 @@ class Examples:
                 "token_type_ids": torch.where(there, self.types[at].long(), 0)}
 
     def save(self, file: Path):
-        content = BytesIO()
-        np.savez_compressed(content, **{field.name: getattr(self, field.name).numpy() for field in fields(self)})
-        files.replace(Path(file), content.getvalue())
+        corpus.save_arrays(file, **{field.name: getattr(self, field.name).numpy() for field in fields(self)})
 
 
 def load(file: Path) -> Examples:
@@ -175,10 +161,11 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                if not any(frozen in name.split(".") for frozen in settings.frozen)}
     optimizer = loop.adamw([weight for weight in trained.values() if weight.ndim > 1],
                            [weight for weight in trained.values() if weight.ndim <= 1], settings.rate, settings.decay)
-    run = {"settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
-           "mask": None if mask is None else mask.tolist()}
-    history, best, written = [], {}, time.time()
-    if state := loop.resume(checkpoint, run, device):
+    kept = loop.Checkpoint(checkpoint, {
+        "settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
+        "mask": None if mask is None else mask.tolist()}, every)
+    history, best = [], {}
+    if state := kept.read(device):
         history, best = state["history"], state["best"]
         net.load_state_dict(state["weights"], strict=False)  # the trained ones
         optimizer.load_state_dict(state["optimizer"])
@@ -211,15 +198,11 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
             if not history or score > max(row["score"] for row in history):
                 best = {name: weight.detach().clone() for name, weight in trained.items()}
             history.append({"loss": round(total.item() / len(plan), 4), "score": round(score, 6)})
-            if checkpoint and time.time() - written >= every:
-                loop.keep(checkpoint, run, history=history, best=best,
-                          weights={name: weight.detach() for name, weight in trained.items()},
-                          optimizer=optimizer.state_dict())
-                written = time.time()
+            kept.write(lambda: dict(history=history, best=best, optimizer=optimizer.state_dict(),
+                                    weights={name: weight.detach() for name, weight in trained.items()}))
     net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
-    if checkpoint:
-        checkpoint.unlink(missing_ok=True)
+    kept.remove()
     scores = [row["score"] for row in history]
     return {"epochs": len(history), "best": scores.index(max(scores)) + 1, "validation": max(scores),
             "history": history}
