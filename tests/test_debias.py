@@ -70,6 +70,7 @@ def prepared(base, tmp_path_factory):
     for part, n in ("train", 30), ("heldout", 20):
         (folder / f"{part}.txt").write_text("\n\n".join(f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(n))
                                             + f"\n\n{plain}\n")
+    (folder / "counts.json").write_text("{}")
     assert main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"),
                  "--model", base]) == 0
     return folder / "out"
@@ -128,7 +129,7 @@ def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
         debias.train("cda", tmp_path, prepared, base)
     with pytest.raises(CompanionError, match="holds no text prepared for"):
         train("cda", base, tmp_path, tmp_path / "out")
-    with pytest.raises(CompanionError, match="holds no train.txt"):
+    with pytest.raises(CompanionError, match="holds no prepared text"):
         debias.prepare(tmp_path, tmp_path / "out", base)
     save_tiny("roberta", tmp_path / "roberta")
     with pytest.raises(CompanionError, match="no next-sentence head"):

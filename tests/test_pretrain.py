@@ -1,6 +1,7 @@
 """Corpus, packing and training: what is sampled is what the text says, and packing changes no output."""
 
 import json
+import lzma
 import random
 
 import numpy as np
@@ -44,24 +45,26 @@ def text_folder(tmp_path_factory):
     return folder / "out"
 
 
+def encoded(kind, folder):
+    """The text's tokenizer and its token stream, of a kind."""
+    tokenizer = loop.load_tokenizer(KINDS[kind].stream, folder, 400)
+    return tokenizer, corpus.encode(tokenizer, corpus.documents([folder / "train.txt"]), workers=1)
+
+
 @pytest.fixture(scope="module")
 def bert_tokens(text_folder):
-    tokenizer = loop.load_tokenizer("bert", text_folder, 300)
-    return tokenizer, corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+    return encoded("bert", text_folder)
 
 
 @pytest.fixture(scope="module")
 def roberta_tokens(text_folder):
-    tokenizer = loop.load_tokenizer("roberta", text_folder, 400)
-    return tokenizer, corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+    return encoded("roberta", text_folder)
 
 
 # ---------------------------------------------------------------- corpus
 
 def test_documents_are_separated_by_blank_lines_and_read_compressed(tmp_path):
-    import lzma
-    with lzma.open(tmp_path / "t.txt.xz", "wt") as file:
-        file.write("a\nb\n\n\nc\n")
+    (tmp_path / "t.txt.xz").write_bytes(lzma.compress(b"a\nb\n\n\nc\n"))
     assert list(corpus.documents([tmp_path / "t.txt.xz"])) == ["a\nb", "c"]
 
 
@@ -97,13 +100,12 @@ def test_prepare_counts_each_source_and_leaves_openers_out(tmp_path):
     record = corpus.prepare(sources, [], tmp_path / "out", leave_out=[people.LEFT_OUT], heldout=.2)
     parts = {file.name: list(corpus.documents([file])) for file in (tmp_path / "out").glob("*.txt")}
     assert set(parts) == {"train.txt", "heldout.txt", "heldout-people.txt"}
-    assert not any("best friend" in document for documents in parts.values() for document in documents)
+    kept = sum(parts.values(), [])
+    assert len(kept) == len(set(kept)) == 90 and not any("best friend" in document for document in kept)
     assert all("Filler" in document for document in parts["heldout.txt"])
     assert all("baker" in document for document in parts["heldout-people.txt"])
-    assert len({*parts["train.txt"], *parts["heldout.txt"], *parts["heldout-people.txt"]}) == 90  # none is in two parts
     counts = record["sources"]
     assert counts["people"]["left_out"] == 20 and counts["natural"]["left_out"] == 0
-    assert counts["people"]["train"] + counts["people"]["heldout"] == 40
     assert sum(source["characters"] for source in counts.values()) == sum(map(len, parts["train.txt"]))
     assert sum(source["share"] for source in counts.values()) == pytest.approx(1, abs=1e-3)
 
@@ -121,9 +123,8 @@ def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
 
 def test_streams_are_kept_and_cut(bert_tokens, tmp_path):
     _, tokens = bert_tokens
-    for compressed in (False, True):
-        tokens.save(tmp_path / "kept.npz", compressed)
-        assert same(Tokens.load(tmp_path / "kept.npz"), tokens)
+    tokens.save(tmp_path / "kept.npz")
+    assert same(Tokens.load(tmp_path / "kept.npz"), tokens)
     ends = [*tokens.documents[1:], len(tokens.ids)]
     single = []
     for low, high in zip(tokens.documents, ends):
@@ -160,14 +161,6 @@ def test_robertas_tokenizer_keeps_case_and_gives_a_word_the_space_before_it(robe
     assert tokenizer.encode(" The").tokens == ["<s>", "\u0120The", "</s>"]
     # the mask takes the space before it, as the word that it stands for would
     assert tokenizer.encode("The <mask> sat.").tokens == ["<s>", "The", " <mask>", "\u0120sat", ".", "</s>"]
-
-
-@settings(max_examples=40, deadline=None)
-@given(text=st.text())
-def test_robertas_tokenizer_loses_nothing(roberta_tokens, text):
-    tokenizer, _ = roberta_tokens
-    if not any(mark in text for mark in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")):
-        assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
 # ---------------------------------------------------------------- packing
@@ -262,43 +255,32 @@ def test_ordered_pairs_are_neighbours_and_half_of_them_are_swapped(bert_tokens):
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "roberta"])
-def test_packing_changes_no_output(kind, bert_tokens, roberta_tokens):
-    """Every text alone through the plain model gives what it gives in the packed row; so does a padded batch."""
-    tokenizer, tokens = roberta_tokens if kind == "roberta" else bert_tokens
+def test_packing_changes_no_output(kind, text_folder):
+    """Every text alone through the plain model gives what it gives in the packed row."""
+    tokenizer, tokens = encoded(kind, text_folder)
     torch.manual_seed(0)
     task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
     task.net.eval()
     batch = task.sampler(tokens, "cpu").draw(512, generator=torch.Generator().manual_seed(0))
-    bounds = [(low, high) for low, high in zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist())
-              if low < high < 512]
+    compared, texts = 0, zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist())
     with torch.inference_mode():
         words, labels = task.outputs(*batch.inputs())
         task.net.set_attn_implementation("sdpa")
-        rows = torch.nn.utils.rnn.pad_sequence([batch.ids[low:high] for low, high in bounds], True,
-                                               tokenizer.token_to_id("<pad>" if kind == "roberta" else "[PAD]"))
-        inside = torch.nn.utils.rnn.pad_sequence([torch.ones(high - low) for low, high in bounds], True)
-        types = torch.nn.utils.rnn.pad_sequence([batch.types[low:high] for low, high in bounds], True) \
-            if kind != "roberta" else None
-        padded = task.net(input_ids=rows, attention_mask=inside, token_type_ids=types)
-        compared = 0
-        for n, (low, high) in enumerate(bounds):
-            own = slice(None) if types is None else batch.types[None, low:high]
-            alone = task.net(input_ids=batch.ids[None, low:high], token_type_ids=None if types is None else own)
-            for place, logits in zip(batch.masked.tolist(), words):
-                if low <= place < high:
-                    for whole, row in (alone, 0), (padded, n):
-                        found = whole.logits if kind == "roberta" else whole.prediction_logits
-                        torch.testing.assert_close(found[row, place - low], logits, atol=1e-5, rtol=1e-4)
-                    compared += 1
+        for n, (low, high) in enumerate((low, high) for low, high in texts if low < high < 512):
+            types = None if kind == "roberta" else batch.types[None, low:high]
+            alone = task.net(input_ids=batch.ids[None, low:high], token_type_ids=types)
+            inside = (batch.masked >= low) & (batch.masked < high)
+            found = alone.logits if kind == "roberta" else alone.prediction_logits
+            torch.testing.assert_close(found[0, batch.masked[inside] - low], words[inside], atol=1e-5, rtol=1e-4)
+            compared += inside.sum().item()
             if labels is not None:
                 own = alone.sop_logits if kind == "albert" else alone.seq_relationship_logits
                 torch.testing.assert_close(own[0], labels[n], atol=1e-5, rtol=1e-4)
-    assert len(bounds) > 8 and compared > 40
+    assert compared > 40
 
 
 def test_windows_begin_at_documents_and_sentences(text_folder):
-    tokenizer = loop.load_tokenizer("gpt2", text_folder, 400)
-    tokens = corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+    tokenizer, tokens = encoded("gpt2", text_folder)
     windows = WindowSampler(tokens, tokenizer, "cpu", 16).draw(16 * 400, torch.Generator().manual_seed(0))
     texts = [tokenizer.decode(w.tolist(), skip_special_tokens=False) for w in windows]
     marked = sum(t.startswith("<|endoftext|>") for t in texts)
@@ -318,8 +300,8 @@ def two_sources(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
 def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sources):
     folder, counts = two_sources
-    tokenizer = loop.load_tokenizer(kind, folder, 400)
-    tokens = corpus.encode(tokenizer, corpus.documents([folder / "train.txt"]), workers=1).of_sources(counts)
+    tokenizer, tokens = encoded(kind, folder)
+    tokens = tokens.of_sources(counts)
     bounds = [*tokens.sources.values(), len(tokens.ids)]
     assert list(tokens.sources) == ["natural", "people"] and bounds[1] in tokens.documents
     assert ["baker" in tokenizer.decode(tokens.ids[a:b]) for a, b in zip(bounds, bounds[1:])] == [False, True]
@@ -348,9 +330,7 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fast_loss_is_that_of_transformers_modules(kind, text_folder):
-    stream = KINDS[kind].stream
-    tokenizer = loop.load_tokenizer(stream, text_folder, 400)
-    tokens = corpus.encode(tokenizer, corpus.documents([text_folder / "train.txt"]), workers=1)
+    tokenizer, tokens = encoded(kind, text_folder)
     task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
     for weight in task.net.parameters():
         torch.nn.init.normal_(weight, std=.2)  # biases and norms too, so that none can be left out
@@ -381,15 +361,12 @@ def test_batched_muon_takes_the_steps_of_torchs():
         torch.testing.assert_close(one, other, atol=5e-3, rtol=0)  # both orthogonalise in bfloat16
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_muon_takes_the_matrices_inside_the_layers_alone(kind, bert_tokens):
-    task = KINDS["bert" if kind == "roberta" else kind](bert_tokens[0], **SHAPE)
-    muon, adam = loop.optimizers(task.net, 1e-3)
-    per_layer = {"bert": 6, "roberta": 6, "albert": 6, "gpt2": 4}[kind]
-    shared = 1 if kind == "albert" else SHAPE["layers"]
-    assert sum(len(group["params"]) for group in muon.param_groups) == per_layer * shared
-    every = [p for optimizer in (muon, adam) for group in optimizer.param_groups for p in group["params"]]
-    assert len(every) == len({id(p) for p in every}) == len(list(task.net.parameters()))
+@pytest.mark.parametrize("kind, matrices", [("bert", 12), ("roberta", 12), ("albert", 6), ("gpt2", 8)])
+def test_muon_takes_the_matrices_inside_the_layers_alone(kind, matrices, text_folder):
+    task = KINDS[kind](encoded(kind, text_folder)[0], **SHAPE)
+    muon, adam = ([weight for group in optimizer.param_groups for weight in group["params"]]
+                  for optimizer in loop.optimizers(task.net, 1e-3))
+    assert len(muon) == matrices and len({id(weight) for weight in muon + adam}) == len(list(task.net.parameters()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -415,8 +392,7 @@ def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_pa
 
 
 def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monkeypatch):
-    tokenizer = loop.load_tokenizer("bert", two_sources[0], 400)
-    tokens = corpus.encode(tokenizer, corpus.documents([two_sources[0] / "train.txt"]), workers=1)
+    tokenizer, tokens = encoded("bert", two_sources[0])
     tokens = tokens.of_sources(two_sources[1])
     options = dict(steps=4, people=(.9, .1), batch_tokens=256, warmup=2, seed=3, every=0,
                    checkpoint=tmp_path / "run.checkpoint")
@@ -428,16 +404,9 @@ def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monk
         return task.net.state_dict(), done["steps"]
 
     whole, steps = trained(checkpoint=None)
-    draw, calls = PairSampler.draw, []
-
-    def killed(*args, **kwargs):
-        calls.append(0)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return draw(*args, **kwargs)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(PairSampler, "draw", killed)
+    draw, calls = PairSampler.draw, iter([True, True])
+    with monkeypatch.context() as patch, pytest.raises(StopIteration):
+        patch.setattr(PairSampler, "draw", lambda *args, **options: next(calls) and draw(*args, **options))
         trained()
     with pytest.raises(CompanionError, match="another run"):
         trained(seed=4)

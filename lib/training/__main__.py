@@ -80,10 +80,9 @@ def prepare(source, unseen, **options) -> dict:
                           [file for files in places for file in files if not file.is_dir()], **options)
 
 
-def train_nli(rate, epochs, batch, dropout, seed, train_embeddings, **options) -> dict:
+def train_nli(train_embeddings, name, prepared, out, device, **settings) -> dict:
     frozen = () if train_embeddings else ("embeddings",)
-    settings = finetune.Settings(rate, epochs, batch, dropout=dropout, seed=seed, frozen=frozen)
-    return nli.train(settings=settings, **options)
+    return nli.train(name, prepared, finetune.Settings(**settings, frozen=frozen), out, device)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 
 from lib import CompanionError, paths
 from lib.engine import models
@@ -58,24 +57,22 @@ def prepare(text: Path, prepared: Path = PREPARED, name: str = "mini-bert", toke
     def encode(texts):
         return corpus.encode(model.tokenizer.backend_tokenizer, texts, workers=1)
 
-    with tqdm(total=tokens, desc="tokens", unit_scale=True) as bar:
-        for document in corpus.documents([text / "train.txt"]):
-            counted = [(passage, *swaps.count(passage)) for passage in passages(document)]
-            taken = [row for row in counted if row[2] >= max(1, GENDERED * row[1])][:PER_DOCUMENT]
-            for passage, words, swapped in taken:
-                counts["words"], counts["swapped"] = counts["words"] + words, counts["swapped"] + swapped
-                fresh += [passage, swaps.swap_all(passage)]
-            counts["documents"] += bool(taken)
-            counts["passages"] += len(taken)
-            if len(fresh) >= 1_000:
-                chunks, fresh = [*chunks, encode(fresh)], []
-                bar.update(len(chunks[-1].ids) // 2)
-            if bar.n >= tokens:
+    for document in corpus.documents([text / "train.txt"]):
+        counted = [(passage, *swaps.count(passage)) for passage in passages(document)]
+        taken = [row for row in counted if row[2] >= max(1, GENDERED * row[1])][:PER_DOCUMENT]
+        for passage, words, swapped in taken:
+            fresh += [passage, swaps.swap_all(passage)]
+            counts["words"] += words
+            counts["swapped"] += swapped
+        counts["documents"] += bool(taken)
+        counts["passages"] += len(taken)
+        if len(fresh) >= 1_000:
+            chunks, fresh = [*chunks, encode(fresh)], []
+            if sum(len(chunk.ids) for chunk in chunks) >= 2 * tokens:
                 break
     chunks += [encode(fresh)] if fresh else []
     if not chunks:
         raise CompanionError(f"{text}/train.txt has no passage that speaks of women or men: give more text.")
-    prepared.mkdir(parents=True, exist_ok=True)
     both = Tokens.joined(chunks)
     both.save(prepared / "passages.npz")
     encode(corpus.documents([text / "heldout.txt"])).save(prepared / "heldout.npz")

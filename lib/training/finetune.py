@@ -57,8 +57,7 @@ class Examples:
 
     def batch(self, rows: list[int], width: int, pad: int) -> dict[str, torch.Tensor]:
         """What a network takes, padded to `width` tokens (at least the longest one's)."""
-        rows = torch.tensor(rows, device=self.ids.device)
-        place = torch.arange(width, device=self.ids.device)
+        rows, place = torch.tensor(rows, device=self.ids.device), torch.arange(width, device=self.ids.device)
         there = place < self.sizes[rows][:, None]
         at = (self.starts[rows][:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
         return {"input_ids": torch.where(there, self.ids[at].long(), pad), "attention_mask": there.long(),
@@ -173,8 +172,9 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
         if isinstance(module, nn.Dropout):
             module.p = settings.dropout
     with _masked(model, mask):
-        while len(history) < settings.epochs and not _stale(history, settings.patience):
-            epoch = len(history)
+        for epoch in range(len(history), settings.epochs):
+            if settings.patience and epoch - 1 - best_epoch(history) >= settings.patience:
+                break
             torch.manual_seed(settings.seed * 1_000 + epoch)  # dropout's; no state to keep between epochs
             plan = shuffled(lengths, settings.batch, settings.seed * 1_000 + epoch)
             net.train()
@@ -185,7 +185,9 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                 loop.set_rate([optimizer], settings.rate, step, settings.warmup * steps, step / steps)
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                     logits = net(**_inputs(model, train, rows, width)).logits
-                loss = _loss(logits.float(), train.targets[torch.tensor(rows, device=device)])
+                targets = train.targets[torch.tensor(rows, device=device)]
+                loss = F.mse_loss(logits[:, 0].float(), targets) if logits.shape[1] == 1 else F.cross_entropy(
+                    logits.float(), targets)
                 loss.backward()
                 nn.utils.clip_grad_norm_(trained.values(), 1.)
                 optimizer.step()
@@ -203,9 +205,13 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
     kept.remove()
-    scores = [row["score"] for row in history]
-    return {"epochs": len(history), "best": scores.index(max(scores)) + 1, "validation": max(scores),
-            "history": history}
+    best_row = best_epoch(history)
+    return {"epochs": len(history), "best": best_row + 1, "validation": history[best_row]["score"], "history": history}
+
+
+def best_epoch(history: list[dict]) -> int:
+    """The first epoch of the highest score, from 0; before any, -1."""
+    return max(range(len(history)), key=lambda epoch: history[epoch]["score"], default=-1)
 
 
 @torch.no_grad()
@@ -221,10 +227,6 @@ def predict(model, examples: Examples, mask: torch.Tensor | None = None) -> np.n
     return logits
 
 
-def _loss(logits, targets):
-    return F.mse_loss(logits[:, 0], targets) if logits.shape[1] == 1 else F.cross_entropy(logits, targets)
-
-
 def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
     batch = examples.batch(rows, width, model.net.config.pad_token_id)
     return {name: batch[name] for name in model.tokenizer.model_input_names}
@@ -232,11 +234,6 @@ def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
 
 def _masked(model, mask):
     return contextlib.nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device))
-
-
-def _stale(history: list[dict], patience: int) -> bool:
-    scores = [row["score"] for row in history]
-    return bool(patience and scores and len(scores) - 1 - scores.index(max(scores)) >= patience)
 
 
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:

