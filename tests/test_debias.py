@@ -111,12 +111,6 @@ def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, ba
     assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
 
 
-def test_training_is_the_same_twice(base, prepared, tmp_path):
-    one, two = (train("dropout", base, prepared, tmp_path / name) and load_file(tmp_path / name / "model.safetensors")
-                for name in ("one", "two"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-
-
 def test_the_dropout_asked_for_is_on_and_in_its_place(base):
     task = debias.Continued(models.load(base, device="cpu"), hidden=.2, attention=.15)
     layer = task.net.bert.encoder.layer[1]

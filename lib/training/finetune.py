@@ -200,8 +200,9 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
             if not history or score > max(row["score"] for row in history):
                 best = {name: weight.detach().clone() for name, weight in trained.items()}
             history.append({"loss": round(total.item() / len(plan), 4), "score": round(score, 6)})
-            kept.write(lambda: dict(history=history, best=best, optimizer=optimizer.state_dict(),
-                                    weights={name: weight.detach() for name, weight in trained.items()}))
+            if kept.is_due():
+                kept.write(history=history, best=best, optimizer=optimizer.state_dict(),
+                           weights={name: weight.detach() for name, weight in trained.items()})
     net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
     kept.remove()

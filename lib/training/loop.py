@@ -11,7 +11,6 @@ import json
 import math
 import pickle
 import time
-from collections.abc import Callable
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -105,10 +104,8 @@ def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: 
 # ---------------------------------------------------------------- checkpoints
 
 class Checkpoint:
-    """What it takes to go on, written once in `every` seconds; `run` says of which run. Without a file nothing is kept.
-
-    It holds tensors, numbers, and lists and dicts of them.
-    """
+    """What it takes to go on (tensors, numbers, lists and dicts of them), written once in `every` seconds; `run` says of
+    which run. Without a file nothing is kept."""
 
     def __init__(self, file: Path | None, run: dict, every: float):
         self.file, self.run, self.every, self.written = file, json.dumps(run), every, time.time()
@@ -126,12 +123,14 @@ class Checkpoint:
             raise CompanionError(f"{self.file} is a checkpoint of another run: remove it, or name another place.")
         return state
 
-    def write(self, state: Callable[[], dict]):
-        if self.file and time.time() - self.written >= self.every:
-            content = BytesIO()
-            torch.save({"run": self.run, **state()}, content)
-            files.replace(self.file, content.getvalue())
-            self.written = time.time()
+    def is_due(self) -> bool:
+        return bool(self.file) and time.time() - self.written >= self.every
+
+    def write(self, **state):
+        content = BytesIO()
+        torch.save({"run": self.run, **state}, content)
+        files.replace(self.file, content.getvalue())
+        self.written = time.time()
 
     def remove(self):
         if self.file:
@@ -188,8 +187,9 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
     """
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
-    kept = Checkpoint(checkpoint, dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup,
-                                       seed=seed, tokens=len(tokens.ids), people=people and list(people)), every)
+    run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
+               tokens=len(tokens.ids), people=people and list(people))
+    kept = Checkpoint(checkpoint, run, every)
     sampler, generator = task.sampler(tokens, device, shares=people and {"people": people[0]}), seeded(device, seed)
     on_gpu = torch.device(device).type == "cuda"
     dropout = torch.cuda if on_gpu else torch  # whose random state it depends on
@@ -225,10 +225,10 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
                 raise CompanionError(f"At step {step:,} the loss is no longer a number: lower --learning-rate.")
             speed = (step - first - WARM) * batch_tokens / (time.time() - begun) / 1e6 if begun else math.nan
             print(f"step {step:,}  loss {loss.item():.3f}  {speed:.2f} M tokens/s", flush=True)
-        kept.write(lambda: dict(step=step, seconds=elapsed(), net=task.net.state_dict(),
-                                optimizers=[optimizer.state_dict() for optimizer in each],
-                                generator=generator.get_state(), mixture=sampler.sources.upto,
-                                dropout=dropout.get_rng_state()))
+        if kept.is_due():
+            kept.write(step=step, seconds=elapsed(), net=task.net.state_dict(), generator=generator.get_state(),
+                       optimizers=[optimizer.state_dict() for optimizer in each], mixture=sampler.sources.upto,
+                       dropout=dropout.get_rng_state())
     kept.remove()
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
                 tokens_in_text=len(tokens.ids), seconds=round(elapsed()), seed=seed) | (

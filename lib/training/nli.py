@@ -1,8 +1,8 @@
 """Make mini-bert-nli: a shipped model fine-tuned for natural language inference, kept as what differs from it.
 
 `prepare` encodes SNLI, `train` makes one run, `choose` ships the best; `make` is all three on all of SNLI, once, as for
-the paper's BERT-base. Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs, but
-for 1,000 of these (with all pairs of their premises); embeddings stay as they are, so that the difference is small.
+the paper's BERT-base. Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs,
+but for 1,000 of these (with all pairs of their premises); embeddings stay as they are, so that the difference is small.
 `choose` takes the run that does best on the 1,000 and measures that one on SNLI's test pairs, once.
 """
 

@@ -1,7 +1,7 @@
 """What each family of models learns from text, and how well it has learned it.
 
-A task is a network, its tokenizer and a loss. The three encoders see packed texts (packing.py) and differ as the papers'
-models do: BERT tells next sentences, ALBERT their order, RoBERTa neither.
+A task is a network, its tokenizer and a loss. The three encoders see packed texts (packing.py) and differ as the
+papers' models do: BERT tells next sentences, ALBERT their order, RoBERTa neither.
 
 A loss is computed in one of two ways. `plain_loss` goes through transformers' modules: under autocast they keep the
 states between layers in float32, read them three times for query, key and value, and cast some sixty weights one by
