@@ -18,7 +18,7 @@ from lib.training.__main__ import main
 from lib.training.corpus import Tokens
 from lib.training.loop import Muon
 from lib.training.objectives import KINDS
-from lib.training.packing import IGNORED, PairSampler, SpanSampler, WindowSampler
+from lib.training.packing import IGNORED, PRONOUNS, PairSampler, SpanSampler, WindowSampler
 from tests.tiny import one_thread  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -326,6 +326,51 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
         tokens.of_sources({"natural": dict(train=1)})
 
 
+@pytest.fixture(scope="module")
+def gendered(tmp_path_factory):
+    """A prepared text of two sources in which most documents have several pronouns."""
+    rng, folder = random.Random(0), tmp_path_factory.mktemp("gendered")
+    texts = [" ".join(f"{rng.choice(['She', 'He', 'The cat'])} {rng.choice(['saw', 'met', 'made'])} "
+                      f"{rng.choice(['her', 'him', 'the dog'])} and {rng.choice(['his', 'her', 'the'])} breathe cake, "
+                      "while the old red bird flew over a blue house and sat under the tree at home."
+                      for _ in range(4)) for _ in range(200)]
+    sources = {name: [written(folder / f"{name}.txt", part)] for name, part in (("natural", texts[:120]),
+                                                                                ("people", texts[120:]))}
+    return folder / "out", corpus.prepare(sources, [], folder / "out", heldout=.2)["sources"]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize("share", [0., .5, 1.])
+def test_pronouns_are_masked_together(kind, share, gendered):
+    tokenizer, tokens = encoded(kind, gendered[0])
+    sampler = KINDS[kind](tokenizer, **SHAPE).sampler(tokens, "cpu", together=share)
+    batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
+    original = batch.ids.scatter(0, batch.masked, batch.targets)
+    pronoun = torch.tensor([word.strip().lower() in PRONOUNS for word in
+                            (tokenizer.decode([i]) for i in range(tokenizer.get_vocab_size()))])[original]
+    if kind == "roberta":  # "breathe" ends in a token that reads like a pronoun
+        pieces = [tokenizer.id_to_token(i) for i in original.tolist()]
+        pronoun &= torch.tensor([piece[0] == "\u0120" or piece[0].isupper() for piece in pieces])
+    hidden, all_hidden = batch.ids == sampler.mask, []
+    for low, high in zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist()):
+        if pronoun[low:high].sum() > 1:
+            all_hidden.append(hidden[low:high][pronoun[low:high]].all().item())
+    assert len(all_hidden) > 200 and np.mean(all_hidden) == pytest.approx(share, abs=.1)
+    assert len(batch.masked) == int(.15 * 16_384)  # no more is masked, it is other tokens
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert"])
+def test_pairs_of_an_unlabelled_source_carry_no_label(kind, two_sources):
+    tokenizer, tokens = encoded(kind, two_sources[0])
+    sampler = KINDS[kind](tokenizer, **SHAPE).sampler(tokens.of_sources(two_sources[1]), "cpu", unlabelled="people")
+    batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
+    labelled = {False: 0, True: 0}
+    for n, (low, high) in enumerate(zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist())):
+        if high > low and batch.first[n] == low:
+            labelled["baker" in tokenizer.decode(batch.ids[low:high].tolist())] += batch.not_next[n].item() != IGNORED
+    assert labelled[True] == 0 and labelled[False] > 100
+
+
 # ---------------------------------------------------------------- training
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -415,6 +460,23 @@ def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monk
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_goes_on_from_given_weights(kind, text_folder, tmp_path):
+    def train(out, **options):
+        return loop.train(kind, text_folder, tmp_path / out, vocabulary=400, device="cpu", measure_batches=1,
+                          batch_tokens=512, warmup=1, **options)
+
+    train("base", shape=SHAPE, steps=2)
+    base = models.load(tmp_path / "base", device="cpu")
+    record = train("on", start=str(tmp_path / "base"), steps=1, learning_rate=1e-9)  # a step that moves nothing
+    assert record["from"] == {"model": str(tmp_path / "base"), "revision": base.revision}
+    assert {name: record[name] for name in SHAPE} == SHAPE and record["training"]["steps"] == 1
+    after = models.load(tmp_path / "on", device="cpu").net.state_dict()
+    assert all(torch.equal(weight, after[name]) for name, weight in base.net.state_dict().items())
+    moved = train("moved", start=str(tmp_path / "base"), steps=2, learning_rate=1e-2)
+    assert moved["from"] == record["from"] and models.locate(tmp_path / "moved")[1] != base.revision
+
+
 def test_the_rate_rises_and_falls_to_nothing():
     optimizer, rates = torch.optim.SGD([torch.zeros(1)], lr=9.), []
     for step in range(10):
@@ -427,7 +489,11 @@ def test_bad_requests_name_the_fix(tmp_path, text_folder):
     for kind, text, budget, fix in (("elmo", text_folder, dict(steps=1), "choose one of bert"),
                                     ("bert", tmp_path, dict(steps=1), "prepare"),
                                     ("bert", text_folder, {}, "--minutes or --steps"),
-                                    ("bert", text_folder, dict(steps=1, people=(.5, .5)), "a source of that name")):
+                                    ("bert", text_folder, dict(steps=1, people=(.5, .5)), "a source of that name"),
+                                    ("bert", text_folder, dict(steps=1, unlabelled="people"), "one of several"),
+                                    ("gpt2", text_folder, dict(steps=1, together=.3), "--together for"),
+                                    ("roberta", text_folder, dict(steps=1, unlabelled="natural"), "is for bert"),
+                                    ("gpt2", text_folder, dict(steps=1, start="mini-bert"), "name a gpt2")):
         with pytest.raises(CompanionError, match=fix):
             loop.train(kind, text, tmp_path / "x", **budget)
 

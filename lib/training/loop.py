@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from lib import CompanionError
-from lib.engine import files
+from lib.engine import files, models
 from lib.training import corpus
 from lib.training.corpus import Tokens
 from lib.training.objectives import KINDS, seeded
@@ -104,8 +104,8 @@ def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: 
 # ---------------------------------------------------------------- checkpoints
 
 class Checkpoint:
-    """What it takes to go on (tensors, numbers, lists and dicts of them), written once in `every` seconds; `run` says of
-    which run. Without a file nothing is kept."""
+    """What it takes to go on (tensors, numbers, lists and dicts), written once in `every` seconds; `run` says of which
+    run. Without a file nothing is kept."""
 
     def __init__(self, file: Path | None, run: dict, every: float):
         self.file, self.run, self.every, self.written = file, json.dumps(run), every, time.time()
@@ -178,19 +178,21 @@ class Step:
 
 def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
         warmup: int = 500, seed: int = 0, report: int = 500, people: tuple[float, float] | None = None,
-        checkpoint: Path | None = None, every: float = 120.) -> dict:
+        checkpoint: Path | None = None, every: float = 120., **choices) -> dict:
     """Train for so many minutes or steps, with a linear warm-up and a linear descent to zero at the end of the budget.
 
     people      share of the texts drawn from the source of that name, at the beginning and, changing linearly, at the
                 end; left out, each source is drawn in proportion to its size
     checkpoint  where to write, once in `every` seconds, what it takes to go on from there; removed at the end
+    choices     further options of the sampler (packing.py): `together`, `unlabelled`
     """
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
     run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
-               tokens=len(tokens.ids), people=people and list(people))
+               tokens=len(tokens.ids), people=people and list(people), base=task.base, **choices)
     kept = Checkpoint(checkpoint, run, every)
-    sampler, generator = task.sampler(tokens, device, shares=people and {"people": people[0]}), seeded(device, seed)
+    sampler = task.sampler(tokens, device, shares=people and {"people": people[0]}, **choices)
+    generator = seeded(device, seed)
     on_gpu = torch.device(device).type == "cuda"
     dropout = torch.cuda if on_gpu else torch  # whose random state it depends on
     each = optimizers(task.net, rate)
@@ -231,7 +233,7 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
                        dropout=dropout.get_rng_state())
     kept.remove()
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
-                tokens_in_text=len(tokens.ids), seconds=round(elapsed()), seed=seed) | (
+                tokens_in_text=len(tokens.ids), seconds=round(elapsed()), seed=seed, **choices) | (
                     {"people": list(people)} if people else {})
 
 
@@ -262,34 +264,58 @@ def text_as_tokens(stream: str, folder: Path, part: str, tokenizer) -> Tokens:
     return Tokens.load(stored)
 
 
-def load_tokenizer(stream: str, folder: Path, vocabulary: int) -> tokenizers.Tokenizer:
-    """The tokenizer in the text folder, learned first from one document in five if it is not there."""
+def load_tokenizer(stream: str, folder: Path, vocabulary: int, base: models.Model | None = None):
+    """The tokenizer in the text folder; if it is not there the base's, or one learned from one document in five."""
     path = folder / f"{stream}.tokenizer.json"
+    if base and not path.exists():
+        base.tokenizer.backend_tokenizer.save(str(path))
     if not path.exists():
         texts = islice(corpus.documents([folder / "train.txt"]), 0, None, 5)
         corpus.train_tokenizer(stream, texts, vocabulary).save(str(path))
-    return tokenizers.Tokenizer.from_file(str(path))
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    if base and tokenizer.get_vocab() != base.tokenizer.backend_tokenizer.get_vocab():
+        raise CompanionError(f"{path} is not the tokenizer of {base.name}: prepare a text of its own for --from.")
+    return tokenizer
 
 
 def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
-          **budget) -> dict:
-    """Text folder in, model folder out, whole or not at all; returns what training.json says."""
+          start: str | None = None, **budget) -> dict:
+    """Text folder in, model folder out, whole or not at all; returns what training.json says.
+
+    start   a model of this kind whose weights (shape, tokenizer) to go on from, with a fresh schedule and optimiser
+    """
     if kind not in KINDS:
         raise CompanionError(f"Unknown kind {kind!r}: choose one of {', '.join(KINDS)}.")
     check_text(text)
     check_budget(budget)
+    budget = {name: value for name, value in budget.items() if value is not None}
+    if {"together", "unlabelled"} & budget.keys() - KINDS[kind].choices:
+        raise CompanionError(f"A {kind} has no pairs with labels, or no masked words: --unlabelled is for bert and "
+                             "albert, --together for those and roberta.")
     shape, stream = shape or KINDS[kind].shape, KINDS[kind].stream
+    base = models.load(start, device="cpu") if start else None
+    if base and base.family != kind:
+        raise CompanionError(f"{start} is a {base.family}: name a {kind} to go on from.")
+    if base:
+        config = base.net.config
+        shape = dict(layers=config.num_hidden_layers, heads=config.num_attention_heads, hidden=config.hidden_size,
+                     longest=base.tokenizer.model_max_length)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(budget.get("seed", 0))
     torch.set_float32_matmul_precision("high")
-    tokenizer = load_tokenizer(stream, text, vocabulary)
+    tokenizer = load_tokenizer(stream, text, vocabulary, base)
     counts = json.loads((text / "counts.json").read_text())
     tokens = text_as_tokens(stream, text, "train", tokenizer).of_sources(counts["sources"])
     people = budget.get("people")
     if people and ("people" not in tokens.sources or not all(0 <= share <= 1 for share in people)):
         raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
                              "of a source of that name, which `python -m lib.training prepare` is given.")
+    if budget.get("unlabelled") not in (None, *tokens.sources) or len(tokens.sources) == 1 and "unlabelled" in budget:
+        raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --unlabelled takes one of several.")
     task = KINDS[kind](tokenizer, **shape)
+    if base:
+        task.base = base.revision
+        task.net.load_state_dict(base.net.state_dict(), strict=False)  # what it ships without starts afresh
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
@@ -298,6 +324,8 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     shipped = task.shipped()
     record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(), parameters=shipped.num_parameters(),
                   training=done, **heldout, text=counts, torch=torch.__version__)
+    if base:
+        record["from"] = {"model": str(start), "revision": base.revision}  # a hash of its weights
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

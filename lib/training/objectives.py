@@ -122,7 +122,8 @@ class Task:
     batch_tokens, learning_rate = 131_072, 2.5e-3
     plain = torch.cuda.is_available() and kernels.triton is None  # train through transformers' modules
     reads = ["input_ids", "attention_mask"]
-    attention = None
+    attention = base = None  # base: the revision of the model whose weights training goes on from
+    choices = set()  # options of the sampler that a training may set
 
     def __init__(self, tokenizer, layers, heads, hidden, longest):
         self.tokenizer, self.longest = tokenizer, longest
@@ -156,6 +157,7 @@ class Encoder(Task):
     said by the names of its modules, in the order in which the functions above take them."""
 
     attention = "packed"
+    choices = {"together"}
     first_position = 0
     layer_modules = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
                      "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm")
@@ -230,6 +232,7 @@ class Bert(Encoder):
     architecture, stream, draws, label_name = transformers.BertForPreTraining, "bert", PairSampler, "nsp"
     special = dict(unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]", mask_token="[MASK]")
     reads = ["input_ids", "token_type_ids", "attention_mask"]
+    choices = {"together", "unlabelled"}
     word_module, word_modules = "cls.predictions", ("transform.dense", "transform.LayerNorm", "decoder")
     label_modules = ("bert.pooler.dense", "cls.seq_relationship")
 
@@ -241,7 +244,7 @@ class Albert(Encoder):
 
     architecture, stream, draws, label_name = transformers.AlbertForPreTraining, "bert", PairSampler, "order"
     shape = Task.shape | dict(hidden=384)
-    special, reads = Bert.special, Bert.reads
+    special, reads, choices = Bert.special, Bert.reads, Bert.choices
     layer_modules = ("attention.query", "attention.key", "attention.value", "attention.dense", "attention.LayerNorm",
                      "ffn", "ffn_output", "full_layer_layer_norm")
     widening = "albert.encoder.embedding_hidden_mapping_in"

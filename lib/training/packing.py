@@ -21,6 +21,7 @@ from lib.training.kernels import shared
 
 IGNORED = -100  # cross_entropy's mark for "no target here"
 MASKED = .15  # share of the tokens that are to be predicted
+PRONOUNS = "he she his her him hers himself herself".split()  # those that are masked together
 SPACE, LINE_BREAK = "\u0120", "\u010a"  # how byte-level BPE spells them in its tokens
 LETTERS = set(string.ascii_letters)
 
@@ -82,13 +83,17 @@ def one_of(ranges, source, uniform):
 class Packer:
     """Where sentences and documents lie in a stream, and what all packed batches have in common.
 
-    A share `everyday` of the texts is single sentences (or pairs of them); half of those prefer the shorter of two
-    candidates, since the evaluations of this project use short sentences.
+    everyday  share of the texts that is single sentences (or pairs of them); half of those prefer the shorter of two
+              candidates, since the evaluations of this project use short sentences
+    together  in this share of the texts that have several PRONOUNS all of them are masked, and none is left or replaced
+              at random: one that can be seen gives the others away. They are among the MASKED, not beside them
     """
 
     marks = ()  # the tokens that open a text, close it, fill the end of a row, and mask
+    space = ""  # what a token that begins a word inside a sentence begins with
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, shares=None):
+    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, shares=None,
+                 together: float = 0.):
         self.sources = Sources(tokens, device, shares)
         self.ids = torch.from_numpy(tokens.ids.astype("int32")).to(device)
         self.starts, documents = (torch.from_numpy(x).to(device) for x in (tokens.sentences, tokens.documents))
@@ -96,7 +101,9 @@ class Packer:
         self.document_end = document_ends[torch.searchsorted(documents, self.starts, right=True) - 1]
         self.open, self.close, self.pad, self.mask = (tokenizer.token_to_id(t) for t in self.marks)
         self.n_special, self.vocabulary = self.mask + 1, tokenizer.get_vocab_size()
-        self.everyday, self.longest, self.device = everyday, longest, device
+        self.everyday, self.longest, self.device, self.together = everyday, longest, device, together
+        self.is_pronoun = torch.tensor([self._is_pronoun(tokenizer.id_to_token(i)) for i in range(self.vocabulary)],
+                                       device=device)
         self.openings = self._openings(tokenizer, documents)  # sentences that may open a text
         self.ranges = self.sources.ranges(self.starts[self.openings])
         sizes = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))[1::2]
@@ -119,7 +126,8 @@ class Packer:
         ids = self.ids[place.clamp(0, len(self.ids) - 1)].long()
         ids = torch.where(is_text, self._spelled(ids, offset == 1), self.close)
         ids = torch.where(inside, torch.where(offset == 0, self.open, ids), self.pad)
-        ids, masked, targets = self._hide(ids, is_text, uniform)
+        first_choice = self._together(ids, is_text, text, n_texts, uniform) if self.together else None
+        ids, masked, targets = self._hide(ids, is_text, uniform, first_choice)
         batch = Batch(ids, torch.where(inside, offset, 0), bounds.int(), masked, targets)
         return batch if labels is None else batch._replace(
             types=(inside & types).long(), first=torch.where(fits, bounds[:-2], 0),
@@ -159,14 +167,26 @@ class Packer:
         text = torch.searchsorted(end, place, right=True).clamp(max=len(end) - 1)
         return bounds, fits, text, place - bounds[text], fits[text] & (place < bounds[-2])
 
-    def _hide(self, ids, is_text, uniform):
-        """Choose tokens to predict: 80 % become the mask, 10 % a random token, 10 % stay, as BERT has it."""
+    def _is_pronoun(self, token: str) -> bool:
+        return token.removeprefix(SPACE).lower() in PRONOUNS and (token.startswith(self.space) or token[0].isupper())
+
+    def _together(self, ids, is_text, text, n_texts: int, uniform):
+        """Whether a token is one of several pronouns of a text in which they are masked together."""
+        is_pronoun = self.is_pronoun[ids] & is_text
+        several = torch.zeros(n_texts, device=self.device).index_add(0, text, is_pronoun.float()) > 1
+        return is_pronoun & (several & (uniform(n_texts) < self.together))[text]
+
+    def _hide(self, ids, is_text, uniform, first_choice=None):
+        """Choose tokens to predict: 80 % become the mask, 10 % a random token, 10 % stay, as BERT has it. Those of
+        `first_choice` are all chosen and all become the mask."""
         score = torch.where(is_text, uniform(len(ids)), -1.)
+        if first_choice is not None:
+            score = score + first_choice  # the others are below 1
         chosen, masked = score.topk(int(MASKED * len(ids)), sorted=False)
         original = ids[masked]
         fate = uniform(len(masked))
         random = self.n_special + (uniform(len(masked)) * (self.vocabulary - self.n_special)).long()
-        replaced = torch.where(fate < .8, self.mask, torch.where(fate < .9, random, original))
+        replaced = torch.where((fate < .8) | (chosen >= 1), self.mask, torch.where(fate < .9, random, original))
         real = chosen >= 0
         ids = ids.scatter(0, masked, torch.where(real, replaced, original))
         return ids, masked, torch.where(real, original, IGNORED)
@@ -177,14 +197,14 @@ class PairSampler(Packer):
 
     Those that are no single sentences are runs of sentences that fill 128 tokens, one in ten 256. In half of all pairs
     B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
-    and half of the pairs are swapped (ALBERT's sentence order).
+    and half of the pairs are swapped (ALBERT's sentence order). Pairs of the source `unlabelled` have no label.
     """
 
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
-    def __init__(self, *args, order: bool = False, **options):
-        self.order = order
-        super().__init__(*args, **options)
+    def __init__(self, tokens: Tokens, *args, order: bool = False, unlabelled: str | None = None, **options):
+        self.order, self.unlabelled = order, list(tokens.sources).index(unlabelled) if unlabelled else -1
+        super().__init__(tokens, *args, **options)
 
     def _openings(self, *_):
         return torch.arange(len(self.starts), device=self.device)
@@ -207,11 +227,12 @@ class PairSampler(Packer):
         b_end = self._end(b, torch.where(everyday, 0, b_room), b_room)
         a_start, b_start = self.starts[a], self.starts[b]
         a_size, b_size = a_end - a_start, b_end - b_start
+        has_label = (source != self.unlabelled) & (is_next | (not self.order))
+        label = torch.where(has_label, (~(coin if self.order else is_next)).long(), IGNORED)
         if not self.order:
-            return a_start, a_size, b_start, b_size, (~is_next).long()
+            return a_start, a_size, b_start, b_size, label
         return (torch.where(coin, a_start, b_start), torch.where(coin, a_size, b_size),
-                torch.where(coin, b_start, a_start), torch.where(coin, b_size, a_size),
-                torch.where(is_next, (~coin).long(), IGNORED))
+                torch.where(coin, b_start, a_start), torch.where(coin, b_size, a_size), label)
 
 
 class SpanSampler(Packer):
@@ -223,7 +244,7 @@ class SpanSampler(Packer):
     place: that is how the tokenizer itself would spell the span.
     """
 
-    marks = ("<s>", "</s>", "<pad>", "<mask>")
+    marks, space = ("<s>", "</s>", "<pad>", "<mask>"), SPACE
 
     def _openings(self, tokenizer, documents):
         spelled = [tokenizer.id_to_token(i) for i in range(self.vocabulary)]
