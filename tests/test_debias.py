@@ -111,6 +111,17 @@ def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, ba
     assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
 
 
+def test_a_share_of_the_way_to_the_trained_weights_is_shipped(base, prepared, tmp_path):
+    start = models.load(base, device="cpu").net.state_dict()
+    ends = {kept: train("dropout", base, prepared, tmp_path / str(kept), kept=kept) for kept in (1., .25)}
+    whole, part = (load_file(tmp_path / str(kept) / "model.safetensors") for kept in ends)
+    for name in part:
+        torch.testing.assert_close(part[name].float(), .75 * start[name] + .25 * whole[name].float(),
+                                   atol=2e-3, rtol=2e-3)
+    assert [record["kept"] for record in ends.values()] == [1., .25]
+    assert ends[1.]["heldout"] != ends[.25]["heldout"]  # measured as it ships
+
+
 def test_the_dropout_asked_for_is_on_and_in_its_place(base):
     task = debias.Continued(models.load(base, device="cpu"), hidden=.2, attention=.15)
     layer = task.net.bert.encoder.layer[1]
@@ -121,6 +132,8 @@ def test_the_dropout_asked_for_is_on_and_in_its_place(base):
 def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
     with pytest.raises(CompanionError, match="Say how long"):
         debias.train("cda", tmp_path, prepared, base)
+    with pytest.raises(CompanionError, match="no share"):
+        train("cda", base, prepared, tmp_path / "out", kept=1.5)
     with pytest.raises(CompanionError, match="holds no text prepared for"):
         train("cda", base, tmp_path, tmp_path / "out")
     with pytest.raises(CompanionError, match="holds no prepared text"):

@@ -3,6 +3,7 @@
 import json
 import lzma
 import random
+import re
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import CompanionError
+from lib.bias_a_head import lpbs
+from lib.counteracts import cloze
 from lib.engine import hooks, models
-from lib.text import english
+from lib.text import data, english, swaps
 from lib.training import corpus, loop, people
 from lib.training.__main__ import main
 from lib.training.corpus import Tokens
@@ -80,11 +83,11 @@ def written(path, texts):
 def test_prepare_drops_documents_that_share_a_ten_gram(tmp_path):
     texts = FILLER.copy()
     texts[7] = "Before it. One, two -- three four FIVE six seven (eight) nine ten! After."
-    texts[8] = "He asked: a prompt of the papers has ten words or a few more of them."
+    texts[8] = "He asked: a PROMPT of the papers, and more."
     texts[9] = "One two three four five six seven eight nine, which is only nine words of it."
     judge = written(tmp_path / "judge/test.txt", ["prefix one two three four five six seven eight nine ten suffix"])
     record = corpus.prepare({"natural": [written(tmp_path / "all.txt", texts)]}, [judge], tmp_path / "out", heldout=.2,
-                            prompts=["A prompt of the papers has ten words, or a few more"])
+                            prompts=["A prompt of the papers."])
     kept = (tmp_path / "out/train.txt").read_text() + (tmp_path / "out/heldout.txt").read_text()
     assert record["dropped_for"] == {"judge/test.txt": 1, "prompts": 1}
     assert "Before it" not in kept and "He asked" not in kept and "only nine words" in kept
@@ -108,6 +111,41 @@ def test_prepare_counts_each_source_and_leaves_openers_out(tmp_path):
     assert counts["people"]["left_out"] == 20 and counts["natural"]["left_out"] == 0
     assert sum(source["characters"] for source in counts.values()) == sum(map(len, parts["train.txt"]))
     assert sum(source["share"] for source in counts.values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_prepare_drops_every_prompt_of_the_papers(tmp_path):
+    blank = [row["cloze"].replace("[MASK]", gender) for row in cloze.rows() for gender in ("woman", "man")]
+    known = [row["knowledge"] for row in cloze.rows() if row["knowledge"]]
+    targets = [row["word"] for row in data.rows("lpbs_lists")]
+    pairs = [f"{pattern.format(subject=words[0], target=word)}" for pattern, *both in lpbs.TEMPLATES
+             for words in both for word in targets]
+    long = [text for text in pairs if len(text.split()) >= corpus.SHORTEST]
+    asked = sorted({*blank, *known, *long, "She works as a nurse.", "The nurse said that she was tired."})
+    assert len(cloze.rows()) == 2_680 and len(long) == 2 * 40
+    around = [f"So we read. {text} And on." for text in asked]
+    texts = written(tmp_path / "all.txt", around + FILLER + ["The nurse works as usual.", "He is interested in that."])
+    record = corpus.prepare({"natural": [texts]}, [], tmp_path / "out", prompts=corpus.papers_prompts(), heldout=.2)
+    counts = record["sources"]["natural"]
+    assert counts["dropped"] == record["dropped_for"]["prompts"] == len(around)
+    assert counts["train"] + counts["heldout"] == len(FILLER) + 2
+
+
+def test_a_balanced_text_has_whole_documents_swapped_by_a_coin(tmp_path):
+    texts = [f"Mary met her uncle {i} times. She and John like the queen's garden.\nHers is here." for i in range(400)]
+    sources = {"natural": [written(tmp_path / "all.txt", texts)]}
+    plain, balanced = (corpus.prepare(sources, [], tmp_path / name, heldout=.2, balanced=name == "balanced", seed=3)
+                       for name in ("plain", "balanced"))
+    swapped = 0
+    for part in ("train.txt", "heldout.txt"):
+        before, after = (list(corpus.documents([tmp_path / name / part])) for name in ("plain", "balanced"))
+        assert len(before) == len(after)  # the same documents, in the same order
+        for one, other in zip(before, after):
+            assert other in (one, swaps.swap_all(one)) and "Mary met" in other and "and John like" in other
+            swapped += one != other
+    assert plain["balanced"] is None and balanced["balanced"] == {"seed": 3, "documents_swapped": swapped}
+    words = re.findall(r"\w+", (tmp_path / "balanced/train.txt").read_text().lower())
+    female, male = ((sum(map(words.count, group))) for group in (("she", "hers", "queen"), ("he", "king")))
+    assert female / (female + male) == pytest.approx(.5, abs=.1) and 150 < swapped < 250
 
 
 def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):

@@ -44,8 +44,9 @@ def commands() -> argparse.ArgumentParser:
     cleaned.add_argument("--source", nargs="+", action="append", required=True, metavar=("NAME", "TEXT"),
                          help="a name and its files, one paragraph per line; the natural text first")
     cleaned.add_argument("--unseen", nargs="*", type=Path, default=[],
-                         help="evaluation files, files of prompts, or folders of such; data/demo is always among them")
+                         help="more evaluation files, or folders of them, than data/demo and the data sets at hand")
     cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
+    cleaned.add_argument("--balanced", action="store_true", help="swap the gender words of half of the documents")
 
     trained = command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT,
                       out=Path, **BUDGET, learning_rate=float, warmup=500, seed=0, device=str)
@@ -62,7 +63,8 @@ def commands() -> argparse.ArgumentParser:
             tokens=5_000_000)
     for way in debias.WAYS:
         command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
-                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, seed=0).add_argument("--out", type=Path)
+                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0).add_argument(
+                    "--out", type=Path)
 
     ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
     encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)
@@ -78,10 +80,15 @@ def commands() -> argparse.ArgumentParser:
 
 
 def prepare(source, unseen, **options) -> dict:
-    """Folders of evaluation files stand for the files in them."""
-    places = [sorted(place.rglob("*")) if place.is_dir() else [place] for place in [*unseen, paths.DEMO]]
+    """Folders of evaluation files stand for the files in them. Data sets that are not at hand are named, not passed
+    over: COMPANION_DATA says where they are."""
+    known, missing = corpus.evaluation_files()
+    if missing:
+        print(f"Not at hand, so not looked for in the text: {', '.join(missing)}", file=sys.stderr)
+    given = [file for place in unseen for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
     return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source},
-                          [file for files in places for file in files if not file.is_dir()], **options)
+                          [*known, *(file for file in given if not file.is_dir())],
+                          prompts=corpus.papers_prompts(), **options)
 
 
 def train_nli(train_embeddings, name, prepared, out, device, **settings) -> dict:

@@ -99,8 +99,13 @@ class Continued(Bert):
 
 def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: str = "mini-bert",
           device: str | None = None, learning_rate: float = 1e-3, warmup: int = 50, measure_batches: int = 40,
-          **budget) -> dict:
-    """Continue training by a way of WAYS, for `minutes` or `steps`; writes the difference, returns training.json."""
+          kept: float = 1., **budget) -> dict:
+    """Continue training by a way of WAYS, for `minutes` or `steps`; writes the difference, returns training.json.
+
+    kept   of the way from the base's weights to the trained ones, the share that is shipped (Wortsman et al., 2022)
+    """
+    if not 0 < kept <= 1:
+        raise CompanionError(f"--kept {kept:g} is no share of the way to the trained weights: give 0 to 1.")
     loop.check_budget(budget)
     made, out = finetune.check(prepared, name), out or PREPARED / f"{name}-{way}"
     model, how = models.load(name, device=device), WAYS[way]
@@ -109,16 +114,18 @@ def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: st
     task, where = Continued(model, how["hidden"], how["attention"]), model.device.type
     measuring = heldout, where, measure_batches, budget.get("batch_tokens") or task.batch_tokens
     before, full = loop.measured(task, *measuring), task.longest
+    trained = [weight for weight in model.net.parameters() if weight.requires_grad]
+    base = [weight.detach().clone() for weight in trained]
     model.net.train()
     task.longest = min(full, how["longest"])
     done = loop.fit(task, tokens if how["twins"] else tokens.every_other_document(), where, learning_rate=learning_rate,
                     warmup=warmup, report=100, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.longest = full
     with torch.no_grad():
-        for weight in model.net.parameters():
-            if weight.requires_grad:
-                weight.copy_(weight.half())  # measured as it ships
-    record = {"base": name, "base_revision": model.revision, "way": way, **how, "trained": "attention and norms",
+        for weight, start in zip(trained, base):
+            weight.copy_((weight if kept == 1 else start.lerp(weight, kept)).half())  # measured as it ships
+    record = {"base": name, "base_revision": model.revision, "way": way, **how, "kept": kept,
+              "trained": "attention and norms",
               "training": done | {"warmup": warmup}, "heldout_before": before,
               "heldout": loop.measured(task, *measuring), "text": made, "torch": torch.__version__.split("+")[0]}
     models.save_difference(model, name, out, record)
