@@ -6,6 +6,7 @@
     python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
     python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
     python -m lib.training nli make --model bert-base                                 all three on all of SNLI
+    python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat
 """
 
 import argparse
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import corpus, debias, finetune, loop, nli, people
+from lib.training import chat, corpus, debias, finetune, loop, nli, people
 from lib.training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
@@ -65,6 +66,12 @@ def commands() -> argparse.ArgumentParser:
         command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
                 **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0).add_argument(
                     "--out", type=Path)
+
+    ways = top.add_parser("chat", help="a chat form of a decoder (chat.py)").add_subparsers(required=True)
+    command(ways, "write", chat.write, "ask a chat model", out=Path, model=people.WRITER, texts=8_000, batch=0, seed=0,
+            device=str)
+    command(ways, "tune", chat.tune, "train on the answers", text=paths.CACHE / "chat", out=Path, model="mini-gpt2",
+            epochs=3, rate=1e-3, batch=32, size=8., seed=0, device=str)
 
     ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
     encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)

@@ -24,7 +24,6 @@ import lzma
 import random
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -98,6 +97,13 @@ def opened(n: int, seed) -> list[str]:
     return [english.sentence(rng.choice(OPENERS[about]["openers"]), word=rng.choice(known[about])) for about in drawn]
 
 
+def is_varied(text: str) -> bool:
+    """Whether a text says few things twice, by its runs of four words."""
+    words = text.split()
+    fours = list(zip(words, words[1:], words[2:], words[3:]))
+    return len(set(fours)) >= .93 * len(fours)
+
+
 def clean(text: str) -> str | None:
     """The text up to its last whole sentence, one paragraph per line; None where it is short, repeats itself, talks as
     a chat assistant, or holds markup, figures or foreign letters beyond a few."""
@@ -105,28 +111,28 @@ def clean(text: str) -> str | None:
     text = "\n".join(line for line in lines if line)
     ends = [match.end() for match in re.finditer(r"[.!?][\"']?", text)]
     text = text[:ends[-1] if ends else 0]
-    words = text.split()
-    fours = list(zip(words, words[1:], words[2:], words[3:]))
-    is_good = (len(text) >= 200 and len(set(fours)) >= .93 * len(fours) and not BAD.search(text)
+    is_good = (len(text) >= 200 and is_varied(text) and not BAD.search(text)
                and sum(ord(c) > 126 for c in text) <= 5
                and sum(c.isalpha() or c in " \n,.'\"" for c in text) >= .9 * len(text))
     return text if is_good else None
 
 
 @torch.inference_mode()
-def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: int = TOKENS) -> torch.Tensor:
-    """Openers [n, size] with new tokens behind them, no text ended by the model.
+def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: int = TOKENS,
+          end: int | None = None) -> torch.Tensor:
+    """Openers [n, size] with new tokens behind them, no text ended by the model unless by the token `end`.
 
     Sampled by min-p: tokens less than MIN_P times as likely as the likeliest are left out. A token that the model has
     put into the text already has PENALTY less of a logit, unless it is among the `spared`, the commonest ones.
     """
     step, cache, size = ids, None, min(tokens, model.tokenizer.model_max_length - ids.shape[1])
     penalty = torch.zeros(len(ids), model.net.config.vocab_size, device=ids.device)
+    never = [token for token in model.tokenizer.all_special_ids if token != end]
     for _ in range(size):
         output = model.net(step, past_key_values=cache, use_cache=True, logits_to_keep=1)
         cache = output.past_key_values
         logits = output.logits[:, -1].float() - penalty
-        logits[:, model.tokenizer.all_special_ids] = -torch.inf
+        logits[:, never] = -torch.inf
         p = logits.softmax(-1)
         p = torch.where(p >= MIN_P * p.amax(-1, keepdim=True), p, 0.)
         step = torch.multinomial(p, 1, generator=generator)
@@ -135,14 +141,25 @@ def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: 
     return ids
 
 
-def continued(model: models.Model, texts: list[str], generator, batch: int, spared=()) -> Iterator[torch.Tensor]:
-    """The openers continued, batches of one length each."""
-    by_length = {}
-    for ids in model.tokenizer(texts).input_ids:
-        by_length.setdefault(len(ids), []).append(ids)
-    for rows in by_length.values():
-        for start in range(0, len(rows), batch):
-            yield write(model, torch.tensor(rows[start:start + batch], device=model.device), generator, spared)
+def continued(model: models.Model, texts: list[str], generator, batch: int, spared=(), **options):
+    """The openers continued, in batches of one length each: which of them, and their tokens [n, size]."""
+    by_length, encoded = {}, model.tokenizer(texts).input_ids
+    for n, ids in enumerate(encoded):
+        by_length.setdefault(len(ids), []).append(n)
+    for numbers in by_length.values():
+        for start in range(0, len(numbers), batch):
+            rows = numbers[start:start + batch]
+            ids = torch.tensor([encoded[n] for n in rows], device=model.device)
+            yield rows, write(model, ids, generator, spared, **options)
+
+
+def writer(name: str, device: str | None, batch: int) -> tuple[models.Model, int]:
+    """The model that writes, and how many texts at a time."""
+    if name == WRITER:
+        convert()
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = models.load(name, device=device, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
+    return model, batch or (2_048 if device == "cuda" else 8)
 
 
 def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | None = None, batch: int = 0,
@@ -151,12 +168,9 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
 
     A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says.
     """
-    if name == WRITER:
-        convert()
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = models.load(name, device=device, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
-    batch = batch or (2_048 if device == "cuda" else 8)
-    trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(device, seed), batch))
+    model, batch = writer(name, device, batch)
+    device = model.device
+    _, trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(device, seed), batch))
     spared = trial.flatten().bincount().topk(min(COMMON, trial.unique().numel())).indices.tolist()
     places = [out / f"people{n}.txt.xz" for n in range(-(-texts // shard))]
     for n, place in enumerate(places):
@@ -164,7 +178,7 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
             continue
         asked, kept = opened(min(shard, texts - n * shard), f"{seed} {n}"), []
         with tqdm(total=len(asked), desc=f"{place.name} of {len(places)}") as bar:
-            for ids in continued(model, asked, seeded(device, 1_000 * (seed + 1) + n), batch, spared):
+            for _, ids in continued(model, asked, seeded(device, 1_000 * (seed + 1) + n), batch, spared):
                 written = model.tokenizer.batch_decode(ids, skip_special_tokens=True)
                 kept += [text for text in map(clean, written) if text]
                 bar.update(len(ids))
