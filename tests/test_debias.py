@@ -70,6 +70,7 @@ def prepared(base, tmp_path_factory):
     for part, n in ("train", 30), ("heldout", 20):
         (folder / f"{part}.txt").write_text("\n\n".join(f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(n))
                                             + f"\n\n{plain}\n")
+    (folder / "counts.json").write_text("{}")
     assert main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"),
                  "--model", base]) == 0
     return folder / "out"
@@ -110,10 +111,15 @@ def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, ba
     assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
 
 
-def test_training_is_the_same_twice(base, prepared, tmp_path):
-    one, two = (train("dropout", base, prepared, tmp_path / name) and load_file(tmp_path / name / "model.safetensors")
-                for name in ("one", "two"))
-    assert all(torch.equal(one[name], two[name]) for name in one)
+def test_a_share_of_the_way_to_the_trained_weights_is_shipped(base, prepared, tmp_path):
+    start = models.load(base, device="cpu").net.state_dict()
+    ends = {kept: train("dropout", base, prepared, tmp_path / str(kept), kept=kept) for kept in (1., .25)}
+    whole, part = (load_file(tmp_path / str(kept) / "model.safetensors") for kept in ends)
+    for name in part:
+        torch.testing.assert_close(part[name].float(), .75 * start[name] + .25 * whole[name].float(),
+                                   atol=2e-3, rtol=2e-3)
+    assert [record["kept"] for record in ends.values()] == [1., .25]
+    assert ends[1.]["heldout"] != ends[.25]["heldout"]  # measured as it ships
 
 
 def test_the_dropout_asked_for_is_on_and_in_its_place(base):
@@ -126,9 +132,11 @@ def test_the_dropout_asked_for_is_on_and_in_its_place(base):
 def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
     with pytest.raises(CompanionError, match="Say how long"):
         debias.train("cda", tmp_path, prepared, base)
+    with pytest.raises(CompanionError, match="no share"):
+        train("cda", base, prepared, tmp_path / "out", kept=1.5)
     with pytest.raises(CompanionError, match="holds no text prepared for"):
         train("cda", base, tmp_path, tmp_path / "out")
-    with pytest.raises(CompanionError, match="holds no train.txt"):
+    with pytest.raises(CompanionError, match="holds no prepared text"):
         debias.prepare(tmp_path, tmp_path / "out", base)
     save_tiny("roberta", tmp_path / "roberta")
     with pytest.raises(CompanionError, match="no next-sentence head"):

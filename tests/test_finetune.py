@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -58,9 +59,6 @@ def test_a_batch_is_what_the_tokenizer_pads(folder):
     found = data.batch([2, 0], 24, model.tokenizer.pad_token_id)
     assert {name: value.tolist() for name, value in found.items()} == {
         name: value.tolist() for name, value in wanted.items()}
-    some = data.take([3, 1])
-    assert some.batch([0], 24, 0)["input_ids"].tolist() == data.batch([3], 24, 0)["input_ids"].tolist()
-    assert some.targets.tolist() == [0, 1] and int(data.cut) == 0
 
 
 def test_what_is_too_long_is_cut_and_counted(folder):
@@ -77,14 +75,12 @@ def test_examples_are_kept_and_belong_to_a_model(folder, tmp_path):
     data.save(tmp_path / "train.npz")
     again = finetune.load(tmp_path / "train.npz")
     assert again.ids.tolist() == data.ids.tolist() and again.targets.dtype == torch.float32
-    with pytest.raises(CompanionError, match="prepare"):
-        finetune.check(tmp_path, str(folder / "bert"))
     finetune.sign(tmp_path, model, "files")
     assert finetune.check(tmp_path, str(folder / "bert"))["source"] == "files"
-    with pytest.raises(CompanionError, match="prepare"):
-        finetune.check(tmp_path, str(folder / "roberta"))
-    with pytest.raises(CompanionError, match="prepare"):
-        finetune.load(tmp_path / "validation.npz")
+    for bad in (lambda: finetune.check(tmp_path, str(folder / "roberta")),
+                lambda: finetune.check(folder, str(folder / "bert")), lambda: finetune.load(tmp_path / "none.npz")):
+        with pytest.raises(CompanionError, match="run the command prepare"):
+            bad()
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3))
@@ -103,12 +99,10 @@ def test_it_learns_and_leaves_a_frozen_model(folder, family):
     model = fresh(folder, family)
     done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=8))
     assert done["validation"] == right(logits, np.array(WOMEN)) >= .9 and done["epochs"] == 8
-    assert done["history"][-1]["loss"] < done["history"][0]["loss"]
     assert not model.net.training and not any(weight.requires_grad for weight in model.net.parameters())
 
 
 def test_it_meets_numbers(folder):
-    assert finetune._loss(torch.tensor([[1.], [3.]]), torch.tensor([2., 5.])).item() == (1 + 4) / 2
     numbers = [4. + woman for woman in WOMEN]
     done, logits = fit(fresh(folder, labels=1), replace(SETTINGS, epochs=4, dropout=0), numbers,
                        lambda found, wanted: -np.abs(found[:, 0] - wanted).mean())
@@ -117,14 +111,9 @@ def test_it_meets_numbers(folder):
 
 
 def test_the_best_epoch_is_kept_and_patience_ends_it(folder):
-    scores = iter([.1, .7, .3, .2, .9])
-    seen = []
-
-    def metric(logits, wanted):
-        seen.append(logits)
-        return next(scores)
-
-    done, logits = fit(fresh(folder), replace(SETTINGS, epochs=5, patience=2), metric=metric)
+    scores, seen = iter([.1, .7, .3, .2, .9]), []
+    done, logits = fit(fresh(folder), replace(SETTINGS, epochs=5, patience=2),
+                       metric=lambda logits, _: seen.append(logits) or next(scores))
     assert (done["epochs"], done["best"], done["validation"]) == (4, 2, .7)
     np.testing.assert_array_equal(logits, seen[1])
 
@@ -162,31 +151,16 @@ def test_frozen_embeddings_stay(folder):
 
 def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
     whole, logits = fit(fresh(folder))
-    file, calls = tmp_path / "run.checkpoint", []
-
-    def killed(found, wanted):
-        calls.append(0)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return right(found, wanted)
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(fresh(folder), metric=killed, checkpoint=file, every=0)
-    assert file.exists() and len(calls) == 3
+    file, scores = tmp_path / "run.checkpoint", iter([.5])
+    with pytest.raises(StopIteration):
+        fit(fresh(folder), metric=lambda *found: right(*found) if next(scores) else 0, checkpoint=file, every=0)
+    with pytest.raises(CompanionError, match="another run"):
+        fit(fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file)
     model = fresh(folder)
     model.net.classifier.weight.zero_()  # it comes from the checkpoint
     again, after = fit(model, checkpoint=file, every=0)
     assert again == whole and not file.exists()
     np.testing.assert_array_equal(after, logits)
-
-
-def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path):
-    file = tmp_path / "run.checkpoint"
-    scores = iter([.5])
-    with pytest.raises(StopIteration):
-        fit(fresh(folder), metric=lambda *_: next(scores), checkpoint=file, every=0)
-    with pytest.raises(CompanionError, match="another run"):
-        fit(fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file)
     file.write_bytes(b"no checkpoint")
     with pytest.raises(CompanionError, match="remove it"):
         fit(fresh(folder), checkpoint=file)
@@ -197,8 +171,6 @@ def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path):
 @pytest.fixture
 def snli(monkeypatch):
     """SNLI of a few made-up pairs; a test pair hides in train."""
-    import pandas as pd
-
     rows = [(f"{a} .", f"{b} .", label) for a in ("he likes poetry", "she likes mathematics", "a man met a woman")
             for b, label in zip(("he was here", "she was late", "the office"), readers.NLI_LABELS)]
     frame = pd.DataFrame(rows, columns=["premise", "hypothesis", "label"])

@@ -25,15 +25,13 @@ STORY = ("The baker met Ann at the market and asked about her garden. It had rai
 # ---------------------------------------------------------------- openers
 
 def test_no_opener_states_the_gender_of_the_person_in_the_occupation():
-    openers = people.OPENERS["occupation"]
-    assert {swaps.swap_all(opener) for opener in openers} == set(openers)  # whatever is said is said of both
-    gendered = [opener for opener in openers if swaps.count(opener)[1]]
+    openers = {kind: entry["openers"] for kind, entry in people.OPENERS.items() if kind in people.words()}
+    occupation = openers["occupation"]
+    assert {swaps.swap_all(opener) for opener in occupation} == set(occupation)  # whatever is said is said of both
+    gendered = [opener for opener in occupation if swaps.count(opener)[1]]
     assert sorted(gendered) == ["Her boss, {a} {word},", "His boss, {a} {word},"]  # someone else's
-    assert all(opener.count("{word}") == 1 for kind in people.OPENERS.values() for opener in kind)
-
-
-def test_openers_avoid_the_sentence_that_is_evaluated():
-    assert not [opener for kind in people.OPENERS.values() for opener in kind if "works as" in opener]
+    for opener in sum(openers.values(), []):
+        assert opener.count("{word}") == 1 and "works as" not in opener  # the sentence that is evaluated
 
 
 def test_the_lists_fill_the_openers():

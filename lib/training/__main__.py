@@ -6,6 +6,7 @@
     python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
     python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
     python -m lib.training nli make --model bert-base                                 all three on all of SNLI
+    python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat
 """
 
 import argparse
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import corpus, debias, finetune, loop, nli, people
+from lib.training import chat, corpus, debias, finetune, loop, nli, people
 from lib.training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
@@ -44,21 +45,33 @@ def commands() -> argparse.ArgumentParser:
     cleaned.add_argument("--source", nargs="+", action="append", required=True, metavar=("NAME", "TEXT"),
                          help="a name and its files, one paragraph per line; the natural text first")
     cleaned.add_argument("--unseen", nargs="*", type=Path, default=[],
-                         help="evaluation files, files of prompts, or folders of such; data/demo is always among them")
+                         help="more evaluation files, or folders of them, than data/demo and the data sets at hand")
     cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
+    cleaned.add_argument("--balanced", action="store_true", help="swap the gender words of half of the documents")
 
     trained = command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT,
                       out=Path, **BUDGET, learning_rate=float, warmup=500, seed=0, device=str)
     trained.add_argument("kind", choices=KINDS)
     trained.add_argument("--people", nargs=2, type=float, metavar="SHARE",
                          help="share of the texts drawn from the source people, at the beginning and at the end")
+    trained.add_argument("--from", dest="start", metavar="MODEL", help="go on from the weights of this name or folder")
+    trained.add_argument("--together", type=float, metavar="SHARE",
+                         help="of the texts with several pronouns, the share in which all of them are masked")
+    trained.add_argument("--unlabelled", metavar="SOURCE", help="a source whose pairs carry no next-sentence label")
 
     ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
     command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",
             tokens=5_000_000)
     for way in debias.WAYS:
         command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
-                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, seed=0).add_argument("--out", type=Path)
+                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0).add_argument(
+                    "--out", type=Path)
+
+    ways = top.add_parser("chat", help="a chat form of a decoder (chat.py)").add_subparsers(required=True)
+    command(ways, "write", chat.write, "ask a chat model", out=Path, model=people.WRITER, texts=8_000, batch=0, seed=0,
+            device=str)
+    command(ways, "tune", chat.tune, "train on the answers", text=paths.CACHE / "chat", out=Path, model="mini-gpt2",
+            epochs=3, rate=1e-3, batch=32, size=8., seed=0, device=str)
 
     ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
     encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)
@@ -74,16 +87,20 @@ def commands() -> argparse.ArgumentParser:
 
 
 def prepare(source, unseen, **options) -> dict:
-    """Folders of evaluation files stand for the files in them."""
-    places = [sorted(place.rglob("*")) if place.is_dir() else [place] for place in [*unseen, paths.DEMO]]
+    """Folders of evaluation files stand for the files in them. Data sets that are not at hand are named, not passed
+    over: COMPANION_DATA says where they are."""
+    known, missing = corpus.evaluation_files()
+    if missing:
+        print(f"Not at hand, so not looked for in the text: {', '.join(missing)}", file=sys.stderr)
+    given = [file for place in unseen for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
     return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source},
-                          [file for files in places for file in files if not file.is_dir()], **options)
+                          [*known, *(file for file in given if not file.is_dir())],
+                          prompts=corpus.papers_prompts(), **options)
 
 
-def train_nli(rate, epochs, batch, dropout, seed, train_embeddings, **options) -> dict:
+def train_nli(train_embeddings, name, prepared, out, device, **settings) -> dict:
     frozen = () if train_embeddings else ("embeddings",)
-    settings = finetune.Settings(rate, epochs, batch, dropout=dropout, seed=seed, frozen=frozen)
-    return nli.train(settings=settings, **options)
+    return nli.train(name, prepared, finetune.Settings(**settings, frozen=frozen), out, device)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,18 +6,18 @@ on, sets a share of the documents aside and counts all of it. `train_tokenizer` 
 documents into one array of token ids with the places where sentences and documents begin.
 """
 
-import contextlib
 import gzip
 import json
 import lzma
 import os
 import random
 import re
-from collections import Counter
+import tomllib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from io import BytesIO
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -25,22 +25,24 @@ import tokenizers
 from tokenizers import decoders, normalizers, pre_tokenizers, processors, trainers
 from tqdm.auto import tqdm
 
-from lib import CompanionError
+from lib import CompanionError, paths
 from lib.engine import files
+from lib.text import data, english, swaps
 from lib.text.english import sentences
 
 NGRAM = 10
+SHORTEST = 5  # words of a prompt that is told from ordinary speech
 
 
-def open_text(path: Path):
+def open_text(path: Path, **options):
     """A text file, decompressed on the way where its name says so."""
     opener = {".xz": lzma.open, ".gz": gzip.open}.get(Path(path).suffix, open)
-    return opener(path, "rt", encoding="utf-8")
+    return opener(path, "rt", encoding="utf-8", **options)
 
 
-def documents(paths: Iterable[Path]) -> Iterator[str]:
+def documents(texts: Iterable[Path]) -> Iterator[str]:
     """Every document of the files, in order: its paragraphs, one per line."""
-    for path in paths:
+    for path in texts:
         with open_text(path) as file:
             paragraphs = []
             for line in chain(file, [""]):
@@ -51,60 +53,100 @@ def documents(paths: Iterable[Path]) -> Iterator[str]:
                     paragraphs = []
 
 
-def ngrams(text: str, n: int = NGRAM) -> set[str]:
-    """The runs of n words in a text, without case and punctuation, so that formatting cannot hide a copy."""
-    words = re.findall(r"[a-z0-9]+", text.lower())
+def words_of(text: str) -> list[str]:
+    """Without case and punctuation, so that formatting cannot hide a copy."""
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def ngrams(words: list[str], n: int = NGRAM) -> set[str]:
+    """The runs of n words."""
     return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
 def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, prompts: Iterable[str] = (),
-            leave_out: Iterable[str] = (), heldout: float = .01, seed: int = 0) -> dict:
+            leave_out: Iterable[str] = (), heldout: float = .01, balanced: bool = False, seed: int = 0) -> dict:
     """Write train.txt and the held-out documents under `out`; return (and write) what was counted, source by source.
     An older `out` is replaced whole, with the tokenizers and token streams that were made from it.
 
     sources    {name: files}, the natural text first. Its held-out documents become heldout.txt, by which models are
                compared; those of any other source heldout-<name>.txt.
-    unseen     evaluation files, and `prompts` texts: a document that shares ten words in a row with one is dropped
+    unseen     evaluation files: a document that shares ten words in a row with one is dropped
+    prompts    sentences: a document that holds one is dropped, unless the sentence has fewer than SHORTEST words
     leave_out  patterns; a document whose first line matches one is left out
     heldout    share of the documents that is set aside, decided document by document from the seed
+    balanced   swap the gender words of whole documents (swaps.py; names stay) or leave them, by a coin: a text for a
+               model that can hold no stereotype of gender. What is dropped and set aside is as it would be without.
     """
-    inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
-    if inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
+    is_inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
+    if is_inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
         raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
-    owner = dict.fromkeys(chain.from_iterable(map(ngrams, prompts)), "prompts")  # ten words: where they stand
-    labels = {path: f"{path.parent.name}/{path.name}" for path in unseen}
-    for path, label in labels.items():
-        with open_text(path) as file:
-            owner |= dict.fromkeys(ngrams(file.read()), label)
-    patterns, rng, dropped_for = [re.compile(pattern) for pattern in leave_out], random.Random(seed), Counter()
-    counts = {}
-    with files.new_folder(out) as folder, contextlib.ExitStack() as stack:
-        train = stack.enter_context(open(folder / "train.txt", "w", encoding="utf-8"))
+    asked, owner = {}, {}  # sentences by their first words; ten words: where they stand
+    for prompt in map(words_of, prompts):
+        if len(prompt) >= SHORTEST:
+            asked.setdefault(" ".join(prompt[:SHORTEST]), []).append(f" {' '.join(prompt)} ")
+    dropped_for = {f"{path.parent.name}/{path.name}": 0 for path in unseen} | {"prompts": 0}
+    for path, label in zip(unseen, dropped_for):
+        with open_text(path, errors="replace") as file:
+            owner |= dict.fromkeys(ngrams(words_of(file.read())), label)
+    patterns, rng, counts = [re.compile(pattern) for pattern in leave_out], random.Random(seed), {}
+    coin, swapped = random.Random(f"{seed} balanced"), 0
+    with files.new_folder(out) as folder, open(folder / "train.txt", "w", encoding="utf-8") as train:
         for n, (source, texts) in enumerate(sources.items()):
-            name = f"heldout-{source}.txt" if n else "heldout.txt"
-            parts = {"train": train, "heldout": stack.enter_context(open(folder / name, "w", encoding="utf-8"))}
-            count = counts[source] = Counter(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
-            for document in tqdm(documents(texts), desc=source, unit_scale=True):
-                count["documents"] += 1
-                part = "heldout" if rng.random() < heldout else "train"
-                if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
-                    count["left_out"] += 1
-                elif shared := owner.keys() & ngrams(document):
-                    dropped_for.update({owner[ngram] for ngram in shared})
-                    count["dropped"] += 1
-                else:
-                    count[part] += 1
-                    count["characters"] += len(document) * (part == "train")
-                    parts[part].write(document + "\n\n")
+            count = counts[source] = dict(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
+            with open(folder / (f"heldout-{source}.txt" if n else "heldout.txt"), "w", encoding="utf-8") as aside:
+                for document in tqdm(documents(texts), desc=source, unit_scale=True):
+                    count["documents"] += 1
+                    part = "heldout" if rng.random() < heldout else "train"
+                    if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
+                        count["left_out"] += 1
+                        continue
+                    words = words_of(document)
+                    labels = {owner[ngram] for ngram in owner.keys() & ngrams(words)}
+                    starts, whole = asked.keys() & ngrams(words, SHORTEST), f" {' '.join(words)} "
+                    if any(prompt in whole for start in starts for prompt in asked[start]):
+                        labels.add("prompts")
+                    for label in labels:
+                        dropped_for[label] += 1
+                    if labels:
+                        count["dropped"] += 1
+                    else:
+                        count[part] += 1
+                        if balanced and coin.random() < .5:
+                            document, swapped = swaps.swap_all(document), swapped + 1
+                        count["characters"] += len(document) * (part == "train")
+                        (train if part == "train" else aside).write(document + "\n\n")
             if not count["train"] or not count["heldout"]:
                 raise CompanionError(f"{source} gave {count['train']} training and {count['heldout']} held-out "
                                      "documents: give more documents (separated by blank lines) or a larger --heldout.")
         total = sum(count["characters"] for count in counts.values())
-        record = {"sources": {source: {**count, "share": round(count["characters"] / total, 4)}
-                              for source, count in counts.items()},
-                  "dropped_for": {label: dropped_for[label] for label in [*labels.values(), "prompts"]}}
+        record = {"sources": {source: count | {"share": round(count["characters"] / total, 4)}
+                              for source, count in counts.items()}, "dropped_for": dropped_for,
+                  "balanced": {"seed": seed, "documents_swapped": swapped} if balanced else None}
         (folder / "counts.json").write_text(json.dumps(record, indent=1) + "\n")
     return record
+
+
+def papers_prompts() -> Iterator[str]:
+    """The sentences that the papers and this project put to models, filled in from data/prompts.toml: those of the
+    2,680 cloze prompts, of the LPBS and of the occupation templates."""
+    asked = tomllib.loads((paths.ROOT / "data" / "prompts.toml").read_text(encoding="utf-8"))
+    words = {slot: entry if isinstance(entry, list) else sorted({row[column] for file, column in entry.items()
+                                                                 for row in data.rows(file)})
+             for slot, entry in asked["words"].items()}
+    for pattern in asked["patterns"]:
+        slots = [slot for slot in words if f"{{{slot}}}" in pattern]
+        for filling in product(*(words[slot] for slot in slots)):
+            yield english.sentence(pattern, **dict(zip(slots, filling)))
+
+
+def evaluation_files() -> tuple[list[Path], list[str]]:
+    """The files that models are judged on: those of data/demo, and of data/sources.toml what is at hand; and the names
+    of the data sets that are not."""
+    sets = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
+    names = {key: [file["name"] for file in entry["files"]] for key, entry in sets.items() if "files" in entry}
+    missing = [key for key, files_of_set in names.items() if not all(map(data.available, files_of_set))]
+    there = [data.path(name) for key in names if key not in missing for name in names[key]]
+    return sorted(file for file in paths.DEMO.iterdir() if file.is_file()) + there, missing
 
 
 def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -> tokenizers.Tokenizer:
@@ -113,12 +155,11 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
     if kind == "bert":
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.decoder = decoders.WordPiece()
-        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, min_frequency=2,
-                                            limit_alphabet=300, show_progress=False)
-    elif kind in ("roberta", "gpt2"):
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocabulary, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], min_frequency=2,
+            limit_alphabet=300, show_progress=False)
+    else:
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
@@ -126,16 +167,19 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
         special = ["<|endoftext|>"] if kind == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>", mask]
         trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    else:
-        raise CompanionError(f"No tokenizer is known for kind {kind!r}: use bert, roberta or gpt2.")
     tokenizer.train_from_iterator(texts, trainer)
     if kind == "bert":
-        cls, sep = (tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]"))
-        tokenizer.post_processor = processors.BertProcessing(("[SEP]", sep), ("[CLS]", cls))
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     elif kind == "roberta":
-        end, start = (tokenizer.token_to_id(t) for t in ("</s>", "<s>"))
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", end), ("<s>", start), add_prefix_space=False)
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return tokenizer
+
+
+def save_arrays(path: Path, **arrays: np.ndarray):
+    """Compressed into one .npz file, whole or not at all."""
+    content = BytesIO()
+    np.savez_compressed(content, **arrays)
+    files.replace(Path(path), content.getvalue())
 
 
 @dataclass
@@ -151,13 +195,10 @@ class Tokens:
     documents: np.ndarray    # int64, first token of each document
     sources: dict[str, int] = field(default_factory=lambda: {"natural": 0})  # first token of each; not kept by `save`
 
-    def save(self, path: Path, compressed: bool = False):
+    def save(self, path: Path):
         """Kept as distances, which compress to a fifth of what places take."""
-        partial, write = path.with_suffix(".partial.npz"), np.savez_compressed if compressed else np.savez
-        with files.room_for(path):
-            write(partial, ids=self.ids, sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
-                  document_steps=np.diff(self.documents, prepend=0).astype("u4"))
-            os.replace(partial, path)
+        save_arrays(path, ids=self.ids, sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
+                    document_steps=np.diff(self.documents, prepend=0).astype("u4"))
 
     @classmethod
     def load(cls, path: Path) -> "Tokens":

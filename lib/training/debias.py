@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 
 from lib import CompanionError, paths
 from lib.engine import models
@@ -58,27 +57,25 @@ def prepare(text: Path, prepared: Path = PREPARED, name: str = "mini-bert", toke
     def encode(texts):
         return corpus.encode(model.tokenizer.backend_tokenizer, texts, workers=1)
 
-    with tqdm(total=tokens, desc="tokens", unit_scale=True) as bar:
-        for document in corpus.documents([text / "train.txt"]):
-            counted = [(passage, *swaps.count(passage)) for passage in passages(document)]
-            taken = [row for row in counted if row[2] >= max(1, GENDERED * row[1])][:PER_DOCUMENT]
-            for passage, words, swapped in taken:
-                counts["words"], counts["swapped"] = counts["words"] + words, counts["swapped"] + swapped
-                fresh += [passage, swaps.swap_all(passage)]
-            counts["documents"] += bool(taken)
-            counts["passages"] += len(taken)
-            if len(fresh) >= 1_000:
-                chunks, fresh = [*chunks, encode(fresh)], []
-                bar.update(len(chunks[-1].ids) // 2)
-            if bar.n >= tokens:
+    for document in corpus.documents([text / "train.txt"]):
+        counted = [(passage, *swaps.count(passage)) for passage in passages(document)]
+        taken = [row for row in counted if row[2] >= max(1, GENDERED * row[1])][:PER_DOCUMENT]
+        for passage, words, swapped in taken:
+            fresh += [passage, swaps.swap_all(passage)]
+            counts["words"] += words
+            counts["swapped"] += swapped
+        counts["documents"] += bool(taken)
+        counts["passages"] += len(taken)
+        if len(fresh) >= 1_000:
+            chunks, fresh = [*chunks, encode(fresh)], []
+            if sum(len(chunk.ids) for chunk in chunks) >= 2 * tokens:
                 break
     chunks += [encode(fresh)] if fresh else []
     if not chunks:
         raise CompanionError(f"{text}/train.txt has no passage that speaks of women or men: give more text.")
-    prepared.mkdir(parents=True, exist_ok=True)
     both = Tokens.joined(chunks)
-    both.save(prepared / "passages.npz", compressed=True)
-    encode(corpus.documents([text / "heldout.txt"])).save(prepared / "heldout.npz", compressed=True)
+    both.save(prepared / "passages.npz")
+    encode(corpus.documents([text / "heldout.txt"])).save(prepared / "heldout.npz")
     return finetune.sign(prepared, model, "train.txt", **counts, tokens=len(both.ids),
                          tokens_note="passages and twins together")
 
@@ -102,8 +99,13 @@ class Continued(Bert):
 
 def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: str = "mini-bert",
           device: str | None = None, learning_rate: float = 1e-3, warmup: int = 50, measure_batches: int = 40,
-          **budget) -> dict:
-    """Continue training by a way of WAYS, for `minutes` or `steps`; writes the difference, returns training.json."""
+          kept: float = 1., **budget) -> dict:
+    """Continue training by a way of WAYS, for `minutes` or `steps`; writes the difference, returns training.json.
+
+    kept   of the way from the base's weights to the trained ones, the share that is shipped (Wortsman et al., 2022)
+    """
+    if not 0 < kept <= 1:
+        raise CompanionError(f"--kept {kept:g} is no share of the way to the trained weights: give 0 to 1.")
     loop.check_budget(budget)
     made, out = finetune.check(prepared, name), out or PREPARED / f"{name}-{way}"
     model, how = models.load(name, device=device), WAYS[way]
@@ -112,16 +114,18 @@ def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: st
     task, where = Continued(model, how["hidden"], how["attention"]), model.device.type
     measuring = heldout, where, measure_batches, budget.get("batch_tokens") or task.batch_tokens
     before, full = loop.measured(task, *measuring), task.longest
+    trained = [weight for weight in model.net.parameters() if weight.requires_grad]
+    base = [weight.detach().clone() for weight in trained]
     model.net.train()
     task.longest = min(full, how["longest"])
     done = loop.fit(task, tokens if how["twins"] else tokens.every_other_document(), where, learning_rate=learning_rate,
                     warmup=warmup, report=100, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.longest = full
     with torch.no_grad():
-        for weight in model.net.parameters():
-            if weight.requires_grad:
-                weight.copy_(weight.half())  # measured as it ships
-    record = {"base": name, "base_revision": model.revision, "way": way, **how, "trained": "attention and norms",
+        for weight, start in zip(trained, base):
+            weight.copy_((weight if kept == 1 else start.lerp(weight, kept)).half())  # measured as it ships
+    record = {"base": name, "base_revision": model.revision, "way": way, **how, "kept": kept,
+              "trained": "attention and norms",
               "training": done | {"warmup": warmup}, "heldout_before": before,
               "heldout": loop.measured(task, *measuring), "text": made, "torch": torch.__version__.split("+")[0]}
     models.save_difference(model, name, out, record)

@@ -9,20 +9,16 @@
     logits = finetune.predict(model, test)
 
 All tokens lie in one row, on the device, and a batch is cut out of it there: a small model would otherwise wait for its
-texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured; schedule
-and checkpoints are loop.py's; after each epoch the metric on validation is computed, the best epoch's weights are kept.
-Heads can be masked: the mask holds in training and in measuring. Nothing here is random but by the seed, so that a run
-which was killed goes on from its checkpoint and ends with the numbers it would have had (on a CPU exactly).
+texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured. Nothing
+is random but by the seed: a run that was killed goes on and ends with the numbers it would have had (on a CPU exactly).
 """
 
 import contextlib
 import json
 import math
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +29,7 @@ from tqdm.auto import tqdm
 
 from lib import CompanionError
 from lib.engine import batches, files, hooks, models
-from lib.training import loop
+from lib.training import corpus, loop
 
 NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
 
@@ -59,27 +55,16 @@ class Examples:
     def to(self, device) -> "Examples":
         return Examples(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-    def take(self, rows) -> "Examples":
-        """Some of them, in the order of `rows`. `cut` stays that of all."""
-        rows = torch.as_tensor(rows)
-        places = torch.cat([torch.arange(start, start + size) for start, size
-                            in zip(self.starts[rows].tolist(), self.sizes[rows].tolist())])
-        return replace(self, ids=self.ids[places], types=self.types[places], sizes=self.sizes[rows],
-                       targets=self.targets[rows])
-
     def batch(self, rows: list[int], width: int, pad: int) -> dict[str, torch.Tensor]:
         """What a network takes, padded to `width` tokens (at least the longest one's)."""
-        rows = torch.tensor(rows, device=self.ids.device)
-        place = torch.arange(width, device=self.ids.device)
+        rows, place = torch.tensor(rows, device=self.ids.device), torch.arange(width, device=self.ids.device)
         there = place < self.sizes[rows][:, None]
         at = (self.starts[rows][:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
         return {"input_ids": torch.where(there, self.ids[at].long(), pad), "attention_mask": there.long(),
                 "token_type_ids": torch.where(there, self.types[at].long(), 0)}
 
     def save(self, file: Path):
-        content = BytesIO()
-        np.savez_compressed(content, **{field.name: getattr(self, field.name).numpy() for field in fields(self)})
-        files.replace(Path(file), content.getvalue())
+        corpus.save_arrays(file, **{field.name: getattr(self, field.name).numpy() for field in fields(self)})
 
 
 def load(file: Path) -> Examples:
@@ -175,10 +160,11 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                if not any(frozen in name.split(".") for frozen in settings.frozen)}
     optimizer = loop.adamw([weight for weight in trained.values() if weight.ndim > 1],
                            [weight for weight in trained.values() if weight.ndim <= 1], settings.rate, settings.decay)
-    run = {"settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
-           "mask": None if mask is None else mask.tolist()}
-    history, best, written = [], {}, time.time()
-    if state := loop.resume(checkpoint, run, device):
+    kept = loop.Checkpoint(checkpoint, {
+        "settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
+        "mask": None if mask is None else mask.tolist()}, every)
+    history, best = [], {}
+    if state := kept.read(device):
         history, best = state["history"], state["best"]
         net.load_state_dict(state["weights"], strict=False)  # the trained ones
         optimizer.load_state_dict(state["optimizer"])
@@ -186,8 +172,9 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
         if isinstance(module, nn.Dropout):
             module.p = settings.dropout
     with _masked(model, mask):
-        while len(history) < settings.epochs and not _stale(history, settings.patience):
-            epoch = len(history)
+        for epoch in range(len(history), settings.epochs):
+            if settings.patience and epoch - 1 - best_epoch(history) >= settings.patience:
+                break
             torch.manual_seed(settings.seed * 1_000 + epoch)  # dropout's; no state to keep between epochs
             plan = shuffled(lengths, settings.batch, settings.seed * 1_000 + epoch)
             net.train()
@@ -198,7 +185,9 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                 loop.set_rate([optimizer], settings.rate, step, settings.warmup * steps, step / steps)
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                     logits = net(**_inputs(model, train, rows, width)).logits
-                loss = _loss(logits.float(), train.targets[torch.tensor(rows, device=device)])
+                targets = train.targets[torch.tensor(rows, device=device)]
+                loss = F.mse_loss(logits[:, 0].float(), targets) if logits.shape[1] == 1 else F.cross_entropy(
+                    logits.float(), targets)
                 loss.backward()
                 nn.utils.clip_grad_norm_(trained.values(), 1.)
                 optimizer.step()
@@ -211,18 +200,19 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
             if not history or score > max(row["score"] for row in history):
                 best = {name: weight.detach().clone() for name, weight in trained.items()}
             history.append({"loss": round(total.item() / len(plan), 4), "score": round(score, 6)})
-            if checkpoint and time.time() - written >= every:
-                loop.keep(checkpoint, run, history=history, best=best,
-                          weights={name: weight.detach() for name, weight in trained.items()},
-                          optimizer=optimizer.state_dict())
-                written = time.time()
+            if kept.is_due():
+                kept.write(history=history, best=best, optimizer=optimizer.state_dict(),
+                           weights={name: weight.detach() for name, weight in trained.items()})
     net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
-    if checkpoint:
-        checkpoint.unlink(missing_ok=True)
-    scores = [row["score"] for row in history]
-    return {"epochs": len(history), "best": scores.index(max(scores)) + 1, "validation": max(scores),
-            "history": history}
+    kept.remove()
+    best_row = best_epoch(history)
+    return {"epochs": len(history), "best": best_row + 1, "validation": history[best_row]["score"], "history": history}
+
+
+def best_epoch(history: list[dict]) -> int:
+    """The first epoch of the highest score, from 0; before any, -1."""
+    return max(range(len(history)), key=lambda epoch: history[epoch]["score"], default=-1)
 
 
 @torch.no_grad()
@@ -238,10 +228,6 @@ def predict(model, examples: Examples, mask: torch.Tensor | None = None) -> np.n
     return logits
 
 
-def _loss(logits, targets):
-    return F.mse_loss(logits[:, 0], targets) if logits.shape[1] == 1 else F.cross_entropy(logits, targets)
-
-
 def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
     batch = examples.batch(rows, width, model.net.config.pad_token_id)
     return {name: batch[name] for name in model.tokenizer.model_input_names}
@@ -249,11 +235,6 @@ def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
 
 def _masked(model, mask):
     return contextlib.nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device))
-
-
-def _stale(history: list[dict], patience: int) -> bool:
-    scores = [row["score"] for row in history]
-    return bool(patience and scores and len(scores) - 1 - scores.index(max(scores)) >= patience)
 
 
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:

@@ -3,13 +3,8 @@
     loop.train("bert", text_folder, out, minutes=14)     tokenizer, token streams, training, measures, model folder
     loop.fit(task, tokens, device, steps=100)            the loop itself, which debias.py uses too
 
-`train` learns the tokenizer (unless one lies in the text folder), encodes the text, trains on one GPU in bfloat16 (or,
-for a try, on a CPU with `steps`), measures the model on held-out documents and writes an ordinary transformers folder:
-float16 safetensors, tokenizer, config, and training.json with what was done and measured. Muon trains the matrices
-inside the layers, AdamW everything else. The kinds (bert, roberta, albert, gpt2) are in objectives.py.
-
-Where the text has a source called people, `people=(.4, .3)` draws that share of the texts from it, at the beginning
-and, changing linearly, at the end; else each source is drawn in proportion to its size.
+What is written is an ordinary transformers folder: float16 safetensors, tokenizer, config, and training.json with what
+was done and measured on held-out documents. The kinds (bert, roberta, albert, gpt2) are in objectives.py.
 """
 
 import json
@@ -17,6 +12,7 @@ import math
 import pickle
 import time
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 
 import tokenizers
@@ -24,7 +20,7 @@ import torch
 from torch import nn
 
 from lib import CompanionError
-from lib.engine import files
+from lib.engine import files, models
 from lib.training import corpus
 from lib.training.corpus import Tokens
 from lib.training.objectives import KINDS, seeded
@@ -51,9 +47,8 @@ def orthogonal(updates: torch.Tensor, steps: int = 5) -> torch.Tensor:
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised; the step's size matches AdamW's, so that they share a learning rate.
 
-    The update is torch.optim.Muon's, which takes the matrices one by one; here all of one shape are orthogonalised in
-    one batched product. On an H200 torch's took 34 ms for the 72 matrices of mini-bert, a third of the training step:
-    some 2,000 launches of tiny kernels. On a CPU, which launches nothing, there is no gain.
+    The update is torch.optim.Muon's, which takes the matrices one by one (34 ms for the 72 of mini-bert on an H200, a
+    third of the training step); here all of one shape are orthogonalised in one batched product.
     """
 
     def __init__(self, matrices, lr: float, weight_decay: float = .1, momentum: float = .95):
@@ -108,25 +103,38 @@ def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: 
 
 # ---------------------------------------------------------------- checkpoints
 
-def keep(file: Path, run: dict, **state):
-    """Write what it takes to go on: tensors, numbers, lists and dicts of them. `run` says of which run."""
-    content = BytesIO()
-    torch.save({"run": json.dumps(run), **state}, content)
-    files.replace(file, content.getvalue())
+class Checkpoint:
+    """What it takes to go on (tensors, numbers, lists and dicts), written once in `every` seconds; `run` says of which
+    run. Without a file nothing is kept."""
 
+    def __init__(self, file: Path | None, run: dict, every: float):
+        self.file, self.run, self.every, self.written = file, json.dumps(run), every, time.time()
 
-def resume(file: Path | None, run: dict, device) -> dict | None:
-    """What `keep` wrote, if there is a file; one of another run is refused."""
-    if not file or not file.exists():
-        return None
-    try:
-        state = torch.load(file, map_location=device, weights_only=True)  # no code of the file is run
-        same = state.pop("run") == json.dumps(run)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
-        raise CompanionError(f"{file} is not a checkpoint that can be read: remove it.") from error
-    if not same:
-        raise CompanionError(f"{file} is a checkpoint of another run: remove it, or name another place.")
-    return state
+    def read(self, device) -> dict | None:
+        """What was written, if there is a file; one of another run is refused."""
+        if not self.file or not self.file.exists():
+            return None
+        try:
+            state = torch.load(self.file, map_location=device, weights_only=True)  # no code of the file is run
+            same = state.pop("run") == self.run
+        except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
+            raise CompanionError(f"{self.file} is not a checkpoint that can be read: remove it.") from error
+        if not same:
+            raise CompanionError(f"{self.file} is a checkpoint of another run: remove it, or name another place.")
+        return state
+
+    def is_due(self) -> bool:
+        return bool(self.file) and time.time() - self.written >= self.every
+
+    def write(self, **state):
+        content = BytesIO()
+        torch.save({"run": self.run, **state}, content)
+        files.replace(self.file, content.getvalue())
+        self.written = time.time()
+
+    def remove(self):
+        if self.file:
+            self.file.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------- the loop
@@ -170,38 +178,43 @@ class Step:
 
 def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
         warmup: int = 500, seed: int = 0, report: int = 500, people: tuple[float, float] | None = None,
-        checkpoint: Path | None = None, every: float = 120.) -> dict:
+        checkpoint: Path | None = None, every: float = 120., **choices) -> dict:
     """Train for so many minutes or steps, with a linear warm-up and a linear descent to zero at the end of the budget.
 
-    people      share of the texts drawn from the source of that name, at the beginning and at the end
+    people      share of the texts drawn from the source of that name, at the beginning and, changing linearly, at the
+                end; left out, each source is drawn in proportion to its size
     checkpoint  where to write, once in `every` seconds, what it takes to go on from there; removed at the end
+    choices     further options of the sampler (packing.py): `together`, `unlabelled`
     """
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
     run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
-               tokens=len(tokens.ids), people=people and list(people))
-    sampler, generator = task.sampler(tokens, device, shares=people and {"people": people[0]}), seeded(device, seed)
+               tokens=len(tokens.ids), people=people and list(people), base=task.base, **choices)
+    kept = Checkpoint(checkpoint, run, every)
+    sampler = task.sampler(tokens, device, shares=people and {"people": people[0]}, **choices)
+    generator = seeded(device, seed)
     on_gpu = torch.device(device).type == "cuda"
+    dropout = torch.cuda if on_gpu else torch  # whose random state it depends on
     each = optimizers(task.net, rate)
     take = play = Step(task, sampler, each, batch_tokens, generator)
-    step, begun, before, written = 0, None, 0., time.time()  # before: seconds that earlier calls have spent
-    if state := resume(checkpoint, run, device):
+    step, begun, before = 0, None, 0.  # before: seconds that earlier calls have spent
+    if state := kept.read(device):
         step, before = state["step"], state["seconds"]
         task.net.load_state_dict(state["net"])
         for optimizer, its_state in zip(each, state["optimizers"]):
             optimizer.load_state_dict(its_state)
         generator.set_state(state["generator"].cpu())
         sampler.sources.upto.copy_(state["mixture"])
-        (torch.cuda if on_gpu else torch).set_rng_state(state["dropout"].cpu())
+        dropout.set_rng_state(state["dropout"].cpu())
     first = step
+    def elapsed(): return before + (time.time() - begun if begun else 0.)
     while True:
         if on_gpu and step % 16 == 0:
             torch.cuda.synchronize()  # or the clock is read long before the steps are done
         if step - first == WARM:
             play = take.recorded() if on_gpu and not task.plain else take
             begun = time.time()  # the first steps compile; the budget starts after them
-        elapsed = before + (time.time() - begun if begun else 0.)
-        spent = step / steps if steps else elapsed / (60 * minutes)
+        spent = step / steps if steps else elapsed() / (60 * minutes)
         if spent >= 1:
             break
         set_rate(each, rate, step, warmup, spent)
@@ -209,21 +222,18 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
             sampler.sources.mix(people=people[0] + (people[1] - people[0]) * spent)
         loss = play()
         step += 1
-        elapsed = before + (time.time() - begun if begun else 0.)
         if step % report == 0:
             if not math.isfinite(loss.item()):
                 raise CompanionError(f"At step {step:,} the loss is no longer a number: lower --learning-rate.")
             speed = (step - first - WARM) * batch_tokens / (time.time() - begun) / 1e6 if begun else math.nan
             print(f"step {step:,}  loss {loss.item():.3f}  {speed:.2f} M tokens/s", flush=True)
-        if checkpoint and time.time() - written >= every:
-            keep(checkpoint, run, step=step, seconds=elapsed, net=task.net.state_dict(),
-                 optimizers=[optimizer.state_dict() for optimizer in each], generator=generator.get_state(),
-                 mixture=sampler.sources.upto, dropout=(torch.cuda if on_gpu else torch).get_rng_state())
-            written = time.time()
-    if checkpoint:
-        checkpoint.unlink(missing_ok=True)
+        if kept.is_due():
+            kept.write(step=step, seconds=elapsed(), net=task.net.state_dict(), generator=generator.get_state(),
+                       optimizers=[optimizer.state_dict() for optimizer in each], mixture=sampler.sources.upto,
+                       dropout=dropout.get_rng_state())
+    kept.remove()
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
-                tokens_in_text=len(tokens.ids), seconds=round(elapsed), seed=seed) | (
+                tokens_in_text=len(tokens.ids), seconds=round(elapsed()), seed=seed, **choices) | (
                     {"people": list(people)} if people else {})
 
 
@@ -237,8 +247,8 @@ def measured(task, heldout: Tokens, device, batches: int, batch_tokens: int) -> 
 
 
 def check_text(text: Path):
-    if not (text / "train.txt").exists():
-        raise CompanionError(f"{text} holds no train.txt: run `python -m lib.training prepare` first.")
+    if not (text / "counts.json").exists():
+        raise CompanionError(f"{text} holds no prepared text: run `python -m lib.training prepare` first.")
 
 
 def check_budget(budget: dict):
@@ -246,53 +256,76 @@ def check_budget(budget: dict):
         raise CompanionError("Say how long to train: --minutes or --steps.")
 
 
-def text_as_tokens(kind: str, folder: Path, part: str, tokenizer) -> Tokens:
+def text_as_tokens(stream: str, folder: Path, part: str, tokenizer) -> Tokens:
     """The part's token stream, encoded once and kept beside the text."""
-    stored = folder / f"{part}.{kind}.tokens.npz"
+    stored = folder / f"{part}.{stream}.tokens.npz"
     if not stored.exists():
         corpus.encode(tokenizer, corpus.documents([folder / f"{part}.txt"])).save(stored)
     return Tokens.load(stored)
 
 
-def load_tokenizer(kind: str, folder: Path, vocabulary: int) -> tokenizers.Tokenizer:
-    """The tokenizer in the text folder, learned first from one document in five if it is not there."""
-    path = folder / f"{kind}.tokenizer.json"
+def load_tokenizer(stream: str, folder: Path, vocabulary: int, base: models.Model | None = None):
+    """The tokenizer in the text folder; if it is not there the base's, or one learned from one document in five."""
+    path = folder / f"{stream}.tokenizer.json"
+    if base and not path.exists():
+        base.tokenizer.backend_tokenizer.save(str(path))
     if not path.exists():
-        texts = (d for i, d in enumerate(corpus.documents([folder / "train.txt"])) if i % 5 == 0)
-        corpus.train_tokenizer(kind, texts, vocabulary).save(str(path))
-    return tokenizers.Tokenizer.from_file(str(path))
+        texts = islice(corpus.documents([folder / "train.txt"]), 0, None, 5)
+        corpus.train_tokenizer(stream, texts, vocabulary).save(str(path))
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    if base and tokenizer.get_vocab() != base.tokenizer.backend_tokenizer.get_vocab():
+        raise CompanionError(f"{path} is not the tokenizer of {base.name}: prepare a text of its own for --from.")
+    return tokenizer
 
 
 def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
-          **budget) -> dict:
-    """Text folder in, model folder out, whole or not at all; returns what training.json says."""
+          start: str | None = None, **budget) -> dict:
+    """Text folder in, model folder out, whole or not at all; returns what training.json says.
+
+    start   a model of this kind whose weights (shape, tokenizer) to go on from, with a fresh schedule and optimiser
+    """
     if kind not in KINDS:
         raise CompanionError(f"Unknown kind {kind!r}: choose one of {', '.join(KINDS)}.")
     check_text(text)
     check_budget(budget)
-    shape, stream = shape or KINDS[kind].shape, KINDS[kind].vocabulary_of
+    budget = {name: value for name, value in budget.items() if value is not None}
+    if {"together", "unlabelled"} & budget.keys() - KINDS[kind].choices:
+        raise CompanionError(f"A {kind} has no pairs with labels, or no masked words: --unlabelled is for bert and "
+                             "albert, --together for those and roberta.")
+    shape, stream = shape or KINDS[kind].shape, KINDS[kind].stream
+    base = models.load(start, device="cpu") if start else None
+    if base and base.family != kind:
+        raise CompanionError(f"{start} is a {base.family}: name a {kind} to go on from.")
+    if base:
+        config = base.net.config
+        shape = dict(layers=config.num_hidden_layers, heads=config.num_attention_heads, hidden=config.hidden_size,
+                     longest=base.tokenizer.model_max_length)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(budget.get("seed", 0))
     torch.set_float32_matmul_precision("high")
-    tokenizer = load_tokenizer(stream, text, vocabulary)
-    tokens, counts = text_as_tokens(stream, text, "train", tokenizer), text / "counts.json"
-    counts = json.loads(counts.read_text()) if counts.exists() else {}
-    if "sources" in counts:
-        tokens = tokens.of_sources(counts["sources"])
+    tokenizer = load_tokenizer(stream, text, vocabulary, base)
+    counts = json.loads((text / "counts.json").read_text())
+    tokens = text_as_tokens(stream, text, "train", tokenizer).of_sources(counts["sources"])
     people = budget.get("people")
     if people and ("people" not in tokens.sources or not all(0 <= share <= 1 for share in people)):
         raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
                              "of a source of that name, which `python -m lib.training prepare` is given.")
+    if budget.get("unlabelled") not in (None, *tokens.sources) or len(tokens.sources) == 1 and "unlabelled" in budget:
+        raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --unlabelled takes one of several.")
     task = KINDS[kind](tokenizer, **shape)
+    if base:
+        task.base = base.revision
+        task.net.load_state_dict(base.net.state_dict(), strict=False)  # what it ships without starts afresh
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
     heldout = {file.stem: measured(task, text_as_tokens(stream, text, file.stem, tokenizer), device, measure_batches,
                                    done["batch_tokens"]) for file in sorted(text.glob("heldout*.txt"))}
     shipped = task.shipped()
-    record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(),
-                  parameters=sum(p.numel() for p in shipped.parameters()), training=done, **heldout,
-                  text=counts or None, torch=torch.__version__)
+    record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(), parameters=shipped.num_parameters(),
+                  training=done, **heldout, text=counts, torch=torch.__version__)
+    if base:
+        record["from"] = {"model": str(start), "revision": base.revision}  # a hash of its weights
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

@@ -1,10 +1,9 @@
 """Make mini-bert-nli: a shipped model fine-tuned for natural language inference, kept as what differs from it.
 
 `prepare` encodes SNLI, `train` makes one run, `choose` ships the best; `make` is all three on all of SNLI, once, as for
-the paper's BERT-base. `train` needs nothing but the model and what `prepare` wrote. It learns from the 26,330 training
-pairs that can be had as files and from SNLI's validation pairs, but for 1,000 of these (with all pairs of their
-premises); embeddings stay as they are, so that the difference is small. `choose` takes the run that does best on the
-1,000 and measures that one on SNLI's test pairs, once. Classes: those of readers.NLI_LABELS, in that order.
+the paper's BERT-base. Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs,
+but for 1,000 of these (with all pairs of their premises); embeddings stay as they are, so that the difference is small.
+`choose` takes the run that does best on the 1,000 and measures that one on SNLI's test pairs, once.
 """
 
 import json
@@ -28,6 +27,10 @@ PREPARED = paths.CACHE / "nli"
 USUAL = finetune.Settings(rate=2e-5, epochs=3, batch=32)  # among those of Devlin et al. 2019, A.3; Projective has none
 
 
+def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
+    return finetune.accuracy(logits.argmax(1), wanted)
+
+
 def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: int = HELD_OUT,
             items: int = 0) -> dict[str, int]:
     """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
@@ -42,18 +45,16 @@ def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: 
     apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises
     parts = {"train": pd.concat([snli["train"], mixed[~apart]]), "validation": mixed.iloc[:held_out],
              "test": snli["test"]}
-    unseen = {*_pairs(parts["validation"]), *_pairs(parts["test"])}
-    parts["train"] = parts["train"][[pair not in unseen for pair in _pairs(parts["train"])]]
+    pairs = {part: list(zip(*(frame[column].str.lower().str.strip() for column in ("premise", "hypothesis"))))
+             for part, frame in parts.items()}
+    unseen = {*pairs["validation"], *pairs["test"]}
+    parts["train"] = parts["train"][[pair not in unseen for pair in pairs["train"]]]
     model = models.load(name, device="cpu")
     for part, frame in parts.items():
         finetune.encode(model, list(frame["premise"]), list(frame["hypothesis"]),
                         [NLI_LABELS.index(label) for label in frame["label"]]).save(prepared / f"{part}.npz")
     finetune.sign(prepared, model, "hub" if full else "files")
     return {part: len(frame) for part, frame in parts.items()}
-
-
-def _pairs(frame) -> list[tuple[str, str]]:
-    return list(zip(frame["premise"].str.lower().str.strip(), frame["hypothesis"].str.lower().str.strip()))
 
 
 def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, device: str | None = None) -> dict:
@@ -103,7 +104,3 @@ def make(name: str, out: Path | None = None, device: str | None = None, items: i
         prepare(name, prepared, full=True, items=items)
     train(name, prepared, USUAL, run, device)
     return choose([run], prepared, out or usual, device)
-
-
-def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
-    return finetune.accuracy(logits.argmax(1), wanted)

@@ -1,8 +1,7 @@
 """What each family of models learns from text, and how well it has learned it.
 
-A task is a network, its tokenizer and a loss: `sampler` draws batches from a token stream, `loss` takes one, `measure`
-says what held-out text is worth, `shipped` and `hub_tokenizer` are what is saved. The three encoders see packed texts
-(packing.py) and differ as the papers' models do: BERT tells next sentences, ALBERT their order, RoBERTa neither.
+A task is a network, its tokenizer and a loss. The three encoders see packed texts (packing.py) and differ as the
+papers' models do: BERT tells next sentences, ALBERT their order, RoBERTa neither.
 
 A loss is computed in one of two ways. `plain_loss` goes through transformers' modules: under autocast they keep the
 states between layers in float32, read them three times for query, key and value, and cast some sixty weights one by
@@ -16,26 +15,12 @@ import math
 
 import torch
 import torch.nn.functional as F
+import transformers
 from tokenizers import AddedToken
-from transformers import (
-    AlbertConfig,
-    AlbertForMaskedLM,
-    AlbertForPreTraining,
-    BertConfig,
-    BertForPreTraining,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaForMaskedLM,
-)
 
 from lib.training import kernels
 from lib.training.corpus import Tokens
 from lib.training.packing import PairSampler, SpanSampler, WindowSampler
-
-SHAPE = dict(layers=12, heads=12, hidden=288, longest=256)
-NO_DROPOUT = dict(hidden_dropout_prob=0., attention_probs_dropout_prob=0.)
 
 
 def seeded(device, seed: int) -> torch.Generator:
@@ -127,74 +112,98 @@ def both(*modules) -> list[torch.Tensor]:
     return [tensor for module in modules for tensor in (module.weight, module.bias)]
 
 
-def bert_layer(layer) -> list[torch.Tensor]:
-    """The weights of a BertLayer or RobertaLayer in the order of encoder_layer."""
-    inside, out = layer.attention.self, layer.attention.output
-    return both(inside.query, inside.key, inside.value, out.dense, out.LayerNorm, layer.intermediate.dense,
-                layer.output.dense, layer.output.LayerNorm)
-
-
-def albert_layer(layer) -> list[torch.Tensor]:
-    one = layer.attention
-    return both(one.query, one.key, one.value, one.dense, one.LayerNorm, layer.ffn, layer.ffn_output,
-                layer.full_layer_layer_norm)
-
-
-def gpt2_layer(block) -> list[torch.Tensor]:
-    return both(block.ln_1, block.attn.c_attn, block.attn.c_proj, block.ln_2, block.mlp.c_fc, block.mlp.c_proj)
-
-
 # ---------------------------------------------------------------- tasks
 
 class Task:
-    """What all four share."""
+    """What all four share. A kind says which class of transformers it is (`architecture`), which tokenizer and token
+    stream it reads (`stream`), how batches are drawn from that (`draws`), and what its special tokens are."""
 
-    shape = SHAPE
+    shape = dict(layers=12, heads=12, hidden=288, longest=256)
     batch_tokens, learning_rate = 131_072, 2.5e-3
-    vocabulary_of = None  # the kind whose tokenizer and token stream this one reads
     plain = torch.cuda.is_available() and kernels.triton is None  # train through transformers' modules
+    reads = ["input_ids", "attention_mask"]
+    attention = base = None  # base: the revision of the model whose weights training goes on from
+    choices = set()  # options of the sampler that a training may set
 
     def __init__(self, tokenizer, layers, heads, hidden, longest):
         self.tokenizer, self.longest = tokenizer, longest
         self.plain = self.plain or longest > kernels.LONGEST
-        self.net = self.network(tokenizer.get_vocab_size(), layers, heads, hidden)
+        config = self.architecture.config_class(**self.config(tokenizer.get_vocab_size(), layers, heads, hidden))
+        self.net = self.architecture._from_config(config, attn_implementation=self.attention)
 
-    def shipped(self):
-        """The network as it is saved."""
-        return self.net
+    def sampler(self, tokens: Tokens, device, **options):
+        return self.draws(tokens, self.tokenizer, device, **dict(longest=self.longest) | options)
+
+    def loss(self, *batch) -> torch.Tensor:
+        return self.plain_loss(*batch) if self.plain else self.fast_loss(*batch)
 
     @property
     def dtype(self) -> torch.dtype:
         """Of the states in fast_loss."""
         return torch.bfloat16 if self.net.device.type == "cuda" else torch.float32
 
-    def loss(self, *batch) -> torch.Tensor:
-        return self.plain_loss(*batch) if self.plain else self.fast_loss(*batch)
+    def shipped(self):
+        """The network as it is saved."""
+        return self.net
+
+    def hub_tokenizer(self):
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=self.tokenizer, **self.special, model_max_length=self.longest,
+            model_input_names=self.reads)
 
 
 class Encoder(Task):
-    """Masked words, and where the batch has them pairs of sentences with a label each."""
+    """Masked words, and where the batch has them pairs of sentences with a label each. Where a kind has its weights is
+    said by the names of its modules, in the order in which the functions above take them."""
 
-    label_name = None  # what the accuracy on the pairs' labels is called
+    attention = "packed"
+    choices = {"together"}
+    first_position = 0
+    layer_modules = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+                     "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm")
+    widening = None  # between embeddings and layers, where these are wider
+    label_modules = label_name = None  # pooler and classifier; what the accuracy on the pairs' labels is called
 
-    def embed(self, ids, positions, types=None):
-        part = self.net.base_model.embeddings
-        words, places, kinds = part.word_embeddings, part.position_embeddings, part.token_type_embeddings
-        return on(ids, embedded)(ids, positions, types, words.weight, places.weight, kinds.weight,
-                                 *both(part.LayerNorm), part.LayerNorm.eps, self.dtype)
+    def config(self, vocabulary, layers, heads, hidden) -> dict:
+        return dict(vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
+                    intermediate_size=4 * hidden, max_position_embeddings=self.longest, hidden_dropout_prob=0.,
+                    attention_probs_dropout_prob=0.)
 
-    def run(self, states, bounds, weights: list[list[torch.Tensor]]):
-        """All layers, one after the other."""
-        config = self.net.config
-        for each in weights:
-            states = on(states, encoder_layer)(states, bounds, config.num_attention_heads, config.layer_norm_eps,
-                                               config.hidden_act != "gelu", *each)
-        return states
+    def layers(self) -> list[torch.nn.Module]:
+        return list(self.net.base_model.encoder.layer)
 
-    def word_loss(self, states, masked, targets):
-        config = self.net.config
-        return on(states, vocabulary_loss)(states, masked, targets, *self.word_head(), config.layer_norm_eps,
-                                           config.hidden_act != "gelu")
+    def outputs(self, ids, positions, bounds, masked, types=None, first=None):
+        """Vocabulary logits at the masked places, and label logits of the pairs where there are any."""
+        states = self.net.base_model(
+            input_ids=ids[None], position_ids=positions[None] + self.first_position, bounds=bounds,
+            token_type_ids=None if types is None else types[None], longest=self.longest).last_hidden_state[0]
+        words = self.net.get_submodule(self.word_module)(states[masked])
+        if first is None:
+            return words, None
+        pooler, classifier = map(self.net.get_submodule, self.label_modules)
+        return words, classifier(pooler(states[first]).tanh())
+
+    def plain_loss(self, ids, positions, bounds, masked, targets, types=None, first=None, not_next=None):
+        words, labels = self.outputs(ids, positions, bounds, masked, types, first)
+        loss = F.cross_entropy(words.float(), targets)
+        return loss if labels is None else loss + F.cross_entropy(labels.float(), not_next)
+
+    def fast_loss(self, ids, positions, bounds, masked, targets, types=None, first=None, not_next=None):
+        config, part, module = self.net.config, self.net.base_model.embeddings, self.net.get_submodule
+        eps, tanh = config.layer_norm_eps, config.hidden_act != "gelu"
+        states = on(ids, embedded)(
+            ids, positions + self.first_position, types, part.word_embeddings.weight, part.position_embeddings.weight,
+            part.token_type_embeddings.weight, *both(part.LayerNorm), eps, self.dtype)
+        if self.widening:
+            states = on(states, linear)(states, *both(module(self.widening)))
+        for layer in self.layers():
+            states = on(states, encoder_layer)(states, bounds, config.num_attention_heads, eps, tanh,
+                                               *both(*map(layer.get_submodule, self.layer_modules)))
+        words = [f"{self.word_module}.{name}" for name in self.word_modules]
+        loss = on(states, vocabulary_loss)(states, masked, targets, *both(*map(module, words)), eps, tanh)
+        if first is None:
+            return loss
+        return loss + on(states, label_loss)(states, first, not_next, *both(*map(module, self.label_modules)))
 
     def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
         """Perplexity of masked words and accuracy on the pairs' labels: on the training mixture of lengths, and on
@@ -217,160 +226,74 @@ class Encoder(Task):
         return measures
 
 
-class PairEncoder(Encoder):
-    """`[CLS] A [SEP] B [SEP]` on the uncased WordPiece stream."""
+class Bert(Encoder):
+    """Masked words and next sentences: `[CLS] A [SEP] B [SEP]` on the uncased WordPiece stream."""
 
-    vocabulary_of = "bert"
-
-    def outputs(self, ids, positions, types, bounds, masked, first):
-        """Vocabulary logits at the masked places, label logits of the pairs."""
-        states = self.net.base_model(input_ids=ids[None], position_ids=positions[None], token_type_ids=types[None],
-                                     bounds=bounds, longest=self.longest).last_hidden_state[0]
-        return self.words(states[masked]), self.labels(states[first])
-
-    def plain_loss(self, ids, positions, types, bounds, masked, targets, first, not_next):
-        words, labels = self.outputs(ids, positions, types, bounds, masked, first)
-        return F.cross_entropy(words.float(), targets) + F.cross_entropy(labels.float(), not_next)
-
-    def fast_loss(self, ids, positions, types, bounds, masked, targets, first, not_next):
-        states = self.layers(self.embed(ids, positions, types), bounds)
-        return (self.word_loss(states, masked, targets)
-                + on(states, label_loss)(states, first, not_next, *self.label_head()))
-
-    def hub_tokenizer(self):
-        return PreTrainedTokenizerFast(
-            tokenizer_object=self.tokenizer, unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]",
-            cls_token="[CLS]", mask_token="[MASK]", model_max_length=self.longest,
-            model_input_names=["input_ids", "token_type_ids", "attention_mask"])
+    architecture, stream, draws, label_name = transformers.BertForPreTraining, "bert", PairSampler, "nsp"
+    special = dict(unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]", mask_token="[MASK]")
+    reads = ["input_ids", "token_type_ids", "attention_mask"]
+    choices = {"together", "unlabelled"}
+    word_module, word_modules = "cls.predictions", ("transform.dense", "transform.LayerNorm", "decoder")
+    label_modules = ("bert.pooler.dense", "cls.seq_relationship")
 
 
-class Bert(PairEncoder):
-    """Masked words and next sentences."""
-
-    label_name = "nsp"
-
-    def network(self, vocabulary, layers, heads, hidden):
-        return BertForPreTraining._from_config(BertConfig(
-            vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
-            intermediate_size=4 * hidden, max_position_embeddings=self.longest, **NO_DROPOUT),
-            attn_implementation="packed")
-
-    def sampler(self, tokens: Tokens, device, **options):
-        return PairSampler(tokens, self.tokenizer, device, longest=self.longest, **options)
-
-    def words(self, states):
-        return self.net.cls.predictions(states)
-
-    def labels(self, states):
-        return self.net.cls.seq_relationship(self.net.bert.pooler(states[:, None]))
-
-    def layers(self, states, bounds):
-        return self.run(states, bounds, [bert_layer(one) for one in self.net.bert.encoder.layer])
-
-    def word_head(self):
-        head = self.net.cls.predictions
-        return both(head.transform.dense, head.transform.LayerNorm, head.decoder)
-
-    def label_head(self):
-        return both(self.net.bert.pooler.dense, self.net.cls.seq_relationship)
-
-
-class Albert(PairEncoder):
+class Albert(Encoder):
     """Masked words and the order of sentences. One layer is run `layers` times, and embeddings are a third as wide as
     the layer. It ships without pooler and order head, which nothing here uses, and its inner width is 3.25 times the
     outer (ALBERT's own is 4): both so that the folder stays under 8 MB."""
 
-    shape = SHAPE | dict(hidden=384)
-    label_name = "order"
+    architecture, stream, draws, label_name = transformers.AlbertForPreTraining, "bert", PairSampler, "order"
+    shape = Task.shape | dict(hidden=384)
+    special, reads, choices = Bert.special, Bert.reads, Bert.choices
+    layer_modules = ("attention.query", "attention.key", "attention.value", "attention.dense", "attention.LayerNorm",
+                     "ffn", "ffn_output", "full_layer_layer_norm")
+    widening = "albert.encoder.embedding_hidden_mapping_in"
+    word_module, word_modules = "predictions", ("dense", "LayerNorm", "decoder")
+    label_modules = ("albert.pooler", "sop_classifier.classifier")
 
-    def network(self, vocabulary, layers, heads, hidden):
-        return AlbertForPreTraining._from_config(AlbertConfig(
-            vocab_size=vocabulary, embedding_size=hidden // 3, hidden_size=hidden, num_hidden_layers=layers,
-            num_attention_heads=heads, intermediate_size=13 * hidden // 4, max_position_embeddings=self.longest,
-            classifier_dropout_prob=0., pad_token_id=0, bos_token_id=2, eos_token_id=3, **NO_DROPOUT),
-            attn_implementation="packed")
+    def config(self, vocabulary, layers, heads, hidden) -> dict:
+        return super().config(vocabulary, layers, heads, hidden) | dict(
+            embedding_size=hidden // 3, intermediate_size=13 * hidden // 4, classifier_dropout_prob=0., pad_token_id=0,
+            bos_token_id=2, eos_token_id=3)
+
+    def layers(self):
+        return [*self.net.albert.encoder.albert_layer_groups[0].albert_layers] * self.net.config.num_hidden_layers
 
     def sampler(self, tokens: Tokens, device, **options):
-        return PairSampler(tokens, self.tokenizer, device, longest=self.longest, order=True, **options)
-
-    def words(self, states):
-        return self.net.predictions(states)
-
-    def labels(self, states):
-        base = self.net.albert
-        return self.net.sop_classifier(base.pooler_activation(base.pooler(states)))
-
-    def layers(self, states, bounds):
-        encoder = self.net.albert.encoder
-        states = on(states, linear)(states, *both(encoder.embedding_hidden_mapping_in))
-        one = albert_layer(encoder.albert_layer_groups[0].albert_layers[0])
-        return self.run(states, bounds, [one] * self.net.config.num_hidden_layers)
-
-    def word_head(self):
-        return both(self.net.predictions.dense, self.net.predictions.LayerNorm, self.net.predictions.decoder)
-
-    def label_head(self):
-        return both(self.net.albert.pooler, self.net.sop_classifier.classifier)
+        return super().sampler(tokens, device, order=True, **options)
 
     def shipped(self):
-        net = AlbertForMaskedLM(self.net.config)
+        net = transformers.AlbertForMaskedLM(self.net.config)
         net.load_state_dict({name: weight for name, weight in self.net.state_dict().items()
                              if not name.startswith(("albert.pooler", "sop_classifier"))})
         return net
 
 
 class Roberta(Encoder):
-    """Masked words alone, on runs of sentences, cased. Positions begin behind the padding token's id."""
+    """Masked words alone, on runs of sentences, cased. Positions begin behind the padding token's id, which is 1."""
 
-    vocabulary_of = "roberta"
+    architecture, stream, draws = transformers.RobertaForMaskedLM, "roberta", SpanSampler
+    first_position = 2
+    special = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>", pad_token="<pad>",
+                   cls_token="<s>", mask_token=AddedToken("<mask>", lstrip=True))
+    word_module, word_modules = "lm_head", ("dense", "layer_norm", "decoder")
 
-    def network(self, vocabulary, layers, heads, hidden):
-        start, self.pad, end = (self.tokenizer.token_to_id(t) for t in ("<s>", "<pad>", "</s>"))
-        return RobertaForMaskedLM._from_config(RobertaConfig(
-            vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
-            intermediate_size=4 * hidden, max_position_embeddings=self.longest + self.pad + 1, type_vocab_size=1,
-            layer_norm_eps=1e-5, bos_token_id=start, pad_token_id=self.pad, eos_token_id=end, **NO_DROPOUT),
-            attn_implementation="packed")
-
-    def sampler(self, tokens: Tokens, device, **options):
-        return SpanSampler(tokens, self.tokenizer, device, longest=self.longest, **options)
-
-    def outputs(self, ids, positions, bounds, masked):
-        """Vocabulary logits at the masked places; no labels."""
-        states = self.net.roberta(input_ids=ids[None], position_ids=positions[None] + self.pad + 1,
-                                  bounds=bounds, longest=self.longest).last_hidden_state[0]
-        return self.net.lm_head(states[masked]), None
-
-    def plain_loss(self, ids, positions, bounds, masked, targets):
-        return F.cross_entropy(self.outputs(ids, positions, bounds, masked)[0].float(), targets)
-
-    def fast_loss(self, ids, positions, bounds, masked, targets):
-        layers = [bert_layer(one) for one in self.net.roberta.encoder.layer]
-        return self.word_loss(self.run(self.embed(ids, positions + self.pad + 1), bounds, layers), masked, targets)
-
-    def word_head(self):
-        return both(self.net.lm_head.dense, self.net.lm_head.layer_norm, self.net.lm_head.decoder)
-
-    def hub_tokenizer(self):
-        return PreTrainedTokenizerFast(
-            tokenizer_object=self.tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>",
-            pad_token="<pad>", cls_token="<s>", mask_token=AddedToken("<mask>", lstrip=True),
-            model_max_length=self.longest, model_input_names=["input_ids", "attention_mask"])
+    def config(self, vocabulary, layers, heads, hidden) -> dict:
+        return super().config(vocabulary, layers, heads, hidden) | dict(
+            max_position_embeddings=self.longest + self.first_position, type_vocab_size=1, layer_norm_eps=1e-5,
+            bos_token_id=0, pad_token_id=1, eos_token_id=2)
 
 
 class Gpt2(Task):
     """The next token, on windows of the stream."""
 
+    architecture, stream, draws = transformers.GPT2LMHeadModel, "gpt2", WindowSampler
     batch_tokens = 65_536
-    vocabulary_of = "gpt2"
+    special = dict.fromkeys(["unk_token", "bos_token", "eos_token"], "<|endoftext|>")
 
-    def network(self, vocabulary, layers, heads, hidden):
-        return GPT2LMHeadModel._from_config(GPT2Config(
-            vocab_size=vocabulary, n_embd=hidden, n_layer=layers, n_head=heads, n_positions=self.longest,
-            resid_pdrop=0., embd_pdrop=0., attn_pdrop=0., bos_token_id=0, eos_token_id=0))
-
-    def sampler(self, tokens: Tokens, device, longest=None, **options):
-        return WindowSampler(tokens, self.tokenizer, device, longest or self.longest, **options)
+    def config(self, vocabulary, layers, heads, hidden) -> dict:
+        return dict(vocab_size=vocabulary, n_embd=hidden, n_layer=layers, n_head=heads, n_positions=self.longest,
+                    resid_pdrop=0., embd_pdrop=0., attn_pdrop=0., bos_token_id=0, eos_token_id=0)
 
     def plain_loss(self, ids):
         logits = self.net(ids, use_cache=False).logits[:, :-1]
@@ -380,23 +303,19 @@ class Gpt2(Task):
         base, heads, eps = self.net.transformer, self.net.config.n_head, self.net.config.layer_norm_epsilon
         states = on(ids, decoder_start)(ids, base.wte.weight, base.wpe.weight, self.dtype)
         for block in base.h:
-            states = on(ids, decoder_layer)(states, heads, eps, *gpt2_layer(block))
+            weights = both(block.ln_1, block.attn.c_attn, block.attn.c_proj, block.ln_2, block.mlp.c_fc,
+                           block.mlp.c_proj)
+            states = on(ids, decoder_layer)(states, heads, eps, *weights)
         return on(ids, decoder_loss)(states, ids, *both(base.ln_f), base.wte.weight, eps)
 
     def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
         """Perplexity of a token, in windows of the model's length and of half of it."""
         measures = {}
         for longest in (self.longest, self.longest // 2):
-            sampler, generator = self.sampler(tokens, device, longest), seeded(device, 1)
+            sampler, generator = self.sampler(tokens, device, longest=longest), seeded(device, 1)
             losses = [self.plain_loss(sampler.draw(batch_tokens, generator)).item() for _ in range(batches)]
             measures[f"perplexity_{longest}"] = math.exp(sum(losses) / len(losses))
         return measures
-
-    def hub_tokenizer(self):
-        mark = "<|endoftext|>"
-        return PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, unk_token=mark, bos_token=mark, eos_token=mark,
-                                       model_max_length=self.longest,
-                                       model_input_names=["input_ids", "attention_mask"])
 
 
 KINDS = {"bert": Bert, "roberta": Roberta, "albert": Albert, "gpt2": Gpt2}

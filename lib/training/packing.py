@@ -9,7 +9,7 @@ on. Both texts of a pair have one source, or telling a next sentence would often
 """
 
 import string
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,42 +20,27 @@ from lib.training.corpus import Tokens
 from lib.training.kernels import shared
 
 IGNORED = -100  # cross_entropy's mark for "no target here"
+MASKED = .15  # share of the tokens that are to be predicted
+PRONOUNS = "he she his her him hers himself herself".split()  # those that are masked together
 SPACE, LINE_BREAK = "\u0120", "\u010a"  # how byte-level BPE spells them in its tokens
 LETTERS = set(string.ascii_letters)
 
 
-class Batch:
-    def __iter__(self):
-        return (getattr(self, field.name) for field in fields(self))
+class Batch(NamedTuple):
+    """Texts end to end in one row of tokens: pairs `[CLS] A [SEP] B [SEP]`, or runs of sentences `<s> text </s>`."""
 
-    def inputs(self):
-        """All but the answers."""
-        return (getattr(self, f.name) for f in fields(self) if f.name not in ("targets", "not_next"))
-
-
-@dataclass
-class Pairs(Batch):
-    """Sentence pairs `[CLS] A [SEP] B [SEP]` end to end in one row of tokens."""
-
-    ids: torch.Tensor        # [tokens], some replaced by [MASK] or a random token
-    positions: torch.Tensor  # [tokens], from 0 in every pair
-    types: torch.Tensor      # [tokens], 0 in A, 1 in B
-    bounds: torch.Tensor     # [pairs + 2], int32: where each pair begins; padding is the last "pair"
+    ids: torch.Tensor        # [tokens], some replaced by the mask or a random token
+    positions: torch.Tensor  # [tokens], from 0 in every text
+    bounds: torch.Tensor     # [texts + 2], int32: where each text begins; padding is the last "text"
     masked: torch.Tensor     # [masked], the places whose token is to be predicted
     targets: torch.Tensor    # [masked], the tokens that stood there
-    first: torch.Tensor      # [pairs], the place of [CLS]
-    not_next: torch.Tensor   # [pairs], 0: B follows A, 1: it does not (BERT's coding)
+    types: torch.Tensor | None = None     # [tokens], 0 in A, 1 in B; this and what follows: of pairs alone
+    first: torch.Tensor | None = None     # [pairs], the place of [CLS]
+    not_next: torch.Tensor | None = None  # [pairs], 0: B follows A, 1: it does not (BERT's coding)
 
-
-@dataclass
-class Spans(Batch):
-    """Runs of sentences `<s> text </s>` end to end in one row of tokens; the fields are those of Pairs."""
-
-    ids: torch.Tensor
-    positions: torch.Tensor
-    bounds: torch.Tensor
-    masked: torch.Tensor
-    targets: torch.Tensor
+    def inputs(self) -> tuple:
+        """All but the answers."""
+        return *self[:4], self.types, self.first
 
 
 class Sources:
@@ -96,31 +81,71 @@ def one_of(ranges, source, uniform):
 
 
 class Packer:
-    """Where sentences and documents lie in a stream, and what all packed batches have in common."""
+    """Where sentences and documents lie in a stream, and what all packed batches have in common.
+
+    everyday  share of the texts that is single sentences (or pairs of them); half of those prefer the shorter of two
+              candidates, since the evaluations of this project use short sentences
+    together  in this share of the texts that have several PRONOUNS all of them are masked, and none is left or replaced
+              at random: one that can be seen gives the others away. They are among the MASKED, not beside them
+    """
 
     marks = ()  # the tokens that open a text, close it, fill the end of a row, and mask
+    space = ""  # what a token that begins a word inside a sentence begins with
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float, longest: int, shares=None):
+    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, shares=None,
+                 together: float = 0.):
         self.sources = Sources(tokens, device, shares)
         self.ids = torch.from_numpy(tokens.ids.astype("int32")).to(device)
-        self.starts = torch.from_numpy(tokens.sentences).to(device)
-        self.ends = torch.cat([self.starts[1:], self.starts.new_tensor([len(self.ids)])])
-        document = torch.from_numpy(tokens.documents).to(device)
-        document_ends = torch.cat([document[1:], document.new_tensor([len(self.ids)])])
-        self.document_end = document_ends[torch.searchsorted(document, self.starts, right=True) - 1]
+        self.starts, documents = (torch.from_numpy(x).to(device) for x in (tokens.sentences, tokens.documents))
+        self.ends, document_ends = (F.pad(x[1:], (0, 1), value=len(self.ids)) for x in (self.starts, documents))
+        self.document_end = document_ends[torch.searchsorted(documents, self.starts, right=True) - 1]
         self.open, self.close, self.pad, self.mask = (tokenizer.token_to_id(t) for t in self.marks)
         self.n_special, self.vocabulary = self.mask + 1, tokenizer.get_vocab_size()
-        self.everyday, self.longest, self.device = everyday, longest, device
+        self.everyday, self.longest, self.device, self.together = everyday, longest, device, together
+        self.is_pronoun = torch.tensor([self._is_pronoun(tokenizer.id_to_token(i)) for i in range(self.vocabulary)],
+                                       device=device)
+        self.openings = self._openings(tokenizer, documents)  # sentences that may open a text
+        self.ranges = self.sources.ranges(self.starts[self.openings])
+        sizes = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))[1::2]
+        self.mean_size = sum(sizes).float().mean().item() + len(sizes) + 1
+
+    def draw(self, n_tokens: int, generator=None) -> Batch:
+        """One batch of exactly `n_tokens` tokens; what is left after the last whole text is padding."""
+        def uniform(*shape): return torch.rand(*shape, device=self.device, generator=generator)
+        # A third more texts than fit on average; not many more, since every empty one still costs attention a look.
+        n_texts = int(1.33 * n_tokens / self.mean_size)
+        *segments, labels = self._segments(n_texts, uniform)
+        sizes = segments[1::2]
+        bounds, fits, text, offset, inside = self._layout(sum(sizes) + len(sizes) + 1, n_tokens)
+        place = to = offset - 1  # offset in the first segment, then in the second
+        is_text = torch.zeros_like(inside)
+        for start, size in zip(segments[::2], sizes):
+            is_here = inside & (to >= 0) & (to < size[text])
+            place, is_text, types = torch.where(is_here, start[text] + to, place), is_text | is_here, to >= 0
+            to = to - size[text] - 1
+        ids = self.ids[place.clamp(0, len(self.ids) - 1)].long()
+        ids = torch.where(is_text, self._spelled(ids, offset == 1), self.close)
+        ids = torch.where(inside, torch.where(offset == 0, self.open, ids), self.pad)
+        first_choice = self._together(ids, is_text, text, n_texts, uniform) if self.together else None
+        ids, masked, targets = self._hide(ids, is_text, uniform, first_choice)
+        batch = Batch(ids, torch.where(inside, offset, 0), bounds.int(), masked, targets)
+        return batch if labels is None else batch._replace(
+            types=(inside & types).long(), first=torch.where(fits, bounds[:-2], 0),
+            not_next=torch.where(fits, labels, IGNORED))
+
+    def _spelled(self, ids, is_first):
+        """The tokens as they stand in a text that begins with the first."""
+        return ids
 
     def _room(self, uniform):
         """How many tokens there are for a text: nine in ten have 128, the others the model's length."""
         return torch.where(uniform < .9, min(128, self.longest), self.longest)
 
-    def _pick(self, sentences, source, prefers_short, uniform):
-        """One of the source's sentences for each, the shorter of two where that is preferred."""
-        one, other = sentences[one_of(self.ranges, source, uniform)]
-        shorter = (self.ends - self.starts)[other] < (self.ends - self.starts)[one]
-        return torch.where(prefers_short & shorter, other, one)
+    def _pick(self, source, prefers_short, uniform):
+        """One of the source's openings for each, the shorter of two where that is preferred."""
+        one, other = self.openings[one_of(self.ranges, source, uniform)]
+        sizes = self.ends - self.starts
+        return torch.where(prefers_short & (sizes[other] < sizes[one]), other, one)
 
     def _end(self, sentence, wanted, room):
         """Where a segment ends: with the last sentence that ends within `wanted` tokens, but after one sentence at
@@ -142,15 +167,26 @@ class Packer:
         text = torch.searchsorted(end, place, right=True).clamp(max=len(end) - 1)
         return bounds, fits, text, place - bounds[text], fits[text] & (place < bounds[-2])
 
-    def _hide(self, ids, is_text, share_masked, uniform):
-        """Choose tokens to predict: 80 % become the mask, 10 % a random token, 10 % stay, as BERT has it."""
-        n_tokens = len(ids)
-        score = torch.where(is_text, uniform(n_tokens), -1.)
-        chosen, masked = score.topk(int(share_masked * n_tokens), sorted=False)
+    def _is_pronoun(self, token: str) -> bool:
+        return token.removeprefix(SPACE).lower() in PRONOUNS and (token.startswith(self.space) or token[0].isupper())
+
+    def _together(self, ids, is_text, text, n_texts: int, uniform):
+        """Whether a token is one of several pronouns of a text in which they are masked together."""
+        is_pronoun = self.is_pronoun[ids] & is_text
+        several = torch.zeros(n_texts, device=self.device).index_add(0, text, is_pronoun.float()) > 1
+        return is_pronoun & (several & (uniform(n_texts) < self.together))[text]
+
+    def _hide(self, ids, is_text, uniform, first_choice=None):
+        """Choose tokens to predict: 80 % become the mask, 10 % a random token, 10 % stay, as BERT has it. Those of
+        `first_choice` are all chosen and all become the mask."""
+        score = torch.where(is_text, uniform(len(ids)), -1.)
+        if first_choice is not None:
+            score = score + first_choice  # the others are below 1
+        chosen, masked = score.topk(int(MASKED * len(ids)), sorted=False)
         original = ids[masked]
         fate = uniform(len(masked))
         random = self.n_special + (uniform(len(masked)) * (self.vocabulary - self.n_special)).long()
-        replaced = torch.where(fate < .8, self.mask, torch.where(fate < .9, random, original))
+        replaced = torch.where((fate < .8) | (chosen >= 1), self.mask, torch.where(fate < .9, random, original))
         real = chosen >= 0
         ids = ids.scatter(0, masked, torch.where(real, replaced, original))
         return ids, masked, torch.where(real, original, IGNORED)
@@ -159,28 +195,19 @@ class Packer:
 class PairSampler(Packer):
     """Draws packed pairs from a WordPiece stream.
 
-    A share `everyday` of the pairs is one sentence and one sentence; half of those prefer the shorter of two
-    candidates, since the evaluations of this project use short sentences. The rest are runs of sentences that fill
-    128 tokens, one in ten 256. In half of all pairs B is what follows A in its document (BERT's next sentences).
-    With `order` it always is, unless the document ends, and half of the pairs are swapped (ALBERT's sentence order).
+    Those that are no single sentences are runs of sentences that fill 128 tokens, one in ten 256. In half of all pairs
+    B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
+    and half of the pairs are swapped (ALBERT's sentence order). Pairs of the source `unlabelled` have no label.
     """
 
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, order=False,
-                 shares=None):
-        super().__init__(tokens, tokenizer, device, everyday, longest, shares)
-        self.order, self.all = order, torch.arange(len(self.starts), device=device)
-        self.ranges = self.sources.ranges(self.starts)
-        _, a_size, _, b_size, _ = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))
-        self.mean_size = (a_size + b_size).float().mean().item() + 3
+    def __init__(self, tokens: Tokens, *args, order: bool = False, unlabelled: str | None = None, **options):
+        self.order, self.unlabelled = order, list(tokens.sources).index(unlabelled) if unlabelled else -1
+        super().__init__(tokens, *args, **options)
 
-    def draw(self, n_tokens: int, share_masked: float = .15, generator=None) -> Pairs:
-        """One batch of exactly `n_tokens` tokens; what is left after the last whole pair is padding."""
-        def uniform(*shape): return torch.rand(*shape, device=self.device, generator=generator)
-        # A third more pairs than fit on average; not many more, since every empty one still costs attention a look.
-        n_pairs = int(1.33 * n_tokens / self.mean_size)
-        return self._pack(*self._segments(n_pairs, uniform), n_tokens, share_masked, uniform)
+    def _openings(self, *_):
+        return torch.arange(len(self.starts), device=self.device)
 
     def _segments(self, n: int, uniform):
         """Where n pairs lie in the stream: start and size of A and of B, and the pair's label."""
@@ -188,88 +215,61 @@ class PairSampler(Packer):
         prefers_short = everyday & (uniform(n) < .5)
         room = self._room(uniform(n)) - 3
         source = self.sources.draw(n, uniform)
-        a = self._pick(self.all, source, prefers_short, uniform(2, n))
+        a = self._pick(source, prefers_short, uniform(2, n))
         a_room = torch.where(everyday, room // 2, room - 16)
         a_end = self._end(a, torch.where(everyday, 0, (uniform(n) * a_room).long()), a_room)
         following = torch.searchsorted(self.starts, a_end).clamp(max=len(self.starts) - 1)
         has_next = (self.starts[following] >= a_end) & (self.starts[following] < self.document_end[a])
         coin = uniform(n) < .5
         is_next = has_next & (coin | self.order)
-        b = torch.where(is_next, following, self._pick(self.all, source, prefers_short, uniform(2, n)))
+        b = torch.where(is_next, following, self._pick(source, prefers_short, uniform(2, n)))
         b_room = room - (a_end - self.starts[a])
         b_end = self._end(b, torch.where(everyday, 0, b_room), b_room)
         a_start, b_start = self.starts[a], self.starts[b]
         a_size, b_size = a_end - a_start, b_end - b_start
+        has_label = (source != self.unlabelled) & (is_next | (not self.order))
+        label = torch.where(has_label, (~(coin if self.order else is_next)).long(), IGNORED)
         if not self.order:
-            return a_start, a_size, b_start, b_size, (~is_next).long()
+            return a_start, a_size, b_start, b_size, label
         return (torch.where(coin, a_start, b_start), torch.where(coin, a_size, b_size),
-                torch.where(coin, b_start, a_start), torch.where(coin, b_size, a_size),
-                torch.where(is_next, (~coin).long(), IGNORED))
-
-    def _pack(self, a_start, a_size, b_start, b_size, label, n_tokens, share_masked, uniform) -> Pairs:
-        bounds, fits, pair, offset, in_pair = self._layout(a_size + b_size + 3, n_tokens)
-        to_a, to_b = offset - 1, offset - 2 - a_size[pair]
-        is_a = in_pair & (to_a >= 0) & (to_a < a_size[pair])
-        is_b = in_pair & (to_b >= 0) & (to_b < b_size[pair])
-        source = torch.where(is_a, a_start[pair] + to_a, b_start[pair] + to_b).clamp(0, len(self.ids) - 1)
-        ids = torch.where(is_a | is_b, self.ids[source].long(), self.close)
-        ids = torch.where(in_pair & (offset == 0), self.open, ids)
-        ids = torch.where(in_pair, ids, self.pad)
-        types = (in_pair & (to_b >= 0)).long()
-        ids, masked, targets = self._hide(ids, is_a | is_b, share_masked, uniform)
-        return Pairs(ids, torch.where(in_pair, offset, 0), types, bounds.int(), masked, targets,
-                     torch.where(fits, bounds[:-2], 0), torch.where(fits, label, IGNORED))
+                torch.where(coin, b_start, a_start), torch.where(coin, b_size, a_size), label)
 
 
 class SpanSampler(Packer):
     """Draws packed runs of sentences from a byte-level stream, for RoBERTa, which knows no pairs.
 
-    A share `everyday` is one sentence, as in PairSampler; half of the rest fill 128 tokens (one in ten 256), half
-    end anywhere before that. To the tokenizer the first word of a text has no space before it, and inside its document
-    it had one. So a span opens with a paragraph, or with a sentence whose first word is one token with a twin that
-    lacks the space, which then takes its place: that is how the tokenizer itself would spell the span.
+    Half of those that are no single sentence fill 128 tokens (one in ten 256), half end anywhere before that. To the
+    tokenizer the first word of a text has no space before it, and inside its document it had one. So a span opens with
+    a paragraph, or with a sentence whose first word is one token with a twin that lacks the space, which then takes its
+    place: that is how the tokenizer itself would spell the span.
     """
 
-    marks = ("<s>", "</s>", "<pad>", "<mask>")
+    marks, space = ("<s>", "</s>", "<pad>", "<mask>"), SPACE
 
-    def __init__(self, tokens: Tokens, tokenizer, device, everyday: float = .5, longest: int = 256, shares=None):
-        super().__init__(tokens, tokenizer, device, everyday, longest, shares)
+    def _openings(self, tokenizer, documents):
         spelled = [tokenizer.id_to_token(i) for i in range(self.vocabulary)]
         twins = [tokenizer.token_to_id(t[1:]) if t[0] == SPACE and set(t[1:]) <= LETTERS else None for t in spelled]
-        self.bare = torch.tensor([i if twin is None else twin for i, twin in enumerate(twins)], device=device)
-        has_twin = torch.tensor([twin is not None for twin in twins], device=device)
-        ends_word = torch.tensor([t[0] in SPACE + LINE_BREAK + string.punctuation for t in spelled], device=device)
+        self.bare = torch.tensor([i if twin is None else twin for i, twin in enumerate(twins)], device=self.device)
+        has_twin = torch.tensor([twin is not None for twin in twins], device=self.device)
+        ends_word = torch.tensor([t[0] in SPACE + LINE_BREAK + string.punctuation for t in spelled], device=self.device)
         after_break = self.ids[self.starts] == tokenizer.token_to_id(LINE_BREAK)
         self.begins = self.starts + after_break  # a paragraph's first sentence carries the line break before it
-        opens_document = torch.isin(self.starts, torch.from_numpy(tokens.documents).to(device))
         next_token = self.ids[(self.starts + 1).clamp(max=len(self.ids) - 1)]
-        can_open = opens_document | after_break | has_twin[self.ids[self.starts]] & ends_word[next_token]
-        self.openings = (can_open & (self.begins < self.ends)).nonzero().flatten()
-        self.ranges = self.sources.ranges(self.starts[self.openings])
-        _, size = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))
-        self.mean_size = size.float().mean().item() + 2
-
-    def draw(self, n_tokens: int, share_masked: float = .15, generator=None) -> Spans:
-        """One batch of exactly `n_tokens` tokens; what is left after the last whole span is padding."""
-        def uniform(*shape): return torch.rand(*shape, device=self.device, generator=generator)
-        start, size = self._segments(int(1.33 * n_tokens / self.mean_size), uniform)
-        bounds, _, span, offset, in_span = self._layout(size + 2, n_tokens)
-        is_text = in_span & (offset >= 1) & (offset <= size[span])
-        ids = self.ids[(start[span] + offset - 1).clamp(0, len(self.ids) - 1)].long()
-        ids = torch.where(offset == 1, self.bare[ids], ids)
-        ids = torch.where(is_text, ids, torch.where(offset == 0, self.open, self.close))
-        ids = torch.where(in_span, ids, self.pad)
-        ids, masked, targets = self._hide(ids, is_text, share_masked, uniform)
-        return Spans(ids, torch.where(in_span, offset, 0), bounds.int(), masked, targets)
+        can_open = has_twin[self.ids[self.starts]] & ends_word[next_token] | after_break
+        can_open |= torch.isin(self.starts, documents)
+        return (can_open & (self.begins < self.ends)).nonzero().flatten()
 
     def _segments(self, n: int, uniform):
-        """Where n spans lie in the stream: start and size."""
+        """Where n spans lie in the stream: start, size, and no label."""
         everyday = uniform(n) < self.everyday
         room = self._room(uniform(n)) - 2
         wanted = torch.where(uniform(n) < .5, room, (uniform(n) * room).long())
-        sentence = self._pick(self.openings, self.sources.draw(n, uniform), everyday & (uniform(n) < .5), uniform(2, n))
+        sentence = self._pick(self.sources.draw(n, uniform), everyday & (uniform(n) < .5), uniform(2, n))
         end = self._end(sentence, torch.where(everyday, 0, wanted), room)
-        return self.begins[sentence], end - self.begins[sentence]
+        return self.begins[sentence], end - self.begins[sentence], None
+
+    def _spelled(self, ids, is_first):
+        return torch.where(is_first, self.bare[ids], ids)
 
 
 class WindowSampler:

