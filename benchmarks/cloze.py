@@ -8,14 +8,13 @@ On a GPU: all 2,680 through randomly initialised networks of the paper's seven s
 
 import argparse
 import copy
-import time
 from functools import partial
 from statistics import median
 
 import torch
 import transformers
 
-from benchmarks import flops
+from benchmarks import flops, timing
 from lib.counteracts import cloze
 from lib.engine import batches, models
 
@@ -35,13 +34,13 @@ SHAPES = {
 SIZES = (1, 8, 32, 64, 128)  # of the pipeline's batches
 
 
-def seconds(function):
-    """How long the function took, and what it returned. On one thread it is processor time, which others on the
-    machine do not disturb; else the clock's."""
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    start = clock()
-    result = function()
-    return clock() - start, result
+def masked_head(model) -> torch.nn.Module:
+    """The network with the masked-word head alone, as other libraries want it."""
+    if not model.has_nsp:
+        return copy.deepcopy(model.net).eval()
+    net = transformers.BertForMaskedLM(model.net.config)
+    net.load_state_dict(model.net.state_dict(), strict=False)
+    return net.eval()
 
 
 def against_pipeline(name: str, n: int, rounds: int):
@@ -50,32 +49,23 @@ def against_pipeline(name: str, n: int, rounds: int):
     asked = cloze.rows("winobias")
     asked = asked[:: max(1, len(asked) // n)]
     texts = [cloze.written(model, row) for row in asked]
-    net = copy.deepcopy(model.net)
-    if model.has_nsp:  # the pipeline wants the masked-word head alone
-        net = transformers.BertForMaskedLM(model.net.config)
-        net.load_state_dict({**model.net.state_dict()}, strict=False)
-    pipeline = transformers.pipeline("fill-mask", model=net.eval(), tokenizer=model.tokenizer, device="cpu", top_k=10)
+    pipeline = transformers.pipeline("fill-mask", model=masked_head(model), tokenizer=model.tokenizer, device="cpu",
+                                     top_k=10)
 
     ways = {"one row a prompt": lambda: cloze.answer(model, cloze.encoded(model, asked))}
     ways |= {f"pipeline, batches of {size:3}": partial(pipeline, texts, batch_size=size) for size in SIZES}
     cloze.answer(model, cloze.encoded(model, asked[:32]))  # to warm up
     pipeline(texts[:8])
-    took = {way: [] for way in ways}
-    for _ in range(rounds):  # all ways in turn, so that what disturbs the machine disturbs none of them alone
-        found = {}
-        for way, function in ways.items():
-            taken, found[way] = seconds(function)
-            took[way].append(taken)
+    took, results = timing.in_turns(ways, rounds)
     ours, *theirs = ways
     print(f"{name}, {len(asked)} prompts, {rounds} rounds, torch {torch.__version__}, "
           f"{torch.get_num_threads()} threads")
     print(f"  {ours:24} {1e3 * median(took[ours]) / len(asked):6.2f} ms a prompt")
     for way in theirs:
-        ratios = [their / our for their, our in zip(took[way], took[ours])]
-        gap = max(abs(float(p) - answer["score"]) for row, answers in zip(found[ours]["p"], found[way])
+        gap = max(abs(float(p) - answer["score"]) for row, answers in zip(results[ours]["p"], results[way])
                   for p, answer in zip(row, answers))
-        print(f"  {way:24} {1e3 * median(took[way]) / len(asked):6.2f} ms a prompt   ratio {median(ratios):5.2f} "
-              f"({min(ratios):.2f} to {max(ratios):.2f})   largest difference of a probability {gap:.1e}")
+        print(f"  {way:24} {1e3 * median(took[way]) / len(asked):6.2f} ms a prompt: "
+              f"{timing.ratio(took[way], took[ours])}   largest difference of a probability {gap:.1e}")
 
 
 def on_gpu(device: str, limit: int = 0):

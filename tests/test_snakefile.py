@@ -15,6 +15,7 @@ from lib.publish.__main__ import parser
 from lib.publish.notebooks import select
 
 WORKFLOW = paths.ROOT / "workflow"
+CONFIG = yaml.safe_load((WORKFLOW / "config.yaml").read_text())
 SNAKEMAKE = shutil.which("snakemake", path=f"{paths.BUILD / 'snakemake' / 'bin'}:{os.environ['PATH']}")
 with_snakemake = pytest.mark.skipif(not SNAKEMAKE, reason="Snakemake is not installed: see workflow/README.md")
 
@@ -32,27 +33,22 @@ exit 1
 
 
 @pytest.fixture
-def config():
-    return yaml.safe_load((WORKFLOW / "config.yaml").read_text())
-
-
-@pytest.fixture
 def sweep(tmp_path):
     """Snakemake in a project of its own: (*flags) -> exit status, what it printed, the commands that it ran."""
     for name in ("workflow", "lib"):
         shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "notebooks").mkdir()
-    for name in ("requirements.txt", "constraints.txt", "notebooks/02_two.ipynb", "notebooks/11_eleven.ipynb"):
+    for name in ("requirements.txt", "constraints.txt", "pyproject.toml", "notebooks/02_two.ipynb"):
         (tmp_path / name).write_text("")
     (tmp_path / "reproduce.sh").write_text(STAND_IN)
     (tmp_path / "reproduce.sh").chmod(0o755)
     (tmp_path / "broken").write_text("no such model")
 
-    def run(*flags, at_once=1):
+    def run(*flags, at_once=1, models="one, org/two"):
         (tmp_path / "calls").write_text("")
         (tmp_path / "at_once").write_text(str(at_once))
         bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run([SNAKEMAKE, *flags, "--config", "models=[one, org/two]", "threads=1", "notebooks=[2]"],
+        done = subprocess.run([SNAKEMAKE, *flags, "--config", f"models=[{models}]", "threads=1", "notebooks=[2]"],
                               cwd=tmp_path, env=bare, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return done.returncode, done.stdout, (tmp_path / "calls").read_text().splitlines()
 
@@ -62,12 +58,12 @@ def sweep(tmp_path):
 
 # ---- without Snakemake
 
-def commands(config, model):
+def commands(model):
     """The commands of the Snakefile's rules as Snakemake would write them."""
-    rules = (WORKFLOW / "Snakefile").read_text().split("\nrule ")[1:]
-    for rule in rules:
+    for rule in (WORKFLOW / "Snakefile").read_text().split("\nrule ")[1:]:
         shell = "".join(re.findall(r'^ +"(.*)"$', rule.partition("shell:")[2], flags=re.MULTILINE))
-        values = {"config": config, "params": {"model": model}, "wildcards": {"notebook": "10"}, "log": "a.log"}
+        values = {"config": CONFIG, "params": {"model": model, "flags": CONFIG["flags"]},
+                  "wildcards": {"notebook": "10"}, "log": "a.log"}
 
         def written(match, values=values):
             value = values[match[1]]
@@ -79,18 +75,18 @@ def commands(config, model):
 
 
 @pytest.mark.parametrize("model", ["mini-bert", "org/name", "/a folder/with 'quotes'"])
-def test_every_command_is_one_that_reproduce_takes(config, model):
-    found = [re.search(r"\./reproduce\.sh ([^)]*)", command)[1] for command in commands(config, model)]
-    listed, one = (parser().parse_args(shlex.split(flags)) for flags in found)
+def test_every_command_is_one_that_reproduce_takes(model):
+    flags = [re.fullmatch(r"\./reproduce\.sh (.*?)( > .*)?", command)[1] for command in commands(model)]
+    listed, run = (parser().parse_args(shlex.split(given)) for given in flags)
     assert listed.list and not listed.only
-    assert (one.only, one.model, one.profile, one.data) == ("10", model, config["profile"], config["data"])
+    assert (run.only, run.model, run.profile, run.data) == ("10", model, CONFIG["profile"], CONFIG["data"])
 
 
-def test_the_sweep_names_what_there_is(config):
+def test_the_sweep_names_what_there_is():
     there = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    assert len(select(there, ",".join(f"{n:02d}" for n in config["notebooks"]))) == len(config["notebooks"])
-    assert set(config["models"]) <= models.REGISTRY.keys()
-    assert (paths.ROOT / "lib" / "publish" / "profiles" / f"{config['profile']}.toml").exists()
+    assert len(select(there, ",".join(f"{n:02d}" for n in CONFIG["notebooks"]))) == len(CONFIG["notebooks"])
+    assert set(CONFIG["models"]) <= models.REGISTRY.keys()
+    assert (paths.ROOT / "lib" / "publish" / "profiles" / f"{CONFIG['profile']}.toml").exists()
 
 
 # ---- with Snakemake
@@ -120,6 +116,5 @@ def test_a_job_that_failed_is_done_again_alone(sweep):
 
 @with_snakemake
 def test_two_models_of_one_folder_are_refused(sweep):
-    done = subprocess.run([SNAKEMAKE, "-n", "--config", "models=[org/name, org-name]"], cwd=sweep.folder, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert done.returncode and "leave one out" in done.stdout
+    status, printed, calls = sweep("-n", models="org/name, org-name")
+    assert status and "leave one out" in printed and not calls
