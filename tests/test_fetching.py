@@ -286,14 +286,6 @@ def source(hub, tmp_path, monkeypatch):
     return write
 
 
-@pytest.fixture
-def given(monkeypatch, tmp_path):
-    """The folder that COMPANION_DATA names, with room for set/text.txt."""
-    (tmp_path / "given" / "set").mkdir(parents=True)
-    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "given"))
-    return tmp_path / "given"
-
-
 def state():
     """How the set is listed, and what is in the cache."""
     listed = data.sources().set_index("name").loc["set", "status"]
@@ -349,8 +341,11 @@ def test_what_is_not_the_published_file_or_cannot_be_reached_is_said_and_not_kep
     assert "which is not a folder: correct it or unset it" in refusal(source())
 
 
-def test_the_given_folder_comes_first_and_its_files_must_be_the_published_ones(hub, source, given, monkeypatch, capsys):
-    get, file = source(), given / "set" / "text.txt"
+def test_the_given_folder_comes_first_and_must_hold_the_published_files(hub, source, tmp_path, monkeypatch, capsys):
+    get, given = source(), tmp_path / "given"
+    file = given / "set" / "text.txt"
+    file.parent.mkdir(parents=True)
+    monkeypatch.setenv("COMPANION_DATA", str(given))
     assert not data.available("set/text.txt") and get().read_bytes() == PUBLISHED
     assert f"set/text.txt is not in {given}: fetching" in capsys.readouterr().err
     file.write_bytes(PUBLISHED)

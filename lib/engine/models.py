@@ -153,6 +153,10 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
         net = net if device == "auto" else net.to(device)
     except torch.OutOfMemoryError:
         raise CompanionError(f"{name} does not fit {device}: use torch.bfloat16 or device='auto'.") from None
+    for key, weight in net.named_parameters():  # a NaN may vanish in a fused kernel and leave results that look right
+        if not weight.is_meta and not weight.isfinite().all():
+            raise CompanionError(f"{name} has weights that are infinite or no numbers (in {key}): fetch it again, or "
+                                 "save one whose training went well.")
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
 
 
@@ -359,21 +363,12 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
         missing = sorted(key for key in report["missing_keys"] if not labels or key.startswith(body))
         unused = sorted(own & set(report["unexpected_keys"])) if not labels else []
         if not missing and not unused:
-            return _finite(name, net)
+            return net
     if not missing:
         raise CompanionError(f"{name} differs from {base} in {len(unused)} weights that {type(net).__name__} has not "
                              f"({unused[0]}, ...): load it with the task it was saved for.")
     raise CompanionError(f"{name} lacks {len(missing)} weights of {type(net).__name__} ({missing[0]}, ...): "
                          "load it with the task it was saved for, or save it with that head.")
-
-
-def _finite(name, net):
-    """The network, if its weights are numbers: a NaN may vanish in a fused kernel and leave results that look right."""
-    broken = [key for key, weight in net.named_parameters() if not weight.is_meta and not weight.isfinite().all()]
-    if broken:
-        raise CompanionError(f"{name} has weights that are infinite or no numbers (in {broken[0]}): fetch it again, or "
-                             "save one whose training went well.")
-    return net
 
 
 def _tokenizer(name, folder, config):
