@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from lib.text import data, readers
 
 SWAPS = [pair.split("/") for pair in """
@@ -16,35 +14,31 @@ SWAPS = [pair.split("/") for pair in """
     Richard/Ruth Robert/Rachel Samuel/Sophie Simon/Susan Steven/Stella Thomas/Teresa Walter/Wendy
     """.lower().split()]
 MALE, FEMALE = map(set, zip(*SWAPS))
+TRIPLES = data.demo("triples")
 
 
 def words(text: str) -> list[str]:
     return re.findall(r"[a-z]+(?:['-][a-z]+)*", text.lower())
 
 
-@pytest.fixture(scope="module")
-def triples():
-    return data.demo("triples")
-
-
-def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender(triples):
-    assert list(triples) == readers.TRIPLE and triples["context_id"].nunique() >= 90
-    assert triples["next_sentence"].is_unique and triples["gender_swapped_next_sentence"].is_unique
-    for _, triple in triples.groupby("context_id"):
+def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender():
+    assert list(TRIPLES) == readers.TRIPLE and TRIPLES["context_id"].nunique() >= 90
+    assert TRIPLES["next_sentence"].is_unique and TRIPLES["gender_swapped_next_sentence"].is_unique
+    for _, triple in TRIPLES.groupby("context_id"):
         assert len(triple) == 3 and set(triple["label"]) == readers.TRIPLE_LABELS
         assert triple[["context", "gender", "gender_swapped_context"]].drop_duplicates().shape[0] == 1
-    assert triples["gender"].value_counts().nunique() == 1
-    for row in triples.itertuples():
+    assert TRIPLES["gender"].value_counts().nunique() == 1
+    for row in TRIPLES.itertuples():
         gendered = set(words(row.context)) & (MALE | FEMALE)
         assert gendered and gendered <= (MALE if row.gender == "M" else FEMALE), row.context
 
 
-def test_the_swap_changes_the_gender_words_and_nothing_else(triples):
+def test_the_swap_changes_the_gender_words_and_nothing_else():
     pairs = {(a, b) for a, b in SWAPS} | {(b, a) for a, b in SWAPS}
     for column in ("context", "next_sentence"):
-        for text, other in zip(triples[column], triples[f"gender_swapped_{column}"], strict=True):
+        for text, other in zip(TRIPLES[column], TRIPLES[f"gender_swapped_{column}"], strict=True):
             for a, b in zip(words(text), words(other), strict=True):
                 assert (a, b) in pairs if a in MALE | FEMALE else a == b, (text, other)
             assert re.sub(r"\w+", "", text) == re.sub(r"\w+", "", other)
-    related = triples["label"] != "unrelated"
-    assert ((triples["next_sentence"] != triples["gender_swapped_next_sentence"]) == related).all()
+    related = TRIPLES["label"] != "unrelated"
+    assert ((TRIPLES["next_sentence"] != TRIPLES["gender_swapped_next_sentence"]) == related).all()

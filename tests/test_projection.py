@@ -264,6 +264,7 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     ("She fed the cat.", ("She fed the cat.", "He fed the cat.")),
     ("His map was wet, and he sighed.", ("Her map was wet, and she sighed.", "His map was wet, and he sighed.")),
     ("I asked him.", ("I asked her.", "I asked him.")),
+    ("HE left the USA.", ("SHE left the USA.", "HE left the USA.")),
     ("I asked her.", None), ("She and he met.", None), ("The cat slept.", None), ("He saw the queen.", None),
     ("The theme is other.", None)])
 def test_natural_sentences_are_swapped_where_there_is_one_way(text, pair):

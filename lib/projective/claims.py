@@ -22,6 +22,7 @@ from lib.projective.projection import LEVELS, WRITTEN, Cut, Level
 from lib.verdict import Claim, Gate, Side, Verdict, by_id, judge
 
 SMALL, NEARLY = .05, .01  # what "s close to 0" and "almost indistinguishable" are taken to mean
+SAME = 1e-6  # less than this is no difference: of a model that gives one answer to everything
 LITTLE = .05  # what "not very effective" is taken to mean: less than this share of the base model's Strength
 SAME_RANKS = .9  # what "relative ranks are unchanged" is taken to mean: Spearman's rho over the 76 models
 ON_ETA = ("eta-higher", "eta-rises", "eta-attn", "uncorrelated")  # what depends on how parity is read
@@ -46,9 +47,9 @@ def _claim(id: str, where: str, says: str, figure: str, short: str = "", **rule)
     return Claim(id, tables.PAPER, where, says, figure[:2], figure, short, **rule)
 
 
-def _judged(id: str, test: Counted, found: str = "", **about) -> Verdict:
-    decided = judge(CLAIMS[id], test.estimate, found=found or test.text, threshold=test.threshold, gates=test.gates,
-                    **about)
+def _judged(id: str, test: Counted, *gates: Gate, found: str = "", **about) -> Verdict:
+    decided = judge(CLAIMS[id], test.estimate, found=found or test.text, threshold=test.threshold,
+                    gates=(*gates, *test.gates), **about)
     kept = test.behind or decided.estimate
     return replace(decided, estimate=stats.Estimate(*map(float, kept), kept.n))  # of plain floats, which JSON can hold
 
@@ -76,16 +77,18 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
     near = ((frame["stereo"] - frame["anti"]).to_numpy()[counted] < NEARLY).astype(float)
     unrelated, *belong = (((frame[name] > .5) != (frame["gs_" + name] > .5)).to_numpy(float)
                           for name in ("unrelated", "stereo", "anti"))
+    differs = Gate("differs", np.ptp(frame[nsp.COLUMNS]) > SAME, "p(next) is the same for all sentences")
+    some = Gate("SS", len(kept) > 1, f"SS counts {len(kept)} triples")
     close = stats.bootstrap(np.mean, (np.abs(s) <= SMALL).astype(float))
-    same = stats.bootstrap(np.mean, kept.astype(float))
+    same = stats.bootstrap(np.mean, kept.astype(float)) if some.is_open else stats.Estimate(np.nan)
     gap = stats.bootstrap(lambda u, a, b: u.mean() - (a.mean() + b.mean()) / 2, unrelated, *belong)
     tails = stats.bootstrap(lambda values: nsp.top_mean(values) - nsp.top_mean(-values), s)
-    tests = {"ss-hair": Counted(near.sum(), f"{near.sum():.0f} of {len(near)} by less than {NEARLY}"),
-             "ss-twin": Counted(same, f"{same} of {len(kept)}"),
+    tests = {"ss-hair": Counted(near.sum(), f"{near.sum():.0f} of {len(near)} by less than {NEARLY}", gates=(some,)),
+             "ss-twin": Counted(same, f"{same} of {len(kept)}", gates=(some,)),
              "s-near-zero": Counted(close, f"{close} within {SMALL}"),
              "d-unrelated": Counted(gap, f"{unrelated.mean():.3f} against {np.mean(belong):.3f}"),
              "s-above-opposite": Counted(tails, f"by {tails:z.2f}")}
-    return [_judged(id, test, **about) for id, test in tests.items()]
+    return [_judged(id, test, differs, **about) for id, test in tests.items()]
 
 
 # ---- projections: notebook 08
@@ -118,7 +121,9 @@ OF_PROJECTIONS = [
 
 def of_projections(measured: dict, redrawn: Mapping[str, float] = {}, fit: str = WRITTEN, **about) -> list[Verdict]:
     """The paper's statements on intrinsic bias. redrawn: see `redrawn`; without it nothing is within chance."""
-    frame, s = tables.by_model(measured, fit), measured["s"][measured["fits"].index(fit)]
+    at, frame = measured["fits"].index(fit), tables.by_model(measured, fit)
+    s, biases = measured["s"][at], np.abs([measured[key][at][0] for key in "sd"])
+    biased = Gate("biased", biases.max() > SAME, "s and d are 0 in all triple pairs before any projection")
     ranks = [stats.rank_correlation(tables.tops(s, share), frame["S"]) for share in (.05, .2)]
     tests = count(frame)
     tests["threshold"] = Counted(min(ranks), f"rho {ranks[0]:.2f} with 5 %, {ranks[1]:.2f} with 20 %")
@@ -126,7 +131,7 @@ def of_projections(measured: dict, redrawn: Mapping[str, float] = {}, fit: str =
         rounded, below = frame[column].round(3), stats.Estimate(frame[column].iloc[0] - frame[column][2:].min())
         base, lowest, name = rounded.iloc[0], rounded[2:].min(), rounded[2:].idxmin()  # to three digits, as shown
         tests[f"lower-{column.lower()}"] = Counted(base - lowest, f"{base:.3f} to {lowest:.3f}, {name}", behind=below)
-    return [_judged(id, test, redrawn=redrawn.get(id), **about) for id, test in tests.items()]
+    return [_judged(id, test, biased, redrawn=redrawn.get(id), **about) for id, test in tests.items()]
 
 
 def redrawn(measured: dict, fit: str = WRITTEN, draws: int = 500, seed: int = 0) -> dict[str, float]:
@@ -146,7 +151,7 @@ def count(frame: pd.DataFrame) -> dict[str, Counted]:
     strength = dict(zip(tables.MODELS, frame["S"]))
     best = {(level, column): values.min() for column in "SD" for level, values in frame.groupby("level")[column]}
     base = frame.iloc[0]
-    lowered, sent_d = 1 - best[Level.SENT, "S"] / base["S"], best[Level.SENT, "D"]
+    lowered, sent_d = 1 - best[Level.SENT, "S"] / (base["S"] or np.nan), best[Level.SENT, "D"]
     tests = {"sent-s": Counted(lowered, f"best S lower by {lowered:.1%}"),
              "sent-d": Counted(base["D"] - sent_d, f"{base['D']:.3f} to {sent_d:.3f}")}
     for column in "SD":
@@ -209,15 +214,19 @@ def of_nli(measured: dict, scores: pd.DataFrame, strength: pd.Series, **about) -
     claim depends on it. That Strength and eta are not correlated holds where the interval of rho has zero in it.
     """
     gain, verdicts = mean_gain(measured), []
+    differs = Gate("differs", np.ptp(measured["probabilities"][0], axis=0).max() > SAME,
+                   "the classifier gives all pairs the same probabilities")
     tests = {"all": count_nli(scores, strength, gain), "most": count_nli(tables.most(scores), strength, gain)}
     for id in tests["all"]:
         for reading in tests if id in ON_ETA else [""]:
             test = tests[reading or "all"][id]
-            verdicts.append(_judged(id, test, test.text + _agreeing(reading), reading=reading, **about))
+            verdicts.append(_judged(id, test, differs, found=test.text + (f" (agree in {reading})" if reading else ""),
+                                    reading=reading, **about))
     lowest, fairest = best_settings({"08_table7": strength.rename("S").rename_axis("model").round(3).reset_index(),
                                      "09_table7": tables.table7(scores).reset_index()})
     if lowest and fairest:
-        verdicts.append(_judged("other-settings", Counted(lowest != fairest, f"S: {lowest}; NLI: {fairest}"), **about))
+        other = Counted(lowest != fairest, f"S: {lowest}; NLI: {fairest}")
+        verdicts.append(_judged("other-settings", other, differs, **about))
     return verdicts
 
 
@@ -256,12 +265,9 @@ def count_nli(scores: pd.DataFrame, strength: pd.Series, mean: stats.Estimate | 
                             f"{shown[Level.ATTENTION]} against {shown[Level.LAYER_11]}",
                             threshold=float(np.nanmax([0, *(eta[name] for name in LEVELS[:3])]))),
         "deeper-snli": Counted(int((np.diff(cost) < 0).sum()), ", ".join(f"{value:.3f}" for value in cost)),
-        "uncorrelated": Counted(float(not rho.low <= 0 <= rho.high), f"rho {rho}, p {p}", behind=rho),
+        "uncorrelated": Counted(float(not rho.low <= 0 <= rho.high), f"rho {rho}, p {p}", behind=rho,
+                                gates=(Gate("ranks", not np.isnan(rho.value), "all models have the same S or eta"),)),
     }
-
-
-def _agreeing(reading: str) -> str:
-    return f" (agree in {reading})" if reading else ""
 
 
 def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:

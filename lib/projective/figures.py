@@ -18,13 +18,14 @@ def interventions(n_layers: int, n_heads: int, made_from: str):
     words = ["[CLS]", "My", "aunt", "...", "[SEP]", "She", "...", "[SEP]"]
     columns = [1.0 + .95 * i for i in range(len(words))]
     last, before = f"layer {n_layers}", f"layer {n_layers - 1}"
+    below = {0: "no layer below", 1: "layer 1"}.get(n_layers - 2, f"layers 1 to {n_layers - 2}")
 
     for x, word in zip(columns, words):
         ax.text(x, .15, word, ha="center", va="center", fontsize=8.5, color=INK, weight="bold" if x == 1 else "normal")
     _box(ax, .5, .65, 7.7, .7, "embeddings: word + position + sentence A or B")
     _arrows(ax, columns, 1.35, 1.7)
     for shift in (.24, .12, 0):
-        _box(ax, .5 + shift, 1.7 + shift, 7.7, 1.05, f"layers 1 to {n_layers - 2}" if not shift else "")
+        _box(ax, .5 + shift, 1.7 + shift, 7.7, 1.05, below if not shift else "")
     _arrows(ax, columns, 2.75 + .24, 3.5)
     _box(ax, .5, 3.5, 7.7, 2.35, "")
     ax.text(.7, 5.6, before, fontsize=9, weight="bold", color=INK, va="center")

@@ -10,7 +10,7 @@
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
 share of occupations whose prediction does not depend on gender, and eta (equation 4) their product.
 
-The paper leaves two things open, and both readings are computed. It has 66 pairs an occupation: 33 contexts with man
+The paper leaves two things open, and both readings are computed. It has 66 pairs per occupation: 33 contexts with man
 and woman, or 11 contexts with the six gendered words of Dev et al. And every parity that it prints is a multiple of
 1/164, so an occupation has parity or has not: because all of its contexts agree (strict), or more than half (majority).
 
@@ -18,25 +18,22 @@ The subspaces are fitted on the fine-tuned model (the paper does not say on whic
 say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
 """
 
-from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
-
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 
-from lib import CompanionError, Lazy
+from lib import CompanionError
 from lib.engine import batches, models, stats
 from lib.projective import projection
 from lib.text import data as sources
 from lib.text import english, readers
 from lib.text import pairs as sentence_pairs
 
-pd = Lazy("pandas")
-
 LABELS = tuple(readers.NLI_LABELS)  # SNLI's order; a model's own may be another, see `labels`
 GENDERS = ("male", "female")
-READINGS = {"man, woman": 33, "six words": 11}  # contexts that make 66 pairs an occupation
+READINGS = {"man, woman": 33, "six words": 11}  # contexts that make 66 pairs per occupation
 GOES_WITH = {"commerce": "household", "driving": "vehicles", "eating": "food", "interaction": "farm_animals"}
 SHOWN = ("doctor", "nurse", "mechanic")  # by notebook 09, so in every try
 NO_ARTICLE = {"breakfast", "lunch", "dinner", "headphones"}
@@ -100,6 +97,14 @@ def task_pairs(data: str, items: int = 0) -> pd.DataFrame:
 
 
 # ---- a classifier
+
+def required(name: str) -> str:
+    """The name of a run's classifier, where it has one."""
+    if not name:
+        raise CompanionError("This encoder has no classifier for natural language inference: make it by python -m "
+                             "lib.training nli make, then name its folder with --model.")
+    return name
+
 
 def labels(model) -> list[str]:
     """A classifier's labels in the order of its output, from its config: entailment, neutral, contradiction."""
@@ -209,10 +214,7 @@ def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "ma
     fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
     right [fits, 76, pairs of the task]
     """
-    if not name:
-        raise CompanionError("This encoder has no classifier for natural language inference: make it by python -m "
-                             "lib.training nli make, then name its folder with --model.")
-    model = models.load(name, device=device, task="sequence-classification")
+    model = models.load(required(name), device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
     gold = task_pairs(data, items) if task else made.head(0).assign(label="")
     texts = pd.concat([made, gold])

@@ -338,9 +338,10 @@ def measure(name: str, data: str = "mini", seed: int = 0, device=None, items: in
     and how far the others agree with the first, as tables.
     """
     model, rows = registry.load(name, device=device), triples.triples(data, items)
+    next_sentence = head(model)  # refused here rather than after the work
     subspaces = fits(model, data, seed, items)
     encoded = encode(model, *(list(side) for side in zip(*triples.pairs(rows))))
-    logits = sweeps(model, list(subspaces.values()), models(), encoded, head(model), progress="76 models")
+    logits = sweeps(model, list(subspaces.values()), models(), encoded, next_sentence, progress="76 models")
     follows = logits.softmax(-1)[..., 0].numpy()
     places = triples.frame(rows, np.arange(follows.shape[-1]))  # where each probability of a triple pair stands
     frame = {column: follows[..., places[column].astype(int)] for column in nsp.COLUMNS}

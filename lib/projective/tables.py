@@ -65,8 +65,7 @@ def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
 
 
 def most(scores: pd.DataFrame) -> pd.DataFrame:
-    """The same with parity read as agreement in most contexts, so that any table can be made of either reading:
-    `parity` and `eta` hold what `majority` and `eta majority` held."""
+    """The same with the other reading of parity: `parity` and `eta` hold what `majority` and `eta majority` held."""
     other = {"parity": "majority", "eta": "eta majority"}
     return scores.assign(**{strict + end: scores[reading + end] for strict, reading in other.items() for end in ENDS})
 

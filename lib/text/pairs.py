@@ -7,18 +7,15 @@
 Projective methods fits on "a small set of paired sentences" and does not give it: notebook 08 shows what that does.
 """
 
-import re
-
 from lib.engine import stats
 from lib.text import data as sources
-from lib.text import readers
+from lib.text import readers, swaps
 
 # Liang et al.'s ten pairs, which are Bolukbasi et al.'s. "her" is his or him: sentences with it are left out.
 PAIRS = {"woman": "man", "girl": "boy", "she": "he", "mother": "father", "daughter": "son", "gal": "guy",
          "female": "male", "her": "his", "herself": "himself", "mary": "john"}
 FEWEST = 4  # pairs that even a try fits subspaces on
 AMBIGUOUS = {"her", "hers"}
-WORD = re.compile(r"[A-Za-z]+")
 
 
 def written(without: str = "") -> list[tuple[str, str]]:
@@ -57,15 +54,10 @@ def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | No
     """(female, male) sentence, or None where the text has words of both genders or none of the ten pairs, one that
     could be swapped in two ways, or one of `gendered` that none of the ten pairs swaps."""
     to_male, to_female = PAIRS, {male: female for female, male in PAIRS.items()} | {"him": "her"}
-    words = {word.lower() for word in WORD.findall(text)}
+    words = {word.lower() for word in swaps.WORD.findall(text)}
     is_female, is_male = words & set(to_male), words & set(to_female)
     if bool(is_female) == bool(is_male) or words & AMBIGUOUS or (words & gendered) - is_female - is_male:
         return None
     other = to_male if is_female else to_female
-
-    def swap(match):  # not swaps.like: this one also lowers the later letters of words that stay, USA becomes Usa
-        word = other.get(match[0].lower(), match[0])
-        return word.capitalize() if match[0][0].isupper() else word
-
-    changed = WORD.sub(swap, text)
+    changed = swaps.replaced(text, lambda match: other.get(match[0].lower()))
     return (text, changed) if is_female else (changed, text)

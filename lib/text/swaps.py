@@ -47,11 +47,16 @@ def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
 
 def swap_all(text: str) -> str:
     """The text with every gender word replaced by the rules of `swap`, but those of LEFT_ALONE."""
+    return replaced(text, lambda match: _counterpart(text, *match.span(), "gender")
+                    if match[0].lower() in _swapped() else None)
+
+
+def replaced(text: str, counterpart) -> str:
+    """The text with each word replaced for which counterpart(match) names another; capitals stay, an article fits."""
     pieces, done = [], 0
     for match in WORD.finditer(text):
-        if match[0].lower() in _swapped():
-            counterpart = _counterpart(text, *match.span(), "gender")
-            pieces += [_with_article(text[done:match.start()], counterpart), _like(match[0], counterpart)]
+        if word := counterpart(match):
+            pieces += [_with_article(text[done:match.start()], word), _like(match[0], word)]
             done = match.end()
     return "".join([*pieces, text[done:]])
 

@@ -1,0 +1,83 @@
+"""Notebooks 07 to 09 on models in which there is nothing to find: they run to their end and say so."""
+
+from functools import partial
+
+import matplotlib.pyplot as plt
+import nbformat
+import pytest
+import torch
+import transformers
+
+from lib import CompanionError, look, paths, verdict
+from lib.engine import stats
+from lib.projective import claims, nli
+from lib.publish import run
+from tests.tiny import SHAPE, one_thread, save_tiny, tiny  # noqa: F401
+
+NETS = {"language model": transformers.BertForPreTraining, "classifier": transformers.BertForSequenceClassification}
+
+
+def save(folder, kind="language model", layers=2, collapsed=False):
+    """A BERT before its training; collapsed, it gives one answer to everything."""
+    names = {"id2label": dict(enumerate(nli.LABELS)), "label2id": {label: i for i, label in enumerate(nli.LABELS)}}
+    config = transformers.BertConfig(**SHAPE | {"num_hidden_layers": layers}, vocab_size=400,
+                                     max_position_embeddings=256, **names)
+    net = NETS[kind](config)
+    if collapsed:
+        torch.nn.init.zeros_(net.classifier.weight if kind == "classifier" else net.cls.seq_relationship.weight)
+    net.save_pretrained(folder)
+    tokenizer = tiny("bert").tokenizer
+    tokenizer.model_max_length = 256
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
+    """Call it with a notebook's number and a model's folder: what it judges."""
+    bootstrap, redrawn = stats.bootstrap, claims.redrawn
+    monkeypatch.setattr(stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=9, **options))
+    monkeypatch.setattr(claims, "redrawn", lambda measured: redrawn(measured, draws=3))
+    monkeypatch.setattr(nli, "search", partial(nli.search, splits=3))
+    monkeypatch.setattr(look, "name_points", lambda *given: None)
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr("IPython.display.display", lambda result: None)
+    monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})  # drawn, not written, to be quick
+
+    def cells(number, model, encoder=""):
+        file, = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+        names = {}
+        for cell in nbformat.read(file, as_version=4).cells:
+            if cell.cell_type == "code":
+                exec(compile(cell.source, file.name, "exec"), names)
+                if "parameters" in cell.metadata.get("tags", []):
+                    names |= dict(profile="mini-limit8", model=model, device="cpu", out=str(tmp_path / "out"))
+                if encoder and "run" in names:
+                    names["run"].encoder = encoder
+        return verdict.read(tmp_path / "out" / "claims" / f"{number}.json")
+
+    return cells
+
+
+@pytest.mark.parametrize("number, layers, collapsed", [
+    ("07", 1, False), ("07", 2, True), ("08", 2, True), ("08", 3, False), ("09", 2, True), ("09", 3, False)])
+def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, capsys):
+    encoder = save(tmp_path / "encoder", layers=layers, collapsed=collapsed)
+    classifier = save(tmp_path / "classifier", "classifier", layers, collapsed) if number == "09" else ""
+    verdicts = execute(number, classifier or encoder, encoder)
+    assert {one.claim for one in verdicts} <= set(claims.CLAIMS)
+    if collapsed:
+        assert {one.outcome for one in verdicts} == {verdict.Outcome.NO_CASE}
+    if number == "07":
+        assert "no case" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number, make, says", [
+    ("07", partial(save_tiny, "roberta"), "choose a BERT"), ("08", partial(save_tiny, "roberta"), "load a BERT"),
+    ("09", partial(save_tiny, "bert"), "python -m lib.training nli make"),
+    ("08", partial(save, layers=1), "two or more layers"),
+    ("09", partial(save, kind="classifier", layers=1), "two or more layers")])
+def test_what_cannot_be_measured_is_refused_in_a_sentence_that_names_the_fix(number, make, says, execute, tmp_path):
+    make(folder=tmp_path / "model")
+    with pytest.raises(CompanionError, match=says):
+        execute(number, str(tmp_path / "model"))
