@@ -537,6 +537,7 @@ def test_bad_requests_name_the_fix(tmp_path, text_folder):
 
 
 def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("COMPANION_DATA", raising=False)  # reading all data sets takes a minute
     monkeypatch.setattr(KINDS["gpt2"], "shape", SHAPE)
     monkeypatch.setattr(KINDS["gpt2"], "measure", lambda *_: {"perplexity": 9.})
     text, out = str(tmp_path / "text"), str(tmp_path / "model")
