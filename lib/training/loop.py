@@ -314,8 +314,7 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
         raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --unlabelled takes one of several.")
     task = KINDS[kind](tokenizer, **shape)
     if base:
-        task.base = base.revision
-        task.net.load_state_dict(base.net.state_dict(), strict=False)  # what it ships without starts afresh
+        task.base, fresh = base.revision, task.go_on_from(base)
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
@@ -325,7 +324,7 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(), parameters=shipped.num_parameters(),
                   training=done, **heldout, text=counts, torch=torch.__version__)
     if base:
-        record["from"] = {"model": str(start), "revision": base.revision}  # a hash of its weights
+        record["from"] = {"model": str(start), "revision": base.revision, "fresh": fresh}  # revision: a hash
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

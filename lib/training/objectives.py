@@ -18,6 +18,7 @@ import torch.nn.functional as F
 import transformers
 from tokenizers import AddedToken
 
+from lib import CompanionError
 from lib.training import kernels
 from lib.training.corpus import Tokens
 from lib.training.packing import PairSampler, SpanSampler, WindowSampler
@@ -130,6 +131,15 @@ class Task:
         self.plain = self.plain or longest > kernels.LONGEST
         config = self.architecture.config_class(**self.config(tokenizer.get_vocab_size(), layers, heads, hidden))
         self.net = self.architecture._from_config(config, attn_implementation=self.attention)
+
+    def go_on_from(self, model) -> list[str]:
+        """Take a model's weights; returns the names of those that it has not (a head that did not ship) and that start
+        afresh."""
+        try:
+            return self.net.load_state_dict(model.net.state_dict(), strict=False).missing_keys
+        except RuntimeError as error:
+            raise CompanionError(f"{model.name} has other widths than are trained here: name a model that was trained "
+                                 "by this command.") from error
 
     def sampler(self, tokens: Tokens, device, **options):
         return self.draws(tokens, self.tokenizer, device, **dict(longest=self.longest) | options)
