@@ -1,9 +1,8 @@
 """Text files in, token streams out: what pre-training reads.
 
 A corpus is text with one paragraph per line and a blank line between documents, plain or compressed (.xz, .gz).
-`prepare` joins several sources, drops the documents that share ten words in a row with text the models are later judged
-on, sets a share of the documents aside and counts all of it. `train_tokenizer` learns a vocabulary, `encode` turns
-documents into one array of token ids with the places where sentences and documents begin.
+`prepare` joins several sources, drops what the models are later judged on, sets a share of the documents aside and
+counts all of it; `encode` turns documents into one array of token ids.
 """
 
 import gzip

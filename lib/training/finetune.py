@@ -1,10 +1,6 @@
 """Fine-tune a classifier, or a regression, on labelled texts that are encoded once.
 
     train = finetune.encode(model, firsts, seconds, targets)
-    train.save(folder / "train.npz"); finetune.sign(folder, model, "files")
-    finetune.check(folder, "mini-bert"); finetune.load(folder / "train.npz")      where the texts need not be
-
-    model = models.load("mini-bert", task="sequence-classification", labels=3)
     done = finetune.fit(model, train, validation, metric, finetune.Settings(rate=1e-4, epochs=5))
     logits = finetune.predict(model, test)
 
@@ -124,22 +120,15 @@ def wide(size: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
-
-    patience  stop when the metric has not risen for so many epochs; 0: never. The descent is planned for all epochs.
-    warmup    share of the steps in which the rate rises
-    decay     of matrices, AdamW's; biases and norms have none
-    dropout   put into every dropout layer: the shipped models were pre-trained without
-    frozen    parts of the network that stay as they are, by a word of their weights' names: ("embeddings",)
-    """
+    """How to train."""
     rate: float = 1e-4
     epochs: int = 5
     batch: int = 32
-    patience: int = 0
-    warmup: float = .1
-    decay: float = .01
-    dropout: float = .1
-    frozen: tuple[str, ...] = ()
+    patience: int = 0     # stop when the metric has not risen for so many epochs; 0: never
+    warmup: float = .1    # share of the steps in which the rate rises; its descent is planned for all epochs
+    decay: float = .01    # of matrices, AdamW's; biases and norms have none
+    dropout: float = .1   # put into every dropout layer: the shipped models were pre-trained without
+    frozen: tuple[str, ...] = ()  # parts that stay as they are, by a word of their weights' names: ("embeddings",)
     seed: int = 0
 
 

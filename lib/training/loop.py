@@ -142,9 +142,8 @@ class Checkpoint:
 class Step:
     """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
 
-    On a GPU the step is recorded once (a CUDA graph) and then played: the hundreds of small kernels of drawing and
-    updating wait for nothing on the CPU. `recorded` is asked for after WARM ordinary steps, which compile what is to be
-    recorded.
+    On a GPU the step is recorded once (a CUDA graph), after WARM ordinary steps, which compile it, and then played: the
+    hundreds of small kernels of drawing and updating wait for nothing on the CPU.
     """
 
     def __init__(self, task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator):

