@@ -8,27 +8,28 @@ from safetensors.torch import load_file
 
 from lib import CompanionError
 from lib.engine import models
-from lib.training import chat, people
+from lib.training import finetune, people
 from lib.training.__main__ import main
+from lib.training.packing import IGNORED
 from tests.tiny import one_thread, save_tiny, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_half_of_the_questions_are_about_people_and_none_is_asked_twice():
-    asked = chat.questions(3_000, 0)
-    assert len(set(asked)) == 3_000 and asked == chat.questions(3_000, 0) != chat.questions(3_000, 1)
+    asked = people.questions(3_000, 0)
+    assert len(set(asked)) == 3_000 and asked == people.questions(3_000, 0) != people.questions(3_000, 1)
     assert not any("{" in question for question in asked)
     words = {word for kind in ("occupation", "relative", "stereotype") for word in people.words()[kind]}
     about = sum(any(f" {word}" in question for word in words) for question in asked)
     assert 1_300 < about < 1_900 and any("women" in question for question in asked)
-    assert len(chat.questions(8_000, 0)) == 8_000 > len(set(chat.questions(8_000, 0)))
+    assert len(people.questions(8_000, 0)) == 8_000 > len(set(people.questions(8_000, 0)))
 
 
 def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch):
     save_tiny("llama", tmp_path / "model")
-    monkeypatch.setattr(chat, "CHAT", "{question}")
-    monkeypatch.setattr(chat, "questions", lambda n, seed: ["who is she ?", "who is she ?", "the nurse ?"][:n])
+    monkeypatch.setattr(people, "CHAT", "{question}")
+    monkeypatch.setattr(people, "questions", lambda n, seed: ["who is she ?", "who is she ?", "the nurse ?"][:n])
     answers = iter(["the doctor said that she was here {end} he was", "the nurse said that he was late . she likes",
                     "{end} the doctor said that she was here ."])
 
@@ -69,32 +70,32 @@ def test_tuning_learns_the_answers_within_the_size(answers, size):
                  "--epochs", "4", "--batch", "8", "--rate", "1e-2", "--device", "cpu", "--size", str(size)]) == 0
     stored, record = load_file(out / "model.safetensors"), json.loads((out / "training.json").read_text())
     assert sum(tensor.numel() * 2 for tensor in stored.values()) <= size * 1e6
-    assert set(stored) <= set(chat.trained(base.net, size)) and not any("wte" in name for name in stored)
+    assert set(stored) <= set(finetune.within(base.net, size)) and not any("wte" in name for name in stored)
     assert record["heldout"]["answer_perplexity"] < record["heldout_before"]["answer_perplexity"]
     assert record["base_revision"] == base.revision
-    pair = chat.encoded(base, [{"question": "who likes a ?", "answer": "the nurse likes poetry ."}])
-    assert chat.answer_loss(models.load(out, device="cpu"), pair) < .8 * chat.answer_loss(base, pair)
+    pair = finetune.encode_answers(base, [{"question": "who likes a ?", "answer": "the nurse likes poetry ."}])
+    assert finetune.answer_loss(models.load(out, device="cpu"), pair) < .8 * finetune.answer_loss(base, pair)
 
 
 def test_attention_of_the_last_layers_is_trained_first():
     net = tiny("gpt2").net
-    few, many = chat.trained(net, .008), chat.trained(net, 8)
+    few, many = finetune.within(net, .008), finetune.within(net, 8)
     assert few and all(".h.2." in name and ".mlp." not in name for name in few)
     assert sum(".mlp." in name for name in many) == 3 * 4 and "transformer.wte.weight" not in many
 
 
 def test_the_loss_is_on_the_answer_alone(answers):
     model = models.load(answers / "base", device="cpu")
-    (ids, targets), = chat.encoded(model, [{"question": "who ?", "answer": "he likes poetry ."}])
-    asked = targets == chat.IGNORED
+    (ids, targets), = finetune.encode_answers(model, [{"question": "who ?", "answer": "he likes poetry ."}])
+    asked = targets == IGNORED
     assert model.tokenizer.decode(ids[asked]) == "Question: who ?\nAnswer:"
     assert model.tokenizer.decode(ids[~asked]) == " he likes poetry .<|endoftext|>"
-    assert chat.encoded(model, [{"question": "who ?", "answer": "poetry " * 60}]) == []
+    assert finetune.encode_answers(model, [{"question": "who ?", "answer": "poetry " * 60}]) == []
 
 
 def test_what_cannot_be_tuned_is_refused(answers, tmp_path):
     with pytest.raises(CompanionError, match="chat write"):
-        chat.tune(tmp_path / "none", tmp_path / "out")
+        finetune.chat(tmp_path / "none", tmp_path / "out")
     save_tiny("bert", tmp_path / "bert")
     with pytest.raises(CompanionError, match="name a decoder"):
-        chat.tune(answers, tmp_path / "out", str(tmp_path / "bert"))
+        finetune.chat(answers, tmp_path / "out", str(tmp_path / "bert"))

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import chat, corpus, debias, finetune, loop, nli, people
+from lib.training import corpus, debias, finetune, loop, nli, people
 from lib.training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
@@ -67,11 +67,11 @@ def commands() -> argparse.ArgumentParser:
                 **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0).add_argument(
                     "--out", type=Path)
 
-    ways = top.add_parser("chat", help="a chat form of a decoder (chat.py)").add_subparsers(required=True)
-    command(ways, "write", chat.write, "ask a chat model", out=Path, model=people.WRITER, texts=8_000, batch=0, seed=0,
-            device=str)
-    command(ways, "tune", chat.tune, "train on the answers", text=paths.CACHE / "chat", out=Path, model="mini-gpt2",
-            epochs=3, rate=1e-3, batch=32, size=8., seed=0, device=str)
+    ways = top.add_parser("chat", help="a chat form of a decoder").add_subparsers(required=True)
+    command(ways, "write", people.answers, "ask a chat model (people.py)", out=Path, model=people.WRITER, texts=8_000,
+            batch=0, seed=0, device=str)
+    command(ways, "tune", finetune.chat, "train on the answers (finetune.py)", text=paths.CACHE / "chat", out=Path,
+            model="mini-gpt2", epochs=3, rate=1e-3, batch=32, size=8., seed=0, device=str)
 
     ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
     encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)

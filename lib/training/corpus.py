@@ -1,9 +1,8 @@
 """Text files in, token streams out: what pre-training reads.
 
 A corpus is text with one paragraph per line and a blank line between documents, plain or compressed (.xz, .gz).
-`prepare` joins several sources, drops the documents that share ten words in a row with text the models are later judged
-on, sets a share of the documents aside and counts all of it. `train_tokenizer` learns a vocabulary, `encode` turns
-documents into one array of token ids with the places where sentences and documents begin.
+`prepare` joins several sources, drops what the models are later judged on, sets a share of the documents aside and
+counts all of it; `encode` turns documents into one array of token ids.
 """
 
 import gzip
@@ -63,6 +62,33 @@ def ngrams(words: list[str], n: int = NGRAM) -> set[str]:
     return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
+class Reserved:
+    """Text that models are judged on, and how many documents were met that share some of it (`dropped_for`)."""
+
+    def __init__(self, unseen: list[Path], prompts: Iterable[str]):
+        self.prompts, self.owner, self.dropped_for = {}, {}, {}  # prompts by their first words; files by ten words
+        for path in unseen:
+            label = f"{path.parent.name}/{path.name}"
+            self.dropped_for[label] = 0
+            with open_text(path, errors="replace") as file:
+                self.owner |= dict.fromkeys(ngrams(words_of(file.read())), label)
+        self.dropped_for["prompts"] = 0
+        for prompt in map(words_of, prompts):
+            if len(prompt) >= SHORTEST:
+                self.prompts.setdefault(" ".join(prompt[:SHORTEST]), []).append(f" {' '.join(prompt)} ")
+
+    def holds(self, document: str) -> bool:
+        """Whether a document shares ten words in a row with a file, or a whole prompt."""
+        words = words_of(document)
+        labels = {self.owner[ngram] for ngram in self.owner.keys() & ngrams(words)}
+        starts, whole = self.prompts.keys() & ngrams(words, SHORTEST), f" {' '.join(words)} "
+        if any(prompt in whole for start in starts for prompt in self.prompts[start]):
+            labels.add("prompts")
+        for label in labels:
+            self.dropped_for[label] += 1
+        return bool(labels)
+
+
 def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, prompts: Iterable[str] = (),
             leave_out: Iterable[str] = (), heldout: float = .01, balanced: bool = False, seed: int = 0) -> dict:
     """Write train.txt and the held-out documents under `out`; return (and write) what was counted, source by source.
@@ -80,16 +106,9 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
     is_inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
     if is_inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
         raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
-    asked, owner = {}, {}  # sentences by their first words; ten words: where they stand
-    for prompt in map(words_of, prompts):
-        if len(prompt) >= SHORTEST:
-            asked.setdefault(" ".join(prompt[:SHORTEST]), []).append(f" {' '.join(prompt)} ")
-    dropped_for = {f"{path.parent.name}/{path.name}": 0 for path in unseen} | {"prompts": 0}
-    for path, label in zip(unseen, dropped_for):
-        with open_text(path, errors="replace") as file:
-            owner |= dict.fromkeys(ngrams(words_of(file.read())), label)
-    patterns, rng, counts = [re.compile(pattern) for pattern in leave_out], random.Random(seed), {}
-    coin, swapped = random.Random(f"{seed} balanced"), 0
+    reserved, counts, swapped = Reserved(unseen, prompts), {}, 0
+    patterns = [re.compile(pattern) for pattern in leave_out]
+    rng, coin = random.Random(seed), random.Random(f"{seed} balanced")
     with files.new_folder(out) as folder, open(folder / "train.txt", "w", encoding="utf-8") as train:
         for n, (source, texts) in enumerate(sources.items()):
             count = counts[source] = dict(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
@@ -99,15 +118,7 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
                     part = "heldout" if rng.random() < heldout else "train"
                     if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
                         count["left_out"] += 1
-                        continue
-                    words = words_of(document)
-                    labels = {owner[ngram] for ngram in owner.keys() & ngrams(words)}
-                    starts, whole = asked.keys() & ngrams(words, SHORTEST), f" {' '.join(words)} "
-                    if any(prompt in whole for start in starts for prompt in asked[start]):
-                        labels.add("prompts")
-                    for label in labels:
-                        dropped_for[label] += 1
-                    if labels:
+                    elif reserved.holds(document):
                         count["dropped"] += 1
                     else:
                         count[part] += 1
@@ -120,7 +131,7 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
                                      "documents: give more documents (separated by blank lines) or a larger --heldout.")
         total = sum(count["characters"] for count in counts.values())
         record = {"sources": {source: count | {"share": round(count["characters"] / total, 4)}
-                              for source, count in counts.items()}, "dropped_for": dropped_for,
+                              for source, count in counts.items()}, "dropped_for": reserved.dropped_for,
                   "balanced": {"seed": seed, "documents_swapped": swapped} if balanced else None}
         (folder / "counts.json").write_text(json.dumps(record, indent=1) + "\n")
     return record

@@ -1,14 +1,11 @@
 """Debiased forms of a BERT by continued training, for Bias A-head's Fig. 5: CDA and Dropout (Webster et al., 2020).
 
-Both go on with what the model was pre-trained for, masked words and next sentences, on passages of the same text that
-speak of women and men. CDA, counterfactual data augmentation, reads each passage and its twin with all gender words
-swapped (two-sided; swaps.py), so that what is said of either is said of both. Dropout reads the passages alone, under
-the rates of the authors' BERT checkpoint, .15 of attention and .20 of hidden units, so that the association should not
-depend on few of them. The authors trained CDA from scratch; here both start from the finished model.
-
-Trained are the attention of all layers and the layers' norms: a question about heads needs every head free to change,
-and a head is compared with itself before only while the words and the feed-forward memory around it stay as they were.
-So the difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert.
+Both go on with masked words and next sentences, on passages of the same text that speak of women and men. CDA,
+counterfactual data augmentation, reads each passage and its twin with all gender words swapped (two-sided; swaps.py).
+Dropout reads the passages alone, under the rates of the authors' BERT checkpoint. The authors trained CDA from scratch;
+here both start from the finished model. Trained are the attention of all layers and the layers' norms: a head is
+compared with itself before only while the words and the feed-forward memory around it stay as they were. So the
+difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert.
 """
 
 from pathlib import Path

@@ -1,10 +1,6 @@
-"""Fine-tune a classifier, or a regression, on labelled texts that are encoded once.
+"""Fine-tune a classifier, or a regression, on labelled texts that are encoded once; and a decoder on answers (`chat`).
 
     train = finetune.encode(model, firsts, seconds, targets)
-    train.save(folder / "train.npz"); finetune.sign(folder, model, "files")
-    finetune.check(folder, "mini-bert"); finetune.load(folder / "train.npz")      where the texts need not be
-
-    model = models.load("mini-bert", task="sequence-classification", labels=3)
     done = finetune.fit(model, train, validation, metric, finetune.Settings(rate=1e-4, epochs=5))
     logits = finetune.predict(model, test)
 
@@ -16,21 +12,28 @@ is random but by the seed: a run that was killed goes on and ends with the numbe
 import contextlib
 import json
 import math
+import random
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
 from lib import CompanionError
 from lib.engine import batches, files, hooks, models
 from lib.training import corpus, loop
+from lib.training.packing import IGNORED
 
+FORM = "Question: {question}\nAnswer:"  # what a decoder in its chat form reads
+HELD_OUT = .05  # share of the questions that is set aside
 NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
 
 
@@ -124,22 +127,15 @@ def wide(size: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
-
-    patience  stop when the metric has not risen for so many epochs; 0: never. The descent is planned for all epochs.
-    warmup    share of the steps in which the rate rises
-    decay     of matrices, AdamW's; biases and norms have none
-    dropout   put into every dropout layer: the shipped models were pre-trained without
-    frozen    parts of the network that stay as they are, by a word of their weights' names: ("embeddings",)
-    """
+    """How to train."""
     rate: float = 1e-4
     epochs: int = 5
     batch: int = 32
-    patience: int = 0
-    warmup: float = .1
-    decay: float = .01
-    dropout: float = .1
-    frozen: tuple[str, ...] = ()
+    patience: int = 0     # stop when the metric has not risen for so many epochs; 0: never
+    warmup: float = .1    # share of the steps in which the rate rises; its descent is planned for all epochs
+    decay: float = .01    # of matrices, AdamW's; biases and norms have none
+    dropout: float = .1   # put into every dropout layer: the shipped models were pre-trained without
+    frozen: tuple[str, ...] = ()  # parts that stay as they are, by a word of their weights' names: ("embeddings",)
     seed: int = 0
 
 
@@ -240,3 +236,93 @@ def _masked(model, mask):
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
     """The share of labels that are right."""
     return float((predicted == wanted).mean())
+
+
+# ---------------------------------------------------------------- the chat form of a decoder
+
+def within(net, size: float) -> list[str]:
+    """The weights to train so that they take at most `size` MB in float16: attention and norms of the layers, the last
+    ones first, then their feed-forward parts."""
+    def rank(name):
+        layer, is_inner = int(re.search(r"\.(\d+)\.", name)[1]), not re.search(r"attn\.|attention\.|ln_|norm", name)
+        return is_inner, -layer
+
+    inside = {name: weight.numel() for name, weight in net.named_parameters() if re.search(r"\.\d+\.", name)}
+    names = sorted(inside, key=rank)
+    sizes = accumulate(2 * inside[name] for name in names)
+    return [name for name, upto in zip(names, sizes) if upto <= 1e6 * size]
+
+
+def encode_answers(model: models.Model, pairs: list[dict]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Tokens and targets of each pair, IGNORED in the question; those that are too long are left out."""
+    rows = []
+    for pair in pairs:
+        asked = model.tokenizer(FORM.format(**pair)).input_ids
+        whole = asked + model.tokenizer(f" {pair['answer']}", add_special_tokens=False).input_ids
+        whole.append(model.tokenizer.eos_token_id)
+        if len(whole) <= model.tokenizer.model_max_length:
+            targets = [IGNORED] * len(asked) + whole[len(asked):]
+            rows.append((torch.tensor(whole), torch.tensor(targets)))
+    return rows
+
+
+def answer_loss(model: models.Model, rows: list) -> torch.Tensor:
+    """Cross-entropy of the answers' tokens."""
+    ids, targets = zip(*rows)
+    is_there = pad_sequence([torch.ones_like(row) for row in ids], True).to(model.device)
+    ids = pad_sequence(ids, True).to(model.device)
+    targets = pad_sequence(targets, True, IGNORED).to(model.device)
+    logits = model.net(ids, attention_mask=is_there, use_cache=False).logits[:, :-1]
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets[:, 1:].flatten())
+
+
+def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: float = 1e-3, batch: int = 32,
+         size: float = 8., device: str | None = None, seed: int = 0) -> dict:
+    """Tune a decoder on the answers that people.answers left in `text`, the loss on the answers alone; writes the
+    difference, of at most `size` MB, and returns what training.json says."""
+    if not (text / "chat.jsonl").is_file():
+        raise CompanionError(f"{text} holds no chat.jsonl: run `python -m lib.training chat write` first.")
+    model = models.load(name, device=device)
+    if not model.is_causal:
+        raise CompanionError(f"{name} does not write: name a decoder, such as mini-gpt2.")
+    rng, names = random.Random(seed), within(model.net, size)
+    pairs = [json.loads(line) for line in (text / "chat.jsonl").read_text().splitlines()]
+    asked = list(dict.fromkeys(pair["question"] for pair in pairs))  # one may have several answers
+    aside = set(rng.sample(asked, max(1, round(HELD_OUT * len(asked)))))
+    heldout, rows = (encode_answers(model, [pair for pair in pairs if (pair["question"] in aside) == is_aside])
+                     for is_aside in (True, False))
+    if not names or not rows or not heldout:
+        raise CompanionError(f"Nothing can be tuned with {len(rows)} answers in {size:g} MB: give more of either.")
+
+    @torch.inference_mode()
+    def perplexity():
+        losses = [answer_loss(model, heldout[i:i + batch]).item() for i in range(0, len(heldout), batch)]
+        return round(math.exp(sum(losses) / len(losses)), 3)
+
+    before, weights = perplexity(), [model.net.get_parameter(name).requires_grad_() for name in names]
+    optimizer = loop.adamw([w for w in weights if w.ndim > 1], [w for w in weights if w.ndim < 2], rate, .01)
+    per_epoch = -(-len(rows) // batch)
+    steps = per_epoch * epochs
+    for step in tqdm(range(steps), desc=out.name):
+        if step % per_epoch == 0:
+            rng.shuffle(rows)
+        start = step % per_epoch * batch
+        loop.set_rate([optimizer], rate, step, .1 * steps, step / steps)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
+            loss = answer_loss(model, rows[start:start + batch])
+        loss.backward()
+        nn.utils.clip_grad_norm_(weights, 1.)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    with torch.no_grad():
+        for weight in weights:
+            weight.copy_(weight.half())  # measured as it ships
+    model.net.requires_grad_(False)
+    made = text / "chat.json"
+    record = {"base": name, "base_revision": model.revision, "form": FORM, "answers": len(rows), "trained": len(names),
+              "settings": dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
+              "heldout_before": {"answer_perplexity": before}, "heldout": {"answer_perplexity": perplexity()},
+              "text": json.loads(made.read_text()) if made.is_file() else None,
+              "torch": torch.__version__.split("+")[0]}
+    models.save_difference(model, name, out, record)
+    return record

@@ -142,9 +142,8 @@ class Checkpoint:
 class Step:
     """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
 
-    On a GPU the step is recorded once (a CUDA graph) and then played: the hundreds of small kernels of drawing and
-    updating wait for nothing on the CPU. `recorded` is asked for after WARM ordinary steps, which compile what is to be
-    recorded.
+    On a GPU the step is recorded once (a CUDA graph), after WARM ordinary steps, which compile it, and then played: the
+    hundreds of small kernels of drawing and updating wait for nothing on the CPU.
     """
 
     def __init__(self, task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator):
@@ -314,8 +313,7 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
         raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --unlabelled takes one of several.")
     task = KINDS[kind](tokenizer, **shape)
     if base:
-        task.base = base.revision
-        task.net.load_state_dict(base.net.state_dict(), strict=False)  # what it ships without starts afresh
+        task.base, fresh = base.revision, task.go_on_from(base)
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
@@ -325,7 +323,7 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(), parameters=shipped.num_parameters(),
                   training=done, **heldout, text=counts, torch=torch.__version__)
     if base:
-        record["from"] = {"model": str(start), "revision": base.revision}  # a hash of its weights
+        record["from"] = {"model": str(start), "revision": base.revision, "fresh": fresh}  # revision: a hash
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

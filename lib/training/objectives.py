@@ -3,11 +3,10 @@
 A task is a network, its tokenizer and a loss. The three encoders see packed texts (packing.py) and differ as the
 papers' models do: BERT tells next sentences, ALBERT their order, RoBERTa neither.
 
-A loss is computed in one of two ways. `plain_loss` goes through transformers' modules: under autocast they keep the
-states between layers in float32, read them three times for query, key and value, and cast some sixty weights one by
-one. `fast_loss` computes the same by the functions of this module: the states have one dtype throughout (bfloat16 on a
-GPU; norms are computed in float32 inside), query, key and value are one product, and a layer is compiled once and used
-for all. The weights stay those of the transformers model, in float32, and get the gradients. It has no dropout.
+`plain_loss` goes through transformers' modules, which under autocast keep the states between layers in float32 and cast
+some sixty weights one by one. `fast_loss` computes the same by the functions of this module: one dtype throughout
+(bfloat16 on a GPU; norms in float32 inside), query, key and value as one product, a layer compiled once for all. The
+weights stay those of the transformers model, in float32, and get the gradients. It has no dropout.
 """
 
 import functools
@@ -18,6 +17,7 @@ import torch.nn.functional as F
 import transformers
 from tokenizers import AddedToken
 
+from lib import CompanionError
 from lib.training import kernels
 from lib.training.corpus import Tokens
 from lib.training.packing import PairSampler, SpanSampler, WindowSampler
@@ -130,6 +130,15 @@ class Task:
         self.plain = self.plain or longest > kernels.LONGEST
         config = self.architecture.config_class(**self.config(tokenizer.get_vocab_size(), layers, heads, hidden))
         self.net = self.architecture._from_config(config, attn_implementation=self.attention)
+
+    def go_on_from(self, model) -> list[str]:
+        """Take a model's weights; returns the names of those that it has not (a head that did not ship) and that start
+        afresh."""
+        try:
+            return self.net.load_state_dict(model.net.state_dict(), strict=False).missing_keys
+        except RuntimeError as error:
+            raise CompanionError(f"{model.name} has other widths than are trained here: name a model that was trained "
+                                 "by this command.") from error
 
     def sampler(self, tokens: Tokens, device, **options):
         return self.draws(tokens, self.tokenizer, device, **dict(longest=self.longest) | options)

