@@ -197,10 +197,8 @@ def holm(p: np.ndarray) -> np.ndarray:
     return corrected
 
 
-# With plain arguments, for run.cached
-
 def measure(name: str, bias: str, source: str, n: int, seed: int, device: str | None = None):
-    """`sentences` of these arguments, and a model's `attention` on them."""
+    """`sentences` of these arguments, and a model's `attention` on them: with plain arguments, for run.cached."""
     model = models.load(name, device=device, attention="eager")
     pairs = sentences(bias, source, n, seed, model.is_causal)
     return pairs, attention(model, pairs)

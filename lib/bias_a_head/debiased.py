@@ -25,8 +25,6 @@ def short(name: str) -> str:
     return Path(name).name
 
 
-# Which models
-
 def at_hand(names: list[str]) -> tuple[list[str], list[dict]]:
     """Those of the models that can be loaded here, and a record for each other one: model, why it is not run."""
     there, missing = [], []
@@ -62,8 +60,6 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
     """Base and chat models as the profile lists them in turn; a model alone is taken as a chat model without a base."""
     return list(zip(names[::2], names[1::2])) if len(names) > 1 else [("", name) for name in names]
 
-
-# Measuring
 
 def associations(name: str, source: str, n: int, seed: int = 0, items: int = 0,
                  device: str | None = None) -> dict[str, np.ndarray]:
