@@ -60,15 +60,15 @@ def test_table_2_as_printed():
 def test_fewer_backgrounds_still_use_all_of_them():
     frame = cloze.prompts("winobias", backgrounds=1)
     assert len(frame) == 400
-    assert frame.loc[frame["kind"] == cloze.WITH_BACKGROUND[0], "background"].nunique() == 40
+    assert frame.groupby("kind")["background"].nunique()[cloze.WITH_BACKGROUND].tolist() == [40] * 3
 
 
 @pytest.mark.parametrize("which, backgrounds", [("winobias", 0), ("table1", 50)])
 def test_a_try_has_few_occupations_of_either_gender_and_those_that_notebooks_show(which, backgrounds):
     frame = cloze.prompts(which, backgrounds, items=8)
-    assert len(frame) == 8 * (7 + 3 * 2) and set(frame["kind"]) == set(cloze.KINDS)
-    assert frame.drop_duplicates("occupation")["dominated"].value_counts().to_dict() == {"female": 4, "male": 4}
-    assert "nurse" in set(frame["occupation"])
+    assert frame["kind"].value_counts().to_dict() == {kind: 16 if kind in cloze.WITH_BACKGROUND else 8
+                                                      for kind in cloze.KINDS}
+    assert frame.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(frame["occupation"])
 
 
 @pytest.mark.parametrize("call, named", [
@@ -91,6 +91,20 @@ def test_verbalizers_are_half_female_and_hold_each_other():
     assert not larger["female"] & larger["male"]
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(*cloze.words().values())) <= pairs
+
+
+def test_a_verbalizer_of_what_models_say():
+    """Mary is said once after a woman and never after a man: log2 (1 + 1) / (0 + 1) = 1; she stands on the list."""
+    kinds = ["base", "target syntactic similar", "target counter syntactic similar", "target neutral"]
+    nurse, clerk = ([{"kind": kind, "dominated": gender} for kind in kinds] for gender in ("female", "male"))
+    answers = [{"prompts": nurse, "tokens": [["she"], ["Mary", "dog"], ["Bob", "dog"], ["Ann"]]},
+               {"prompts": clerk, "tokens": [["he"], ["Bob", "Jim"], ["Eve", "dog"], ["dog"]]}]
+    known = cloze.prevalence(answers)
+    assert known == pytest.approx({"Mary": 1, "Eve": 1, "dog": np.log2(1.5), "Jim": -1, "Bob": -np.log2(3)})
+    chosen = cloze.verbalizer_from_outputs(answers, known)
+    assert chosen == {"female": ["she", "Mary", "Eve"], "male": ["he", "Bob", "Jim"]}  # dog has no counterpart
+    fewer = cloze.verbalizer_from_outputs(answers, known | {"Mary": 0, "dog": 3}, size=2)
+    assert fewer == {"female": ["she", "dog"], "male": ["he", "Bob"]}
 
 
 def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):

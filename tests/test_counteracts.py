@@ -41,10 +41,8 @@ GENDERS = [0, 1, -1, 1, 0, 0, 0, 0, 0, -1]
 @pytest.mark.parametrize("k, female, male", [(3, .2, .1), (5, .25, .1), (10, .25, .11), (0, .2, .1)])
 def test_female_and_male_probability_of_the_top_k(k, female, male):
     rows = tables.by_occupation(answered(P, GENDERS), k)
-    assert len(rows) == 400
     np.testing.assert_allclose(rows[["female", "male"]], [[female, male]] * 400)
-    drawn = tables.bars(rows)
-    assert drawn["value"].round(6).unique().tolist() == [female, male] and len(drawn) == 2 * 10 * 2
+    np.testing.assert_allclose(tables.bars(rows)["value"], [female, male] * 20)
 
 
 def test_backgrounds_are_averaged_first():
@@ -89,8 +87,6 @@ def test_equation_1_by_hand():
 def test_the_slope_is_for_ten_percent_more_women():
     frame = table({"base": .4})
     frame["log_odds"] = .03 * frame["percent_women"] + 1
-    slopes = tables.slopes(frame, draws=20)
-    np.testing.assert_allclose(slopes["value"], .3)
     frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
     np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
 

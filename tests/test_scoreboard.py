@@ -74,11 +74,6 @@ def test_runs_stand_side_by_side(folder):
     assert board.loc["fast", ["source", "mini", "paper"]].tolist() == ["Projective Methods", UNTESTABLE, UNTESTABLE]
 
 
-def test_a_claim_that_no_paper_makes_is_refused(folder):
-    with pytest.raises(CompanionError, match="figures/mini/claims tests 'pigs-fly', which no paper's claims.py has"):
-        scoreboard.board({"mini": folder("mini", said("pigs-fly", HOLDS))})
-
-
 def test_the_summary_counts_claims_by_paper_and_run(folder):
     folders = {"mini": folder("mini", said(NEAR, HOLDS), said(LAYERS, FAILS), said(READ_OFF, HOLDS, reason=CHANCE)),
                "paper": folder("paper", said(NEAR, HOLDS), said(NEAR, FAILS))}  # a run may be called paper
@@ -147,7 +142,9 @@ def test_the_kind_of_a_match_is_kept_beside_its_text(folder):
     assert {number.kind for number in scoreboard.compared("mini", stored).values()} == {"not stored"}  # an older run
 
 
-def test_a_number_that_no_paper_prints_and_a_damaged_file_are_refused(folder):
+def test_what_no_paper_says_and_a_damaged_file_are_refused(folder):
+    with pytest.raises(CompanionError, match="figures/mini/claims tests 'pigs-fly', which no paper's claims.py has"):
+        scoreboard.board({"mini": folder("mini", said("pigs-fly", HOLDS))})
     with pytest.raises(CompanionError, match=r"figures/mini/numbers compares .*'Bass'.* which data/paper/projective"):
         scoreboard.numbers({}, {"mini": folder("mini", numbers={("Table 5", "Bass", "S"): ("1", "matches")})})
     (folder("mini") / "numbers" / "08.json").write_text("<<<<")

@@ -110,7 +110,7 @@ def effects():
     return together.effects(PLAN, rows, draws=50)
 
 
-def test_values_changes_and_ranges(effects):
+def test_values_changes_and_what_is_better(effects):
     at = effects.set_index(["mitigation", "measure"])
     assert at.loc[("none", "Strength"), "value"] == pytest.approx(.5)
     assert at.loc[("mask Top-3", "Strength"), ["change", "low", "high"]].tolist() == pytest.approx([-.2] * 3)
@@ -122,9 +122,6 @@ def test_values_changes_and_ranges(effects):
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
     assert at.loc[("mask Top-3", "PPPL"), ["value", "change"]].tolist() == pytest.approx([9, 1])
     assert np.isnan(at.loc[("counter-prompt", "SEAT"), "value"])
-
-
-def test_better_and_worse_go_by_the_measure(effects):
     judged = {(row["mitigation"], row["measure"]): together.judged(row) for _, row in effects.iterrows()}
     assert judged["mask Top-3", "Strength"] == Effect.BETTER and judged["mask Top-3", "NLI fairness"] == Effect.WORSE
     assert judged["mask Top-3", "PPPL"] == Effect.WORSE and judged["random", "Strength"] == Effect.CONTROL

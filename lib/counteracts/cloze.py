@@ -8,6 +8,9 @@ An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target wor
 asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept.
 """
 
+import math
+from collections import Counter
+
 import torch
 
 from lib import CompanionError
@@ -162,6 +165,41 @@ def words(size: str = "verbalizer") -> dict[str, list[str]]:
     elif size != "verbalizer":
         raise CompanionError(f"There is no verbalizer '{size}': choose six, verbalizer or larger.")
     return {gender: list(dict.fromkeys(word for word, theirs in listed if theirs == gender)) for gender in PERSON}
+
+
+def prevalence(answers: list[dict]) -> dict[str, float]:
+    """A reading of the paper's "gender prevalence": log2 of in how many prompts a token is among the ten likeliest once
+    a woman was named in the occupation, to in how many once a man was; one is added to both. What such knowledge does
+    must not be judged by it."""
+    counts = {gender: Counter() for gender in PERSON}
+    for answer in answers:
+        for prompt, tokens in zip(answer["prompts"], answer["tokens"]):
+            pattern, own = KINDS[prompt["kind"]][0], prompt["dominated"]
+            if "{job}" in pattern and ("person}" in pattern or "gender}" in pattern):
+                counts[OTHER[own] if "counter_" in pattern else own].update(tokens)
+    female, male = counts["female"], counts["male"]
+    return {token: math.log2((female[token] + 1) / (male[token] + 1)) for token in female | male}
+
+
+def verbalizer_from_outputs(answers: list[dict], prevalence: dict[str, float], size: int = 63) -> dict[str, list[str]]:
+    """Female and male words out of the models' answers, as the paper describes its "126 tokens ... at a 0.5 ratio".
+
+    answers      of `measure`, one per model: every token among the ten likeliest of any prompt can be chosen
+    prevalence   of a token, above 0 female, below 0 male. The paper does not say how it found it
+
+    "First, we include a list of gender-specific tokens": those of `words`. "Then based on the model outputs, we
+    categorize each token based on gender prevalence": the others, the most prevalent first. Both sides are as long as
+    the shorter one, at most `size`.
+    """
+    generated = dict.fromkeys(token for answer in answers for tokens in answer["tokens"] for token in tokens)
+    listed, sides = words(), {}
+    for gender, sign in (("female", 1), ("male", -1)):
+        others = [token for token in generated if sign * prevalence.get(token, 0) > 0
+                  and not any(token in side for side in listed.values())]
+        sides[gender] = [word for word in listed[gender] if word in generated] + sorted(
+            others, key=lambda token: -abs(prevalence[token]))
+    n = min(size, *map(len, sides.values()))
+    return {gender: side[:n] for gender, side in sides.items()}
 
 
 def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
