@@ -4,12 +4,10 @@ The lines are the project's prose. minicons masks every token of a line in turn,
 many lines a batch; a batch is padded to its longest line, so it is also given the lines sorted by length. All ways
 take turns: medians, and each line's sum of log-probabilities compared.
 
-minicons 0.3.39 wants packages that the project does not have, so it goes into an environment on top of the project's:
+minicons stays out of the project's environment:
 
-    .venv/bin/python -m venv build/minicons
-    build/minicons/bin/pip install --no-deps minicons==0.3.39 wonderwords accelerate pillow
-    echo "$PWD/.venv/lib/python3.11/site-packages" > build/minicons/lib/python3.11/site-packages/project.pth
-    build/minicons/bin/python -m benchmarks.pppl
+    .venv/bin/python -m pip install --target build/minicons --no-deps minicons==0.3.39 wonderwords==3.0.1
+    PYTHONPATH=build/minicons .venv/bin/python -m benchmarks.pppl
 """
 
 import argparse
