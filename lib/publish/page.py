@@ -257,10 +257,10 @@ def renewed(text: str) -> str:
     for name, make in {"scoreboard": scoreboard_part, "figures": figures_part}.items():
         before, after = f"<!-- {name} -->", f"<!-- /{name} -->"
         if before in text or after in text:
-            parts = re.fullmatch(f"(.*{before}\n).*(\n{after}.*)", text, re.DOTALL)
+            parts = re.fullmatch(f"(.*{before}).*({after}.*)", text, re.DOTALL)
             if not parts or (text.count(before), text.count(after)) != (1, 1):
                 raise CompanionError(f"README.md must have {before} and then {after}, once each: put them back.")
-            text = parts[1] + make() + parts[2]
+            text = f"{parts[1]}\n{make()}\n{parts[2]}"
     return text
 
 
