@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 from PIL import Image
 
-from lib import CompanionError, paths, verdict
+from lib import paths, verdict
 from lib.engine.files import replace
 from lib.publish import __main__ as command
 from lib.publish import page as pages
@@ -79,7 +79,7 @@ def project(tmp_path, monkeypatch):
     """Folders of its own for figures, notebooks and build; a function that makes the page."""
     for name in ("FIGURES", "NOTEBOOKS", "BUILD"):
         monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    return lambda: Page(pages.write(runs()).read_text(encoding="utf-8"))
+    return lambda: Page(pages.write({folder.name: folder for folder in paths.FIGURES.iterdir()}).read_text("utf-8"))
 
 
 def said(claim, outcome, on, reason="", found=""):
@@ -92,7 +92,7 @@ NEAR, LAYERS, FAST = "heads-near-zero", "heads-all-layers", "fast"  # the last c
 @pytest.fixture(scope="module")
 def stored():
     """The page of what is in the repository, as text and taken apart."""
-    text = pages.render(runs())
+    text = pages.render(runs(), [])
     return text, Page(text)
 
 
@@ -140,8 +140,8 @@ def test_the_same_files_give_the_same_page(project):
         add(folder, "03_fig", png(), caption="f", models={"m": "1", "n": "2"})
         Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "m"), said(LAYERS, Outcome.FAILS, "m"),
                                       said(NEAR, Outcome.FAILS, "n")])
-    text = pages.render(runs())
-    assert text == pages.render(dict(reversed(runs().items())))
+    text = pages.render(runs(), [])
+    assert text == pages.render(dict(reversed(runs().items())), [])
     rows = Page(text).verdicts()
     assert [(run, kind, cells[0].split()[0]) for run, _, kind, cells in rows] == [
         ("a", "holds", "m"), ("b", "holds", "m"), ("a", "fails", "n"), ("b", "fails", "n"),
@@ -231,6 +231,8 @@ def test_errors_are_one_sentence(project, monkeypatch, capsys):
     assert capsys.readouterr().err == "There are no figures to report on: make them with ./reproduce.sh.\n"
 
     add(paths.FIGURES / "mini", "02_fig", png(), caption="c")
+    assert runs() == {}  # has no finished notebook yet
+    Run(out=paths.FIGURES / "mini").judged("02", [])
     assert command.main(["report"]) == 0
     assert capsys.readouterr().out == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}\n"
     before = (paths.BUILD / "report" / "index.html").read_bytes()
@@ -247,12 +249,23 @@ def test_errors_are_one_sentence(project, monkeypatch, capsys):
         assert printed.startswith(said) and printed.count("\n") == 1
         assert (paths.BUILD / "report" / "index.html").read_bytes() == before
 
-    add(paths.FIGURES / "mini", "02_fig", b"half a picture")
-    with pytest.raises(CompanionError, match="mini/02_fig.png is no picture any more: make it again with"):
-        project()
-    (paths.FIGURES / "mini" / "02_fig.json").write_text("<<<<<<< HEAD")
-    with pytest.raises(CompanionError, match="mini/02_fig.json is not JSON any more"):
-        project()
+
+def test_what_is_damaged_is_left_out_and_said(project, capsys):
+    mini, other = paths.FIGURES / "mini", paths.FIGURES / "other"
+    for name, content in {"02_good": png(), "02_half": b"half a picture", "02_json": png(), "02_binary": ""}.items():
+        add(mini, name, content, caption="c", command="./reproduce.sh --only 02")
+    (mini / "02_json.json").write_text("[1]")
+    (mini / "02_binary.csv").write_bytes(b"\xff\xfe\x00")
+    add(other, "02_fig", png())
+    replace(other / "claims" / "02.json", b"[{")
+    page = project()
+    said = capsys.readouterr().err
+    for name in ("02_half.png", "02_json.json", "02_binary.csv"):
+        place = os.path.relpath(mini / name, paths.ROOT)
+        sentence = f"{place} is damaged: restore it with `git checkout {place}`, or make it again with `./reproduce.sh "
+        assert said.count(sentence) == page.text.count(sentence) == 1
+    assert "The run other is left out." in said and said.count("\n") == 4
+    assert {figure["id"] for figure in page.all("figure")} == {"mini.02_good", "mini.02_json"}
 
 
 # ---- in a real browser
@@ -294,7 +307,7 @@ def address(tmp_path_factory):
         names, values = (",".join(f"{text}_{i}" for i in range(20)) for text in ("a_long_name", "a rather long value"))
         add(made.out, "07_wide", f"{names}\n{values}\n")
         add(made.out, "02_fig1", png(2000, 400), caption="All heads, ranked.")
-    (root / "index.html").write_text(pages.render({run: root / run for run in ("mini", "mini-real")}), encoding="utf-8")
+    (root / "index.html").write_text(pages.render({run: root / run for run in ("mini", "mini-real")}, []), "utf-8")
     return (root / "index.html").as_uri()
 
 

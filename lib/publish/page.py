@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -39,16 +40,29 @@ IS_NUMBER = re.compile(r"\s*[-+<]?\s?\d*\.?\d+(e[-+]?\d+)?%?( \[.*\])?\s*")
 
 
 class Result:
-    """A figure or a table of a run, with what Run.save wrote beside it: `made`, empty where its json is missing."""
+    """A figure or a table of a run, with what Run.save wrote beside it: `made`, empty where that is missing."""
 
     def __init__(self, run: str, file: Path):
-        self.run, self.file, self.made = run, file, _made(file.with_suffix(".json"))
+        self.run, self.file, self.id = run, file, f"{run}.{file.stem}"
         self.name, self.number, self.is_table = file.stem, file.name[:2], file.suffix == ".csv"
-        self.id = f"{run}.{self.name}"
+        self.made, self.damaged = {}, None  # a file that is not what it should be
+        try:
+            self.made = dict(json.loads(file.with_suffix(".json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError):
+            self.damaged = file.with_suffix(".json")
         self.finding = self.made.get("finding", "")  # what the title of a figure says
         self.caption = self.made.get("caption") or (
             f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored).")
         self.words = f"{self.finding}. {self.caption}" if self.finding else self.caption  # in place of a figure
+
+    def content(self):
+        """What the page shows of it: `rows` or `picture`; None where the file is damaged."""
+        try:
+            return self.rows() if self.is_table else self.picture()
+        except (OSError, ValueError, csv.Error):  # what PIL raises for anything but a picture, and decoding
+            self.damaged = self.file
 
     @property
     def provenance(self):
@@ -77,14 +91,10 @@ class Result:
         """(data address, width, height): the drawing where it is small, or else its pixels (lossless WebP)."""
         drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
         small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
-        try:
-            with Image.open(self.file) as image:
-                size = image.size
-                if not small:
-                    image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
-        except OSError:  # what PIL raises for anything but a picture
-            raise CompanionError(f"{self.run}/{self.file.name} is no picture any more: make it again with "
-                                 f"`./reproduce.sh --only {self.number} --recompute`.") from None
+        with Image.open(self.file) as image:
+            size = image.size
+            if not small:
+                image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
         kind, content = ("svg+xml", drawing.read_bytes()) if small else ("webp", packed.getvalue())
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
@@ -98,20 +108,11 @@ def collect(folders):
     return sorted(results, key=lambda result: (result.name, result.run))
 
 
-def _made(file):
-    """What stands in the json beside a result; nothing where there is none."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        raise CompanionError(f"{file.parent.name}/{file.name} is not JSON any more: make it again with "
-                             f"`./reproduce.sh --only {file.name[:2]} --recompute`.") from None
-
-
 def write(folders):
-    """Make the page of these runs, {name: folder}, and return its path."""
-    text, target = render(folders), paths.BUILD / "report" / "index.html"
+    """Make the page of these runs, {name: folder}, and return its path. What is damaged is left out, and said."""
+    damaged, target = [], paths.BUILD / "report" / "index.html"
+    text = render(folders, damaged)
+    print(*damaged, sep="\n", end="\n" if damaged else "", file=sys.stderr)
     try:
         replace(target, text.encode())
     except OSError as error:
@@ -120,15 +121,24 @@ def write(folders):
     return target
 
 
-def render(folders):
-    """The page, as text."""
-    folders = dict(sorted(folders.items()))
+def render(folders, damaged):
+    """The page, as text; sentences on what had to be left out are added to `damaged`."""
+    folders = {run: folder for run, folder in sorted(folders.items()) if _readable(run, folder, damaged)}
     results = collect(folders)
     shown = [result for result in results if result.made.get("kind") not in ("claims", "numbers")]
     shown.sort(key=lambda result: (result.number, result.is_table))  # figures first
-    figures = [result for result in shown if not result.is_table]
     with ThreadPoolExecutor() as pool:  # packing a picture takes a tenth of a second
-        pictures = dict(zip([result.id for result in figures], pool.map(Result.picture, figures)))
+        contents = dict(zip([result.id for result in shown], pool.map(Result.content, shown)))
+    for result in results:
+        if result.damaged:
+            made = [each.made["command"] for each in results if "command" in each.made
+                    and (each.run, each.number) == (result.run, result.number)]
+            make = f", or make it again with `{made[0]}`" if made else ""
+            place = os.path.relpath(result.damaged, paths.ROOT)
+            damaged.append(f"{place} is damaged: restore it with `git checkout {place}`{make}.")
+    shown = [result for result in shown if contents[result.id]]
+    figures = [result for result in shown if not result.is_table]
+    pictures = {result.id for result in figures}
     table = scoreboard.board(folders)
     names = [run for run in folders if run in table]
     board = [_cells(row, names, pictures) for row in table.to_dict("records")] if names else []
@@ -144,8 +154,20 @@ def render(folders):
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
         gallery=[(number, list(group)) for number, group in groupby(shown, key=lambda result: result.number)],
         by_paper=[(paper, list(group)) for paper, group in groupby(notebooks, key=paper_of)],
-        pictures=pictures, paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
+        contents=contents, damaged=damaged, paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
         n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(figures))
+
+
+def _readable(run, folder, damaged):
+    """Whether a run's records can be read."""
+    try:
+        for file in folder.glob("claims/*.json"):
+            verdict.read(file)
+        scoreboard.compared(run, folder)
+        return True
+    except CompanionError as error:
+        damaged.append(f"The run {run} is left out. {error}")
+        return False
 
 
 def paper_of(number):
