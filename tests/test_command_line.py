@@ -72,7 +72,8 @@ def project(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
     monkeypatch.setattr(page, "README", folder / "README.md")
     page.README.write_text("No part of it is made.\n")
-    replace(folder / "figures" / "stored" / "01_table.csv", b"a,b\n1,2\n")  # of a run made before
+    for file, content in {"01_table.csv": b"a,b\n1,2\n", "claims/01.json": b"[]"}.items():  # of a run made before
+        replace(folder / "figures" / "stored" / file, content)
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
     return Project(folder, capsys)
@@ -86,10 +87,10 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     foreign = project.folder / "jupyter" / "kernels" / "python3" / "kernel.json"
     replace(foreign, b'{"argv": ["false"], "display_name": "of somebody else", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
-    figure = project.folder / "out" / "fig.svg"
+    figure = project.folder / "out" / "01_fig.svg"
     project.add("02_second", "print(recompute)")
     project.add("01_first", "import sys, pathlib\nprint(sys.executable)",
-                f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir()\nfigure.touch()")
+                f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir(exist_ok=True)\nfigure.touch()")
 
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["01", "02"])
@@ -102,7 +103,7 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     assert (status, ran) == (0, []) and printed.count("up to date") == 2
     status, printed, ran = project.run("--recompute", "--only", "2")
     assert ran == ["02"] and text(project.copy("02_second")) == "True\n"
-    figure.unlink()
+    figure.write_text("edited by hand")
     assert project.run("--list")[1].splitlines()[1:] == ["01_first   to run      The 01_first",
                                                          "02_second  up to date  The 02_second"]
 
@@ -110,7 +111,9 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
 def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     flag = project.folder / "flag"
     project.add("01_first", "print(profile, data)")
-    project.add("02_second", "print('so far')", f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'")
+    table = project.folder / "out" / "02_table.csv"
+    cells = "print('so far')", f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'"
+    project.add("02_second", *cells, f"open({str(table)!r}, 'w').write('good')")
     project.add("03_third")
 
     status, printed, ran = project.run()
@@ -118,12 +121,19 @@ def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     assert "In [4]  AssertionError: no flag" in printed and "import os" in printed and "\x1b" not in printed
     assert len(printed.splitlines()) <= 40
     assert "build" in printed and printed.endswith("To go on from there: ./reproduce.sh\n")
-    assert "so far" in text(project.copy("02_second"))
+    assert "so far" in text(project.copy("02_second.part"))
     assert project.run("--recompute", "--only", "02-03")[1].endswith(" ./reproduce.sh --recompute --only 02,03\n")
 
     flag.touch()
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["02", "03"])
+    good = {file: file.read_bytes() for file in [table, *paths.BUILD.rglob("02_second.*")]}
+    project.add("02_second", f"open({str(table)!r}, 'w').write('half')", "assert False")
+    status, printed, ran = project.run("--keep-going")
+    assert (status, ran) == (1, ["02"]) and len(good) == 4  # its copy, page and stamp, and what it had written
+    assert {file: file.read_bytes() for file in good} == good
+    assert "1 of 3 failed: 02_second. To try these again: ./reproduce.sh --keep-going --only 02\n" in printed
+    assert project.run("--keep-going", "--recompute")[2] == ["01", "02", "03"]
     status, printed, ran = project.run("--limit", "8", "--only", "01")
     assert (status, ran) == (0, ["01"]) and "This was a try on 8 items" in printed
     assert text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4)) == "mini-limit8 mini\n"
@@ -172,7 +182,7 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
     assert runner.returncode == expected
     if sent == signal.SIGINT:
         assert "stopped" in printed and "To go on from there: ./reproduce.sh" in printed
-    assert (paths.BUILD / "mini" / "01_slow.ipynb").exists()
+    assert (paths.BUILD / "mini" / "01_slow.part.ipynb").exists()
     assert "to run" in project.run("--list")[1]
 
 
@@ -204,10 +214,23 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setattr(paths, "LISTS", root / "lists")
     project.add("01_first", "from lib.text import words")
+    model = project.folder / "model"
+    replace(model / "config.json", b'{"model_type": "bert"}')
+    replace(model / "model.safetensors", b"trained")
+
+    def finish(run):
+        replace(first(run).copy, b"{}")
+        replace(first(run).done, json.dumps({"stamp": first(run).stamp, "files": {}}).encode())
+        return first(run).done
+
     assert not first().is_done()
-    replace(first().copy, b"{}")
-    replace(first().done, json.dumps({"stamp": first().stamp, "files": []}).encode())
-    assert first().is_done()
+    assert finish(Run()) and first().is_done()
+    assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
+    replace(model / "model.safetensors", b"trained again")  # in place
+    assert not first(Run(model=str(model))).is_done()
+    for damaged in (b"", b"[]", b'{"stamp": 1}'):
+        replace(finish(Run(model=str(model))), damaged)
+        assert not first(Run(model=str(model))).is_done()
     for run in (Run(device="cpu"), Run(out=project.folder / "elsewhere"), Run(profile="mini-limit8")):
         assert not first(run).is_done()
     for name in ("lib/publish/page.py", "lib/publish/page.html", "lib/engine/other.py"):
@@ -225,8 +248,13 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
 @pytest.mark.parametrize("flags, message", [
     ([], "02_b.ipynb is not a notebook"),
     (["--only", "07"], "There is no notebook 07: choose from 01, 02, 12."),
-    (["--only", "01,x"], "There is no notebook x: choose from 01, 02, 12."),
+    (["--only", "01,x"], "'01,x' names no notebooks: write --only 02,05-07, from 01, 02, 12."),
+    (["--only", "02,"], "'02,' names no notebooks: write"), (["--only", "05-02"], "'05-02' names no notebooks: write"),
+    (["--only", "02 03"], "'02 03' names no notebooks: write"), (["03"], "There is no command '03': leave it out"),
     (["--only", "03-11"], "There is no notebook 03-11: choose from 01, 02, 12."),
+    (["--only", "13-999999999999"], "There is no notebook 13-999999999999: choose"),
+    (["--device", "meta"], "There is no device 'meta' on this machine: leave --device out, or give cpu"),
+    (["--device", "cuda:99"], "There is no device 'cuda:99'"), (["--device", "nonsense"], "There is no device 'nons"),
     (["--profile", "paper", "--data", "mini"], "The profile paper does not run on the data set mini: choose"),
     (["--profile", "grand"], "There is no profile grand: choose one of mini, paper, or add"),
     (["--store", "--data", "paper"], "--store is for the run mini"),
@@ -251,6 +279,20 @@ def test_only(only, numbers):
     assert [path.name[:2] for path in notebooks.select(available, only)] == numbers.split()
 
 
+def test_folders_that_cannot_be_written_are_named_at_once(project, monkeypatch):
+    project.add("01_first")
+    out = Path(os.environ["COMPANION_OUT"])
+    out.write_text("a file")
+    status, printed, ran = project.run()
+    assert (status, ran) == (2, []) and printed.startswith(f"{out} cannot be written (File exists): make it a folder")
+    out.unlink()
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", lambda path, content: write(path, content) if paths.BUILD in path.parents
+                        else os.mkdir("/proc/read-only"))
+    status, printed, ran = project.run()
+    assert (status, ran) == (2, []) and "cannot be written" in printed and printed.count("\n") == 1
+
+
 @pytest.fixture
 def script(tmp_path):
     """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting its calls."""
@@ -271,11 +313,11 @@ def script(tmp_path):
     def call(*args, **environment):
         log.write_text("")
         clean = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
-        done = subprocess.run([root / "reproduce.sh", *args], cwd=tmp_path, capture_output=True, text=True,
+        done = subprocess.run([call.path, *args], cwd=tmp_path, capture_output=True, text=True,
                               env=clean | {"PYTHON": str(python)} | environment)
         return done.returncode, done.stdout + done.stderr, log.read_text()
 
-    call.root = root
+    call.root, call.path = root, root / "reproduce.sh"
     return call
 
 
@@ -311,6 +353,12 @@ def test_what_reproduce_hands_on(script, tmp_path):
     shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
     status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
     assert (status, printed) == (0, "") and calls.strip().endswith(": -P -m lib.publish")
+    assert script(CONDA_DEFAULT_ENV="companion")[0] == 0  # without its prefix
+    assert script("lab", "--no-browser", "--port", "9")[2].strip().endswith("companion/notebooks --no-browser --port 9")
+    (tmp_path / "link").symlink_to(script.root / "reproduce.sh")
+    (tmp_path / "again").symlink_to("link")
+    script.path = tmp_path / "again"
+    assert script("--only", "02")[0] == 0
 
 
 def test_help_imports_nothing_heavy():

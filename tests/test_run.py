@@ -69,6 +69,19 @@ def test_name_and_place(parameters, name, tmp_path, monkeypatch):
     assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
+def test_no_two_models_share_a_run(tmp_path):
+    names = set()
+    for folder in ("c b", "c-b", "c/b"):
+        replace(tmp_path / folder / "config.json", b'{"model_type": "bert"}')
+        replace(tmp_path / folder / "model.safetensors", b"")
+        names.add(Run(model=str(tmp_path / folder)).name)
+    assert len(names) == 3 and Run(model="gpt2").name == "mini-gpt2"
+    for config in (b"{", b'{"a": "\xe9"}', b"[]"):  # not JSON, latin-1, a list
+        replace(tmp_path / "c b" / "config.json", config)
+        with pytest.raises(CompanionError, match="config.json is damaged"):
+            Run(model=str(tmp_path / "c b"))
+
+
 def numbers(value):
     return [number for part in value.values() for number in numbers(part)] if isinstance(value, dict) else [value]
 
@@ -109,7 +122,7 @@ def test_models_that_are_named(monkeypatch):
     assert Run(profile="paper").company == ["bert-base", "gpt2"] and Run(profile="paper").classifier == "bert-base-nli"
     monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))
     run = Run(model="roberta-base@0123abc")
-    assert (run.encoder, run.name) == ("roberta-base", "mini-roberta-base-0123abc")
+    assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
     assert models.pinned("FacebookAI/roberta-base") == "0123abc"
     models.REGISTRY["seed1"] = dataclasses.replace(models.REGISTRY["seed1"], source=paths.ROOT / "nowhere")

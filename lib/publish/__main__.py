@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 from lib import CompanionError, Lazy, paths
-from lib.engine.files import is_full
+from lib.engine.files import is_full, replace
 
 # imported when they are first used, so that --help needs no environment
 notebooks, page, measuring = Lazy("lib.publish.notebooks"), Lazy("lib.publish.page"), Lazy("lib.publish.measure")
-running, people = Lazy("lib.publish.run"), Lazy("lib.training.people")
+running, people, torch = Lazy("lib.publish.run"), Lazy("lib.training.people"), Lazy("torch")
 
+COMMANDS = "run", "report", "readme", "measure", "estimate"
 EPILOG = """\
 also:
   ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
@@ -41,8 +42,7 @@ def parser():
     it = argparse.ArgumentParser(
         prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Recreate the tables and figures of three papers on bias in language models.")
-    it.add_argument("command", nargs="?", default="run", choices=["run", "report", "readme", "measure", "estimate"],
-                    help=argparse.SUPPRESS)
+    it.add_argument("command", nargs="?", default="run", help=argparse.SUPPRESS)
     it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement
     it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/publish/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
@@ -55,6 +55,7 @@ def parser():
     it.add_argument("--limit", metavar="N", type=int, default=0, help="a try: at most N items in a measurement; writes "
                     "to build/, never over a full run")
     it.add_argument("--recompute", action="store_true", help="run and compute again what is there already")
+    it.add_argument("--keep-going", action="store_true", help="after a notebook that fails, run the others")
     it.add_argument("--list", action="store_true", help="say what would run, be fetched and take how long, and stop")
     it.add_argument("--store", action="store_true", help="for developers: put outputs into notebooks/")
     alone = it.add_argument_group("of measure alone")
@@ -68,6 +69,9 @@ def main(argv=None):
     """Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 130 stopped by Ctrl-C."""
     options = parser().parse_args(argv)
     try:
+        if options.command not in COMMANDS:
+            raise CompanionError(f"There is no command '{options.command}': leave it out, or choose test, lab, "
+                                 f"{', '.join(COMMANDS[1:])}; several notebooks are named as in --only 02,03.")
         if options.name and options.command != "measure":
             raise CompanionError(f"'{options.name}' says nothing after {options.command}: leave it out.")
         if options.command == "measure":
@@ -97,20 +101,29 @@ def reproduce(options):
     for notebook in wanted:
         if listing:
             print(f"{notebook.name:{width}}  {'up to date' if notebook.is_done() else 'to run    '}  {notebook.title}")
-        elif options.recompute:
-            notebook.forget()
+        notebook.recompute = options.recompute and not listing
     for line in notebooks.estimate(run, wanted):
         print(line)
     if listing:
         return 0
+    if not all(notebook.is_done() for notebook in wanted):
+        check(run)
+    failed = []
     for i, notebook in enumerate(wanted):
-        status = make_classifier(run, notebook, width) or carry_out(notebook, options.recompute, width)
+        status = make_classifier(run, notebook, width) or carry_out(notebook, width)
         if status:
-            rest = ["--recompute", "--only", ",".join(later.number for later in wanted[i:])]
-            again = rest if options.recompute else ["--only", options.only] if options.only else []
-            so_far = f"Its copy so far is {short(notebook.copy)}. " if notebook.copy.exists() else ""
-            print(f"{so_far}To go on from there: {shlex.join(['./reproduce.sh', *run.flags, *again])}")
+            failed.append(notebook)
+            if notebook.so_far.exists():
+                print(f"Its copy so far is {short(notebook.so_far)}.")
+        if status == 130 or status and not options.keep_going:
+            left = [*failed, *wanted[i + 1:]]
+            only = [notebook.number for notebook in left] if options.recompute else options.only.split(",")
+            print(f"To go on from there: {again(run, options, only)}")
             return status
+    if failed:
+        print(f"{len(failed)} of {len(wanted)} failed: {', '.join(notebook.name for notebook in failed)}. "
+              f"To try these again: {again(run, options, [notebook.number for notebook in failed])}")
+        return 1
     if options.store:
         for notebook in wanted:
             notebook.store()
@@ -138,6 +151,29 @@ def chosen(options):
     return run
 
 
+def again(run, options, only):
+    """The command that does what is left."""
+    flags = run.flags + ["--recompute"] * options.recompute + ["--keep-going"] * options.keep_going
+    return shlex.join(["./reproduce.sh", *flags, *(["--only", ",".join(only)] if any(only) else [])])
+
+
+def check(run):
+    """Refuse a device that is not there and folders that cannot be written, before anything is done."""
+    try:
+        if run.device not in (None, "auto"):
+            torch.ones(1, device=run.device).item()  # meta has a device, but no values
+    except Exception:  # each kind of device has an error of its own
+        raise CompanionError(f"There is no device '{run.device}' on this machine: leave --device out, or give cpu"
+                             f"{' or cuda' if torch.cuda.is_available() else ''}.") from None
+    for folder in (run.out, paths.BUILD):
+        try:
+            replace(folder / ".try", b"")
+            (folder / ".try").unlink()
+        except OSError as error:
+            raise CompanionError(f"{short(folder)} cannot be written ({error.strerror}): make it a folder that can, or "
+                                 "set COMPANION_OUT to another.") from None
+
+
 def make_classifier(run, notebook, width):
     """Make the classifier that a notebook is about to use and that does not ship, once; exit status.
 
@@ -155,14 +191,14 @@ def make_classifier(run, notebook, width):
         return 130
 
 
-def carry_out(notebook, recompute, width):
+def carry_out(notebook, width):
     """Execute a notebook unless it is up to date, and say how that went; exit status."""
     start, status = time.time(), 1
     try:
         if notebook.is_done():
             status, outcome = 0, "up to date"
         else:
-            notebook.execute(recompute)
+            notebook.execute()
             status, outcome = 0, f"done in {time.time() - start:.0f} s"
     except KeyboardInterrupt:
         status, outcome = 130, "stopped"

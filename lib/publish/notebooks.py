@@ -1,7 +1,8 @@
 """The notebooks of a run: which of them are up to date, executing one, keeping its outputs, and what it all will take.
 
-A notebook is up to date while its cells, its parameters, the data, and the modules of lib that it imports are what they
-were when it ran. Sizes and minutes that `estimate` names are those of data/hub.toml; nothing is fetched for that.
+A notebook is up to date while its cells and parameters, the data, the weights of the run's models and the modules of
+lib that it imports are what they were when it ran, and its results are the files that it wrote. What `estimate` says
+of sizes and minutes is data/hub.toml's; nothing is fetched for that.
 """
 
 import hashlib
@@ -9,8 +10,8 @@ import json
 import os
 import re
 import shutil
-import time
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -47,7 +48,8 @@ class Notebook:
     def __init__(self, path, run):
         self.path, self.run, self.name, self.number = path, run, path.stem, path.name[:2]
         self.copy = paths.BUILD / run.name / path.name
-        self.html, self.done = self.copy.with_suffix(".html"), self.copy.with_suffix(".done")
+        self.html, self.done, self.so_far = (self.copy.with_suffix(end) for end in (".html", ".done", ".part.ipynb"))
+        self.recompute = False  # whether to run it whatever is there
         try:
             self.content = nbformat.read(path, as_version=4)
         except Exception as error:  # not JSON, most often after a merge
@@ -63,12 +65,12 @@ class Notebook:
         """A hash of all that its outputs depend on. The board depends on what other notebooks found, too."""
         code = sources(self.code)
         inputs = [*code, *(paths.ROOT / name for name in ("requirements.txt", "constraints.txt")),
-                  paths.LISTS, paths.DEMO, paths.PAPER, paths.MODELS, paths.SOURCES]
+                  paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES]
         if any(file.name == "scoreboard.py" for file in code):
             inputs += [folder for part in ("claims", "numbers") for folder in paths.FIGURES.glob(f"*/{part}")]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
-        whole = json.dumps([cells, self.parameters, str(self.run.out), fingerprint(*inputs)], sort_keys=True)
-        return hashlib.sha256(whole.encode()).hexdigest()
+        whole = [cells, self.parameters, str(self.run.out), _weights(self.run), fingerprint(*inputs)]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     @property
     def title(self):
@@ -76,31 +78,47 @@ class Notebook:
         texts = [cell.source for cell in self.content.cells if cell.cell_type == "markdown"]
         return next(iter(re.findall(r"^#+ (.*)", "\n".join(texts), re.MULTILINE)), "")
 
+    @property
+    def results(self):
+        """{file below the run's folder: its content}, of those named by this notebook's number."""
+        files = sorted(self.run.out.glob(f"{self.number}_*")) + sorted(self.run.out.glob(f"*/{self.number}.json"))
+        return {file: file.read_bytes() for file in files if file.is_file()}
+
     def is_done(self):
-        """Whether it ran to its end on these very inputs, and all that it wrote is still there."""
-        if not (self.copy.exists() and self.done.exists()):
+        """Whether it ran to its end on these very inputs, and all that it wrote is still as it was."""
+        try:
+            done = json.loads(self.done.read_text())
+            return (not self.recompute and self.copy.is_file() and done["stamp"] == self.stamp
+                    and done["files"] == self._hashes())
+        except (OSError, ValueError, TypeError, KeyError):  # none, or a damaged one
             return False
-        done = json.loads(self.done.read_text())
-        return done["stamp"] == self.stamp and all((self.run.out / file).exists() for file in done["files"])
 
-    def forget(self):
-        """Not done any more."""
-        self.done.unlink(missing_ok=True)
+    def _hashes(self):
+        return {str(file.relative_to(self.run.out)): hashlib.sha256(content).hexdigest()
+                for file, content in self.results.items()}
 
-    def execute(self, recompute=False):
-        """Run it into its copy, cell by cell. Only when the end is reached does `is_done` become true."""
-        self.forget()
-        self.html.unlink(missing_ok=True)
+    def execute(self):
+        """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what was there stays."""
         self.copy.parent.mkdir(parents=True, exist_ok=True)
         os.environ["JPY_SESSION_NAME"] = str(self.path)  # as Jupyter does: so a result can say what made it
-        start = time.time()
-        execute_notebook(
-            self.path, self.copy, self.parameters | ({"recompute": True} if recompute else {}), cwd=self.path.parent,
-            kernel_name="python3", language="python", kernel_manager_class=ThisPython, coalesce_streams=True,
-            progress_bar={"desc": self.name, "leave": False})
+        stamp, before = self.stamp, self.results
+        try:
+            execute_notebook(
+                self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
+                cwd=self.path.parent, kernel_name="python3", language="python", kernel_manager_class=ThisPython,
+                coalesce_streams=True, progress_bar={"desc": self.name, "leave": False})
+        except BaseException:
+            after = self.results
+            for file in after.keys() - before.keys():
+                file.unlink()
+            for file, content in before.items():
+                if after.get(file) != content:
+                    replace(file, content)
+            raise
+        self.so_far.replace(self.copy)
         replace(self.html, nbconvert.HTMLExporter().from_filename(str(self.copy))[0].encode())
-        written = sorted(file.name for file in self.run.out.glob("*") if file.stat().st_mtime >= start)
-        replace(self.done, json.dumps({"stamp": self.stamp, "files": written}).encode())
+        replace(self.done, json.dumps({"stamp": stamp, "files": self._hashes()}).encode())
+        self.recompute = False
 
     def store(self):
         """Take the outputs of the copy over into the notebook, without what differs from run to run."""
@@ -118,6 +136,26 @@ class Notebook:
                 numbered.execution_count = count
         nbformat.validate(content)
         replace(self.path, (nbformat.writes(content) + "\n").encode())
+
+
+def _weights(run) -> dict[str, str]:
+    """Which weights each model of a run has now. Nothing is fetched for that."""
+    def revision(name):
+        try:
+            return _revision(run, name)
+        except CompanionError:  # a classifier that is not made yet
+            return ""
+
+    return {name: revision(name) for name in sorted(run.models)}
+
+
+@cache  # for a run, since hashing takes a second
+def _revision(run, name: str) -> str:
+    """A folder's hash, or the hub's commit: the pinned one, or where the cache has the newest."""
+    hub_id = _hub_ids([name]).get(name)
+    if not hub_id:
+        return models.locate(name)[1]
+    return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
 
 
 def explain(error):
@@ -140,10 +178,13 @@ def select(notebooks, only):
         raise CompanionError("There are no notebooks: restore them with `git checkout notebooks`.")
     chosen = set()
     for part in only.split(",") if only else [f"{min(numbers)}-{max(numbers)}"]:
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        these = bounds and numbers.keys() & range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)
+        bounds = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        low, high = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (1, 0)
+        if low > high:
+            raise CompanionError(f"'{only}' names no notebooks: write --only 02,05-07, from {there}.")
+        these = {number for number in numbers if low <= number <= high}
         if not these:
-            raise CompanionError(f"There is no notebook {part.strip() or repr(only)}: choose from {there}.")
+            raise CompanionError(f"There is no notebook {part.strip()}: choose from {there}.")
         chosen |= these
     return [numbers[number] for number in sorted(chosen)]
 
@@ -180,7 +221,7 @@ def to_make(run, notebooks) -> str:
 
 def _models(names: list[str], known: dict) -> list[str]:
     """What the hub is asked for, and whose licence has to be accepted."""
-    missing = {name: hub_id for name, hub_id in _hub_ids(names).items() if "/" in hub_id and not _fetched(hub_id)}
+    missing = {name: hub_id for name, hub_id in _hub_ids(names).items() if not _fetched(hub_id)}
     if not missing:
         return []
     sizes = {name: known.get(hub_id, {}).get("GB", 0) for name, hub_id in missing.items()}
@@ -198,7 +239,8 @@ def _models(names: list[str], known: dict) -> list[str]:
 def _hub_ids(names: list[str]) -> dict[str, str]:
     """Of those models that are the hub's."""
     every = {name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names}
-    return {name: source for name, source in every.items() if isinstance(source, str) and not Path(source).is_dir()}
+    return {name: source for name, source in every.items() if isinstance(source, str) and not Path(source).is_dir()
+            and re.fullmatch(r"[\w.-]+/[\w.-]+", source)}
 
 
 def _fetched(hub_id: str) -> bool:

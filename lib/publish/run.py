@@ -14,6 +14,7 @@ the hub may be asked for at another commit than the pinned one: "org/name@commit
 
 import ast
 import dataclasses
+import hashlib
 import inspect
 import io
 import json
@@ -63,7 +64,7 @@ class Run:
                  "--revision": self.revision, "--device": device, "--limit": items}
         self.flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
         self.name = self.profile if self.data == own else f"{self.profile}-{OTHER_DATA[self.data]}"
-        self.name += (f"-{slug(model)}" if model else "") + (f"-limit{items}" if items else "")
+        self.name += (f"-{_tag(model)}" if model else "") + (f"-limit{items}" if items else "")
         # a relative folder is one of the repository: notebooks and command line work in different ones
         usual = paths.BUILD / self.name / "figures" if items else paths.FIGURES / self.name
         self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or usual)
@@ -139,11 +140,15 @@ class Run:
             print(f"{file.name} was made from other arguments or weights: computed again")
         return self.cached(function, *args, device=self.device)
 
+    @property
+    def models(self):
+        """The names of all of this run's models."""
+        return {self.encoder, self.decoder, self.classifier, self.base, *self.cloze, *self.debiased, *self.llama} - {""}
+
     def weights(self, args):
         """The revisions of this run's models among the arguments of a function."""
         given = {value for value in args if isinstance(value, str)}
-        own = {self.encoder, self.decoder, self.classifier, self.base, *self.cloze, *self.debiased, *self.llama} - {""}
-        return {name: models.locate(name)[1] for name in sorted(given & own)}
+        return {name: models.locate(name)[1] for name in sorted(given & self.models)}
 
     def save(self, result, name, caption, kind=""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it.
@@ -211,8 +216,9 @@ class Run:
 
 
 def runs():
-    """{name of a run: its folder}, for all that are stored."""
-    return {folder.name: folder for folder in sorted(paths.FIGURES.glob("*")) if folder.is_dir()}
+    """{name of a run: its folder}, for all that are stored and have a finished notebook: these end in records."""
+    return {folder.name: folder for folder in sorted(paths.FIGURES.glob("*"))
+            if any(folder.glob("claims/*.json")) or any(folder.glob("numbers/*.json"))}
 
 
 # ---- profiles
@@ -266,6 +272,12 @@ def _keys(profile):
 
 
 # ---- models
+
+def _tag(model):
+    """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and c-b."""
+    plain = slug(model)
+    return plain if plain == model else f"{plain}-{hashlib.sha256(model.encode()).hexdigest()[:6]}"
+
 
 def _at_commit(model):
     """(name, commit) of "org/name@commit"; no commit where none is given, or where that is a folder's name."""
