@@ -189,6 +189,8 @@ def make_classifier(run, notebook, width):
         return subprocess.run([sys.executable, "-m", "lib.training", "nli", "make", *given], cwd=paths.ROOT).returncode
     except KeyboardInterrupt:
         return 130
+    finally:
+        notebooks.revision.cache_clear()
 
 
 def carry_out(notebook, width):

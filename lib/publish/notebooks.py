@@ -69,7 +69,8 @@ class Notebook:
         if any(file.name == "scoreboard.py" for file in code):
             inputs += [folder for part in ("claims", "numbers") for folder in paths.FIGURES.glob(f"*/{part}")]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
-        whole = [cells, self.parameters, str(self.run.out), _weights(self.run), fingerprint(*inputs)]
+        weights = {name: revision(self.run, name) for name in self.run.models}
+        whole = [cells, self.parameters, str(self.run.out), weights, fingerprint(*inputs)]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -138,24 +139,15 @@ class Notebook:
         replace(self.path, (nbformat.writes(content) + "\n").encode())
 
 
-def _weights(run) -> dict[str, str]:
-    """Which weights each model of a run has now. Nothing is fetched for that."""
-    def revision(name):
-        try:
-            return _revision(run, name)
-        except CompanionError:  # a classifier that is not made yet
-            return ""
-
-    return {name: revision(name) for name in sorted(run.models)}
-
-
 @cache  # for a run, since hashing takes a second
-def _revision(run, name: str) -> str:
-    """A folder's hash, or the hub's commit: the pinned one, or where the cache has the newest."""
-    hub_id = _hub_ids([name]).get(name)
-    if not hub_id:
+def revision(run, name: str) -> str:
+    """Which weights a model has now: a folder's hash, or the hub's commit. Nothing is fetched for that."""
+    if hub_id := _hub_ids([name]).get(name):
+        return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
+    try:
         return models.locate(name)[1]
-    return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
+    except CompanionError:  # a classifier that is not made yet
+        return ""
 
 
 def explain(error):
