@@ -10,7 +10,6 @@ from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import seaborn as sns
 from matplotlib.text import Text
 
@@ -110,44 +109,3 @@ def name_points(ax, x, y, names: dict):
                     va={1: "bottom", 0: "center", -1: "top"}[np.sign(dy)],
                     arrowprops={"arrowstyle": "-", "color": NEITHER, "linewidth": .6} if far > 10 else None)
 
-
-def odds_by_share(ax, frame: pd.DataFrame, title: str):
-    """Odds of she against he in a model (log2) over the share of women in each occupation, in percent.
-
-    Columns of the frame: occupation, percent_women, log_odds. The line is least squares, its band the bootstrap's;
-    the two occupations at either end are named.
-    """
-    sns.regplot(frame, x="percent_women", y="log_odds", ax=ax, seed=0, n_boot=500, color="#333333",
-                scatter=False, line_kws={"linewidth": 1.4})
-    ax.scatter(frame.percent_women, frame.log_odds, s=18, alpha=.9, edgecolor="white", linewidth=.4,
-               c=[FEMALE if share > 50 else MALE for share in frame.percent_women])
-    ax.axhline(0, color=NEITHER, linewidth=.8, linestyle=":")
-    ax.axvline(50, color=NEITHER, linewidth=.8, linestyle=":")
-    ax.set(title=title, xlabel="women in the occupation, percent", ylabel="log2 odds, she : he", xlim=(0, 100))
-    ends = np.argsort(frame.log_odds.to_numpy())[[0, 1, -2, -1]]
-    name_points(ax, frame.percent_women, frame.log_odds, {end: frame.occupation.iloc[end] for end in ends})
-
-
-def fillers(ax, frame: pd.DataFrame, title: str):
-    """The likeliest words for a blank (columns word, probability), pronouns in their gender's colour."""
-    places = range(len(frame))[::-1]
-    drawn = ax.barh(places, frame.probability, height=.7,
-                    color=[{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word])
-    ax.bar_label(drawn, [f"{p:.2f}" for p in frame.probability], padding=3, fontsize=8)
-    ax.set_yticks(places, frame.word)
-    ax.set(title=title, xlim=(0, max(frame.probability) * 1.25), xlabel="probability")
-    ax.grid(axis="y", visible=False)
-
-
-def next_sentences(ax, frame: pd.DataFrame):
-    """p(next) of each example's three continuations (columns context, label, probability): one row per example."""
-    labels = {"stereotype": BAD, "anti_stereotype": GOOD, "unrelated": "#333333"}
-    contexts = list(dict.fromkeys(frame.context))
-    for (label, color), shift in zip(labels.items(), (.12, -.12, 0)):
-        mine = frame[frame.label == label]
-        ax.scatter(mine.probability, [-contexts.index(c) + shift for c in mine.context], s=46, color=color,
-                   label=label.replace("_", "-"), marker="X" if label == "unrelated" else "o", zorder=3)
-    ax.set_yticks([-i for i in range(len(contexts))], contexts)
-    ax.set(xlabel="p(next sentence)", xlim=(-.03, 1.03), ylim=(.6 - len(contexts), .6))
-    ax.axvline(.5, color=NEITHER, linewidth=.8, linestyle=":")
-    ax.legend(loc="upper center", bbox_to_anchor=(.35, -.22), ncols=3, handletextpad=.2)

@@ -1,18 +1,10 @@
 """What a claim of a paper is, and the one place that decides whether it holds. Nothing else spells a verdict.
 
-    MORE = Claim("heads-near-zero", "bias_a_head", "5.1, Fig. 1", "Most heads have next to no effect on the bias",
-                 notebook="02", figure="02_fig1_distributions", short="most heads lie near zero", threshold=.5)
-    judge(MORE, Estimate(.75), on="mini-bert, gender", found="75% within a quarter of the largest")
+    FEW = Claim("heads-few", "bias_a_head", "5.1", "Few heads have any effect", side=Side.BELOW, threshold=.5)
+    judge(FEW, Estimate(.25, .18, .33), on="mini-bert, gender", found="25 % of 144 heads")
 
-A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie. `judge`
-puts the two together under the claim's rule, after its gates, and against its control. The result is a `Verdict`, kept
-unrounded by `write` and `read` in figures/<run>/claims/NN.json, one file per notebook. Tables, board and README are
-made from these records; no verdict is ever read back from text.
-
-Two rules decide:
-    Rule.VALUE     the value's side decides, and an interval that includes the threshold is remarked as within chance
-    Rule.INTERVAL  the whole 95 % interval has to lie on one side; otherwise the claim is undecided
-An estimate that is no number (nan) lies on no side: the claim is undecided under either rule.
+A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie. The result
+is a `Verdict`, kept unrounded in figures/<run>/claims/NN.json. Tables, board and README are made from these records.
 """
 
 import json
@@ -62,10 +54,10 @@ class Side(StrEnum):
 
 
 class Rule(StrEnum):
-    """How an estimate decides a claim."""
+    """How an estimate decides a claim. Under either rule one that is no number (nan) leaves it undecided."""
 
-    VALUE = "value"
-    INTERVAL = "interval"
+    VALUE = "value"          # its side decides, and an interval that includes the threshold is "within chance"
+    INTERVAL = "interval"    # the whole 95 % interval has to lie on one side; otherwise the claim is undecided
 
 
 @dataclass(frozen=True)
@@ -131,9 +123,8 @@ class Verdict:
 def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: str = "", *,
           threshold: float | None = None, gates: Sequence[Gate] = (), control: Control | None = None,
           redrawn: float | None = None, ignore_gates: bool = False, **about) -> Verdict:
-    """Whether an estimate bears a claim out.
+    """Whether an estimate bears a claim out; a float has no interval, True and False are 1 and 0.
 
-    estimate   a float has no interval; True and False are 1 and 0, for a condition counted as met or not
     threshold  in place of the claim's own, where it depends on the data (the number of layers, say)
     gates      each has to be open, unless `ignore_gates`: models that cannot have the effect are judged without
     control    the estimate has to lie on the claim's side of the control's value too
@@ -151,14 +142,12 @@ def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: 
     if redrawn is not None and not math.isnan(estimate.value):
         met = None if .025 < redrawn < .975 else redrawn >= .975
     if claim.rule == Rule.VALUE and not math.isnan(estimate.value):
+        about["reason"] = CHANCE if met is None else ""
         limits = [threshold] + ([control.estimate.value] if control else [])
-        holds = all(claim.side.has(estimate.value, limit, claim.margin) for limit in limits)
-        return Verdict(claim.id, Outcome.HOLDS if holds else Outcome.FAILS, reason=CHANCE if met is None else "",
-                       **about)
-    if control is not None and met:
+        met = all(claim.side.has(estimate.value, limit, claim.margin) for limit in limits)
+    elif control is not None and met:
         met = _met(claim, estimate, control.estimate.value)
-    outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met]
-    return Verdict(claim.id, outcome, **about)
+    return Verdict(claim.id, {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met], **about)
 
 
 def _met(claim: Claim, estimate: Estimate, threshold: float) -> bool | None:
@@ -231,18 +220,12 @@ def _plain(value):
 
 
 def _verdict(row: dict) -> Verdict:
-    row = row | {"outcome": Outcome(row["outcome"])}
-    if "threshold" in row:
-        row["threshold"] = float(row["threshold"])
-    if "estimate" in row:
-        row["estimate"] = _estimate(row["estimate"])
-    if "control" in row:
-        row["control"] = Control(row["control"].get("name", ""), _estimate(row["control"]["estimate"]))
-    return Verdict(**row)
+    def estimate(kept: dict) -> Estimate:
+        return Estimate(*(float(kept[end]) for end in ("value", "low", "high")), kept["n"], kept.get("unit", ""))
 
-
-def _estimate(row: dict) -> Estimate:
-    return Estimate(*(float(row[end]) for end in ("value", "low", "high")), row["n"], row.get("unit", ""))
+    parts = {"outcome": Outcome, "threshold": float, "estimate": estimate,
+             "control": lambda kept: Control(kept.get("name", ""), estimate(kept["estimate"]))}
+    return Verdict(**{key: parts[key](value) if key in parts else value for key, value in row.items()})
 
 
 # ---- one rule for printed numbers

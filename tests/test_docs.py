@@ -1,6 +1,5 @@
 """What pages and notebooks say is so: links lead somewhere, numbers are those of the files, commands exist."""
 
-import json
 import re
 import subprocess
 import sys
@@ -32,25 +31,6 @@ def test_every_flag_of_the_readme_exists():
                            cwd=paths.ROOT, check=True).stdout
     for flag in set(re.findall(r"(?<![\w-])--[a-z]+", text)) - {"--help"}:
         assert flag in known
-
-
-@pytest.mark.parametrize("name, measures", [
-    ("mini-bert", {"mlm_perplexity": "{:.1f}", "nsp_accuracy": "{:.3f}", "mlm_perplexity_single_sentences": "{:.1f}",
-                   "nsp_accuracy_single_sentences": "{:.3f}"}),
-    ("mini-roberta", {"mlm_perplexity": "{:.1f}", "mlm_perplexity_single_sentences": "{:.1f}"}),
-    ("mini-albert", {"mlm_perplexity": "{:.1f}", "order_accuracy": "{:.3f}",
-                     "mlm_perplexity_single_sentences": "{:.1f}", "order_accuracy_single_sentences": "{:.3f}"}),
-    ("mini-gpt2", {"perplexity_256": "{:.1f}", "perplexity_128": "{:.1f}"}),
-])
-def test_the_model_card_states_what_was_measured(name, measures):
-    card = (paths.MODELS / "README.md").read_text()
-    record = json.loads((paths.MODELS / name / "training.json").read_text())
-    for measure, form in measures.items():
-        assert form.format(record["heldout"][measure]).lstrip("0") in card
-    assert f"{record['training']['steps']:,} steps of {record['training']['batch_tokens']:,} tokens" in card
-    assert f"{record['text']['dropped']} documents" in card
-    for number in record["text"]["dropped_for"].values():
-        assert re.search(rf"\b{number}\b", card)
 
 
 def test_notebooks_take_parameters_load_through_the_run_and_are_stored_clean():

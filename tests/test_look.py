@@ -1,14 +1,12 @@
-"""Every figure is one of the family: its finding above it, its model in the corner, print that can be read, and colours
-of the palette, which keep apart for the colour-blind. look.check says so of a figure; here it is shown to see."""
+"""Every figure is one of the family: its finding above it, its model in the corner, print that can be read; and colours
+keep apart for the colour-blind."""
 
-import colorsys
 import io
 import re
 from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.text import Text
 
@@ -60,43 +58,7 @@ def test_another_is_refused(figure, named):
         look.check(figure(), models=["mini-bert"])
 
 
-def test_figures_of_notebook_01_are_of_the_family():
-    rng = np.random.default_rng(0)
-    jobs = pd.DataFrame({"occupation": [f"job {i}" for i in range(12)], "percent_women": rng.uniform(0, 100, 12),
-                         "log_odds": rng.normal(size=12)})
-    words = pd.DataFrame({"word": ["she", "he", "it"], "probability": [.5, .3, .1]})
-    labels = ["stereotype", "anti_stereotype", "unrelated"]
-    follows = pd.DataFrame({"context": ["a", "a", "a"], "label": labels, "probability": [.9, .8, .1]})
-    figure, axes = look.panels(3, width=3.4)
-    look.fillers(axes[0], words, "words")
-    look.odds_by_share(axes[1], jobs, "odds")
-    look.next_sentences(axes[2], follows)
-    look.check(look.sign(figure, "Three panels of three kinds", "mini-bert"), ["mini-bert"])
-    assert [bar.get_width() for bar in axes[0].patches] == [.5, .3, .1]
-    assert of_the_palette(figure)
-
-
 # ---- colours
-
-def of_the_palette(figure) -> bool:
-    """Whether a figure's colours are of the palette or tints of these. A map has more, from one of them to another."""
-    used = {color.upper() for color in re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", svg(figure))}
-    vivid = {color for color in used if colorsys.rgb_to_hls(*rgb(color))[2] > .25 and 0 < rgb(color).sum() < 2.9}
-    return len(vivid) > 20 or all(any(is_tint(color, hue) for hue in HUES) for color in vivid)
-
-
-def is_tint(color, hue):
-    """Whether a colour lies between a hue and white."""
-    share = np.linspace(0, 1, 101)[:, None]
-    return np.abs(share * rgb(hue) + 1 - share - rgb(color)).max(axis=1).min() < .03
-
-
-@pytest.mark.parametrize("color, answer", [("#009E73", True), ("#9BD8C4", True), ("#FF0000", False),
-                                           ("#1F77B4", False), ("#4C72B0", False)])
-def test_what_is_a_tint_of_the_palette(color, answer):
-    """Among the others: the first colours of matplotlib and of seaborn, which stand where none was chosen."""
-    assert any(is_tint(color, hue) for hue in HUES) == answer
-
 
 def rgb(color):
     return np.array([int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)])

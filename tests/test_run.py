@@ -18,12 +18,11 @@ import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
-from lib import CompanionError, paths
+from lib import CompanionError, look, paths
 from lib.engine import models
-from lib.engine.files import fingerprint, replace, slug
+from lib.engine.files import fingerprint, replace
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
-from lib.verdict import Claim, judge, read
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402
@@ -57,21 +56,30 @@ def profiles(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("parameters, name", [
     (dict(), "mini"),
-    (dict(profile="mini", data="mini"), "mini"),
     (dict(data="paper"), "mini-real"),
     (dict(profile="paper"), "paper"),
-    (dict(profile="paper", data="paper"), "paper"),
     (dict(model="gpt2-medium"), "mini-gpt2-medium"),
     (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base"),
 ])
-def test_name(parameters, name):
+def test_name_and_place(parameters, name, tmp_path, monkeypatch):
     assert Run(**parameters).name == name
     assert Run(**parameters).out == paths.FIGURES / name
+    monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "elsewhere"))
+    assert Run(**parameters).out == tmp_path / "elsewhere"
+    assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
-def test_slug():
-    given = ("org/Name_v2.1", "/home/me/my models/x", "../x")
-    assert [slug(model) for model in given] == ["org-Name_v2.1", "home-me-my-models-x", "x"]
+def test_no_two_models_share_a_run(tmp_path):
+    names = set()
+    for folder in ("c b", "c-b", "c/b"):
+        replace(tmp_path / folder / "config.json", b'{"model_type": "bert"}')
+        replace(tmp_path / folder / "model.safetensors", b"")
+        names.add(Run(model=str(tmp_path / folder)).name)
+    assert len(names) == 3 and Run(model="gpt2").name == "mini-gpt2"
+    for config in (b"{", b'{"a": "\xe9"}', b"[]"):  # not JSON, latin-1, a list
+        replace(tmp_path / "c b" / "config.json", config)
+        with pytest.raises(CompanionError, match="config.json is damaged"):
+            Run(model=str(tmp_path / "c b"))
 
 
 def numbers(value):
@@ -95,63 +103,46 @@ def test_a_try_is_a_profile_of_its_own():
         Run(profile="mini-limit1")
 
 
-def test_a_model_of_the_hub_at_a_commit(monkeypatch):
-    if "revision" not in models.Entry.__dataclass_fields__:
-        pytest.skip("the registry pins no revisions yet")
+@pytest.mark.parametrize("architecture, roles", [
+    ("LlamaForCausalLM", ("mini-bert", "X", "mini-bert-nli", [])),
+    ("BertForSequenceClassification", ("mini-bert", "mini-gpt2", "X", ["mini-bert-cda", "mini-bert-dropout"])),
+    ("BertForPreTraining", ("X", "mini-gpt2", "", ["X"])), ("AlbertForMaskedLM", ("X", "mini-gpt2", "", ["X"]))])
+def test_a_model_takes_the_place_of_its_kind(tmp_path, architecture, roles):
+    config = {"model_type": architecture.partition("For")[0].lower(), "architectures": [architecture]}
+    replace(tmp_path / "config.json", json.dumps(config).encode())
+    replace(tmp_path / "model.safetensors", b"")
+    run = Run(model=str(tmp_path))
+    found = json.dumps([run.encoder, run.decoder, run.classifier, run.debiased]).replace(str(tmp_path), "X")
+    assert json.loads(found) == list(roles) and run.cloze == [str(tmp_path)]
+
+
+def test_models_that_are_named(monkeypatch):
+    assert Run().company == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
+    assert Run(model="mini-albert").company == ["mini-albert", "mini-gpt2"]
+    assert Run(profile="paper").company == ["bert-base", "gpt2"] and Run(profile="paper").classifier == "bert-base-nli"
     monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))
     run = Run(model="roberta-base@0123abc")
-    assert (run.encoder, run.name) == ("roberta-base", "mini-roberta-base-0123abc")
+    assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
     assert models.pinned("FacebookAI/roberta-base") == "0123abc"
-    with pytest.raises(CompanionError, match="mini-bert is a folder, not a model of the hub"):
-        Run(model="mini-bert@0123abc")
-
-
-def test_paper_on_mini_data_is_refused():
-    with pytest.raises(CompanionError, match="paper does not run on the data set mini: choose data paper"):
-        Run(profile="paper", data="mini")
-
-
-def test_out_is_the_argument_or_the_environment_or_figures(tmp_path, monkeypatch):
-    assert Run().out == paths.FIGURES / "mini"
-    monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "elsewhere"))
-    assert Run().out == tmp_path / "elsewhere"
-    assert Run(out=tmp_path / "here").out == tmp_path / "here"
-    assert Run(out="figures/mine").out == paths.ROOT / "figures" / "mine"
-
-
-def test_a_model_takes_the_place_of_its_kind(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    assert (Run().encoder, Run().decoder) == ("mini-bert", "mini-gpt2")
-    albert, gpt2 = Run(model="albert-base"), Run(model="gpt2")
-    assert (albert.encoder, albert.decoder) == ("albert-base", "mini-gpt2")
-    assert (gpt2.encoder, gpt2.decoder) == ("mini-bert", "gpt2")
-    assert Run(model=str(tmp_path)).decoder == str(tmp_path)
-    with pytest.raises(CompanionError, match="no model 'mini-brt'"):
-        Run(model="mini-brt")
+    models.REGISTRY["seed1"] = dataclasses.replace(models.REGISTRY["seed1"], source=paths.ROOT / "nowhere")
+    for name, message in {"mini-brt": "no model 'mini-brt'", "mini-bert@0123abc": "mini-bert is a folder, not a model "
+                          "of the hub", "seed1": "seed1 is not on this machine yet: train it by"}.items():
+        with pytest.raises(CompanionError, match=message):
+            Run(data="paper", model=name)
 
 
 @pytest.mark.parametrize("text, message", [
     ('data = ["mini"]\nspeed = 1\n', "lib/publish/profiles/mine.toml has the unknown key speed"),
     ('data = ["mini"]\n[sizes]\ndrows = 5\n', "lib/publish/profiles/mine.toml has the unknown key sizes.drows"),
     (f'data = ["mini"]\n[models]\n{MODELS}[sizes]\nitems = 0\n', "mine.toml lacks the key sizes.draws"),
-    ("data = [", "lib/publish/profiles/mine.toml is not TOML"),
+    ("data = [", "lib/publish/profiles/mine.toml is not TOML"), (None, "no profile mine: choose one of mini"),
 ])
 def test_a_wrong_profile_is_named(profiles, text, message):
-    profiles("mine", text)
+    if text is not None:
+        profiles("mine", text)
     with pytest.raises(CompanionError, match=message):
         Run(profile="mine")
-
-
-def test_a_profile_of_ones_own(profiles):
-    profiles("mine", f'data = ["paper", "mini"]\n[models]\n{MODELS}[sizes]\nitems = 0\ndraws = 9\n')
-    run = Run(profile="mine")
-    assert (run.name, run.encoder, run.sizes.draws) == ("mine", "x", 9)
-    assert Run(profile="mine-limit8").sizes.draws == 2
-    assert Run(profile="mine", data="mini").name == "mine-demo"
-    with pytest.raises(CompanionError, match="no profile yours: choose one of mine, mini"):
-        Run(profile="yours")
 
 
 def figure():
@@ -165,7 +156,7 @@ def figure():
 def test_figures_are_the_same_to_the_byte(tmp_path):
     plt.close("all")
     for folder in ("one", "two"):
-        Run(out=tmp_path / folder).save(figure(), "fig", "A line.")
+        Run(out=tmp_path / folder).save(look.sign(figure(), "A line that goes up", "nobody"), "fig", "A line.")
     names = sorted(file.name for file in (tmp_path / "one").iterdir())
     assert names == ["fig.json", "fig.png", "fig.svg"]
     for name in names:
@@ -175,27 +166,15 @@ def test_figures_are_the_same_to_the_byte(tmp_path):
 
 def test_a_result_says_what_it_is():
     run, titled = Run(), figure()
-    titled.suptitle("Most heads of mini-\nbert do\nnothing")
     tables = {"b": dict(claim=["c"], verdict=["x"]), "c": dict(paper=[1], ours=[2], verdict=["x"]), "d": dict(x=[1])}
-    run.save(titled, "a", "")
+    run.save(look.sign(titled, "Most heads of mini-\nbert do\nnothing", "mini-bert"), "a", "")
+    with pytest.raises(CompanionError, match="its title says no finding"):
+        run.save(figure(), "unsigned", "")
     for name, columns in tables.items():
         run.save(pd.DataFrame(columns), name, "")
     made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "abcd"}
     assert [made[name]["kind"] for name in "abcd"] == ["figure", "claims", "numbers", "table"]
     assert made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
-
-
-def test_verdicts_and_numbers_are_kept():
-    run, claim = Run(), Claim("a", "bias_a_head", "1", "heads rise")
-    run.judged("02", [judge(claim, 1 / 3, on="m", found="a third")])
-    kept, = read(run.out / "claims" / "02.json")
-    assert kept.estimate.value == 1 / 3 and (kept.on, kept.found) == ("m", "a third")
-    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
-    run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
-    rows = json.loads((run.out / "numbers" / "02.json").read_text())
-    assert [(row["column"], row["ours"], row["match"]) for row in rows] == [("SEAT", "1.0", "other model"),
-                                                                            ("PPPL", "2.0", "matches")]
-    assert rows[0].keys() == {"paper", "table", "row", "column", "ours", "match"}
 
 
 def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
@@ -211,20 +190,13 @@ def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
     assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 
 
-def test_tables_keep_six_digits_and_a_named_index():
-    run = Run()
-    run.save(pd.DataFrame({"n": [1], "x": [1 / 3]}), "plain", "")
-    run.save(pd.DataFrame({"x": [1 / 3]}, index=pd.Index(["nurse"], name="word")), "named", "")
-    assert (run.out / "plain.csv").read_text() == "n,x\n1,0.333333\n"
-    assert (run.out / "named.csv").read_text() == "word,x\nnurse,0.333333\n"
-
-
 def test_a_result_says_what_it_was_made_from(monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/03_counter_stereotype.ipynb")
     monkeypatch.setattr(models, "load", lambda name, device: SimpleNamespace(revision=f"{name} on {device}"))
     run = Run(profile="paper", model="gpt2-large", device="cuda", seed=7)
     run.load(run.decoder)
-    run.save(pd.DataFrame({"x": [1]}), "table", "Said in one line.")
+    run.save(pd.DataFrame({"x": [1 / 3]}, index=pd.Index(["nurse"], name="word")), "table", "Said in one line.")
+    assert (run.out / "table.csv").read_text() == "word,x\nnurse,0.333333\n"
     made = json.loads((run.out / "table.json").read_text())
     assert made["caption"] == "Said in one line."
     assert made["command"] == "./reproduce.sh --only 03 --profile paper --model gpt2-large --device cuda"
@@ -234,21 +206,7 @@ def test_a_result_says_what_it_was_made_from(monkeypatch):
     assert list(made["data"]) == ["paper"]
 
 
-def test_a_writer_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    run = Run()
-    run.save(pd.DataFrame({"x": [1]}), "table", "")
-    before = fingerprint(run.out)
-    bad = figure()
-    monkeypatch.setattr(bad, "savefig", lambda *args, **kwargs: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run.save(bad, "table", "")
-    monkeypatch.setattr(os, "replace", lambda *args: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        replace(run.out / "table.csv", b"half")
-    assert fingerprint(run.out) == before  # nothing changed, nothing left over
-
-
-def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(monkeypatch):
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
     write = pathlib.Path.write_bytes
 
     def half(self, content):
@@ -257,6 +215,11 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(monkeypatch):
 
     run = Run()
     run.save(pd.DataFrame({"x": [1]}), "table", "")
+    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
+    run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
+    rows = json.loads((run.out / "numbers" / "02.json").read_text())
+    assert [(row["column"], row["ours"], row["match"]) for row in rows] == [("SEAT", "1.0", "other model"),
+                                                                            ("PPPL", "2.0", "matches")]
     before = fingerprint(run.out)
     monkeypatch.setattr(pathlib.Path, "write_bytes", half)
     for name in "table", "another":
@@ -287,6 +250,7 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
     assert calls(run, 21) == 0
     assert calls(Run(seed=1), 21) == 0  # another object, another process: the same result
     assert calls(run, 22) == 1
+    assert calls(Run(profile="mini-limit8"), 21) == 1  # a try shares nothing with a full run
     assert calls(Run(recompute=True), 21) == 1
     assert calls(run, 21) == 0
     assert calls(run, 21, name="mini-bert") == 1
@@ -323,24 +287,6 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
         with open(tmp_path / "lib" / name, "a") as stream:
             stream.write("\nm = 2\n")
         assert (calls(), calls()) == (1, 0), name
-
-
-def test_the_sources_of_this_project():
-    """The key of a measurement changes with what it is made of, and not with the page that shows it."""
-    def names(*folders):
-        code = paths.ROOT.joinpath("lib", *folders).read_text()
-        return {file.relative_to(paths.ROOT / "lib").as_posix() for file in run_module.sources(code)}
-
-    assert {"engine/hooks.py", "engine/models.py", "text/data.py", "__init__.py"} <= names("bias_a_head", "heads.py")
-    assert not any(name.startswith(("publish", "projective")) for name in names("bias_a_head", "heads.py"))
-    assert {"verdict.py", "engine/files.py", "engine/models.py"} <= names("publish", "run.py")
-
-
-def test_a_try_shares_no_result_with_a_full_run(tmp_path):
-    log = tmp_path / "log"
-    for profile in ("mini", "mini-limit8", "mini-limit4", "mini", "mini-limit8"):
-        assert Run(profile=profile).cached(noted, str(log), 21) == 42
-    assert log.read_text().count("called") == 3
 
 
 def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
@@ -421,24 +367,3 @@ def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path, m
     for _ in range(2):
         assert module.run() == ["long " * 10_000 * n for n in (1, 2, 3, 4)]
         assert log.read_text() == "3 4 "
-
-
-def test_the_classifier_is_the_profiles_or_the_one_given(tmp_path):
-    replace(tmp_path / "model.safetensors", b"")
-    for kind, expected in ("BertForSequenceClassification", str(tmp_path)), ("BertForPreTraining", ""):
-        config = {"model_type": "bert", "architectures": [kind]}
-        replace(tmp_path / "config.json", json.dumps(config).encode())
-        run = Run(model=str(tmp_path))
-        assert run.classifier == expected and run.encoder == ("mini-bert" if expected else str(tmp_path))
-    assert Run().classifier == "mini-bert-nli" and Run(profile="paper").classifier == "bert-base-nli"
-    assert Run(model="mini-gpt2").classifier == "mini-bert-nli" and Run(model="bert-large").classifier == ""
-
-
-def test_another_seed_has_a_run_of_its_own(monkeypatch):
-    entry = models.REGISTRY["seed1"]
-    monkeypatch.setitem(models.REGISTRY, "seed1", dataclasses.replace(entry, source=paths.MODELS / "mini-bert"))
-    run = Run(data="paper", model="seed1")
-    assert run.name == "mini-real-seed1" and run.encoder == "seed1" and run.cloze == ["seed1"] and not run.classifier
-    monkeypatch.setitem(models.REGISTRY, "seed1", dataclasses.replace(entry, source=paths.ROOT / "nowhere"))
-    with pytest.raises(CompanionError, match="seed1 is not on this machine yet: train it by"):
-        Run(data="paper", model="seed1")

@@ -30,6 +30,8 @@ def claim(side=Side.ABOVE, rule=Rule.VALUE, margin=0.0):
     (Side.ABOVE, False, False, True), (Side.AT_LEAST, False, True, True), (Side.BELOW, True, False, False),
     (Side.AT_MOST, True, True, False), (Side.WITHIN, False, True, False)])
 def test_on_which_side_of_the_threshold_a_value_lies(side, below, at, above):
+    assert judge(replace(CLAIM, threshold=0.0), np.True_).outcome == HOLDS  # a condition that is met
+    assert judge(CLAIM, 3.0, threshold=5.0).outcome == FAILS
     outcomes = [judge(claim(side, rule), value).outcome for rule in Rule for value in (.9, 1.0, 1.1)]
     assert outcomes == [HOLDS if met else FAILS for met in (below, at, above)] * 2
     assert not side.has(math.nan, 1.0)
@@ -77,12 +79,6 @@ def test_bootstrap_samples_in_place_of_an_interval(redrawn, chance, interval):
     assert judge(claim(rule=Rule.INTERVAL), 2.0, redrawn=redrawn).outcome == interval
 
 
-def test_a_condition_is_met_or_not():
-    met = replace(CLAIM, threshold=0.0)
-    assert judge(met, True).outcome == judge(met, np.True_).outcome == HOLDS and judge(met, False).outcome == FAILS
-    assert judge(CLAIM, 3.0, threshold=5.0).outcome == FAILS and judge(CLAIM, 3.0, threshold=5.0).threshold == 5.0
-
-
 # ---- gates and controls
 
 def test_a_shut_gate_is_no_case_and_says_why():
@@ -114,17 +110,9 @@ def some(*outcomes, reason=""):
     ([NOT_RUN], "not run"), ([], "not run")])
 def test_one_word_for_several(outcomes, word):
     assert verdict.combined(some(*outcomes)) == word
-
-
-def test_chance_in_any_of_several_is_said():
-    assert verdict.combined(some(HOLDS) + some(HOLDS, reason=CHANCE)) == "holds (within chance)"
-    assert verdict.combined(some(HOLDS) + some(FAILS, reason=CHANCE)) == "in part (1 of 2)"
-
-
-def test_how_a_verdict_reads():
-    assert str(judge(CLAIM, Estimate(2, 0, 3))) == "holds (within chance)"
-    assert str(replace(judge(CLAIM, 0.0), remark="in full alone")) == "fails, in full alone"
-    assert str(verdict.not_run(CLAIM, "no decoder", on="mini-bert")) == "not run (no decoder)"
+    chance = verdict.combined([*some(*outcomes), *some(HOLDS, reason=CHANCE)])
+    assert chance == ("holds (within chance)" if FAILS not in outcomes else f"in part ({outcomes.count(HOLDS) + 1} of "
+                      f"{outcomes.count(HOLDS) + outcomes.count(FAILS) + 1})")
 
 
 def test_an_id_is_given_once():
@@ -148,29 +136,22 @@ def test_what_is_written_is_read(tmp_path, given):
     file = tmp_path / "11.json"
     verdict.write(file, given)
     assert repr(verdict.read(file)) == repr(given)  # nan is no equal of itself
+    kept = judge(CLAIM, Estimate(np.float64(2), np.float32(1.5), np.float64(3), np.int64(7)), threshold=np.int64(1))
+    verdict.write(file.with_name("numpy.json"), [kept])
+    assert verdict.read(file.with_name("numpy.json")) == [kept]
     json.loads(file.read_text(encoding="utf-8"), parse_constant=pytest.fail)
 
 
-def test_numbers_of_numpy_are_written(tmp_path):
-    kept = judge(CLAIM, Estimate(np.float64(2), np.float32(1.5), np.float64(3), np.int64(7)), threshold=np.int64(1))
-    verdict.write(tmp_path / "11.json", [kept])
-    assert verdict.read(tmp_path / "11.json") == [kept]
-
-
 @pytest.mark.parametrize("content", [
-    b"", b"[{", b"{}x", b'["holds"]', b"[1]", b'[{"claim": "a"}]', b'[{"claim": "a", "outcome": "maybe"}]', b"\xff\xfe",
+    None, b"", b"[{", b"{}x", b"[1]", b'[{"claim": "a"}]', b'[{"claim": "a", "outcome": "maybe"}]', b"\xff\xfe",
     b'{"claim": "a"}', b'[{"claim": "a", "outcome": "holds", "colour": "red"}]',
     b'[{"claim": "a", "outcome": "holds", "estimate": {"value": "x"}}]',
     b'[{"claim": "a", "outcome": "holds", "control": "random"}]'])
 def test_a_damaged_file_is_named(tmp_path, content):
-    (tmp_path / "02.json").write_bytes(content)
+    if content is not None:
+        (tmp_path / "02.json").write_bytes(content)
     with pytest.raises(CompanionError, match="02.json"):
         verdict.read(tmp_path / "02.json")
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(CompanionError, match="03.json"):
-        verdict.read(tmp_path / "03.json")
 
 
 # ---- printed numbers
@@ -194,13 +175,6 @@ def test_a_match_is_to_the_printed_digits(exact, places, off):
     ("0.30", math.inf, True, "differs: other pairs"), (1.35, 1.354, True, "matches"), (500.0, 500.4, True, "matches")])
 def test_how_a_number_is_held_against_a_printed_one(value, ours, same, said):
     assert verdict.match(value, ours, same, why="other pairs", missing="no head") == said
-
-
-@pytest.mark.parametrize("printed, half", [
-    ("0.30", .005), ("37", .5), (".5", .05), ("-1.204", .0005), (1.35, .005), (100.0, .5), (1e-5, 5e-6),
-    (1234567.5, .05)])
-def test_half_a_unit_of_the_last_printed_digit(printed, half):
-    assert verdict.half_unit(printed) == pytest.approx(half, abs=2e-9)
 
 
 # ---- nobody else decides

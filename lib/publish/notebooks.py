@@ -1,8 +1,8 @@
 """The notebooks of a run: which of them are up to date, executing one, keeping its outputs, and what it all will take.
 
-A notebook is up to date while its cells, its parameters, the data, and the modules of lib that it imports are what they
-were when it ran. Of what is fetched, how much memory and how long, `estimate` says what remains before a run starts:
-sizes and minutes are those of data/hub.toml, which says where they are from. Nothing is fetched for that.
+A notebook is up to date while its cells and parameters, the data, the weights of the run's models and the modules of
+lib that it imports are what they were when it ran, and its results are the files that it wrote. What `estimate` says
+of sizes and minutes is data/hub.toml's; nothing is fetched for that.
 """
 
 import hashlib
@@ -10,8 +10,8 @@ import json
 import os
 import re
 import shutil
-import time
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -26,20 +26,20 @@ from lib import CompanionError, Lazy, paths
 from lib.engine.files import fingerprint, replace
 from lib.publish.run import sources
 
-data, models = Lazy("lib.text.data"), Lazy("lib.engine.models")  # most runs need neither before their notebooks do
+# slow to import, and most runs need none of them before their notebooks do
+data, models, nbconvert = Lazy("lib.text.data"), Lazy("lib.engine.models"), Lazy("nbconvert")
+hub, hub_constants = Lazy("huggingface_hub"), Lazy("huggingface_hub.constants")
 
 Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises when the notebook is to blame
-ROLES = re.compile(r"\brun\.(encoder|decoder|classifier|cloze|debiased|llama|base)\b")
+ROLES = "encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base", "company"  # of a run's models
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
 
 class ThisPython(AsyncKernelManager):
     """Kernels of the interpreter that runs this, whatever else is installed under the name python3."""
 
-    @property
-    def kernel_spec(self):
-        # it would warn on the terminal of an unencrypted connection (to itself), and complain at Ctrl-C
-        return KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
+    # it would warn on the terminal of an unencrypted connection (to itself), and complain at Ctrl-C
+    kernel_spec = KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
 
 
 class Notebook:
@@ -48,85 +48,106 @@ class Notebook:
     def __init__(self, path, run):
         self.path, self.run, self.name, self.number = path, run, path.stem, path.name[:2]
         self.copy = paths.BUILD / run.name / path.name
-        self.html, self.done = self.copy.with_suffix(".html"), self.copy.with_suffix(".done")
+        self.html, self.done, self.so_far = (self.copy.with_suffix(end) for end in (".html", ".done", ".part.ipynb"))
+        self.recompute = False  # whether to run it whatever is there
         try:
             self.content = nbformat.read(path, as_version=4)
         except Exception as error:  # not JSON, most often after a merge
             raise CompanionError(f"{path.name} is not a notebook ({str(error)[:80]!r}): restore it with "
                                  f"`git checkout notebooks/{path.name}`.") from None
         self.code = "\n".join(cell.source for cell in self.content.cells if cell.cell_type == "code")
-        limit = f"-limit{run.sizes.items}" if run.sizes.items else ""
-        model = f"{run.model}@{run.revision}" if run.revision else run.model
-        given = {"profile": run.profile + limit, "data": run.data, "model": model, "device": run.device or ""}
-        usual = {"profile": "mini", "data": "mini", "model": "", "device": ""}
-        self.parameters = {key: value for key, value in given.items() if value != usual[key]}
+        given = {"profile": run.profile + (f"-limit{run.sizes.items}" if run.sizes.items else ""), "data": run.data,
+                 "model": f"{run.model}@{run.revision}" if run.revision else run.model, "device": run.device or ""}
+        self.parameters = {key: value for key, value in given.items() if value not in ("mini", "")}
 
     @property
     def stamp(self):
         """A hash of all that its outputs depend on. The board depends on what other notebooks found, too."""
         code = sources(self.code)
         inputs = [*code, *(paths.ROOT / name for name in ("requirements.txt", "constraints.txt")),
-                  paths.LISTS, paths.DEMO, paths.PAPER, paths.MODELS, paths.SOURCES]
+                  paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES]
         if any(file.name == "scoreboard.py" for file in code):
             inputs += [folder for part in ("claims", "numbers") for folder in paths.FIGURES.glob(f"*/{part}")]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
-        whole = json.dumps([cells, self.parameters, str(self.run.out), fingerprint(*inputs)], sort_keys=True)
-        return hashlib.sha256(whole.encode()).hexdigest()
+        weights = {name: revision(self.run, name) for name in self.run.models}
+        whole = [cells, self.parameters, str(self.run.out), weights, fingerprint(*inputs)]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     @property
     def title(self):
         """Its first heading."""
-        texts = "\n".join(cell.source for cell in self.content.cells if cell.cell_type == "markdown")
-        return next((line.lstrip("# ") for line in texts.splitlines() if line.startswith("#")), "")
+        texts = [cell.source for cell in self.content.cells if cell.cell_type == "markdown"]
+        return next(iter(re.findall(r"^#+ (.*)", "\n".join(texts), re.MULTILINE)), "")
+
+    @property
+    def results(self):
+        """{file below the run's folder: its content}, of those named by this notebook's number."""
+        files = sorted(self.run.out.glob(f"{self.number}_*")) + sorted(self.run.out.glob(f"*/{self.number}.json"))
+        return {file: file.read_bytes() for file in files if file.is_file()}
 
     def is_done(self):
-        """Whether it ran to its end on these very inputs, and all that it wrote is still there."""
-        if not (self.copy.exists() and self.done.exists()):
+        """Whether it ran to its end on these very inputs, and all that it wrote is still as it was."""
+        try:
+            done = json.loads(self.done.read_text())
+            return (not self.recompute and self.copy.is_file() and done["stamp"] == self.stamp
+                    and done["files"] == self._hashes())
+        except (OSError, ValueError, TypeError, KeyError):  # none, or a damaged one
             return False
-        done = json.loads(self.done.read_text())
-        return done["stamp"] == self.stamp and all((self.run.out / file).exists() for file in done["files"])
 
-    def forget(self):
-        """Not done any more."""
-        self.done.unlink(missing_ok=True)
+    def _hashes(self):
+        return {str(file.relative_to(self.run.out)): hashlib.sha256(content).hexdigest()
+                for file, content in self.results.items()}
 
-    def execute(self, recompute=False):
-        """Run it into its copy, cell by cell. Only when the end is reached does `is_done` become true."""
-        self.forget()
-        self.html.unlink(missing_ok=True)
+    def execute(self):
+        """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what was there stays."""
         self.copy.parent.mkdir(parents=True, exist_ok=True)
         os.environ["JPY_SESSION_NAME"] = str(self.path)  # as Jupyter does: so a result can say what made it
-        start = time.time()
-        execute_notebook(
-            self.path, self.copy, self.parameters | ({"recompute": True} if recompute else {}),
-            cwd=self.path.parent,
-            kernel_name="python3", language="python", kernel_manager_class=ThisPython, coalesce_streams=True,
-            progress_bar={"desc": self.name, "leave": False})
-        replace(self.html, _html(self.copy))
-        written = sorted(file.name for file in self.run.out.glob("*") if file.stat().st_mtime >= start)
-        replace(self.done, json.dumps({"stamp": self.stamp, "files": written}).encode())
+        stamp, before = self.stamp, self.results
+        try:
+            execute_notebook(
+                self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
+                cwd=self.path.parent, kernel_name="python3", language="python", kernel_manager_class=ThisPython,
+                coalesce_streams=True, progress_bar={"desc": self.name, "leave": False})
+        except BaseException:
+            after = self.results
+            for file in after.keys() - before.keys():
+                file.unlink()
+            for file, content in before.items():
+                if after.get(file) != content:
+                    replace(file, content)
+            raise
+        self.so_far.replace(self.copy)
+        replace(self.html, nbconvert.HTMLExporter().from_filename(str(self.copy))[0].encode())
+        replace(self.done, json.dumps({"stamp": stamp, "files": self._hashes()}).encode())
+        self.recompute = False
 
     def store(self):
         """Take the outputs of the copy over into the notebook, without what differs from run to run."""
-        cells = [cell for cell in nbformat.read(self.copy, as_version=4).cells
-                 if "injected-parameters" not in cell.metadata.get("tags", [])]
-        count = 0
-        for i, cell in enumerate(cells, start=1):
+        content = nbformat.v4.new_notebook(metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+            "language_info": {"name": "python"}})
+        content.cells = [cell for cell in nbformat.read(self.copy, as_version=4).cells
+                         if "injected-parameters" not in cell.metadata.get("tags", [])]
+        for i, cell in enumerate(content.cells, start=1):
             cell.id = f"{self.number}-{i:02d}"
             cell.metadata = {"tags": cell.metadata.tags} if cell.metadata.get("tags") else {}
-            if cell.cell_type == "code":
-                count += 1
-                cell.execution_count = count
-                # progress bars and warnings go to stderr
-                cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
-                for output in cell.outputs:
-                    if output.output_type == "execute_result":
-                        output.execution_count = count
-        metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-                    "language_info": {"name": "python"}}
-        content = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+        for count, cell in enumerate((cell for cell in content.cells if cell.cell_type == "code"), start=1):
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]  # bars and warnings
+            for numbered in [cell, *(output for output in cell.outputs if output.output_type == "execute_result")]:
+                numbered.execution_count = count
         nbformat.validate(content)
         replace(self.path, (nbformat.writes(content) + "\n").encode())
+
+
+@cache  # for a run, since hashing takes a second
+def revision(run, name: str) -> str:
+    """Which weights a model has now: a folder's hash, or the hub's commit. Nothing is fetched for that."""
+    if hub_id := _hub_ids([name]).get(name):
+        return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
+    try:
+        return models.locate(name)[1]
+    except CompanionError:  # a classifier that is not made yet
+        return ""
 
 
 def explain(error):
@@ -136,16 +157,9 @@ def explain(error):
                 "or choose a smaller model with --model.")
     if error.ename == "CompanionError":  # written to be read as it is
         return error.evalue
-    source = error.source.strip().splitlines()[-6:]
-    trace = strip_color("\n".join(error.traceback)).splitlines()[-20:]
     summary = f"In [{error.exec_count}]  {error.ename}: {error.evalue}".splitlines()[0]
-    return "\n".join(line[:200] for line in [summary, "", *source, "", *trace])
-
-
-def _html(notebook):
-    from nbconvert import HTMLExporter  # slow to import
-
-    return HTMLExporter().from_filename(str(notebook))[0].encode()
+    trace = strip_color("\n".join(error.traceback)).splitlines()[-20:]
+    return "\n".join(line[:200] for line in [summary, "", *error.source.strip().splitlines()[-6:], "", *trace])
 
 
 def select(notebooks, only):
@@ -156,10 +170,13 @@ def select(notebooks, only):
         raise CompanionError("There are no notebooks: restore them with `git checkout notebooks`.")
     chosen = set()
     for part in only.split(",") if only else [f"{min(numbers)}-{max(numbers)}"]:
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        these = bounds and numbers.keys() & range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)
+        bounds = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        low, high = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (1, 0)
+        if low > high:
+            raise CompanionError(f"'{only}' names no notebooks: write --only 02,05-07, from {there}.")
+        these = {number for number in numbers if low <= number <= high}
         if not these:
-            raise CompanionError(f"There is no notebook {part.strip() or repr(only)}: choose from {there}.")
+            raise CompanionError(f"There is no notebook {part.strip()}: choose from {there}.")
         chosen |= these
     return [numbers[number] for number in sorted(chosen)]
 
@@ -169,29 +186,26 @@ def select(notebooks, only):
 def estimate(run, notebooks) -> list[str]:
     """Lines that say what those of the notebooks that are still to run will fetch and take."""
     waiting = [notebook for notebook in notebooks if not notebook.is_done()]
-    if not waiting:
-        return []
     known = tomllib.loads(paths.HUB.read_text(encoding="utf-8"))
     names = [name for name in wanted(run, waiting) if not _ships(name)]
     lines = [*_models(names, known["models"]), *_data(run, waiting, known["data"])]
-    if run.profile == "paper":
+    if run.profile == "paper" and waiting:
         lines += [*_time(run, waiting, known["minutes"]), *_memory(names, known["models"])]
     return lines
 
 
 def wanted(run, notebooks) -> list[str]:
-    """The models that these notebooks name, by the roles that stand in their code."""
-    code = "\n".join(notebook.code for notebook in notebooks)
-    roles = set(ROLES.findall(code)) | ({"encoder", "decoder"} if "company(run)" in code else set())
-    given = [getattr(run, role) for role in ("encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base")
-             if role in roles]
-    return list(dict.fromkeys(name for part in given for name in ([part] if isinstance(part, str) else part) if name))
+    """The models that these notebooks name, by the roles that stand in their code (run.encoder)."""
+    named = set(re.findall(r"\brun\.(\w+)", "\n".join(notebook.code for notebook in notebooks)))
+    given = [getattr(run, role) for role in ROLES if role in named]
+    names = [name for models in given for name in ([models] if isinstance(models, str) else models)]
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def to_make(run, notebooks) -> str:
     """The folder of a classifier that is to be made from the encoder before one of these notebooks runs; or nothing."""
     name = run.classifier
-    if not name or name == run.model or _ships(name) or name not in wanted(run, notebooks):
+    if name in ("", run.model) or _ships(name) or name not in wanted(run, notebooks):
         return ""
     folder = models.REGISTRY[name].source if name in models.REGISTRY else Path(name)
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""
@@ -199,37 +213,31 @@ def to_make(run, notebooks) -> str:
 
 def _models(names: list[str], known: dict) -> list[str]:
     """What the hub is asked for, and whose licence has to be accepted."""
-    if not names:
-        return []
-    from huggingface_hub import constants
-
-    missing = {name: hub_id for name, hub_id in _hub_ids(names).items() if "/" in hub_id and not _fetched(hub_id)}
+    missing = {name: hub_id for name, hub_id in _hub_ids(names).items() if not _fetched(hub_id)}
     if not missing:
         return []
-    sizes = {name: known.get(hub_id, {}).get("GB") for name, hub_id in missing.items()}
+    sizes = {name: known.get(hub_id, {}).get("GB", 0) for name, hub_id in missing.items()}
     listed = ", ".join(f"{name} {f'{size:.2f} GB' if size else '(size unknown)'}" for name, size in sizes.items())
-    total, free = sum(size or 0 for size in sizes.values()), _free(constants.HF_HUB_CACHE)
-    lines = [f"To fetch from the model hub: {listed}; {total:.1f} GB in all, {free:.0f} GB are free"]
-    if total > free:
-        lines[0] += ": set HF_HOME to a folder on a larger disk"
-    gated = [hub_id for hub_id in missing.values() if known.get(hub_id, {}).get("gated")]
-    if gated:
-        lines.append("Gated: accept the licence at " + " and at ".join(f"https://huggingface.co/{one}" for one in gated)
-                     + " (a day or two), then run `hf auth login`")
-    return lines
+    cache = Path(hub_constants.HF_HUB_CACHE).expanduser()
+    place = next(place for place in (cache, *cache.parents) if place.exists())
+    total, free = sum(sizes.values()), shutil.disk_usage(place).free / 1e9
+    larger = ": set HF_HOME to a folder on a larger disk" if total > free else ""
+    gated = [f"https://huggingface.co/{hub_id}" for hub_id in missing.values() if known.get(hub_id, {}).get("gated")]
+    accept = f"Gated: accept the licence at {' and at '.join(gated)} (a day or two), then run `hf auth login`"
+    return [f"To fetch from the model hub: {listed}; {total:.1f} GB in all, {free:.0f} GB are free{larger}",
+            *([accept] if gated else [])]
 
 
 def _hub_ids(names: list[str]) -> dict[str, str]:
     """Of those models that are the hub's."""
     every = {name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names}
-    return {name: source for name, source in every.items() if isinstance(source, str) and not Path(source).is_dir()}
+    return {name: source for name, source in every.items() if isinstance(source, str) and not Path(source).is_dir()
+            and re.fullmatch(r"[\w.-]+/[\w.-]+", source)}
 
 
 def _fetched(hub_id: str) -> bool:
     """Whether the hub's cache has weights of it."""
-    from huggingface_hub import try_to_load_from_cache
-
-    config = try_to_load_from_cache(hub_id, "config.json")
+    config = hub.try_to_load_from_cache(hub_id, "config.json")
     return isinstance(config, str) and any(Path(config).parent.glob("model*.safetensors"))
 
 
@@ -237,32 +245,27 @@ def _data(run, notebooks, known: dict) -> list[str]:
     """What is downloaded from the data sets' homes; the hub's own sets only where a profile reads them."""
     if run.data != "paper":
         return []
-    table, numbers = data.sources(), {notebook.number for notebook in notebooks}
-    used = table[[bool(numbers & set(row.split(", "))) for row in table["used_by"]]]
+    numbers = {notebook.number for notebook in notebooks}
     stood_in = {"news_commentary"} if data.available("bbc_news/bbc.jsonl.gz") else set()
-    sizes = []
-    for row in used.itertuples():
-        from_hub = row.status == "hub" and run.profile == "paper"
-        if (row.status == "to fetch" or from_hub) and row.name not in stood_in:
-            sizes.append((known[row.name]["GB"] * 1e3 if row.name in known else row.MB, row.name))
-    largest = ", ".join(f"{name} {size:.0f}" for size, name in sorted(sizes, reverse=True)[:4])
-    total = sum(size for size, _ in sizes)
-    return [f"To fetch of {len(sizes)} data sets what is not here yet: {total:.0f} MB (most: {largest})"] * bool(sizes)
+    from_hub = {"hub"} if run.profile == "paper" else set()
+    sizes = {row.name: known[row.name]["GB"] * 1e3 if row.name in known else row.MB
+             for row in data.sources().itertuples() if numbers & set(row.used_by.split(", "))
+             and row.status in {"to fetch"} | from_hub and row.name not in stood_in}
+    largest = ", ".join(f"{name} {sizes[name]:.0f}" for name in sorted(sizes, key=sizes.get, reverse=True)[:4])
+    return [f"To fetch of {len(sizes)} data sets what is not here yet: {sum(sizes.values()):.0f} MB "
+            f"(most: {largest})"] * bool(sizes)
 
 
 def _time(run, notebooks, minutes: dict) -> list[str]:
     if run.sizes.items:
         return []
-    parts = {notebook.number: minutes.get(notebook.number, 0) for notebook in notebooks}
-    making = f", {minutes['classifier']} of them to make {run.classifier}" if to_make(run, notebooks) else ""
-    total = sum(parts.values()) + (minutes["classifier"] if making else 0)
-    listed = ", ".join(f"{number} {value}" for number, value in parts.items())
-    return [f"About {total / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: {listed}{making}): rough, see "
-            "data/hub.toml"]
-
-
-def _ships(name: str) -> bool:
-    return (paths.MODELS / name).is_dir()
+    listed = ", ".join(f"{notebook.number} {minutes.get(notebook.number, 0)}" for notebook in notebooks)
+    total = sum(minutes.get(notebook.number, 0) for notebook in notebooks)
+    if to_make(run, notebooks):
+        total += minutes["classifier"]
+        listed += f", {minutes['classifier']} of them to make {run.classifier}"
+    return [f"About {total / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: {listed}): "
+            "rough, see data/hub.toml"]
 
 
 def _memory(names: list[str], known: dict) -> list[str]:
@@ -272,7 +275,5 @@ def _memory(names: list[str], known: dict) -> list[str]:
     return [f"GPU memory: {sizes[largest] + SPARE:.0f} GB, for {largest}"] if largest else []
 
 
-def _free(folder: str) -> float:
-    """GB that can still be written where a folder is, or will be."""
-    place = next(place for place in [Path(folder).expanduser(), *Path(folder).expanduser().parents] if place.exists())
-    return shutil.disk_usage(place).free / 1e9
+def _ships(name: str) -> bool:
+    return (paths.MODELS / name).is_dir()

@@ -1,9 +1,8 @@
 """One page of everything that the runs under figures/ hold: build/report/index.html, with nothing fetched from outside.
 
-The board and every test of a claim come from the records in claims/NN.json, printed numbers from numbers/NN.json,
-figures and tables from their files. What these show and what they were made from stands in the json beside each, as
-Run.save wrote it. The same files give the same page: the only times on it are those of the notebooks executed here.
-Look and filters are in page.html. `write_readme` puts the board and three figures into README.md.
+Verdicts come from the records in claims/NN.json, printed numbers from numbers/NN.json, figures and tables from their
+files and the json beside each. The same files give the same page: the only times on it are those of the notebooks
+executed here. Look and filters are in page.html. `write_readme` puts the board and three figures into README.md.
 """
 
 import base64
@@ -12,17 +11,20 @@ import io
 import json
 import os
 import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
+
+import jinja2
+from PIL import Image
 
 from lib import CompanionError, paths, printed, verdict
 from lib.engine.files import replace
 from lib.publish import card, scoreboard
 from lib.publish.run import runs
-from lib.publish.scoreboard import ALL_PAPERS, KINDS, Cell
+from lib.publish.scoreboard import ALL_PAPERS, KINDS
 
 # the only addresses outside that the page links to
 PAPERS = {
@@ -34,114 +36,83 @@ PAPERS = {
                     "Do counterexamples in the prompt move a model?"),
 }
 TABLE_ROWS = 40  # of a table among the figures; the whole is in its file
+IS_NUMBER = re.compile(r"\s*[-+<]?\s?\d*\.?\d+(e[-+]?\d+)?%?( \[.*\])?\s*")
 
 
-@dataclass
 class Result:
-    """A figure or a table of a run, with what it was made from."""
+    """A figure or a table of a run, with what Run.save wrote beside it: `made`, empty where that is missing."""
 
-    run: str
-    file: Path  # figures/mini/02_fig1.png, or .csv
-    made: dict  # what Run.save wrote beside it; empty where its json is missing
+    def __init__(self, run: str, file: Path):
+        self.run, self.file, self.id = run, file, f"{run}.{file.stem}"
+        self.name, self.number, self.is_table = file.stem, file.name[:2], file.suffix == ".csv"
+        self.made, self.damaged = {}, None  # a file that is not what it should be
+        try:
+            self.made = dict(json.loads(file.with_suffix(".json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError):
+            self.damaged = file.with_suffix(".json")
+        self.finding = self.made.get("finding", "")  # what the title of a figure says
+        self.caption = self.made.get("caption") or (
+            f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored).")
+        self.words = f"{self.finding}. {self.caption}" if self.finding else self.caption  # in place of a figure
 
-    @property
-    def name(self):
-        return self.file.stem
-
-    @property
-    def number(self):
-        return self.name[:2]
-
-    @property
-    def id(self):
-        return f"{self.run}.{self.name}"
-
-    @property
-    def is_table(self):
-        return self.file.suffix == ".csv"
-
-    @property
-    def caption(self):
-        return self.made.get("caption") or f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored)."
-
-    @property
-    def finding(self):
-        """What the title of a figure says."""
-        return self.made.get("finding", "")
-
-    @property
-    def words(self):
-        """For those who do not see the figure."""
-        return f"{self.finding}. {self.caption}" if self.finding else self.caption
+    def content(self):
+        """What the page shows of it: `rows` or `picture`; None where the file is damaged."""
+        try:
+            return self.rows() if self.is_table else self.picture()
+        except (OSError, ValueError, csv.Error):  # what PIL raises for anything but a picture, and decoding
+            self.damaged = self.file
 
     @property
     def provenance(self):
         """(what, value) pairs to print below it."""
-        def listed(key):
-            return ", ".join(f"{name} {value}" for name, value in self.made.get(key, {}).items())
+        def text(value):
+            return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else value
 
-        pairs = {"models": listed("models"), "data": listed("data"), "seed": self.made.get("seed"),
-                 "command": self.made.get("command"), "versions": listed("versions")}
-        return [(what, value) for what, value in pairs.items() if value not in (None, "")]
+        pairs = [(what, text(self.made.get(what))) for what in ("models", "data", "seed", "command", "versions")]
+        return [(what, value) for what, value in pairs if value not in (None, "")]
 
     @property
     def files(self):
         """(kind, address seen from the page) of the files it is stored in."""
-        kinds = [self.file.with_suffix(suffix) for suffix in (".svg", ".png", ".csv", ".json")]
-        return [(file.suffix[1:], _address(file)) for file in kinds if file.is_file()]
+        return [(kind, _address(file)) for kind in ("svg", "png", "csv", "json")
+                if (file := self.file.with_suffix(f".{kind}")).is_file()]
 
     def rows(self):
         """Of a table: its header and its rows, all text. A header of two lines, as pandas writes it, becomes one."""
         with open(self.file, newline="", encoding="utf-8") as stream:
             rows = [row for row in csv.reader(stream) if row]
-        if not rows:
-            return [], []
         if len(rows) > 3 and not any(rows[2][1:]) and len(set(rows[0][1:])) < len(rows[0][1:]):
-            pairs = zip(rows[0][1:], rows[1][1:])
-            return [rows[2][0], *(f"{upper}: {lower}" for upper, lower in pairs)], rows[3:]
-        return rows[0], rows[1:]
+            return [rows[2][0], *map("{}: {}".format, rows[0][1:], rows[1][1:])], rows[3:]
+        return (rows[0], rows[1:]) if rows else ([], [])
 
     def picture(self):
         """(data address, width, height): the drawing where it is small, or else its pixels (lossless WebP)."""
-        from PIL import Image
-
         drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
         small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
-        try:
-            with Image.open(self.file) as image:
-                size = image.size
-                if not small:
-                    image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
-        except OSError:  # what PIL raises for anything but a picture
-            raise CompanionError(f"{self.run}/{self.file.name} is no picture any more: make it again with "
-                                 f"`./reproduce.sh --only {self.number} --recompute`.") from None
+        with Image.open(self.file) as image:
+            size = image.size
+            if not small:
+                image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
         kind, content = ("svg+xml", drawing.read_bytes()) if small else ("webp", packed.getvalue())
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
 
 def collect(folders):
     """Every figure and table of these runs, by name and then by run, so that runs stand side by side."""
-    results = [Result(run, file, _made(file.with_suffix(".json"))) for run, folder in folders.items()
+    results = [Result(run, file) for run, folder in folders.items()
                for file in folder.glob("[0-9][0-9]_*") if file.suffix in (".png", ".csv")]
     if not results:
         raise CompanionError("There are no figures to report on: make them with ./reproduce.sh.")
     return sorted(results, key=lambda result: (result.name, result.run))
 
 
-def _made(file):
-    """What stands in the json beside a result; nothing where there is none."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        raise CompanionError(f"{file.parent.name}/{file.name} is not JSON any more: make it again with "
-                             f"`./reproduce.sh --only {file.name[:2]} --recompute`.") from None
-
-
-def write(folders=None):
-    """Make the page of these runs (all that are stored) and return its path."""
-    text, target = render(folders or runs()), paths.BUILD / "report" / "index.html"
+def write(folders):
+    """Make the page of these runs, {name: folder}, and return its path. What is damaged is left out, and said."""
+    damaged, target = [], paths.BUILD / "report" / "index.html"
+    text = render(folders, damaged)
+    print(*damaged, sep="\n", end="\n" if damaged else "", file=sys.stderr)
     try:
         replace(target, text.encode())
     except OSError as error:
@@ -150,34 +121,53 @@ def write(folders=None):
     return target
 
 
-def render(folders):
-    """The page, as text."""
-    from jinja2 import Environment, StrictUndefined
-
-    folders = dict(sorted(folders.items()))
+def render(folders, damaged):
+    """The page, as text; sentences on what had to be left out are added to `damaged`."""
+    folders = {run: folder for run, folder in sorted(folders.items()) if _readable(run, folder, damaged)}
     results = collect(folders)
     shown = [result for result in results if result.made.get("kind") not in ("claims", "numbers")]
     shown.sort(key=lambda result: (result.number, result.is_table))  # figures first
-    figures = [result for result in shown if not result.is_table]
     with ThreadPoolExecutor() as pool:  # packing a picture takes a tenth of a second
-        pictures = dict(zip([result.id for result in figures], pool.map(Result.picture, figures)))
+        contents = dict(zip([result.id for result in shown], pool.map(Result.content, shown)))
+    for result in results:
+        if result.damaged:
+            made = [each.made["command"] for each in results if "command" in each.made
+                    and (each.run, each.number) == (result.run, result.number)]
+            make = f", or make it again with `{made[0]}`" if made else ""
+            place = os.path.relpath(result.damaged, paths.ROOT)
+            damaged.append(f"{place} is damaged: restore it with `git checkout {place}`{make}.")
+    shown = [result for result in shown if contents[result.id]]
+    figures = [result for result in shown if not result.is_table]
+    pictures = {result.id for result in figures}
     table = scoreboard.board(folders)
     names = [run for run in folders if run in table]
     board = [_cells(row, names, pictures) for row in table.to_dict("records")] if names else []
     claims, numbers = list(_claims(folders, pictures)), list(_numbers(folders))
-    told = {row["kind"] for row in claims + numbers} | {cell["kind"] for row in board for cell in row["verdicts"]}
-    notebooks = _notebooks({row["number"] for row in claims + numbers} | {one.number for one in results}, folders)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    kinds = {row["kind"] for row in claims + numbers} | {cell["kind"] for row in board for cell in row["verdicts"]}
+    notebooks = _notebooks({row["number"] for row in claims + numbers} | {each.number for each in results}, folders)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+                                     lstrip_blocks=True)
     return environment.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8")).render(
-        plural=scoreboard.TESTED,
-        runs=list(folders), papers=PAPERS, notebooks=notebooks, glance=_glance(table, names),
-        board=_grouped(board, "paper"), board_runs=names,
-        verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in told],
+        plural=scoreboard.TESTED, runs=list(folders), papers=PAPERS, notebooks=notebooks,
+        glance=_glance(table, names), board=_grouped(board, "paper"), board_runs=names,
+        verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in kinds],
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
-        gallery=[(number, list(part)) for number, part in groupby(shown, key=lambda result: result.number)],
-        by_paper=[(paper, list(part)) for paper, part in groupby(notebooks, key=paper_of)],
-        pictures=pictures, paper_of=paper_of, is_number=_is_number, table_rows=TABLE_ROWS,
+        gallery=[(number, list(group)) for number, group in groupby(shown, key=lambda result: result.number)],
+        by_paper=[(paper, list(group)) for paper, group in groupby(notebooks, key=paper_of)],
+        contents=contents, damaged=damaged, paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
         n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(figures))
+
+
+def _readable(run, folder, damaged):
+    """Whether a run's records can be read."""
+    try:
+        for file in folder.glob("claims/*.json"):
+            verdict.read(file)
+        scoreboard.compared(run, folder)
+        return True
+    except CompanionError as error:
+        damaged.append(f"The run {run} is left out. {error}")
+        return False
 
 
 def paper_of(number):
@@ -187,17 +177,12 @@ def paper_of(number):
 
 def _cells(row, names, pictures):
     """One row of the board: the claim, where it is made, what each run says of it, the figure behind it."""
-    untested = (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)
-    tested = [run for run in names if row[run].kind not in untested]
+    tested = [run for run in names if row[run].kind not in (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)]
     figures = [f"{run}.{row['figure']}" for run in [*tested[::-1], *names]]  # nearest to the papers first
     return {"paper": row["source"], "claim": row["claim"], "where": row["made in"], "number": row["tested by"],
             "figure": next((name for name in figures if name in pictures), ""),
-            "verdicts": [{"run": run, **_told(row[run])} for run in names]}
-
-
-def _told(cell: Cell):
-    """Of a cell of the board: its kind, and what it says besides."""
-    return {"kind": str(cell.kind), "reason": cell.removeprefix(cell.kind).strip(" ()"), "chance": cell.chance}
+            "verdicts": [{"run": run, "kind": str(cell.kind), "reason": cell.removeprefix(cell.kind).strip(" ()"),
+                          "chance": cell.chance} for run in names for cell in [row[run]]]}
 
 
 def _claims(folders, pictures):
@@ -205,24 +190,23 @@ def _claims(folders, pictures):
     known = scoreboard.CLAIMS | card.CLAIMS
     files = [(file.stem, run, file) for run, folder in folders.items() for file in folder.glob("claims/*.json")]
     for number, run, file in sorted(files):
-        for one in verdict.read(file):
-            claim = known[one.claim]
+        for test in verdict.read(file):
+            claim = known[test.claim]
             figure = f"{run}.{claim.figure}"
-            yield {"run": run, "number": number, "claim": claim.says, "kind": str(one.outcome), "reason": one.reason,
-                   "chance": one.within_chance, "where": one.on or ", ".join(one.models), "evidence": one.found,
+            yield {"run": run, "number": number, "claim": claim.says, "kind": str(test.outcome), "reason": test.reason,
+                   "chance": test.within_chance, "where": test.on or ", ".join(test.models), "evidence": test.found,
                    "figure": figure if figure in pictures else f"figures-{number}", "alone": figure in pictures}
 
 
 def _numbers(folders):
     """One row per printed number, by notebook: what it is of, the paper's, ours."""
-    tables = {paper: printed.numbers(paper) for paper in verdict.PAPERS}
-    said = {(paper, row.table, row.row, row.column): "" if row.value != row.value else row.value
-            for paper, table in tables.items() for row in table.itertuples()}
+    theirs = {(paper, row.table, row.row, row.column): row.value
+              for paper in verdict.PAPERS for row in printed.numbers(paper).fillna("").itertuples()}
     files = [(file.stem, run) for run, folder in folders.items() for file in folder.glob("numbers/*.json")]
     for number, run in sorted(files):
         for key, (ours, match, kind) in scoreboard.compared(run, folders[run], number).items():
             yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": kind, "chance": False,
-                   "reason": match.removeprefix(kind).strip(" :()"), "paper": said.get(key, ""), "ours": ours}
+                   "reason": match.removeprefix(kind).strip(" :()"), "paper": theirs.get(key, ""), "ours": ours}
 
 
 def _grouped(rows, *keys):
@@ -232,29 +216,29 @@ def _grouped(rows, *keys):
     groups = {}
     for row in rows:
         groups.setdefault(row[keys[0]], []).append(row)
-    return [(key, _grouped(part, *keys[1:])) for key, part in groups.items()]
+    return [(key, _grouped(group, *keys[1:])) for key, group in groups.items()]
 
 
 def _glance(table, names):
     """(paper, [of a run: (kind, count, how many of these within chance), ...]) for every paper with tested claims."""
-    rows = []
-    for paper in PAPERS if names else ():
-        cells = {run: table.loc[table["source"] == paper, run] for run in names}
-        rows.append((paper, [[(str(kind), len(these), sum(cell.chance for cell in these)) for kind in KINDS
-                              if (these := [cell for cell in cells[run] if cell.kind == kind])] for run in names]))
-    return rows
+    def counted(cells):
+        return [(str(kind), len(these), sum(cell.chance for cell in these)) for kind in KINDS
+                if (these := [cell for cell in cells if cell.kind == kind])]
+
+    papers = table.groupby("source", sort=False) if names else ()
+    return [(paper, [counted(rows[run]) for run in names]) for paper, rows in papers]
 
 
 def _notebooks(numbers, folders):
     """{number: (title, {run: (address of the executed copy, when)})} for every notebook that made something."""
     stems = {file.stem[:2]: file.stem for file in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
-    found = {}
+    made = {}
     for number in sorted(numbers):
         stem = stems.get(number, f"{number}_notebook")
         copies = {run: paths.BUILD / run / f"{stem}.html" for run in folders}
         links = {run: (_address(copy), _when(copy)) for run, copy in copies.items() if copy.is_file()}
-        found[number] = stem[3:].replace("_", " ").capitalize(), links
-    return found
+        made[number] = stem[3:].replace("_", " ").capitalize(), links
+    return made
 
 
 def _when(copy):
@@ -271,10 +255,6 @@ def _address(file):
     return quote(os.path.relpath(file, paths.BUILD / "report").replace(os.sep, "/"))
 
 
-def _is_number(text):
-    return bool(re.fullmatch(r"[-+<]?\s?\d*\.?\d+(e[-+]?\d+)?%?( \[.*\])?", text.strip()))
-
-
 # ---- the parts of README.md that the runs make: what stands between <!-- scoreboard --> and <!-- /scoreboard -->, say.
 # Nobody writes them by hand: a test fails when they say something else than figures/ does.
 
@@ -285,11 +265,10 @@ RUNS = {  # nearest to the papers first: a figure is taken from the first that h
     "mini": "the shipped models on sentences written for this project"}
 
 
-def write_readme():
+def write_readme() -> bool:
     """Bring README.md up to date; whether anything had to be changed."""
     old = README.read_text(encoding="utf-8")
-    new = renewed(old)
-    if new != old:
+    if (new := renewed(old)) != old:
         replace(README, new.encode())
     return new != old
 
@@ -298,21 +277,18 @@ def renewed(text: str) -> str:
     """A page with its made parts made again; what stands outside of them stays as it is."""
     for name, make in {"scoreboard": scoreboard_part, "figures": figures_part}.items():
         before, after = f"<!-- {name} -->", f"<!-- /{name} -->"
-        count = text.count(before), text.count(after)
-        if count == (0, 0):
-            continue
-        if count != (1, 1) or text.index(before) > text.index(after):
-            raise CompanionError(f"README.md must have {before} and then {after}, once each: put them back.")
-        head, rest = text.split(before)
-        text = f"{head}{before}\n{make()}\n{after}{rest.split(after)[1]}"
+        if before in text or after in text:
+            parts = re.fullmatch(f"(.*{before}).*({after}.*)", text, re.DOTALL)
+            if not parts or (text.count(before), text.count(after)) != (1, 1):
+                raise CompanionError(f"README.md must have {before} and then {after}, once each: put them back.")
+            text = f"{parts[1]}\n{make()}\n{parts[2]}"
     return text
 
 
 def scoreboard_part() -> str:
     """Claims by paper and run, with what each run is, and how much depends on the training's seed."""
     stored = {name: folder for name, folder in runs().items() if name in RUNS}
-    means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored)
-    seeds = scoreboard.seeds()
+    means, seeds = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored), scoreboard.seeds()
     luck = "" if seeds.empty else (f"\n\nThe model, or the luck of its training? {scoreboard.alike(seeds)} "
                                    "([notebook 12](notebooks/12_scoreboard.ipynb)).")
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
@@ -320,17 +296,15 @@ def scoreboard_part() -> str:
 
 def figures_part() -> str:
     """The best figure of each paper, under what it found, from the run nearest to the paper's."""
-    parts, results = [], collect(runs())
+    parts, figures = [], {result.id: result for result in collect(runs()) if not result.is_table}
     for paper, name in BEST.items():
-        shown = next((result for run in RUNS for result in results
-                      if result.run == run and result.name == name and not result.is_table), None)
+        shown = next((figures[f"{run}.{name}"] for run in RUNS if f"{run}.{name}" in figures), None)
         if shown is None:
             raise CompanionError(f"No run has the figure {name}: make it with ./reproduce.sh --only {name[:2]}.")
         _, address, _, question = PAPERS[paper]
         notebook = next(paths.NOTEBOOKS.glob(f"{shown.number}_*.ipynb"))
-        picture = shown.file.relative_to(paths.ROOT).as_posix()
         words = re.sub(r"[\[\]]", "", shown.caption)  # the finding stands above it
         parts.append(f"**{shown.finding}.** [{paper}]({address}) asks: {question[0].lower()}{question[1:]} "
                      f"(`{shown.run}`, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
-                     f"![{words}]({picture})")
+                     f"![{words}]({shown.file.relative_to(paths.ROOT).as_posix()})")
     return "\n\n".join(parts)

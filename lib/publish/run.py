@@ -5,19 +5,16 @@
     bert = run.load(run.encoder)                        # its revision is recorded with every result
     scores = run.cached(heads.scores, run.encoder)      # from disk when it was computed before
     run.save(figure_or_table, "fig1a", "What it shows.")
-    run.judged("02", verdicts); run.compared("02", "bias_a_head", {(table, row, column): (ours, match)})
-    run.show_other("02_claims")                         # what the run on the papers' data has stored
+    run.judged("02", verdicts)                          # for the board
 
-A profile is a file of lib/publish/profiles. One may be tried on few items: "paper-limit8" is the profile paper with
-sizes.items = 8 and all other sizes cut to match. Numbers of a try mean nothing: its run is called paper-limit8, writes
-below build/ and shares no stored result with a full one. A model of the hub may be asked for at another commit than
-the pinned one: "org/name@commit".
-
-Heavy measurements are kept in figures/<run>/measured as .npz files without pickles, which opening cannot make run code.
+A profile is a file of lib/publish/profiles. "paper-limit8" is the profile paper on few items, for a try: sizes.items is
+8 and all other sizes are cut to match; it writes below build/ and shares no stored result with a full run. A model of
+the hub may be asked for at another commit than the pinned one: "org/name@commit".
 """
 
 import ast
 import dataclasses
+import hashlib
 import inspect
 import io
 import json
@@ -33,8 +30,10 @@ from types import SimpleNamespace
 from lib import CompanionError, Lazy, paths, verdict
 from lib.engine.files import fingerprint, replace, room_for, slug
 
-np, models = Lazy("numpy"), Lazy("lib.engine.models")  # the command line's --help can do without
-families = Lazy("lib.engine.families")
+# a GPU machine may lack pandas, and the command line's --help can do without any
+np, pd, plt, joblib = Lazy("numpy"), Lazy("pandas"), Lazy("matplotlib.pyplot"), Lazy("joblib")
+display, look = Lazy("IPython.display"), Lazy("lib.look")
+models, families = Lazy("lib.engine.models"), Lazy("lib.engine.families")
 
 OTHER_DATA = {"mini": "demo", "paper": "real"}  # what a run is called whose data are not its profile's own
 LIMITED = re.compile(r"(.+)-limit(\d+)")
@@ -60,14 +59,12 @@ class Run:
         self.sizes = SimpleNamespace(**chosen["sizes"])
         self._choose_models(chosen["models"])
 
-        limit = ["--limit", str(items)] if items else []
-        self.flags = [*(["--profile", self.profile] if self.profile != "mini" else []),
-                      *(["--data", self.data] if self.data != own else []),
-                      *(["--model", self.model] if model else []),
-                      *(["--revision", self.revision] if self.revision else []),
-                      *(["--device", device] if device else []), *limit]
+        given = {"--profile": self.profile if self.profile != "mini" else "",
+                 "--data": self.data if self.data != own else "", "--model": self.model,
+                 "--revision": self.revision, "--device": device, "--limit": items}
+        self.flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
         self.name = self.profile if self.data == own else f"{self.profile}-{OTHER_DATA[self.data]}"
-        self.name += (f"-{slug(model)}" if model else "") + (f"-limit{items}" if items else "")
+        self.name += (f"-{_tag(model)}" if model else "") + (f"-limit{items}" if items else "")
         # a relative folder is one of the repository: notebooks and command line work in different ones
         usual = paths.BUILD / self.name / "figures" if items else paths.FIGURES / self.name
         self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or usual)
@@ -87,19 +84,25 @@ class Run:
         self.cloze = [model]
         if self.revision:
             _pin(model, self.revision)
-        if _is_classifier(model):
+        family, is_classifier = _kind_of(model)
+        if is_classifier:
             self.classifier = model
-        elif _family(model) in families.FAMILIES and families.FAMILIES[_family(model)].is_causal:
+        elif family in families.FAMILIES and families.FAMILIES[family].is_causal:
             self.decoder = model
-            if _family(model) == "llama":
+            if family == "llama":
                 self.llama, self.debiased = [model], []  # the debiased BERTs are the profile's own run's
         else:
             self.encoder, self.classifier = model, ""  # the profile's was made from another encoder
             self.debiased = [model]  # from the profile's encoder, as notebook 06 takes it
 
+    @property
+    def company(self):
+        """The models that notebook 01 introduces: encoder, decoder and, between them, the other families that ship."""
+        others = [name for name in self.cloze if (paths.MODELS / name).is_dir() and name != self.decoder]
+        return list(dict.fromkeys([self.encoder, *others, self.decoder]))
+
     def __repr__(self):
-        models = f"{self.encoder} and {self.decoder}"
-        return f"Run {self.name}: models {models}, data {self.data}, seed {self.seed}"
+        return f"Run {self.name}: models {self.encoder} and {self.decoder}, data {self.data}, seed {self.seed}"
 
     def load(self, name, **options):
         """`models.load` on this run's device; the revision goes with everything saved from here on."""
@@ -108,14 +111,8 @@ class Run:
         return model
 
     def cached(self, function, *args, **kwargs):
-        """`function(*args, **kwargs)`, kept on disk and computed again only when what it depends on changed.
-
-        That is the arguments, the code of its module and of what this imports from lib, the word lists and
-        sentences, the weights of the run's models among the arguments, and the versions of torch and
-        transformers. Arguments are small and plain: a model goes by name.
-        """
-        import joblib
-
+        """`function(*args, **kwargs)`, kept on disk and computed again only when what it depends on changed: arguments
+        (small and plain, a model by name), the models' weights, code of lib, word lists and sentences, versions."""
         weights = self.weights([*args, *kwargs.values()])
         self.revisions |= weights
         file = Path(inspect.getsourcefile(function))
@@ -131,11 +128,8 @@ class Run:
             return stored(function, args, kwargs, key)
 
     def measured(self, function, *args):
-        """`function(*args, device=...)` as `python -m lib.publish measure` stored it for this run; otherwise `cached`.
-
-        A stored result is taken when function, arguments and the models' weights are the same. It is shown with the
-        command that made it; `recompute` computes it here.
-        """
+        """`function(*args, device=...)` as `python -m lib.publish measure` stored it for this run, and its command;
+        `cached` where that was made from other arguments or weights, or `recompute` asks for it."""
         file, weights = place(self.name, function, args), self.weights(args)
         if file.exists() and not self.recompute:
             result, made_from = read(file)
@@ -146,31 +140,36 @@ class Run:
             print(f"{file.name} was made from other arguments or weights: computed again")
         return self.cached(function, *args, device=self.device)
 
+    @property
+    def models(self):
+        """The names of all of this run's models."""
+        return {self.encoder, self.decoder, self.classifier, self.base, *self.cloze, *self.debiased, *self.llama} - {""}
+
     def weights(self, args):
         """The revisions of this run's models among the arguments of a function."""
         given = {value for value in args if isinstance(value, str)}
-        own = {self.encoder, self.decoder, self.classifier, self.base, *self.cloze, *self.debiased, *self.llama} - {""}
-        return {name: models.locate(name)[1] for name in sorted(given & own)}
+        return {name: models.locate(name)[1] for name in sorted(given & self.models)}
 
     def save(self, result, name, caption, kind=""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it.
 
-        kind  figure, table, or claims and numbers: tables whose rows the page has already, from `judged` and
-              `compared`. Left out, it is told by the columns.
+        kind  of a table: claims and numbers are those whose rows the page has already; "": as its columns say
         """
-        import pandas as pd
-        from IPython.display import display
-
         if isinstance(result, (pd.DataFrame, pd.Series)):
-            contents, about = {".csv": _csv(result)}, {"kind": kind or _kind(getattr(result, "columns", []))}
+            named = not isinstance(result.index, pd.RangeIndex)
+            # six digits: what follows differs from machine to machine
+            contents = {".csv": result.to_csv(index=named, float_format="%.6g", lineterminator="\n").encode()}
+            about = {"kind": kind or _kind(getattr(result, "columns", []))}
         else:
             result = result.figure  # of a figure, of axes, or of a seaborn grid
             title = result.get_suptitle().replace("-\n", "-").replace("\n", " ")
             contents, about = _images(result), {"kind": kind or "figure", "finding": title}
+            if not self.flags:  # a long name of another model must not stop its run
+                look.check(result)
         contents[".json"] = _json({"caption": caption, **about} | self.provenance())
         for suffix, content in contents.items():
             replace(self.out / f"{name}{suffix}", content)
-        display(result)
+        display.display(result)
 
     def judged(self, notebook: str, verdicts):
         """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
@@ -203,13 +202,7 @@ class Run:
         made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
         print(f"As stored in figures/{other}, made by {made['command']} (models {', '.join(made['models'])}): "
               f"{made['caption']}")
-        if file.suffix == ".png":
-            from IPython.display import Image
-
-            return Image(file)
-        import pandas as pd
-
-        return pd.read_csv(file, keep_default_na=False)
+        return pd.read_csv(file, keep_default_na=False) if file.suffix == ".csv" else display.Image(file)
 
     def provenance(self):
         """What a result was made from. Free of dates and times, so that the same result is the same file."""
@@ -228,8 +221,9 @@ class Run:
 
 
 def runs():
-    """{name of a run: its folder}, for all that are stored."""
-    return {folder.name: folder for folder in sorted(paths.FIGURES.glob("*")) if folder.is_dir()}
+    """{name of a run: its folder}, for all that are stored and have a finished notebook: these end in records."""
+    return {folder.name: folder for folder in sorted(paths.FIGURES.glob("*"))
+            if any(folder.glob("claims/*.json")) or any(folder.glob("numbers/*.json"))}
 
 
 # ---- profiles
@@ -246,10 +240,10 @@ def read_profile(name):
         raise CompanionError(f"There is no profile {name}: choose one of {', '.join(there)}, or add {_file(name)}.")
     profile = _parse(name)
     has, wanted = _keys(profile), _keys(_parse("mini"))
-    for key in sorted(has - wanted):
-        raise CompanionError(f"{_file(name)} has the unknown key {key}: remove it, or add it to mini.toml.")
-    for key in sorted(wanted - has):
-        raise CompanionError(f"{_file(name)} lacks the key {key}: take it over from mini.toml.")
+    for key in [*sorted(has - wanted), *sorted(wanted - has)]:
+        wrong = (f"has the unknown key {key}: remove it, or add it to mini.toml" if key in has else
+                 f"lacks the key {key}: take it over from mini.toml")
+        raise CompanionError(f"{_file(name)} {wrong}.")
     if limited and items < 2:
         raise CompanionError(f"Nothing can be measured on {items} items: give --limit 2 or more.")
     sizes = profile["sizes"] if not limited else {
@@ -261,7 +255,7 @@ def read_profile(name):
 def _at_most(value, n):
     """A size cut to n; 0, which says all, becomes n."""
     if isinstance(value, dict):
-        return {data: _at_most(part, n) for data, part in value.items()}
+        return {data: _at_most(size, n) for data, size in value.items()}
     return min(value, n) or n if isinstance(value, int) else value
 
 
@@ -278,13 +272,17 @@ def _parse(name):
 
 def _keys(profile):
     """data, models.encoder, models.decoder, sizes.nsp_examples, ..."""
-    keys = set()
-    for key, value in profile.items():
-        keys |= {f"{key}.{inner}" for inner in value} if isinstance(value, dict) else {key}
-    return keys
+    return {f"{key}.{inner}" if inner else key for key, value in profile.items()
+            for inner in (value if isinstance(value, dict) else [""])}
 
 
 # ---- models
+
+def _tag(model):
+    """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and c-b."""
+    plain = slug(model)
+    return plain if plain == model else f"{plain}-{hashlib.sha256(model.encode()).hexdigest()[:6]}"
+
 
 def _at_commit(model):
     """(name, commit) of "org/name@commit"; no commit where none is given, or where that is a folder's name."""
@@ -301,28 +299,22 @@ def _pin(name, revision):
     models.REGISTRY[key] = dataclasses.replace(entry, revision=revision)
 
 
-def _family(name):
-    if name in models.REGISTRY:  # said without fetching it
-        return models.REGISTRY[name].family
-    return _config(name).get("model_type")
-
-
-def _is_classifier(name):
-    if name in models.REGISTRY and isinstance(models.REGISTRY[name].source, str):  # a paper's language model
-        return False
-    return any("ForSequenceClassification" in kind for kind in _config(name).get("architectures") or [])
-
-
-def _config(name):
-    return json.loads((models.locate(name)[0] / "config.json").read_text())
+def _kind_of(name):
+    """(family, whether it is a classifier)."""
+    entry = models.REGISTRY.get(name)
+    if entry and isinstance(entry.source, str):  # a paper's language model: said without fetching it
+        return entry.family, False
+    config = models.config_of(models.locate(name)[0])
+    kinds = config.get("architectures") or []
+    return config.get("model_type"), any("ForSequenceClassification" in kind for kind in kinds)
 
 
 # ---- results that are kept
 
-def place(run: str, function, args) -> Path:
-    """The file of a stored measurement: named by the run, the function and the names among its arguments."""
+def place(run: str, function, args, folder: str = "") -> Path:
+    """The file of a stored measurement, named by the function and the names among its arguments."""
     names = [_name(function), *(arg for arg in args if isinstance(arg, str))]
-    return paths.FIGURES / run / "measured" / (re.sub(r"[^\w.-]+", "-", "_".join(names)) + ".npz")
+    return (Path(folder) if folder else paths.FIGURES / run / "measured") / f"{slug('_'.join(names))}.npz"
 
 
 def question(function, args, weights: dict[str, str]) -> dict:
@@ -336,9 +328,7 @@ def _name(function) -> str:
 
 
 def write(file: Path, result: dict, made_from: dict):
-    """Keep a dict of arrays and plain values, with what it was made from, whole or not at all."""
-    if taken := result.keys() & set(RESERVED):
-        raise CompanionError(f"A result may not have the key {taken.pop()}, which the file itself uses: rename it.")
+    """Keep a dict of arrays and plain values, with what it was made from, without pickles: opening it runs no code."""
     arrays = {name: value for name, value in result.items() if isinstance(value, np.ndarray)}
     plain = {name: value for name, value in result.items() if name not in arrays}
     content = io.BytesIO()
@@ -363,18 +353,18 @@ def _call(function, args, kwargs, key):
 
 def sources(code: str) -> set[Path]:
     """The files of lib that some code imports, however deep."""
-    found, waiting = set(), {paths.ROOT / file for file in _imported(code)}
+    files, waiting = set(), set(_imported(code))
     while waiting:
-        file = waiting.pop()
-        if file not in found and file.is_file():
-            found.add(file)
-            waiting |= {paths.ROOT / file for file in _imported(file.read_text())}
-    return found
+        file = paths.ROOT / waiting.pop()
+        if file not in files and file.is_file():
+            files.add(file)
+            waiting |= _imported(file.read_text())
+    return files
 
 
 @cache
 def _imported(code: str) -> set[Path]:
-    """Where modules of lib would lie, seen from the repository, that this code imports anywhere."""
+    """Where modules of lib that this code imports anywhere would lie, seen from the repository."""
     names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):  # from lib.engine import hooks; from lib.engine.hooks import project
@@ -384,9 +374,9 @@ def _imported(code: str) -> set[Path]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Lazy":
             names += [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     # lib.engine.hooks.project is lib/engine/hooks.py, and lib/engine/__init__.py is read on the way
-    parts = [name.split(".") for name in names if name.split(".")[0] == "lib"]
-    places = [Path(*part[:n]) for part in parts for n in range(1, len(part) + 1)]
-    return {file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")}
+    modules = [Path(*name.split(".")) for name in names if name.split(".")[0] == "lib"]
+    return {file for module in modules for place in (module, *module.parents[:-1])
+            for file in (place.with_suffix(".py"), place / "__init__.py")}
 
 
 def _data_hash():
@@ -400,29 +390,18 @@ def _versions(*packages):
 
 
 def _kind(columns):
-    """Of a table: numbers and claims have a verdict in each row; what is left is a table like any other."""
-    judged = any(str(name).startswith("verdict") for name in columns)
-    if judged and "claim" in columns:
-        return "claims"
-    return "numbers" if judged and {"paper", "ours"} <= set(columns) else "table"
+    """Of a table: claims and numbers have a verdict in each row."""
+    if not any(str(name).startswith("verdict") for name in columns):
+        return "table"
+    return "claims" if "claim" in columns else "numbers" if {"paper", "ours"} <= set(columns) else "table"
 
 
 def _json(made):
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _csv(table):
-    """Six digits: what follows differs from machine to machine."""
-    import pandas as pd
-
-    named = not isinstance(table.index, pd.RangeIndex)
-    return table.to_csv(index=named, float_format="%.6g", lineterminator="\n").encode()
-
-
 def _images(figure):
     """The same bytes for the same figure: no date, no version, no random ids."""
-    import matplotlib.pyplot as plt
-
     svg, png = io.BytesIO(), io.BytesIO()
     with plt.rc_context({"svg.hashsalt": "companion"}):
         figure.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
