@@ -45,7 +45,8 @@ NETS = {
     "distilbert": lambda: transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(
         dim=32, n_layers=3, n_heads=4, hidden_dim=64, **COMMON)),
     "gpt2": lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        n_embd=32, n_layer=3, n_head=4, n_positions=40, vocab_size=400, bos_token_id=0, eos_token_id=0)),
+        n_embd=32, n_layer=3, n_head=4, n_positions=COMMON["max_position_embeddings"], vocab_size=400, bos_token_id=0,
+        eos_token_id=0)),
     "llama": lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPE, **COMMON, num_key_value_heads=2)),
 }
 
