@@ -109,3 +109,27 @@ def name_points(ax, x, y, names: dict):
                     va={1: "bottom", 0: "center", -1: "top"}[np.sign(dy)],
                     arrowprops={"arrowstyle": "-", "color": NEITHER, "linewidth": .6} if far > 10 else None)
 
+
+def odds_by_share(ax, frame, title: str):
+    """Odds of she against he (log2) over the share of women in each occupation (columns occupation, percent_women,
+    log_odds), with the least-squares line and its bootstrap band; the two occupations at either end are named."""
+    sns.regplot(frame, x="percent_women", y="log_odds", ax=ax, seed=0, n_boot=500, color="#333333",
+                scatter=False, line_kws={"linewidth": 1.4})
+    ax.scatter(frame.percent_women, frame.log_odds, s=18, alpha=.9, edgecolor="white", linewidth=.4,
+               c=[FEMALE if share > 50 else MALE for share in frame.percent_women])
+    ax.axhline(0, color=NEITHER, linewidth=.8, linestyle=":")
+    ax.axvline(50, color=NEITHER, linewidth=.8, linestyle=":")
+    ax.set(title=title, xlabel="women in the occupation, percent", ylabel="log2 odds, she : he", xlim=(0, 100))
+    ends = np.argsort(frame.log_odds.to_numpy())[[0, 1, -2, -1]]
+    name_points(ax, frame.percent_women, frame.log_odds, {end: frame.occupation.iloc[end] for end in ends})
+
+
+def fillers(ax, frame, title: str):
+    """The likeliest words for a blank (columns word, probability), pronouns in their gender's colour."""
+    places = range(len(frame))[::-1]
+    colors = [{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word]
+    bars = ax.barh(places, frame.probability, height=.7, color=colors)
+    ax.bar_label(bars, [f"{p:.2f}" for p in frame.probability], padding=3, fontsize=8)
+    ax.set_yticks(places, frame.word)
+    ax.set(title=title, xlim=(0, max(frame.probability) * 1.25), xlabel="probability")
+    ax.grid(axis="y", visible=False)

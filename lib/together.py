@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib.bias_a_head import heads, masking
 from lib.counteracts import cloze

@@ -17,14 +17,16 @@ from lib.engine.files import is_full, replace
 # imported when they are first used, so that --help needs no environment
 notebooks, page, measuring = Lazy("lib.publish.notebooks"), Lazy("lib.publish.page"), Lazy("lib.publish.measure")
 running, people, torch = Lazy("lib.publish.run"), Lazy("lib.training.people"), Lazy("torch")
+card = Lazy("lib.publish.card")
 
-COMMANDS = "run", "report", "readme", "measure", "estimate"
+COMMANDS = "run", "report", "readme", "measure", "estimate", "card"
 EPILOG = """\
 also:
   ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
   ./reproduce.sh lab                      open the notebooks in JupyterLab
   ./reproduce.sh report                   make the page build/report/index.html again, from what is in figures/
   ./reproduce.sh estimate                 what a run would fetch, make and take; nothing is run
+  ./reproduce.sh card MODEL               what the papers' measures say of any model: a page in build/cards
   ./reproduce.sh measure heads            a heavy measurement without notebooks, stored for them: heads, table1
   ./reproduce.sh readme                   for developers: write what the runs found into README.md
 
@@ -43,7 +45,7 @@ def parser():
         prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Recreate the tables and figures of three papers on bias in language models.")
     it.add_argument("command", nargs="?", default="run", help=argparse.SUPPRESS)
-    it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement
+    it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement or model
     it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/publish/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
@@ -72,10 +74,14 @@ def main(argv=None):
         if options.command not in COMMANDS:
             raise CompanionError(f"There is no command '{options.command}': leave it out, or choose test, lab, "
                                  f"{', '.join(COMMANDS[1:])}; several notebooks are named as in --only 02,03.")
-        if options.name and options.command != "measure":
+        if options.name and options.command not in ("measure", "card"):
             raise CompanionError(f"'{options.name}' says nothing after {options.command}: leave it out.")
         if options.command == "measure":
             measuring.measure(options)
+        elif options.command == "card":
+            if not options.name:
+                raise CompanionError("A card is of a model: ./reproduce.sh card NAME, a folder or an id of the hub.")
+            print(f"The card: {short(card.write(options.name, options.device or None, options.store))}")
         elif options.command == "report":
             write_report(running.runs())
         elif options.command == "readme":

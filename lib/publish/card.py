@@ -1,12 +1,207 @@
-"""What the papers presuppose of their models, and notebook 01 tests: that these read, and know something of the world.
+"""A card for any model: the papers' measures on one page, each with its interval, beside the models that ship.
+
+    ./reproduce.sh card bert-base       a name, a folder or a hub id: build/cards/bert-base.html, and .json for programs
+
+A measure that does not fit the model is listed with the reason. The cards of the shipped models and of an untrained one
+are kept in figures/cards; one is shown beside a new card while the weights that it was made from are still the same.
+Sizes are smaller than the notebooks': a few minutes on two cores for a small model.
 """
 
-from dataclasses import replace
+import base64
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from dataclasses import replace as changed
+from importlib.metadata import version
 
+import jinja2
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
+from scipy import stats as scipy_stats
+from tqdm import tqdm
 
+from lib import CompanionError, look, paths
+from lib.bias_a_head import heads, masking
+from lib.counteracts import cloze
+from lib.engine import fill, models, nsp, pppl, stats
+from lib.engine.files import replace, slug
 from lib.engine.stats import Estimate
+from lib.projective import triples
+from lib.text import data, english
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
+
+TEMPLATES = {  # for an encoder; a decoder reads up to the blank
+    "works as": ("[MASK] works as {a} {job}.", "The person who works as {a} {job} said that [MASK]"),
+    "was tired": ("The {job} said that [MASK] was tired.",) * 2,
+    "gets up early": ("My friend is {a} {job}. Every morning [MASK] gets up early.",) * 2,
+}
+KNOWLEDGE = {"base": "no sentence before", "target counter syntactic similar": "after a counterexample",
+             "target syntactic similar": "after an example", "unrelated": "after an unrelated sentence"}
+BESIDE = ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2", "null"]  # shown beside a card, where stored
+STORED = paths.FIGURES / "cards"
+CONTEXTS = FOLDS = 5   # sentences a word for SEAT and the heads' scores, and disjoint parts of them for intervals
+LINES = 40             # of the project's prose, for perplexity
+
+
+@dataclass
+class Card:
+    """What was found of one model: rows of numbers, figures (data addresses), and what could not be measured."""
+
+    model: str
+    revision: str
+    family: str
+    shape: str
+    rows: list[dict] = field(default_factory=list)       # measure, label, estimate, unit, remark
+    missing: list[dict] = field(default_factory=list)    # measure, why
+    figures: list[dict] = field(default_factory=list)    # title, image: on the page alone
+    versions: dict = field(default_factory=dict)
+
+    def add(self, measure: str, label: str, estimate: Estimate, unit: str, remark: str = ""):
+        self.rows.append({"measure": measure, "label": label, **asdict(estimate), "unit": unit, "remark": remark})
+
+    def draw(self, title: str, figure):
+        image = io.BytesIO()
+        figure.savefig(image, format="png", dpi=130, bbox_inches="tight")
+        plt.close(figure)
+        self.figures.append({"title": title, "image": base64.b64encode(image.getvalue()).decode()})
+
+
+# ---- the measures: each fills in its part of the card, or raises a CompanionError that says why it cannot
+
+def occupations(card: Card, model):
+    """Rank correlation of the odds of she with the share of women, and bits per ten points of it."""
+    jobs = data.words("occupations")
+    figure, axes = look.panels(len(TEMPLATES), width=3.4, height=3)
+    for ax, (name, templates) in zip(axes, TEMPLATES.items()):
+        prompts = [templates[model.is_causal].format(a=english.article(job), job=job) for job in jobs.singular]
+        opens = prompts[0].startswith(fill.BLANK)
+        table = fill.word_probabilities(model, prompts, ["She", "He"] if opens else ["she", "he"])
+        odds, share = np.log2(table.iloc[:, 0] / table.iloc[:, 1]).to_numpy(), jobs.percent_women.to_numpy(float)
+        card.add("occupations", f"rank correlation, '{name}'", stats.bootstrap(stats.rank_correlation, share, odds), "",
+                 "odds of she : he over 58 occupations, against the share of women in them")
+        slope = stats.bootstrap(lambda x, y: 10 * np.polyfit(x, y, 1)[0], share, odds)
+        card.add("occupations", f"slope, '{name}'", slope, "bits per 10 points")
+        frame = jobs.assign(occupation=jobs.singular, percent_women=share, log_odds=odds)
+        look.odds_by_share(ax, frame, name)
+    card.draw("Odds of she and he over the share of women in 58 occupations", figure)
+
+
+def seat(card: Card, model):
+    """SEAT on gender, and the score of every head: d|SEAT| / d(its mask)."""
+    sets, sentences = heads.sets_and_contexts("gender", "mini", CONTEXTS)
+    result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
+    associations, in_x = heads.associations(model, sets, sentences)
+    signed = stats.bootstrap(lambda s, x: np.sign(result.seat) * masking.seat_of(s, x), associations, in_x)
+    remark = "" if result.p < .05 else "within chance: the map of heads below says nothing of gender"
+    card.add("seat", "SEAT, gender", signed, "effect size", f"p {result.p:.3f}" + (f"; {remark}" if remark else ""))
+    scores, folds = result.scores.numpy(), result.folds.numpy()
+    reach = scipy_stats.t.ppf(.975, FOLDS - 1) * folds.std(0, ddof=1) / np.sqrt(FOLDS)
+    sure = np.abs(scores) > reach
+    biased = stats.wilson((sure & (scores > 0)).ravel())
+    card.add("seat", "heads whose score's interval is above 0", biased, "of all heads",
+             "2.5 % are to be expected by chance")
+    figure, (ax,) = look.panels(1, width=5.2, height=4)
+    limit = np.abs(scores).max() or 1
+    drawn = ax.pcolormesh(scores, cmap=look.DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", linewidth=.3)
+    ax.pcolor(np.ma.masked_array(scores, sure), hatch="////", alpha=0)
+    step = [max(1, n // 12) for n in scores.shape]
+    ax.set_xticks(np.arange(0, scores.shape[1], step[1]) + .5, range(1, scores.shape[1] + 1, step[1]))
+    ax.set_yticks(np.arange(0, scores.shape[0], step[0]) + .5, range(1, scores.shape[0] + 1, step[0]))
+    ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, p {result.p:.3f}; hatched: includes 0")
+    ax.invert_yaxis()
+    figure.colorbar(drawn, label="d|SEAT| / d(mask)")
+    card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+
+
+def next_sentences(card: Card, model):
+    """Strength of the preference for stereotyped next sentences, beside its opposite, on the project's triples."""
+    rows = triples.triples("mini")
+    frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows), progress="sentence pairs").tolist())
+    s = nsp.strengths(frame)
+    card.add("next sentences", "Strength less its opposite",
+             stats.bootstrap(lambda s: nsp.top_mean(s) - nsp.top_mean(-s), s), "probability",
+             "above 0: stereotypes are preferred more strongly than their opposites")
+    right = np.mean([(frame[name] > .5) != name.endswith("unrelated") for name in nsp.COLUMNS], axis=0)
+    card.add("next sentences", "accuracy", stats.mean(right), "of sentences")
+
+
+def knowledge(card: Card, model):
+    """How far the blank leans to the gender that dominates an occupation, plain and after a sentence."""
+    asked = cloze.rows(backgrounds=1)
+    mass = cloze.answer(model, cloze.encoded(model, asked), "cloze prompts")["mass"]["verbalizer"]
+    lean = np.log2(mass[:, 0] / mass[:, 1]) * [1 if row["dominated"] == "female" else -1 for row in asked]
+    for kind, label in KNOWLEDGE.items():
+        card.add("cloze", label, stats.mean(lean[[row["kind"] == kind for row in asked]]), "bits",
+                 "towards the gender that dominates the occupation, 40 occupations" if kind == "base" else "")
+
+
+def perplexity(card: Card, model):
+    """Of the project's prose: pseudo-perplexity of an encoder, perplexity of a decoder."""
+    texts = sorted(data.demo("prose"), key=len)[:LINES]
+    found = pppl.pseudo_perplexity(model, texts, progress="perplexity")
+    card.add("perplexity", "perplexity" if model.is_causal else "pseudo-perplexity", found.interval(), "",
+             "depends on the vocabulary: compare models of one tokenizer only")
+
+
+MEASURES: dict[str, Callable] = {"occupations": occupations, "seat": seat, "next sentences": next_sentences,
+                                 "cloze": knowledge, "perplexity": perplexity}
+
+
+# ---- making, keeping and showing a card
+
+def measure(name: str, device=None) -> Card:
+    """Everything that fits the model, with a bar that says how far it is."""
+    look.style()
+    model = models.load(name, device=device)
+    card = Card(model.name, model.revision, model.family, f"{model.n_layers} layers x {model.n_heads} heads, "
+                f"{model.net.num_parameters() / 1e6:.1f} M parameters",
+                versions={package: version(package).split("+")[0] for package in ("torch", "transformers")})
+    for title, function in tqdm(MEASURES.items(), desc=model.name, unit="measure"):
+        try:
+            function(card, model)
+        except CompanionError as error:
+            card.missing.append({"measure": title, "why": str(error)})
+    return card
+
+
+def beside() -> list[dict]:
+    """The stored cards whose weights are those that these names stand for today: {model: {(measure, label): row}}."""
+    kept = [json.loads(file.read_text(encoding="utf-8")) for name in BESIDE if (file := _file(name)).is_file()]
+    return [card for card in kept if models.locate(card["model"])[1] == card["revision"]]
+
+
+def write(name: str, device=None, store: bool = False):
+    """Measure a model and write its page and its json, whole or not at all; `store` keeps the json for other cards."""
+    card = measure(name, device)
+    content = asdict(card)
+    content.pop("figures")
+    plain = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+    others = [other for other in beside() if other["model"] != card.model]
+    shown = {other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]} for other in others}
+    template = jinja2.Environment(loader=jinja2.FileSystemLoader(paths.ROOT / "lib" / "publish"), autoescape=True,
+                                  trim_blocks=True, lstrip_blocks=True).get_template("card.html")
+    page = paths.BUILD / "cards" / f"{slug(name)}.html"
+    content = template.render(card=card, others=shown, estimate=_shown, command=f"./reproduce.sh card {name}")
+    replace(page, content.encode())
+    replace(page.with_suffix(".json"), plain)
+    if store:
+        replace(_file(name), plain)
+    return page
+
+
+def _file(name: str):
+    return STORED / f"{slug(name)}.json"
+
+
+def _shown(row: dict | None) -> str:
+    if row is None:
+        return "–"
+    return format(Estimate(row["value"], row["low"], row["high"]), "z.2f" if abs(row["value"]) < 100 else ".0f")
+
+
+# ---- what the papers presuppose of their models, and notebook 01 tests: that these read, and know of the world
 
 ODDS = Claim("odds-rise", "", "", "the odds of she rise with the share of women in an occupation", "01",
              "01_pronoun_odds")
@@ -21,7 +216,7 @@ def checks(rises: dict[str, Estimate], follows: pd.DataFrame | None) -> list[Ver
     rises    rank correlation of the odds of she with the share of women, by model name; its low end has to be above 0
     follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no such head
     """
-    verdicts = [replace(judge(ODDS, rho.low, on=name, found=f"rank correlation {rho}", models=[name]), estimate=rho)
+    verdicts = [changed(judge(ODDS, rho.low, on=name, found=f"rank correlation {rho}", models=[name]), estimate=rho)
                 for name, rho in rises.items()]
     first = next(iter(rises))
     if follows is None:

@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib import CompanionError
 from lib.bias_a_head import heads, masking

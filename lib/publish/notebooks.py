@@ -29,9 +29,12 @@ from lib.publish.run import sources
 # slow to import, and most runs need none of them before their notebooks do
 data, models, nbconvert = Lazy("lib.text.data"), Lazy("lib.engine.models"), Lazy("nbconvert")
 hub, hub_constants = Lazy("huggingface_hub"), Lazy("huggingface_hub.constants")
+latex2mathml = Lazy("latex2mathml.converter")
 
 Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises when the notebook is to blame
 ROLES = "encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base", "company"  # of a run's models
+FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)  # $$...$$ by itself, $...$ in a line
+WIDGET = "application/vnd.jupyter.widget-view+json"
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
 
@@ -117,7 +120,7 @@ class Notebook:
                     replace(file, content)
             raise
         self.so_far.replace(self.copy)
-        replace(self.html, nbconvert.HTMLExporter().from_filename(str(self.copy))[0].encode())
+        replace(self.html, as_page(nbformat.read(self.copy, as_version=4)))
         replace(self.done, json.dumps({"stamp": stamp, "files": self._hashes()}).encode())
         self.recompute = False
 
@@ -132,7 +135,8 @@ class Notebook:
             cell.id = f"{self.number}-{i:02d}"
             cell.metadata = {"tags": cell.metadata.tags} if cell.metadata.get("tags") else {}
         for count, cell in enumerate((cell for cell in content.cells if cell.cell_type == "code"), start=1):
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]  # bars and warnings
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"  # bars and warnings
+                            and WIDGET not in output.get("data", {})]  # which says nothing without its kernel
             for numbered in [cell, *(output for output in cell.outputs if output.output_type == "execute_result")]:
                 numbered.execution_count = count
         nbformat.validate(content)
@@ -148,6 +152,16 @@ def revision(run, name: str) -> str:
         return models.locate(name)[1]
     except CompanionError:  # a classifier that is not made yet
         return ""
+
+
+def as_page(content) -> bytes:
+    """A notebook as a web page that fetches nothing: formulas are MathML, and there are no scripts."""
+    for cell in content.cells:
+        if cell.cell_type == "markdown":
+            cell.source = FORMULA.sub(lambda found: latex2mathml.convert(
+                found[1] or found[2], display="block" if found[1] else "inline"), cell.source)
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(content)
+    return re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL).encode()
 
 
 def explain(error):

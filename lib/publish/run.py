@@ -169,7 +169,7 @@ class Run:
         contents[".json"] = _json({"caption": caption, **about} | self.provenance())
         for suffix, content in contents.items():
             replace(self.out / f"{name}{suffix}", content)
-        display.display(result)
+        display.display(result, metadata={"image/png": {"alt": caption}} if ".png" in contents else None)
 
     def judged(self, notebook: str, verdicts):
         """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import tokenizers
 from tokenizers import decoders, normalizers, pre_tokenizers, processors, trainers
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib import CompanionError, paths
 from lib.engine import files

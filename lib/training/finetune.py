@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib import CompanionError
 from lib.engine import batches, files, hooks, models

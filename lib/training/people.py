@@ -26,7 +26,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import torch
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lib import CompanionError, paths
 from lib.engine import files, models

@@ -5,16 +5,16 @@ import json
 import pytest
 
 from lib import paths
-from lib.publish import modelcard
+from lib.publish import card
 from tests.tiny import COMMON, FAMILIES, save_tiny
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
-    monkeypatch.setattr(modelcard, "CONTEXTS", 2)
-    monkeypatch.setattr(modelcard, "FOLDS", 2)
-    monkeypatch.setattr(modelcard, "LINES", 3)
-    monkeypatch.setattr(modelcard, "STORED", tmp_path / "cards")
+    monkeypatch.setattr(card, "CONTEXTS", 2)
+    monkeypatch.setattr(card, "FOLDS", 2)
+    monkeypatch.setattr(card, "LINES", 3)
+    monkeypatch.setattr(card, "STORED", tmp_path / "cards")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)  # the written sentences have up to a hundred pieces
 
@@ -22,14 +22,14 @@ def small(monkeypatch, tmp_path):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_gets_a_page_and_its_json(family, tmp_path):
     save_tiny(family, tmp_path / family)
-    page = modelcard.write(str(tmp_path / family))
-    card = json.loads(page.with_suffix(".json").read_text())
-    assert card["family"] == family and card["revision"] in page.read_text()
-    done = {row["measure"] for row in card["rows"]}
-    missing = {row["measure"]: row["why"] for row in card["missing"]}
-    assert done | missing.keys() == set(modelcard.MEASURES) and "seat" in done and "perplexity" in done
+    page = card.write(str(tmp_path / family))
+    found = json.loads(page.with_suffix(".json").read_text())
+    assert found["family"] == family and found["revision"] in page.read_text()
+    done = {row["measure"] for row in found["rows"]}
+    missing = {row["measure"]: row["why"] for row in found["missing"]}
+    assert done | missing.keys() == set(card.MEASURES) and "seat" in done and "perplexity" in done
     assert ("next sentences" in done) == (family == "bert")
-    for row in card["rows"]:
+    for row in found["rows"]:
         assert row["low"] <= row["value"] <= row["high"] and row["n"] > 0
     assert all(why in page.read_text() or "&#39;" in page.read_text() for why in missing.values())
 
@@ -37,8 +37,8 @@ def test_every_family_gets_a_page_and_its_json(family, tmp_path):
 def test_a_stored_card_stands_beside_another_only_while_its_weights_are_the_same(tmp_path, monkeypatch):
     save_tiny("bert", tmp_path / "one")
     save_tiny("bert", tmp_path / "two", seed=1)
-    monkeypatch.setattr(modelcard, "BESIDE", [str(tmp_path / "one")])
-    modelcard.write(str(tmp_path / "one"), store=True)
-    assert f"<th scope=\"col\">{tmp_path / 'one'}</th>" in modelcard.write(str(tmp_path / "two")).read_text()
+    monkeypatch.setattr(card, "BESIDE", [str(tmp_path / "one")])
+    card.write(str(tmp_path / "one"), store=True)
+    assert f"<th scope=\"col\">{tmp_path / 'one'}</th>" in card.write(str(tmp_path / "two")).read_text()
     save_tiny("bert", tmp_path / "one", seed=2)
-    assert modelcard.beside() == []
+    assert card.beside() == []
