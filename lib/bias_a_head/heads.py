@@ -172,12 +172,12 @@ def bottom(scores, k: int) -> list[tuple[int, int]]:
 
 def positive(scores) -> list[tuple[int, int]]:
     """Every biased head, the paper's "All": those of positive score, highest first."""
-    return top(scores, int((_tensor(scores) > 0).sum()))
+    return top(scores, int((as_tensor(scores) > 0).sum()))
 
 
 def random(scores, k: int, seed: int = 0) -> list[tuple[int, int]]:
     """k heads drawn from all, whatever their scores."""
-    order = torch.randperm(_tensor(scores).numel(), generator=torch.Generator().manual_seed(seed))
+    order = torch.randperm(as_tensor(scores).numel(), generator=torch.Generator().manual_seed(seed))
     return _first(k, _names(order, scores))
 
 
@@ -192,19 +192,19 @@ def mask(model, chosen: list[tuple[int, int]]) -> torch.Tensor:
     return ones
 
 
-def _tensor(scores) -> torch.Tensor:
+def as_tensor(scores) -> torch.Tensor:
     return scores.scores if isinstance(scores, HeadScores) else torch.as_tensor(scores)
 
 
 def _names(order: torch.Tensor, scores) -> list[tuple[int, int]]:
-    n_heads = _tensor(scores).shape[1]
+    n_heads = as_tensor(scores).shape[1]
     return [(i // n_heads + 1, i % n_heads + 1) for i in order.tolist()]
 
 
 def _ranked(scores) -> list[tuple[int, int]]:
-    if not _tensor(scores).isfinite().all():
+    if not as_tensor(scores).isfinite().all():
         raise CompanionError("Head scores that are nan or infinite have no rank: check the weights of the model.")
-    return _names(_tensor(scores).flatten().argsort(descending=True, stable=True), scores)
+    return _names(as_tensor(scores).flatten().argsort(descending=True, stable=True), scores)
 
 
 def _first(k: int, names: list) -> list:

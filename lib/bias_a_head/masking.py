@@ -31,7 +31,7 @@ def plan(scores, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (), c
     "Random-All" draws as many heads as have a positive score, as "All" masks. Draws are made from all heads. A model
     of fewer heads has them all masked; where fewer than k are positive, "All" is the top k (claims.py: no case).
     """
-    k = min(k, np.size(scores))
+    k = min(k, heads.as_tensor(scores).numel())
     every = max(k, len(heads.positive(scores)))
     sizes = sorted({k, every, *(size for size in curve if k < size < every)})
     chosen = [("full", 0, 0.0, [])]
