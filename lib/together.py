@@ -121,7 +121,8 @@ class Encoder:
     """All that the encoder is asked, made once."""
 
     def __init__(self, model, data: str, items: int = 0):
-        self.model, self.subspaces = model, projection.fit(model, sentence_pairs.written())
+        self.model = model
+        self.subspaces = projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
         self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"], items=items)
         self.triples, self.texts = triples.triples(data, items=items), texts(data, items)
         prompts = cloze.rows("winobias", 1, items)
