@@ -63,9 +63,10 @@ class Remedy(NamedTuple):
 def plan(scores, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0) -> list[Remedy]:
     """The remedies to compare, none first; one entry per draw of random heads.
 
-    scores     of all heads: the k highest are masked, and as many drawn at random
+    scores     of all heads: the k highest are masked (all, where there are fewer), and as many drawn at random
     settings   names of projections; the first is also combined with the mask
     """
+    k = min(k, np.asarray(scores).size)
     top = heads.top(scores, k)
     draws = [heads.random(scores, k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
     return [Remedy("none", role=Role.NONE), Remedy(f"mask Top-{k}", top, role=Role.FOUND),

@@ -159,13 +159,6 @@ def test_a_pair_has_two_segments_and_a_base_prompt_one():
     assert {t for e in cloze.encoded(tiny("bert"), rows) for t in e["token_type_ids"]} == {0}
 
 
-def test_a_model_without_mask_that_is_no_decoder_is_refused():
-    model = tiny("bert")
-    model.tokenizer.mask_token = None
-    with pytest.raises(CompanionError, match="tiny bert"):
-        cloze.encoded(model, cloze.ten("nurse", "female", "doctor"))
-
-
 # ---- answers
 
 @pytest.mark.parametrize("family", FAMILIES)

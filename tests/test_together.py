@@ -27,6 +27,7 @@ def test_a_plan_has_none_first_and_the_control_as_often_as_it_is_drawn():
     assert plan[1][1] == [(12, 12), (12, 11), (12, 10)] == plan[6][1] and plan[6][2] == SETTING
     assert plan[2][1] != plan[3][1] and plan == together.plan(SCORES, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in together.plan(SCORES, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
+    assert [row.heads for row in together.plan(SCORES[:1, :1], [], "mini")[1:3]] == [[(1, 1)]] * 2  # one head in all
 
 
 def test_what_is_applied_acts_and_leaves_nothing_behind():
