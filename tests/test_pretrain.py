@@ -475,8 +475,8 @@ def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_pa
 def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monkeypatch):
     tokenizer, tokens = encoded("bert", two_sources[0])
     tokens = tokens.of_sources(two_sources[1])
-    options = dict(steps=4, people=(.9, .1), batch_tokens=256, warmup=2, seed=3, every=0,
-                   checkpoint=tmp_path / "run.checkpoint")
+    options = dict(steps=4, people=(.9, .1), together=.5, unlabelled="people", batch_tokens=256, seed=3, every=0,
+                   warmup=2, checkpoint=tmp_path / "run.checkpoint")
 
     def trained(**changed):
         torch.manual_seed(0)
