@@ -256,7 +256,7 @@ def test_an_untrained_network_is_drawn_from_its_seed(family, monkeypatch, tmp_pa
 
 def test_a_run_takes_an_untrained_network_by_its_name():
     run = Run(model="null@3")
-    assert (run.encoder, run.revision, run.name, run.classifier) == ("null@3", "", "mini-null-3", "")
+    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "") and run.name.startswith("mini-null-3-")
     assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
     assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
     assert Run(model="bert-base@abc").revision == "abc"

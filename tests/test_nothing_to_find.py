@@ -41,7 +41,7 @@ def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
     monkeypatch.setattr(nli, "search", partial(nli.search, splits=3))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
-    monkeypatch.setattr("IPython.display.display", lambda result: None)
+    monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})  # drawn, not written, to be quick
 
     def cells(number, model, encoder=""):

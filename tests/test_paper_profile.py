@@ -49,7 +49,7 @@ def cells(offline, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "SOURCES", tmp_path / "data" / "sources.toml")
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
-    monkeypatch.setattr("IPython.display.display", lambda result: None)
+    monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})  # drawn, not written, to be quick
     monkeypatch.chdir(paths.NOTEBOOKS)
 

@@ -36,7 +36,7 @@ def test_notebooks_end_on_a_model_of_any_shape(layers, heads, tmp_path, monkeypa
                               (run, "_images", lambda figure: plt.close(figure) or {}),  # drawn, not written
                               (stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=20))):
         monkeypatch.setattr(place, name, fake)
-    monkeypatch.setattr("IPython.display.display", lambda result: None)
+    monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
     outcomes = {}
     for number in ("02", "03", "04", "05", "06"):
