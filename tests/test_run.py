@@ -69,6 +69,15 @@ def test_name_and_place(parameters, name, tmp_path, monkeypatch):
     assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
+def test_a_relative_cache_is_one_of_the_repository(tmp_path):
+    """Notebooks and command line work in different folders."""
+    code, environment = "from lib import paths; print(paths.CACHE)", os.environ | {"PYTHONPATH": str(paths.ROOT)}
+    for given, expected in ("my/cache", paths.ROOT / "my/cache"), (str(tmp_path), tmp_path):
+        found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment | {"COMPANION_CACHE": given},
+                               capture_output=True, text=True)
+        assert found.stdout.strip() == str(expected)
+
+
 def test_no_two_models_share_a_run(tmp_path):
     names = set()
     for folder in ("c b", "c-b", "c/b"):
