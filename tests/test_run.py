@@ -195,6 +195,10 @@ def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
     pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
     assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
     assert Run().show_other("09_b").data.startswith(b"\x89PNG")
+    for damaged in (b"", b"[]"):
+        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
+        with pytest.raises(CompanionError, match="figures/mini-real/09_b is damaged: restore it with"):
+            Run().show_other("09_b")
     assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
     assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 
