@@ -69,6 +69,15 @@ def test_name_and_place(parameters, name, tmp_path, monkeypatch):
     assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
+def test_a_relative_cache_is_one_of_the_repository(tmp_path):
+    """Notebooks and command line work in different folders."""
+    code, environment = "from lib import paths; print(paths.CACHE)", os.environ | {"PYTHONPATH": str(paths.ROOT)}
+    for given, expected in ("my/cache", paths.ROOT / "my/cache"), (str(tmp_path), tmp_path):
+        found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment | {"COMPANION_CACHE": given},
+                               capture_output=True, text=True)
+        assert found.stdout.strip() == str(expected)
+
+
 def test_no_two_models_share_a_run(tmp_path):
     names = set()
     for folder in ("c b", "c-b", "c/b"):
@@ -186,6 +195,10 @@ def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
     pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
     assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
     assert Run().show_other("09_b").data.startswith(b"\x89PNG")
+    for damaged in (b"", b"[]"):
+        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
+        with pytest.raises(CompanionError, match="figures/mini-real/09_b is damaged: restore it with"):
+            Run().show_other("09_b")
     assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
     assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 

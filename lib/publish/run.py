@@ -199,10 +199,14 @@ class Run:
         if file is None:
             print(f"figures/{other} has no {name} yet: run ./reproduce.sh --only {name[:2]} --data paper.")
             return None
-        made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-        print(f"As stored in figures/{other}, made by {made['command']} (models {', '.join(made['models'])}): "
-              f"{made['caption']}")
-        return pd.read_csv(file, keep_default_na=False) if file.suffix == ".csv" else display.Image(file)
+        try:
+            made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+            print(f"As stored in figures/{other}, made by {made['command']} (models {', '.join(made['models'])}): "
+                  f"{made['caption']}")
+            return pd.read_csv(file, keep_default_na=False) if file.suffix == ".csv" else display.Image(file)
+        except (OSError, ValueError, KeyError, TypeError):
+            raise CompanionError(f"figures/{other}/{name} is damaged: restore it with `git checkout figures/{other}`, "
+                                 f"or run ./reproduce.sh --only {name[:2]} --data paper.") from None
 
     def provenance(self):
         """What a result was made from. Free of dates and times, so that the same result is the same file."""
