@@ -213,7 +213,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         replace(root / f"{name}.py", content.encode())
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setattr(paths, "LISTS", root / "lists")
-    project.add("01_first", "from lib.text import words")
+    project.add("01_first", "from lib.text import words", "run.encoder")
     model = project.folder / "model"
     replace(model / "config.json", b'{"model_type": "bert"}')
     replace(model / "model.safetensors", b"trained")
@@ -253,13 +253,13 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     (["--only", "02 03"], "'02 03' names no notebooks: write"), (["03"], "There is no command '03': leave it out"),
     (["--only", "03-11"], "There is no notebook 03-11: choose from 01, 02, 12."),
     (["--only", "13-999999999999"], "There is no notebook 13-999999999999: choose"),
-    (["--device", "meta"], "There is no device 'meta' on this machine: leave --device out, or give cpu"),
-    (["--device", "cuda:99"], "There is no device 'cuda:99'"), (["--device", "nonsense"], "There is no device 'nons"),
+    (["--device", "meta"], "There is no device 'meta': use cpu"),
+    (["--device", "cuda:99"], "There is no GPU for device 'cuda:99'"), (["--device", "nonsense"], "There is no device 'nons"),
     (["--profile", "paper", "--data", "mini"], "The profile paper does not run on the data set mini: choose"),
     (["--profile", "grand"], "There is no profile grand: choose one of mini, paper, or add"),
     (["--store", "--data", "paper"], "--store is for the run mini"),
     (["--limit", "1"], "Nothing can be measured on 1 items: give --limit 2 or more."),
-    (["--revision", "abc"], "--revision is of a model of the hub: name it by --model."),
+    (["--revision", "abc"], "--revision is of a model of the hub in a run"),
     (["measure", "everything"], "There is no measurement 'everything': choose one of heads, table1."),
     (["report", "02"], "'02' says nothing after report: leave it out."),
 ])

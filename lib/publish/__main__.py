@@ -16,8 +16,8 @@ from lib.engine.files import is_full, replace
 
 # imported when they are first used, so that --help needs no environment
 notebooks, page, measuring = Lazy("lib.publish.notebooks"), Lazy("lib.publish.page"), Lazy("lib.publish.measure")
-running, people, torch = Lazy("lib.publish.run"), Lazy("lib.training.people"), Lazy("torch")
-card = Lazy("lib.publish.card")
+running, people, models = Lazy("lib.publish.run"), Lazy("lib.training.people"), Lazy("lib.engine.models")
+card, filelock = Lazy("lib.publish.card"), Lazy("filelock")
 
 COMMANDS = "run", "report", "readme", "measure", "estimate", "card"
 EPILOG = """\
@@ -76,7 +76,10 @@ def main(argv=None):
                                  f"{', '.join(COMMANDS[1:])}; several notebooks are named as in --only 02,03.")
         if options.name and options.command not in ("measure", "card"):
             raise CompanionError(f"'{options.name}' says nothing after {options.command}: leave it out.")
+        if options.revision and not (options.model and options.command in ("run", "estimate")):
+            raise CompanionError("--revision is of a model of the hub in a run of the notebooks: name it by --model.")
         if options.command == "measure":
+            options.model = spelled_out(options.model)
             measuring.measure(options)
         elif options.command == "card":
             if not options.name:
@@ -105,9 +108,9 @@ def reproduce(options):
     print(run)
     width = max(len(notebook.name) for notebook in wanted)
     for notebook in wanted:
+        notebook.recompute = options.recompute
         if listing:
             print(f"{notebook.name:{width}}  {'up to date' if notebook.is_done() else 'to run    '}  {notebook.title}")
-        notebook.recompute = options.recompute and not listing
     for line in notebooks.estimate(run, wanted):
         print(line)
     if listing:
@@ -146,10 +149,7 @@ def reproduce(options):
 
 def chosen(options):
     """The run that the flags ask for."""
-    if options.revision and not options.model:
-        raise CompanionError("--revision is of a model of the hub: name it by --model.")
-    is_folder = options.model and Path(options.model).is_dir()  # spelled out, since notebooks run elsewhere
-    model = str(Path(options.model).resolve()) if is_folder else options.model
+    model = spelled_out(options.model)
     run = running.Run(profile=options.profile + (f"-limit{options.limit}" if options.limit else ""), data=options.data,
                       device=options.device, model=f"{model}@{options.revision}" if options.revision else model)
     if options.store and run.flags:
@@ -157,24 +157,25 @@ def chosen(options):
     return run
 
 
+def spelled_out(model):
+    """A model's folder by its whole path, since notebooks run elsewhere; any other name as it is."""
+    return str(Path(model).resolve()) if model and Path(model).is_dir() else model
+
+
 def again(run, options, only):
     """The command that does what is left."""
-    flags = run.flags + ["--recompute"] * options.recompute + ["--keep-going"] * options.keep_going
+    flags = [*run.flags, *["--recompute"] * options.recompute, *["--keep-going"] * options.keep_going,
+             *["--store"] * options.store]
     return shlex.join(["./reproduce.sh", *flags, *(["--only", ",".join(only)] if any(only) else [])])
 
 
 def check(run):
     """Refuse a device that is not there and folders that cannot be written, before anything is done."""
-    try:
-        if run.device not in (None, "auto"):
-            torch.ones(1, device=run.device).item()  # meta has a device, but no values
-    except Exception:  # each kind of device has an error of its own
-        raise CompanionError(f"There is no device '{run.device}' on this machine: leave --device out, or give cpu"
-                             f"{' or cuda' if torch.cuda.is_available() else ''}.") from None
+    models.usable_device(run.device)
     for folder in (run.out, paths.BUILD):
         try:
             replace(folder / ".try", b"")
-            (folder / ".try").unlink()
+            (folder / ".try").unlink(missing_ok=True)  # another run may try it too
         except OSError as error:
             raise CompanionError(f"{short(folder)} cannot be written ({error.strerror}): make it a folder that can, or "
                                  "set COMPANION_OUT to another.") from None
@@ -189,10 +190,15 @@ def make_classifier(run, notebook, width):
     if not folder:
         return 0
     print(f"{run.classifier:{width}}  to be made from {run.encoder}, once", flush=True)
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
     flags = {"--model": run.encoder, "--out": folder, "--device": run.device, "--items": run.sizes.items}
     given = [word for flag, value in flags.items() if value for word in (flag, str(value))]
     try:
-        return subprocess.run([sys.executable, "-m", "lib.training", "nli", "make", *given], cwd=paths.ROOT).returncode
+        with filelock.FileLock(f"{folder}.lock"):  # another run may be making it
+            if not notebooks.to_make(run, [notebook]):
+                return 0
+            make = [sys.executable, "-m", "lib.training", "nli", "make", *given]
+            return subprocess.run(make, cwd=paths.ROOT).returncode
     except KeyboardInterrupt:
         return 130
     finally:

@@ -8,8 +8,11 @@ Sizes are smaller than the notebooks': a few minutes on two cores for a small mo
 """
 
 import base64
+import contextlib
 import io
 import json
+import math
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as changed
@@ -26,9 +29,10 @@ from lib import CompanionError, look, paths
 from lib.bias_a_head import heads, masking
 from lib.counteracts import cloze
 from lib.engine import fill, models, nsp, pppl, stats
-from lib.engine.files import replace, slug
+from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.projective import triples
+from lib.publish.run import tag
 from lib.text import data, english
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
@@ -59,7 +63,8 @@ class Card:
     versions: dict = field(default_factory=dict)
 
     def add(self, measure: str, label: str, estimate: Estimate, unit: str, remark: str = ""):
-        self.rows.append({"measure": measure, "label": label, **asdict(estimate), "unit": unit, "remark": remark})
+        finite = {key: None if value != value else value for key, value in asdict(estimate).items()}  # JSON has no nan
+        self.rows.append({"measure": measure, "label": label, **finite, "unit": unit, "remark": remark})
 
     def draw(self, title: str, figure):
         image = io.BytesIO()
@@ -167,8 +172,11 @@ def measure(name: str, device=None) -> Card:
 
 
 def beside() -> list[dict]:
-    """The stored cards whose weights are those that these names stand for today: {model: {(measure, label): row}}."""
-    kept = [json.loads(file.read_text(encoding="utf-8")) for name in BESIDE if (file := _file(name)).is_file()]
+    """The stored cards whose weights are those that their names stand for today; a damaged one is left out."""
+    kept = []
+    for file in map(_file, BESIDE):
+        with contextlib.suppress(OSError, ValueError):
+            kept.append(json.loads(file.read_text(encoding="utf-8")))
     return [card for card in kept if models.locate(card["model"])[1] == card["revision"]]
 
 
@@ -177,13 +185,14 @@ def write(name: str, device=None, store: bool = False):
     card = measure(name, device)
     content = asdict(card)
     content.pop("figures")
-    plain = (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+    plain = (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     others = [other for other in beside() if other["model"] != card.model]
     shown = {other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]} for other in others}
     template = jinja2.Environment(loader=jinja2.FileSystemLoader(paths.ROOT / "lib" / "publish"), autoescape=True,
                                   trim_blocks=True, lstrip_blocks=True).get_template("card.html")
-    page = paths.BUILD / "cards" / f"{slug(name)}.html"
-    content = template.render(card=card, others=shown, estimate=_shown, command=f"./reproduce.sh card {name}")
+    page = paths.BUILD / "cards" / f"{tag(name)}.html"
+    command = shlex.join(["./reproduce.sh", "card", name])
+    content = template.render(card=card, others=shown, estimate=_shown, command=command)
     replace(page, content.encode())
     replace(page.with_suffix(".json"), plain)
     if store:
@@ -192,13 +201,14 @@ def write(name: str, device=None, store: bool = False):
 
 
 def _file(name: str):
-    return STORED / f"{slug(name)}.json"
+    return STORED / f"{tag(name)}.json"
 
 
 def _shown(row: dict | None) -> str:
-    if row is None:
+    if row is None or row["value"] is None:
         return "–"
-    return format(Estimate(row["value"], row["low"], row["high"]), "z.2f" if abs(row["value"]) < 100 else ".0f")
+    ends = (math.nan if row[end] is None else row[end] for end in ("value", "low", "high"))
+    return format(Estimate(*ends), "z.2f" if abs(row["value"]) < 100 else ".0f")
 
 
 # ---- what the papers presuppose of their models, and notebook 01 tests: that these read, and know of the world

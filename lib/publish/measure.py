@@ -47,8 +47,9 @@ def _scores(run: Run, options, name: str, bias: str) -> np.ndarray:
         if file.exists() and read(file)[1]["question"] == made_from["question"]:
             return read(file)[0]["scores"]
     result = heads.measure(*args, device=run.device)
-    write(file, result, made_from)
-    print(file, flush=True)
+    if not options.limit:
+        write(file, result, made_from)
+        print(file, flush=True)
     return result["scores"]
 
 

@@ -68,11 +68,13 @@ class Notebook:
         """A hash of all that its outputs depend on. The board depends on what other notebooks found, too."""
         code = sources(self.code)
         inputs = [*code, *(paths.ROOT / name for name in ("requirements.txt", "constraints.txt")),
-                  paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES]
+                  paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES, paths.REGISTRY, paths.PROFILES,
+                  paths.FIGURES / self.run.name / "measured"]
         if any(file.name == "scoreboard.py" for file in code):
-            inputs += [folder for part in ("claims", "numbers") for folder in paths.FIGURES.glob(f"*/{part}")]
+            inputs += [file for part in ("claims", "numbers", "0?_table7.csv", "02_top_heads.csv")
+                       for file in paths.FIGURES.glob(f"*/{part}")]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
-        weights = {name: revision(self.run, name) for name in self.run.models}
+        weights = {name: revision(self.run, name) for name in wanted(self.run, [self])}
         whole = [cells, self.parameters, str(self.run.out), weights, fingerprint(*inputs)]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 

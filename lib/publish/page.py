@@ -162,7 +162,8 @@ def _readable(run, folder, damaged):
     """Whether a run's records can be read."""
     try:
         for file in folder.glob("claims/*.json"):
-            verdict.read(file)
+            if unknown := {test.claim for test in verdict.read(file)} - (scoreboard.CLAIMS | card.CLAIMS).keys():
+                raise CompanionError(f"{file.name} tests '{unknown.pop()}', which no claims.py has: run it again.")
         scoreboard.compared(run, folder)
         return True
     except CompanionError as error:

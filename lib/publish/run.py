@@ -27,6 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
+import lib
 from lib import CompanionError, Lazy, paths, verdict
 from lib.engine.files import fingerprint, replace, room_for, slug
 
@@ -64,7 +65,7 @@ class Run:
                  "--revision": self.revision, "--device": device, "--limit": items}
         self.flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
         self.name = self.profile if self.data == own else f"{self.profile}-{OTHER_DATA[self.data]}"
-        self.name += (f"-{_tag(model)}" if model else "") + (f"-limit{items}" if items else "")
+        self.name += (f"-{tag(model)}" if model else "") + (f"-limit{items}" if items else "")
         # a relative folder is one of the repository: notebooks and command line work in different ones
         usual = paths.BUILD / self.name / "figures" if items else paths.FIGURES / self.name
         self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or usual)
@@ -197,7 +198,8 @@ class Run:
         files = [paths.FIGURES / other / f"{name}{kind}" for kind in (".csv", ".png")]
         file = next((file for file in files if file.is_file()), None)
         if file is None:
-            print(f"figures/{other} has no {name} yet: run ./reproduce.sh --only {name[:2]} --data paper.")
+            print(f"figures/{other} has no {name} yet" + (
+                f": run ./reproduce.sh --only {name[:2]} --data paper." if other == "mini-real" else "."))
             return None
         try:
             made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
@@ -206,7 +208,7 @@ class Run:
             return pd.read_csv(file, keep_default_na=False) if file.suffix == ".csv" else display.Image(file)
         except (OSError, ValueError, KeyError, TypeError):
             raise CompanionError(f"figures/{other}/{name} is damaged: restore it with `git checkout figures/{other}`, "
-                                 f"or run ./reproduce.sh --only {name[:2]} --data paper.") from None
+                                 "or run its notebook again.") from None
 
     def provenance(self):
         """What a result was made from. Free of dates and times, so that the same result is the same file."""
@@ -282,7 +284,7 @@ def _keys(profile):
 
 # ---- models
 
-def _tag(model):
+def tag(model):
     """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and c-b."""
     plain = slug(model)
     return plain if plain == model else f"{plain}-{hashlib.sha256(model.encode()).hexdigest()[:6]}"
@@ -296,11 +298,12 @@ def _at_commit(model):
 
 def _pin(name, revision):
     """Have whatever loads this model by name take this commit of the hub."""
-    entry = models.REGISTRY.get(name)
-    key, entry = (name, entry) if entry else (f"{name}@{revision}", models.Entry(name, "", "at a commit asked for"))
-    if not isinstance(entry.source, str):
+    source = models.REGISTRY[name].source if name in models.REGISTRY else name
+    if not isinstance(source, str) or Path(source).is_dir():
         raise CompanionError(f"{name} is a folder, not a model of the hub: leave --revision out.")
-    models.REGISTRY[key] = dataclasses.replace(entry, revision=revision)
+    same = {key: entry for key, entry in models.REGISTRY.items() if entry.source == source}
+    same = same or {f"{source} as asked": models.Entry(source, "", "at a commit asked for")}
+    models.REGISTRY.update({key: dataclasses.replace(entry, revision=revision) for key, entry in same.items()})
 
 
 def _kind_of(name):
@@ -372,7 +375,8 @@ def _imported(code: str) -> set[Path]:
     names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):  # from lib.engine import hooks; from lib.engine.hooks import project
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
+            homes = lib._NAMES if node.module == "lib" else {}  # from lib import load: that is lib.engine.models.load
+            names += [f"{homes.get(alias.name, node.module)}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):  # import lib.engine.hooks
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Lazy":
