@@ -9,12 +9,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import nbformat
 import pytest
 from PIL import Image
 
 from lib import paths, verdict
 from lib.engine.files import replace
 from lib.publish import __main__ as command
+from lib.publish import notebooks
 from lib.publish import page as pages
 from lib.publish.run import Run, runs
 from lib.verdict import CHANCE, Outcome, Verdict
@@ -388,3 +390,14 @@ def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):
     for width in (320, 768):
         page.look(width)
         assert page.run("document.documentElement.scrollWidth") == width
+
+
+def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures():
+    figure = nbformat.v4.new_output("display_data", {"image/png": "iVBORw0KGgo="}, metadata={
+        "image/png": {"alt": "Scores < 0, by head."}})
+    content = nbformat.v4.new_notebook(cells=[
+        nbformat.v4.new_markdown_cell("Half is $\\frac{1}{2}$, and\n\n$$a = b$$\n"),
+        nbformat.v4.new_code_cell("draw()", outputs=[figure])])
+    text = notebooks.as_page(content).decode()
+    assert text.count("<math") == 2 and "<mfrac>" in text and "$" not in text.split("<body")[1]
+    assert 'alt="Scores &lt; 0, by head."' in text and "<script" not in text

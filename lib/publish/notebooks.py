@@ -6,6 +6,7 @@ of sizes and minutes is data/hub.toml's; nothing is fetched for that.
 """
 
 import hashlib
+import html
 import json
 import os
 import re
@@ -157,12 +158,17 @@ def revision(run, name: str) -> str:
 
 
 def as_page(content) -> bytes:
-    """A notebook as a web page that fetches nothing: formulas are MathML, and there are no scripts."""
+    """A notebook as a web page that fetches nothing: formulas are MathML, figures have their captions as text
+    alternatives, and there are no scripts."""
+    captions = iter([output.metadata.get("image/png", {}).get("alt", "a stored figure, described above it")
+                     for cell in content.cells for output in cell.get("outputs", [])
+                     if "image/png" in output.get("data", {})])
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(lambda found: latex2mathml.convert(
                 found[1] or found[2], display="block" if found[1] else "inline"), cell.source)
     page, _ = nbconvert.HTMLExporter().from_notebook_node(content)
+    page = re.sub(r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), page)
     return re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL).encode()
 
 
