@@ -2,9 +2,9 @@
 
     ./reproduce.sh card bert-base       a name, a folder or a hub id: build/cards/bert-base.html, and .json for programs
 
-A measure that does not fit the model is listed with the reason. `--store` keeps a card's numbers in figures/cards; those
-of the models in BESIDE are shown beside a new card while the weights that they were made from are still the same. Sizes are
-smaller than the notebooks': a few minutes on two cores for a small model.
+A measure that does not fit the model is listed with the reason. `--store` keeps a card's numbers in figures/cards:
+those of the models in BESIDE stand beside a new card while the weights that they were made from are still the same.
+Sizes are smaller than the notebooks': a few minutes on two cores for a small model.
 """
 
 import base64
