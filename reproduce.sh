@@ -70,7 +70,7 @@ run_tests() {
             *) others+=("$notebook") ;;
         esac
     done
-    others+=("${last[@]}")
+    others+=(${last[@]+"${last[@]}"})
     echo "Notebooks, two at a time, against their stored outputs: first ${others[*]##*/}"
     (check_notebooks "${heads[@]}" > build/nbval/log 2>&1) & other=$!
     trap 'kill "$other" 2>/dev/null || true' EXIT
