@@ -114,7 +114,7 @@ def test_hard_projections_leave_no_component_and_weighted_ones_their_share():
             left, was = (left, was) if part == "sent" else (left[:, rows], was[:, rows])
             expected = was * (1 - share) if weighted else torch.zeros_like(was)
             torch.testing.assert_close(left, expected, atol=1e-6 * was.abs().max().item(), rtol=0)
-            assert (was.abs() > 1e-3).all()
+            assert (was.abs() > 1e-3).double().mean() > .9  # there was something to take out
 
 
 def test_every_head_loses_the_component_of_its_own():
