@@ -26,7 +26,7 @@ from scipy import stats as scipy_stats
 from tqdm import tqdm
 
 from lib import CompanionError, look, paths
-from lib.bias_a_head import heads, masking
+from lib.bias_a_head import heads, masking, tables
 from lib.counteracts import cloze
 from lib.engine import fill, models, nsp, pppl, stats
 from lib.engine.files import replace
@@ -85,7 +85,7 @@ def occupations(card: Card, model):
         table = fill.word_probabilities(model, prompts, ["She", "He"] if opens else ["she", "he"])
         odds, share = np.log2(table.iloc[:, 0] / table.iloc[:, 1]).to_numpy(), jobs.percent_women.to_numpy(float)
         card.add("occupations", f"rank correlation, '{name}'", stats.bootstrap(stats.rank_correlation, share, odds), "",
-                 "odds of she : he over 58 occupations, against the share of women in them")
+                 "odds of she : he over 58 occupations, against the share of women in them" if ax is axes[0] else "")
         slope = stats.bootstrap(lambda x, y: 10 * np.polyfit(x, y, 1)[0], share, odds)
         card.add("occupations", f"slope, '{name}'", slope, "bits per 10 points")
         frame = jobs.assign(occupation=jobs.singular, percent_women=share, log_odds=odds)
@@ -99,8 +99,9 @@ def seat(card: Card, model):
     result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
     associations, in_x = heads.associations(model, sets, sentences)
     signed = stats.bootstrap(lambda s, x: np.sign(result.seat) * masking.seat_of(s, x), associations, in_x)
-    remark = "" if result.p < .05 else "within chance: the map of heads below says nothing of gender"
-    card.add("seat", "SEAT, gender", signed, "effect size", f"p {result.p:.3f}" + (f"; {remark}" if remark else ""))
+    p = f"p {tables.p_text(result.p)}"
+    remark = "" if result.p < .05 else "; within chance: the map of heads below says nothing of gender"
+    card.add("seat", "SEAT, gender", signed, "effect size", p + remark)
     scores, folds = result.scores.numpy(), result.folds.numpy()
     reach = scipy_stats.t.ppf(.975, FOLDS - 1) * folds.std(0, ddof=1) / np.sqrt(FOLDS)
     sure = np.abs(scores) > reach
@@ -110,11 +111,12 @@ def seat(card: Card, model):
     figure, (ax,) = look.panels(1, width=5.2, height=4)
     limit = np.abs(scores).max() or 1
     drawn = ax.pcolormesh(scores, cmap=look.DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", linewidth=.3)
-    ax.pcolor(np.ma.masked_array(scores, sure), hatch="////", alpha=0)
+    for layer, head in np.argwhere(~sure):
+        ax.add_patch(plt.Rectangle((head, layer), 1, 1, fill=False, hatch="/////", edgecolor="#8C8C8C", linewidth=0))
     step = [max(1, n // 12) for n in scores.shape]
     ax.set_xticks(np.arange(0, scores.shape[1], step[1]) + .5, range(1, scores.shape[1] + 1, step[1]))
     ax.set_yticks(np.arange(0, scores.shape[0], step[0]) + .5, range(1, scores.shape[0] + 1, step[0]))
-    ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, p {result.p:.3f}; hatched: includes 0")
+    ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, {p}; hatched: includes 0")
     ax.invert_yaxis()
     figure.colorbar(drawn, label="d|SEAT| / d(mask)")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
