@@ -39,7 +39,7 @@ from lib.text import readers
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
 COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts advises
-# SEAT: sentences per word; NLI: contexts per occupation, every so many-th occupation and pair of the task; PPPL: so many
+# SEAT: sentences per word; NLI: contexts per occupation, every so many-th occupation and pair of the task; PPPL: the
 # shortest lines; draws of random heads. In mini 95 % intervals of a change reach about .1 either way for SEAT (165
 # words), .06 for fairness (28 occupations), .1 for accuracy (66 pairs).
 SIZES = {"mini": {"sentences": 1, "contexts": 3, "occupations": 6, "task": 3, "lines": 20, "draws": 5},

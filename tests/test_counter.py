@@ -31,8 +31,8 @@ PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
 def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
     """Pieces found by decoding token after token, in place of the offsets that the code uses."""
     model = tiny(family, attention="eager")
-    found = counter.attention(model, PAIRS)
-    assert found.shape == (3, 2, 3, 4) and found.dtype == torch.float32
+    found, scaled = counter.attention(model, PAIRS).values()
+    assert found.shape == scaled.shape == (3, 2, 3, 4) and found.dtype == torch.float32
     assert len(by_decoding(model, "The mothers met a mechanic.", "mechanic")) > 1  # words in pieces are among them
     for i, row in enumerate(PAIRS.itertuples()):
         for side, (text, attribute) in enumerate([(row.original, row.attribute), (row.counter, row.counterpart)]):
@@ -41,8 +41,12 @@ def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
             rows, columns = (by_decoding(model, text, word) for word in (row.target, attribute))
             expected = maps[:, :, rows][..., columns].sum(-1).mean(-1)
             torch.testing.assert_close(found[i, side], expected)
+            words = [n for n, id in enumerate(ids.input_ids[0].tolist()) if id not in model.tokenizer.all_special_ids]
+            over = maps[:, :, rows].mean(2)[..., [n for n in words if not model.is_causal or n <= rows[-1]]]
+            least, most = over.amin(-1), over.amax(-1)  # min-max over the tokens that can be seen
+            torch.testing.assert_close(scaled[i, side], (expected - least) / (most - least), rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence does not depend on its batch
-    torch.testing.assert_close(found, counter.attention(model, PAIRS), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found, counter.attention(model, PAIRS)["raw"], rtol=1e-4, atol=1e-6)
 
 
 def by_decoding(model, text, word):
@@ -57,7 +61,7 @@ def by_decoding(model, text, word):
 
 def test_a_causal_model_needs_the_attribute_first():
     late = pairs_of(("The nurse likes her office.", "her", "nurse"))
-    assert counter.attention(tiny("bert", attention="eager"), late).min() > 0
+    assert counter.attention(tiny("bert", attention="eager"), late)["raw"].min() > 0
     with pytest.raises(CompanionError):
         counter.attention(tiny("gpt2", attention="eager"), late)
 
@@ -180,9 +184,25 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     found = counter.test(torch.stack([change, torch.zeros(400)], 1)[..., None, None], [(1, 1)], pairs)
     assert found["p"]["sentence"] < 1e-6 and found["n"]["word pair"] == 4
     assert found["p"]["word pair"] > .05 and abs(found["difference"]["word pair"]) < .15
+    even = counter.balanced(torch.stack([change, torch.zeros(400)], 1)[..., None, None], [(1, 1)], pairs)
+    assert even.low < 0 < even.high and even.n == 400  # in percentage points
     assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
     one_way = frame_of(20, group=["female"] * 20)  # no pair of words occurs both ways round
     assert "word pair" not in counter.test(made_up(20), [(2, 1)], one_way).index
+
+
+def test_the_balanced_difference_by_hand():
+    # women's sentences change by 1, 2, 3 in the first head, men's by 6; by 1 everywhere in the second
+    weights = torch.zeros(4, 2, 1, 2)
+    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
+    pairs = frame_of(4, group=["female"] * 3 + ["male"])
+    assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
+    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
+    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
+    assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
+    clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
+    again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
+    assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing
 
 
 def test_per_head():

@@ -131,10 +131,29 @@ def test_a_try_takes_the_first_quarter_of_the_items_from_each_set():
 
 def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
     run = SimpleNamespace(data="paper", seed=0, sizes=SimpleNamespace(
-        heads_contexts=100, heads_race_contexts=50, heads_folds=10, items=0))
+        heads_contexts=100, heads_race_contexts=50, heads_folds=10, heads_attributes={"paper": 1}, items=0))
     assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
     run.sizes.items = 8
     assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8)
+    run.sizes.heads_attributes["paper"] = 2  # of gender alone: race has three pairs
+    assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8, 2)
+    assert heads.asked(run, "gpt2", "race")[3:] == (50, 10, 0, 8)
+
+
+def test_fewer_attributes_are_whole_pairs_and_all_targets():
+    whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
+    assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
+    assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
+
+
+def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat():
+    model = tiny("bert", dtype=torch.float64)
+    chosen, s = heads.without_each(model, SETS, CONTEXTS, 3)
+    assert {layer for layer, _ in chosen} == {1, 2, 3} and len(chosen) == len(s) - 1 == 4
+    size, full = seat.size_of(s, len(SETS.X)).abs(), heads.ablation(model, SETS, CONTEXTS)
+    torch.testing.assert_close((size[0] - size[1:]).float(),
+                               torch.stack([full[layer - 1, head - 1] for layer, head in chosen]))
+    torch.testing.assert_close(s[0], heads.bias_scores(model, SETS, CONTEXTS).s)
 
 
 def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):

@@ -5,55 +5,61 @@ arguments are those of tables.py; in 06 `results` is {model's name: result}.
 The paper tests none of the claims of notebook 06, so all thresholds there are this project's.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib.bias_a_head import debiased, glue, masking, tables
+from lib.bias_a_head import counter, debiased, glue, masking, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
 from lib.engine import stats
-from lib.verdict import Claim, Control, Gate, Side, Verdict, by_id, judge, not_run
+from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Side, Verdict, by_id, judge, not_run
 
 PAPER = "bias_a_head"
 SEVERAL = 3              # heads: what the paper's "several" and "a number of" are taken to mean
+CHANCE = .05             # p of SEAT below which a model is called biased at all, and its heads after it
+NO_EFFECT = .05          # of |SEAT|: what a head of "no major effect" changes at most, as far as the gradient sees
+SMALL, MOST = .1, .5     # of all heads: "a small set" (the paper masks 3 of 144); of what is carried: "mostly"
+NEGLIGIBLE = .05         # of the attention on a word: what a regular head may change (Fig. 3's biased one has .56)
+RIGHT_SIGN = .9          # of the heads: the paper says it of every one, and a score may lie at 0
 LITTLE, MUCH = .05, .20  # what "little cost" and "much worse" in PPPL are taken to mean; the paper has .017 and .38
 FURTHER = .07            # of |SEAT|: a further fall that would count, half of what the paper's Top-3 lower it by
 COMPARABLE = .01         # how much lower a GLUE score may be
 
-FIG1, FIG2, PLANE = "02_fig1_distributions", "02_fig2_heatmaps", "04_table1_plane"
+FIG1, FIG2, FIG4, PLANE = "02_fig1_distributions", "02_fig2_heatmaps", "03_fig4a", "04_table1_plane"
 TABLE1, TABLE2, TABLE3, FIG5 = "App. A, Table 1", "App. A, Table 2", "App. B, Table 3", "App. C, Fig. 5"
 
+# The models that cannot have the effect, where not both speak of a claim: none does of a decoder, or of the method.
+SPEAKS = {"heads-race-higher": (NULL,)} | dict.fromkeys(
+    ("heads-gpt2-negative", "heads-race-gpt2", "seat-order", "gradient-sign", "chat-seat", "chat-heads"), ())
+
 # id, paper, where, what it says, notebook, figure, the notebook's name for it ("": not in its table), side, threshold
-CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
+CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id, *about in (
     ("heads-near-zero", "5.1, Fig. 1", "Most heads have next to no effect on the bias", "02", FIG1,
-     "most heads lie near zero", Side.ABOVE, .5),
+     "most heads have no major effect", Side.ABOVE, .5),
     ("heads-right-tail", "5.1, 6, Fig. 1", "Several heads have a far higher bias score than the others", "02", FIG1,
      "several heads stand out to the right", Side.AT_LEAST, SEVERAL),
     ("heads-all-layers", "5.1, 6, Fig. 2", "Biased heads appear in all layers", "02", FIG2,
      "biased heads appear in all layers", Side.AT_LEAST),  # the number of layers
-    ("heads-gpt2-negative", "5.1, Fig. 1b", "GPT-2 has more heads of negative score than BERT", "02", FIG1,
-     "GPT-2 has more negative heads than BERT"),
-    ("heads-race-higher", "6, Fig. 2c", "On race the highest heads sit in higher layers", "02", FIG2,
-     "race's highest heads sit in higher layers"),
-    ("heads-race-higher-gpt2", "footnote 13", "So they do in GPT-2", "02", FIG2, "likewise in GPT-2 (footnote 13)"),
+    ("heads-small-set", "8", "Biases are mostly encoded in a small set of heads", "02", "02_small_set",
+     "a tenth of the heads carries most of the bias", Side.ABOVE, MOST),
+    ("heads-gpt2-negative", "5.1, Fig. 1b", "GPT-2 has more heads of pronounced negative score than BERT", "02", FIG1,
+     "GPT-2 has more pronounced negative heads than BERT"),
+    ("heads-race-higher", "6, footnote 13, Fig. 2c", "On race some of the highest heads sit in higher layers", "02",
+     FIG2, "several of race's ten highest heads sit in the upper half", Side.AT_LEAST, SEVERAL),
     ("heads-race-gpt2", "footnote 13", "GPT-2 is biased on race as BERT is", "02", FIG2,
-     "GPT-2 shows race bias likewise (footnote 13)", Side.BELOW, .05),
-    ("seat-order", "footnote 9", "GPT-2 is less biased than BERT by SEAT", "02", FIG1, "", Side.BELOW),
+     "GPT-2 shows race bias likewise (footnote 13)"),
+    ("seat-order", "footnote 9", "GPT-2 is less biased than BERT by SEAT", "02", FIG1, "GPT-2 is less biased than BERT",
+     Side.BELOW),
     ("gradient-sign", "3.2", "The sign of a head's score is that of what its removal does to SEAT", "02", "02_ablation",
-     "", Side.AT_LEAST, .9),
-    *((f"counter-{key}-{kind}", f"{where}, Fig. {key}", f"{says} ({who})", "03", f"03_fig{key}", short, side, .05)
-      for key, where, who in (("4a", "5.2", "BERT, gender"), ("4b", "5.2", "GPT-2, gender"), ("4c", "6", "BERT, race"))
-      for kind, says, short, side in (
-          ("biased", "Biased heads attend more to the stereotyped word",
-           "biased heads attend more to the stereotyped pair", Side.BELOW),
-          ("regular", "Regular heads do not", "regular heads do not", Side.AT_LEAST))),  # p of the paired test
-    ("counter-example", "5.2, Fig. 3", "In the running example the biased head looks away from the swapped word", "03",
-     "03_fig3", "", Side.BELOW),
-    ("counter-contrast", "1", "The swap changes the attention of biased heads more than that of regular ones", "03",
-     "03_fig4a"),
+     "the gradient has the sign of the head's removal", Side.AT_LEAST, RIGHT_SIGN),
+    ("counter-contrast", "1, 5.2, 6, Fig. 4", "The swap changes the attention of biased heads more than that of "
+     "regular ones", "03", FIG4, "biased heads react more than regular ones"),
+    ("counter-biased", "5.2, 6, Fig. 4", "Biased heads attend more to the stereotyped word", "03", FIG4,
+     "biased heads attend more to the stereotyped pair"),
+    ("counter-regular", "5.2, 6, Fig. 4", "Regular heads do not", "03", FIG4, "regular heads do not", Side.WITHIN, 0.,
+     NEGLIGIBLE),
+    ("counter-example", "5.2, Fig. 3", "In the running example biased heads look away from the swapped word, and "
+     "regular ones do not", "03", "03_fig3", "in Fig. 3's sentence biased heads look away, regular ones do not"),
     ("mask-top3-seat", TABLE1, "Masking the Top-3 lowers SEAT", "04", PLANE, "Top-3 lowers SEAT", Side.BELOW),
     ("mask-top3-pppl", TABLE1, "Masking the Top-3 costs little PPPL", "04", PLANE, "Top-3 costs little PPPL",
      Side.AT_MOST, 1 + LITTLE),
@@ -75,8 +81,6 @@ CLAIMS = by_id(Claim(id, PAPER, *about) for id, *about in (
      "Masking the top 3 heads keeps the scores comparable", Side.ABOVE, -COMPARABLE),
     ("glue-all", TABLE2, "Masking all biased heads worsens GLUE scores", "05", "05_changes",
      "Masking all biased heads worsens them", Side.BELOW),
-    ("glue-order", TABLE2, "Top-3 scores above All in every GLUE metric", "05", "05_changes",
-     "Top-3 scores above All in every metric", Side.AT_LEAST),  # the number of metrics
     ("debiased-seat", FIG5, "Debiased models are less biased", "06", "06_fig5_heatmaps",
      "a debiased model is less biased by SEAT", Side.BELOW),
     ("debiased-fewer", FIG5, "Debiased models have fewer biased heads", "06", "06_fig5_heatmaps",
@@ -101,98 +105,124 @@ def table(verdicts: list[Verdict]) -> pd.DataFrame:
                           "verdict": str(verdict)} for verdict in verdicts if CLAIMS[verdict.claim].short])
 
 
+def beyond_chance(result: dict, bias: str) -> Gate:
+    """Whether SEAT of this bias is beyond chance: otherwise there is nothing that a head could have a part in."""
+    return Gate(f"SEAT of {bias}", result["p"] < CHANCE, f"{bias} is within chance: {seat_text(result)}")
+
+
+def seat_text(result: dict) -> str:
+    """SEAT .31, p < .001: as panels and verdicts show it."""
+    return f"SEAT {result['seat']:.2f}, p {tables.p_text(result['p'])}"
+
+
 # ---- 02: head scores
 
-def of_scores(results: dict, ablations: dict, encoder: str, decoder: str) -> list[Verdict]:
-    """What the paper says of Fig. 1 and 2, of SEAT, and of what the gradient predicts."""
-    frames = {key: tables.intervals(result) for key, result in results.items()}
-    verdicts = []
+def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **about) -> list[Verdict]:
+    """What the paper says of Fig. 1 and 2, of SEAT, of a small set of heads, and of what the gradient predicts.
 
-    def say(id, estimate, on, found, names, **options):
-        verdicts.append(judge(CLAIMS[id], estimate, on, found, models=names, **options))
+    Intervals are over folds of the sentences, where a head's score is asked for; over target words, where SEAT is.
+    about: ignore_gates, of judge.
+    """
+    verdicts, gates = [], {key: beyond_chance(result, key[1]) for key, result in results.items()}
 
-    for (name, bias), frame in frames.items():
-        near = tables.near_zero(frame.score)
-        say("heads-near-zero", near, f"{name}, {bias}", f"{near:.0%} within a quarter of the largest", [name])
-    for (name, bias), frame in frames.items():
-        left, right = tables.standing_out(frame.score)
-        skew = stats.bootstrap(scipy_stats.skew, frame.score.to_numpy())
-        say("heads-right-tail", right, f"{name}, {bias}", f"{right}, and {left} to the left; skewness {skew}", [name])
-    for (name, bias), frame in frames.items():
-        layers, sure = (frame[above > 0].layer.nunique() for above in (frame.score, frame.low))
-        n_layers = int(frame.layer.max())
-        say("heads-all-layers", layers, f"{name}, {bias}", f"in {layers} of {n_layers} layers, surely in {sure}",
-            [name], threshold=n_layers)
-    (theirs, theirs_sure), (berts, berts_sure) = (
-        (int((frame.score < 0).sum()), int((frame.high < 0).sum()))
-        for frame in (frames[decoder, "gender"], frames[encoder, "gender"]))
-    say("heads-gpt2-negative", theirs - berts, "gender",
-        f"{theirs} against {berts}; surely negative {theirs_sure} against {berts_sure}", [decoder, encoder])
-    for id, name in (("heads-race-higher", encoder), ("heads-race-higher-gpt2", decoder)):
-        race, gender = (frames[name, bias].head(10).layer.mean() for bias in ("race", "gender"))
-        say(id, race - gender, name, f"mean layer of the top ten {race:.1f}, on gender {gender:.1f}", [name])
-    race = [results[name, "race"] for name in (decoder, encoder)]
-    shown = [f"SEAT {result['seat']:.2f}, p {tables.p_text(result['p'])}" for result in race]
-    say("heads-race-gpt2", race[0]["p"], decoder, f"{shown[0]}; {encoder} {shown[1]}", [decoder])
+    def say(id, estimate, on, found, keys, **options):
+        verdicts.append(judge(CLAIMS[id], estimate, on, found, gates=[gates[key] for key in keys],
+                              models=list(dict.fromkeys(name for name, _ in keys)), **options, **about))
 
-    theirs, berts = (round(results[name, "gender"]["seat"], 2) for name in (decoder, encoder))  # as shown
-    say("seat-order", abs(theirs) - abs(berts), f"{decoder} against {encoder}", f"{theirs:.2f} against {berts:.2f}",
-        [decoder, encoder])
+    drawn = {key: tables.redrawn(result) for key, result in results.items()}
+    out = {key: [tables.spread(now, later, unit="heads") for now, later in zip(
+        tables.standing_out(result["scores"]), tables.standing_out(drawn[key], (1, 2)))]
+        for key, result in results.items()}
+    for key, result in results.items():
+        on, frame, margin = ", ".join(key), tables.intervals(result), NO_EFFECT * abs(result["seat"])
+        near = stats.wilson((frame.low > -margin) & (frame.high < margin))
+        say("heads-near-zero", near, on, f"{near:.0%} of the heads within {NO_EFFECT:.0%} of |SEAT|", [key])
+        left, right = out[key]
+        say("heads-right-tail", right, on, f"{right:.0f}, and {left:.0f} to the left", [key])
+        layers = tables.layers_with_heads(frame, margin)
+        above = int((frame.low > 0).sum())
+        say("heads-all-layers", layers, on, f"{layers.value:.0f} of {layers.n} layers have more than chance explains; "
+            f"{above} heads, {.025 * len(frame):.1f} expected", [key], threshold=layers.n)
+        share, random = tables.carried(result, SMALL)
+        control = Control("random biased heads", stats.Estimate(random, random, random), share - random)
+        say("heads-small-set", share, on, f"{share:.0%} of the gradient, at random {random:.0%}" if share.has_interval
+            else "heads called biased on one half are not on the other", [key], reading="gradient", control=control)
+    for name, result in ablations.items():
+        share = tables.carried_by_ablation(result, SMALL)
+        say("heads-small-set", share, f"{name}, gender", f"{share:.0%} of what removing heads one by one does",
+            [(name, "gender")], reading="ablation")
+    both = [(decoder, "gender"), (encoder, "gender")]
+    fewer, more = (tables.standing_out(drawn[key], (1, 2))[0] for key in both[::-1])
+    theirs, berts = (out[key][0] for key in both)
+    say("heads-gpt2-negative", tables.spread(theirs.value - berts.value, more - fewer, unit="heads"), "gender",
+        f"{theirs:.0f} against {berts:.0f}", both)
+    for name in (encoder, decoder):
+        key, (n_layers, n_heads) = (name, "race"), results[name, "race"]["scores"].shape
+        top, every = min(10, n_layers * n_heads), np.concatenate([results[key]["scores"][None], drawn[key]])
+        places = np.argsort(-every.reshape(len(every), -1), axis=1, kind="stable")[:, :top]
+        upper = (places // n_heads >= n_layers / 2).sum(1)
+        count, random = tables.spread(upper[0], upper[1:], unit="heads"), top * (n_layers // 2) / n_layers
+        control = Control("as many random heads", stats.Estimate(random, random, random), count - random)
+        say("heads-race-higher", count, name, f"{count:.0f} of {top} in the upper half of the layers, {random:.1f} at "
+            "random", [key], control=control)
+
+    theirs, berts = (results[name, "race"] for name in (decoder, encoder))
+    size = tables.spread(theirs["seat"], tables.seats(theirs), unit="words") if "s" in theirs else theirs["seat"]
+    say("heads-race-gpt2", size, decoder, f"{seat_text(theirs)}; {encoder} {seat_text(berts)}", [(encoder, "race")])
+    theirs, berts = (results[key] for key in both)
+    change = abs(theirs["seat"]) - abs(berts["seat"])
+    if "s" in theirs and "s" in berts:  # the same words are drawn for both
+        change = tables.spread(change, np.abs(tables.seats(theirs)) - np.abs(tables.seats(berts)), unit="words")
+    say("seat-order", change, f"{decoder} against {encoder}", f"{seat_text(theirs)}; {seat_text(berts)}", both[1:])
     for name, result in ablations.items():
         share = tables.same_sign(result)
-        say("gradient-sign", round(share, 2), name, f"in {share:.0%} of the heads", [name])
+        say("gradient-sign", share, name, f"in {share:.0%} of {share.n} heads", [(name, "gender")])
     return verdicts
 
 
 # ---- 03: the counter-stereotype test
 
-def by_group(tests: dict, studies: dict) -> Iterator[tuple[dict, Verdict]]:
-    """For each group of heads and figure its row in the notebook's table, and the verdict by the paper's test at 5 %.
+def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, example, **about) -> list[Verdict]:
+    """Fig. 3 and 4. The claim is about the contrast: by how much more biased heads react than regular ones, on the same
+    sentences, both groups of people weighted alike. The paper's own tests of either group of heads are beside it.
 
-    The paper's test has one value per sentence. The balanced one weighs each pair of attribute words both ways round;
-    where no two pairs occur so, or no head is of the group, it is not run.
+    tests    {figure: {kind of heads: counter.test}};   shifts  {figure: {(reading, kind): counter.balanced}}
+    studies  {figure: (model, bias)};   results  {figure: heads.measure}
+    example  [2 (original, counter), n_layers, n_heads]: the normalised weight on the attribute in Fig. 3's sentence
     """
-    for kind in ("biased", "regular"):
-        for key, (name, bias) in studies.items():
-            claim, tested, verdicts = CLAIMS[f"counter-{key}-{kind}"], tests[key].get(kind, pd.DataFrame()), []
-            row, why = {"claim": claim.short}, "too few word pairs" if len(tested) else f"no head is {kind}"
-            for reading, unit in (("paper's test", "sentence"), ("balanced", "word pair")):
-                if unit in tested.index:
-                    t, p = tested.loc[unit, ["t", "p"]]
-                    verdicts.append(judge(claim, np.nan_to_num(p, nan=1.0), reading=reading))  # nan: no difference
-                    t, p = f"{round(t, 1) + 0:.1f}", f"{p:.2f}" if p >= .01 else "< .01"
-                else:
-                    t, p = "", ""
-                    verdicts.append(not_run(claim, why, reading=reading))
-                row |= {f"t, {reading}": t, f"p, {reading}": p, f"verdict, {reading}": str(verdicts[-1])}
-            found = "; ".join(f"{column} {text}" for column, text in row.items()
-                              if text and column not in ("claim", "verdict, paper's test"))
-            where = f"{key} {name} {bias}"
-            yield row | {"where": where}, replace(verdicts[0], on=where, found=found, reading="", models=[name])
+    verdicts = []
 
+    def say(id, key, estimate, found, **options):
+        name, bias = studies[key]
+        verdicts.append(judge(CLAIMS[id], estimate, f"{key} {name} {bias}", found, models=[name],
+                              gates=[beyond_chance(results[key], bias), *options.pop("gates", ())], **options, **about))
 
-def of_attention(tests: dict, studies: dict, example: list[float]) -> list[Verdict]:
-    """Fig. 3 and 4. example: the biased head's normalised weight on the attribute, original and counter.
-
-    The contrast is by the paper's unit, the sentence; within chance where the intervals of the two groups overlap.
-    """
-    verdicts = [verdict for _, verdict in by_group(tests, studies)]
-    before, after = np.round(example, 3)  # as notebook 03 shows them, here and below
-    encoder = studies["4a"][0]
-    verdicts.append(judge(CLAIMS["counter-example"], after - before, encoder, f"{before:.3f} to {after:.3f}",
-                          models=[encoder], gates=[Gate("heads", not np.isnan(before), "no head is biased")]))
-    by_sentence = tables.attention_tests(tests, studies).xs("sentence", level="unit")
     for key, (name, bias) in studies.items():
-        where = f"{key} {name} {bias}"
         if len(tests[key]) < 2:
-            verdicts.append(not_run(CLAIMS["counter-contrast"], "one of the two groups has no head", where))
+            lacking = "biased" if "biased" not in tests[key] else "regular"
+            verdicts += [not_run(CLAIMS[f"counter-{id}"], f"no head is {lacking}", f"{key} {name} {bias}",
+                                 models=[name]) for id in ("contrast", "biased", "regular")]
             continue
-        biased, regular = (by_sentence.loc[where, kind] for kind in ("biased", "regular"))
-        ends = zip(("difference", "low", "high"), ("difference", "high", "low"))
-        gap = stats.Estimate(*(float(biased[end] - regular[other]) for end, other in ends), int(biased["n"]),
-                             "percentage points")
-        verdicts.append(judge(CLAIMS["counter-contrast"], gap, where,
-                              f"{biased['difference']:.2f} against {regular['difference']:.2f}", models=[name]))
+        for reading in counter.READINGS:
+            gap = shifts[key][reading, "contrast"]
+            say("counter-contrast", key, gap, f"{gap:+.2f} percentage points of {reading} attention", reading=reading)
+        for kind, tested in tests[key].items():
+            row = tested.loc["sentence"]
+            whole = float(row["original"]) if kind == "regular" else .01  # percent of what they give; points
+            paper = stats.Estimate(*(float(row[end]) / whole for end in ("difference", "low", "high")), int(row["n"]))
+            even = shifts[key]["raw", kind] * (.01 / whole)
+            said = f"t {row['t']:.1f}, p {tables.p_text(np.nan_to_num(row['p'], nan=1.))}"  # nan: no difference
+            say(f"counter-{kind}", key, paper, said, reading="paper's test")
+            say(f"counter-{kind}", key, even, f"{even:+.2f}", reading="balanced")
+    change, scores = np.subtract(*example), results["4a"]["scores"]
+    biased, regular = change[scores > 0], change[scores < 0]
+    enough = min(len(biased), len(regular)) > 1
+    falls = [stats.mean(side) if enough else stats.Estimate(np.nan) for side in (biased, regular)]
+    apart = falls[0].value - falls[1].value
+    reach = float(np.hypot(*(fall.high - fall.value for fall in falls)))  # Student's, of two independent means
+    say("counter-example", "4a", falls[0], f"{falls[0]:.3f} in {len(biased)} biased heads, {falls[1]:.3f} in "
+        f"{len(regular)} regular ones", gates=[Gate("heads", enough, "no two heads are biased and two regular")],
+        control=Control("regular heads", falls[1], stats.Estimate(apart, apart - reach, apart + reach)))
     return verdicts
 
 
@@ -257,8 +287,8 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
 
 # ---- 05: GLUE
 
-def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
-    """What the paper says of Table 2.
+def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
+    """What the paper says of Table 2; where as many random heads were masked too, All has to cost more than these.
 
     Ours are over what the unmasked model has learned, each task by its first metric there, so that a task with two does
     not count twice; intervals are over seeds.
@@ -266,17 +296,19 @@ def of_glue(runs: pd.DataFrame, model: str) -> list[Verdict]:
     runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]
-    full, top, every = glue.MASKS.values()
+    full, top, every, random3, random_all = (glue.MASKS | glue.RANDOM).values()
     first = runs[runs["row"].isin(runs.groupby("task")["row"].first())]
-    by_seed = first.pivot_table(index="seed", columns="mask", values="score", aggfunc="mean")
-    tasks, mean = ", ".join(runs["task"].unique()), runs.pivot_table(index="row", columns="mask", values="score")
-    verdicts = []
-    for id, mask in (("glue-top3", top), ("glue-all", every)):
-        change = stats.mean(by_seed[mask] - by_seed[full])
-        verdicts.append(judge(CLAIMS[id], change, found=f"{change:+.3f}, {tasks}", models=[model]))
-    above = int((mean[top] > mean[every]).sum())
-    return [*verdicts, judge(CLAIMS["glue-order"], above, found=f"{above} of {len(mean)}", threshold=len(mean),
-                             models=[model])]
+    by_seed, verdicts = first.pivot_table(index="seed", columns="mask", values="score", aggfunc="mean"), []
+    for id, mask, random in (("glue-top3", top, random3), ("glue-all", every, random_all)):
+        change, control = stats.mean(by_seed[mask] - by_seed[full]), None
+        said = f"{change:+.3f}, {', '.join(runs['task'].unique())}"
+        if random in by_seed and by_seed[random].notna().all():
+            control = Control(random, stats.mean(by_seed[random] - by_seed[full]),
+                              stats.mean(by_seed[mask] - by_seed[random]))
+            said += f"; {random} {control.estimate:+.3f}"
+        verdicts.append(judge(CLAIMS[id], change, found=said, models=[model], **about,
+                              control=control if id == "glue-all" else None))  # "comparable" needs none, it is shown
+    return verdicts
 
 
 # ---- 06: debiased models and LLaMA
@@ -324,7 +356,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
     for name in (name for name in results if name != base):
         result, change = results[name], debiased.seat_change(start, results[name])
 
-        def say(id, estimate, found, **options):
+        def say(id, estimate, found, name=name, **options):
             verdicts.append(judge(CLAIMS[id], estimate, short(name), found, models=[base, name], **options, **about))
 
         say("debiased-seat", change, f"|SEAT| changes by {change}", gates=[gate])

@@ -1,12 +1,15 @@
 """The counter-stereotype experiment of Bias A-head (section 5.2): does a head look harder at the stereotyped pair?
 
     pairs = counter.sentences("gender", "mini", n=500)        "women are emotional" and "men are emotional"
-    weights = counter.attention(model, pairs)                 of "emotional" on "women" and on "men"
+    weights = counter.attention(model, pairs)["raw"]          of "emotional" on "women" and on "men"
     counter.test(weights, heads.positive(scores), pairs)      is the first one greater in the biased heads?
+    counter.balanced(weights, biased, pairs, regular)         and by how much more than in the regular ones?
     counter.per_head(weights)                                 and in which heads, corrected for testing them all
 
-A weight is raw attention: the share of the target word's attention (its row) that the attribute word gets (its column).
-Of words in pieces, the attribute's columns are added and the target's rows averaged; the paper does not say.
+A raw weight is the share of the target word's attention (its row) that the attribute word gets (its column). Footnote
+12 normalises by min-max over the sentence, maybe in Fig. 4 too: there it lies between that of the least and of the most
+attended token, special ones left out. Of words in pieces, the attribute's columns are added and the target's rows
+averaged; the paper does not say.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,10 +23,12 @@ from scipy import stats
 
 from lib import CompanionError
 from lib.engine import batches, embed, models
+from lib.engine.stats import Estimate
 from lib.text import contexts, data, english, readers
 from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
 
 MAP_BYTES = 2**28  # what the maps of one batch may take, all layers and heads together
+READINGS = "raw", "min-max"  # of what a weight is
 SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
 LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists and run-ons
 
@@ -31,8 +36,9 @@ LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists
 # Attention
 
 @torch.inference_mode()
-def attention(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tensor:
-    """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU.
+def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch.Tensor]:
+    """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU, by
+    either reading of what a weight is.
 
     Maps are read and dropped batch by batch. A causal model is refused a sentence whose attribute stands after its
     target, which could not attend to it whatever the model had learned.
@@ -47,17 +53,23 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tensor:
                              "the target, which cannot attend to it: take sentences with causal=True.")
     rows, columns = embed.tokens_of(model, texts, targets), embed.tokens_of(model, texts, attributes)
     encoded = batches.encode(model, texts)
+    seen = [range(target.stop if model.is_causal else len(text["input_ids"])) for target, text in zip(rows, encoded)]
+    special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
 
     def target_on_attribute(batch, indices):
-        row, column = (_ones([side[i] for i in indices], batch) for side in (rows, columns))
+        row, column, here = (_ones([side[i] for i in indices], batch) for side in (rows, columns, seen))
         row = row / row.sum(1, keepdim=True)  # the mean of the target's pieces, the sum of the attribute's
-        return torch.stack([torch.einsum("bhqk,bq,bk->bh", layer.float(), row, column)
-                            for layer in _maps(model, batch)], 1).cpu()
+        given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in _maps(model, batch)], 1)
+        raw, left_out = (given * column[:, None, None]).sum(-1), (here == 0) | torch.isin(batch["input_ids"], special)
+        least = given.masked_fill(left_out[:, None, None], torch.inf).amin(-1)
+        most = given.masked_fill(left_out[:, None, None], -torch.inf).amax(-1)
+        return torch.stack([raw, (raw - least) / (most - least).clamp(min=1e-12)], 1).cpu()
 
     a_token = 4 * model.n_layers * model.n_heads * max(len(text["input_ids"]) for text in encoded)
     tokens = min(MAP_BYTES // a_token, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]))
     weights = torch.stack(batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress))
-    return weights.unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
+    return {reading: weights[:, i].unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
+            for i, reading in enumerate(READINGS)}
 
 
 def _maps(model, batch) -> tuple[torch.Tensor, ...]:
@@ -163,6 +175,32 @@ def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.Dat
     tested = pd.DataFrame({name: _paired(unit) for name, unit in units.items() if len(unit) > 1}).T.astype({"n": int})
     tested.attrs["heads"] = len(chosen)
     return tested
+
+
+def balanced(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.DataFrame,
+             less: Sequence[tuple[int, int]] = (), draws: int = 2_000, seed: int = 0) -> Estimate:
+    """Original minus counter over the chosen heads, less the same over the heads `less` on the same sentences, in
+    percentage points.
+
+    The two groups weigh alike however many sentences speak of each, so that what their words draw by themselves,
+    whatever is said of them, does not count as a stereotype; nan where only one group occurs. The interval draws
+    patterns (or posts) again: sentences of one are not independent.
+    """
+    change = (weights[:, 0] - weights[:, 1]).double().numpy()
+    over = [change[:, *np.transpose(which) - 1].mean(1) for which in (chosen, less) if which]
+    of_sentence = over[0] - over[1] if less else over[0]
+    (patterns, pattern), (groups, group) = (np.unique(pairs[column], return_inverse=True)
+                                            for column in ("pattern_id", "group"))
+    if len(groups) < 2 or len(patterns) < 2:
+        return Estimate(np.nan)
+    sums, counts = np.zeros((2, len(patterns), len(groups)))
+    np.add.at(sums, (pattern, group), 100 * of_sentence)
+    np.add.at(counts, (pattern, group), 1)
+    drawn = np.random.default_rng(seed).multinomial(len(patterns), np.full(len(patterns), 1 / len(patterns)), draws)
+    with np.errstate(invalid="ignore"):  # a draw without one of the groups
+        means = (drawn @ sums / (drawn @ counts)).mean(1)
+    value = (sums.sum(0) / counts.sum(0)).mean()
+    return Estimate(float(value), *map(float, np.nanquantile(means, [.025, .975])), len(pairs), "percentage points")
 
 
 def _paired(frame: pd.DataFrame) -> dict:

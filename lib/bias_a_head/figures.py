@@ -23,17 +23,22 @@ def distribution(ax, scores: np.ndarray, title: str):
     ax.margins(x=.08)
 
 
-def heatmap(figure, ax, scores: np.ndarray, title: str, framed: dict | None = None, darkest: float | None = None):
+def heatmap(figure, ax, scores: np.ndarray, title: str, framed: dict | None = None, darkest: float | None = None,
+            hatched=()):
     """Fig. 2: one cell per head, the darker the more biased; negative scores are shown as zero, as in the paper.
 
     framed   {(layer, head): colour of its frame}; left out, the three highest
     darkest  the score of the darkest red, for panels that share a scale
+    hatched  (layer, head) of those whose interval includes 0
     """
     n_layers, n_heads = scores.shape
     image = ax.imshow(scores.clip(min=0), cmap=look.HEAT, vmin=0, vmax=darkest, aspect="equal", origin="lower",
                       extent=(.5, n_heads + .5, .5, n_layers + .5))
     for (layer, head), color in (framed or dict.fromkeys(heads.top(scores, min(3, scores.size)), "#333333")).items():
         ax.add_patch(plt.Rectangle((head - .5, layer - .5), 1, 1, fill=False, edgecolor=color, linewidth=1.2))
+    for layer, head in hatched:
+        ax.add_patch(plt.Rectangle((head - .5, layer - .5), 1, 1, fill=False, hatch="/////", edgecolor="#8C8C8C",
+                                   linewidth=0))
     ax.set(title=title, xlabel="head", ylabel="layer")
     ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))
     ax.set_yticks(range(1, n_layers + 1, max(1, n_layers // 12)))

@@ -51,22 +51,24 @@ class Sets:
         return self.X, self.Y, self.A, self.B
 
 
-def gender_sets(every: int = 1) -> Sets:
+def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
     """X, A female and Y, B male: 82 + 84 targets and 202 + 207 attributes (Kaneko and Bollegala's lists).
 
     That lines of the list alternate female and male is inferred: the paper counts 84 targets, the list has 84 of
     each. `tailor` and `waiter` are attributes too, and so left out of the targets; the corpus rules of
     `contexts.from_text` would leave them without a line.
 
-    every   take only one in so many targets of either side and pairs of attributes. Whole pairs: where A and B hold
-            unlike kinds of words, SEAT measures the kinds.
+    every       take only one in so many targets of either side and pairs of attributes. Whole pairs: where A and B hold
+                unlike kinds of words, SEAT measures the kinds.
+    attributes  and of the pairs of attributes one in so many times `every`: s(w) is over the mean of hundreds of them
     """
     pairs, targets = data.rows("gender_pairs"), data.rows("gender_stereotypes")
-    attributes = {word for pair in pairs for word in (pair["female"], pair["male"])}
-    sides = [[row["word"] for row in targets if row["stereotype"] == side and row["word"] not in attributes]
+    listed = {word for pair in pairs for word in (pair["female"], pair["male"])}
+    sides = [[row["word"] for row in targets if row["stereotype"] == side and row["word"] not in listed]
              for side in ("female", "male")]
     return Sets(*(tuple(words[::every]) for words in sides),
-                *(tuple(dict.fromkeys(pair[side] for pair in pairs[::every])) for side in ("female", "male")))
+                *(tuple(dict.fromkeys(pair[side] for pair in pairs[::every * attributes]))
+                  for side in ("female", "male")))
 
 
 def race_sets() -> Sets:
@@ -84,11 +86,13 @@ def race_sets() -> Sets:
 
 @dataclass(frozen=True, eq=False)
 class HeadScores:
-    """`scores` [n_layers, n_heads]; `seat` with its sign; `p` of SEAT; `folds` [n_folds, n_layers, n_heads]."""
+    """`scores` [n_layers, n_heads]; `seat` with its sign; `p` of SEAT; `folds` [n_folds, n_layers, n_heads]; `s`, the
+    association of each target word, those of X first."""
     scores: torch.Tensor
     seat: float
     p: float
     folds: torch.Tensor
+    s: torch.Tensor | None = None
 
 
 def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 1, progress: str = "") -> HeadScores:
@@ -134,8 +138,9 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
 
         with torch.enable_grad(), hooks.head_mask(model, mask):
             embed.each(model, [pairs[i] for i in mine], send_back, progress, tokens)
-    rows = sets.of(vectors, contexts)
-    return HeadScores(scores.float(), seat.effect_size(*rows).item(), seat.p_value(*rows), by_fold.float())
+    x, y, a, b = rows = sets.of(vectors, contexts)
+    return HeadScores(scores.float(), seat.effect_size(*rows).item(), seat.p_value(*rows), by_fold.float(),
+                      seat.associations(torch.cat([x, y]), a, b))
 
 
 def _slope(sets, words, total, count):
@@ -216,38 +221,48 @@ def _first(k: int, names: list) -> list:
 # Does the gradient tell the truth?
 
 @torch.no_grad()
-def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
-    """[n_layers, n_heads]: by how much |SEAT| falls when a head is really switched off, all others on.
+def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int = 1, progress: str = ""):
+    """(layer, head) of one in `every` heads, both from 1, and the associations of the target words in the full model
+    and then without each of these, all others on: [1 + n_heads, n_targets].
 
-    Signed like the score, which is the same fall as the gradient predicts it. Without a head of layer l nothing
-    changes before that layer: each run starts there, from the full model's states. It is still one run per head, so
-    give it few contexts.
+    Without a head of layer l nothing changes before that layer: each run starts there, from the full model's states.
+    It is still one run per head, so give it few contexts, or take every third head: they lie on diagonals, so that
+    each layer and each place in a layer has its share.
     """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     row, count = embed.rows(contexts)
     encoded, places = embed.prepare(model, [(word, sentence) for word in contexts for sentence in contexts[word]])
-    every = [None, *((layer, head) for layer in range(model.n_layers) for head in range(model.n_heads))]
+    chosen = [(layer, head) for layer in range(1, model.n_layers + 1) for head in range(1, model.n_heads + 1)
+              if (layer + head) % every == 0]
     entries = ["embeddings", *(f"layer.{n}" for n in range(model.n_layers - 1))]  # what enters each layer (hooks.py)
-    total = torch.zeros(len(every), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype)
+    total = torch.zeros(1 + len(chosen), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype)
 
-    def without_each(batch, indices):
+    def of_each(batch, indices):
         here, own = [places[i] for i in indices], torch.zeros_like(total)
-        for i, off in enumerate(every):
+        for i, off in enumerate([None, *chosen]):
             if off is None:  # the full model, whose states all others start from
                 with hooks.record(model, entries) as entering:
                     states = model.net.base_model(**batch).last_hidden_state
             else:
-                layer, head = off
-                with hooks.resume(model, layer, entering[entries[layer]]), \
-                        hooks.head_mask(model, mask(model, [(layer + 1, head + 1)])):
+                layer = off[0] - 1
+                with hooks.resume(model, layer, entering[entries[layer]]), hooks.head_mask(model, mask(model, [off])):
                     states = model.net.base_model(**batch).last_hidden_state
             own[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
         total.add_(own)  # last: a batch that does not fit is tried again in halves, and must not count twice
         return indices
 
-    batches.each(model, encoded, without_each, progress=progress)
-    size = torch.stack([seat.effect_size(*sets.of(vectors.double() / count[:, None], list(contexts))).abs()
-                        for vectors in total])
+    batches.each(model, encoded, of_each, progress=progress)
+    sides = (sets.of(vectors.double() / count[:, None], list(contexts)) for vectors in total)
+    return chosen, torch.stack([seat.associations(torch.cat([x, y]), a, b) for x, y, a, b in sides])
+
+
+def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
+    """[n_layers, n_heads]: by how much |SEAT| falls when a head is really switched off, all others on.
+
+    Signed like the score, which is the same fall as the gradient predicts it.
+    """
+    _, s = without_each(model, sets, contexts, progress=progress)
+    size = seat.size_of(s, len(sets.only(contexts).X)).abs()
     return (size[0] - size[1:]).reshape(model.n_layers, model.n_heads).float()
 
 
@@ -256,44 +271,56 @@ def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = 
 def asked(run, name: str, bias: str) -> tuple:
     """The arguments of `measure` for a run, alike in all notebooks and in lib/publish, which stores results by them."""
     contexts = {"gender": run.sizes.heads_contexts, "race": run.sizes.heads_race_contexts}
-    few = (run.sizes.items,) if run.sizes.items else ()
-    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed, *few
+    thin = run.sizes.heads_attributes[run.data] if bias == "gender" else 1
+    more = (run.sizes.items, thin) if thin > 1 else (run.sizes.items,) if run.sizes.items else ()
+    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed, *more
 
 
-def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0,
+def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0, attributes: int = 1,
             device: str | None = None) -> dict:
     """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores`, each word in n contexts.
 
     source  "mini": the written patterns; "paper": the news corpus
-    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], words (how many in each set), sentences.
+    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], s and in_x (the association of each target
+    word, and whether it is of X), words (how many in each set), sentences.
     """
-    sets, sentences = sets_and_contexts(bias, source, n, seed, items=items)
+    sets, sentences = sets_and_contexts(bias, source, n, seed, items=items, attributes=attributes)
     model = models.load(name, device=device)
     result = bias_scores(model, sets, sentences, folds)
-    return {"family": model.family, "seat": result.seat, "p": result.p,
+    return {"family": model.family, "seat": result.seat, "p": result.p, "s": result.s.numpy(),
+            "in_x": np.arange(len(result.s)) < len(sets.X),
             "scores": result.scores.numpy(), "folds": result.folds.numpy(),
             "words": dict(zip("XYAB", map(len, sets.parts()))), "sentences": sum(map(len, sentences.values()))}
 
 
-def measure_ablation(name: str, source: str, n: int, every: int, seed: int = 0, items: int = 0,
+def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed: int = 0, items: int = 0,
                      device: str | None = None) -> dict:
-    """Gender scores by gradient and by ablation, on the same n contexts of one word in `every`."""
+    """Gender scores by gradient and by ablation of one head in `some`, on the same n contexts of one word in `every`.
+
+    Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|); s
+    [1 + n_heads, n_targets] and in_x, the associations in the full model and without each head.
+    """
     sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
     model = models.load(name, device=device)
     gradient = bias_scores(model, sets, sentences)
-    return {"seat": gradient.seat, "gradient": gradient.scores.numpy(), "words": len(sets.words),
-            "ablation": ablation(model, sets, sentences).numpy()}
+    chosen, s = without_each(model, sets, sentences, some)
+    size = seat.size_of(s, len(sets.X)).abs()
+    layers, numbers = np.array(chosen).T - 1
+    return {"seat": gradient.seat, "words": len(sets.words), "heads": np.array(chosen), "s": s.numpy(),
+            "in_x": np.arange(s.shape[1]) < len(sets.X), "gradient": gradient.scores.numpy()[layers, numbers],
+            "ablation": (size[0] - size[1:]).numpy()}
 
 
-def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0, every: int = 1,
-                      items: int = 0) -> tuple[Sets, dict[str, list[str]]]:
+def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0, every: int = 1, items: int = 0,
+                      attributes: int = 1) -> tuple[Sets, dict[str, list[str]]]:
     """The sets of a bias, less the words that have no context, and up to n contexts for each word.
 
-    items   for a try: a quarter of so many words of each set, two at least; 0: all
+    items               for a try: a quarter of so many words of each set, two at least; 0: all
+    every, attributes   see gender_sets
     """
     if bias not in ("gender", "race") or source not in ("mini", "paper"):
         raise CompanionError(f"There are no contexts for '{bias}' in '{source}': take gender or race, mini or paper.")
-    sets = gender_sets(every) if bias == "gender" else race_sets()
+    sets = gender_sets(every, attributes) if bias == "gender" else race_sets()
     if source == "mini":
         sentences = contexts.from_patterns(contexts.usable(sets.words), n, seed)
     else:

@@ -34,8 +34,12 @@ def effect_size(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tens
     The deviation has n - 1 below it (ddof = 1), as in SEAT's own code. Where X and Y have as many rows, the
     size lies between -2 and 2.
     """
-    x, y = associations(X, A, B), associations(Y, A, B)
-    return (x.mean() - y.mean()) / torch.cat([x, y]).std(correction=1)
+    return size_of(torch.cat([associations(X, A, B), associations(Y, A, B)]), len(X))
+
+
+def size_of(s: torch.Tensor, n: int) -> torch.Tensor:
+    """The effect size from associations [..., targets], of which the n first are those of X."""
+    return (s[..., :n].mean(-1) - s[..., n:].mean(-1)) / s.std(-1, correction=1)
 
 
 def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, n: int = 100_000,

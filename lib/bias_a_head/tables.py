@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib.bias_a_head import glue, lpbs, masking
+from lib.bias_a_head import glue, lpbs
 from lib.engine import stats
 
 RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}  # the control of each row of Table 1; of the others Random-3
-LEARNED = .02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
 
 
 def p_text(p: float) -> str:
@@ -37,9 +36,37 @@ def intervals(result: dict) -> pd.DataFrame:
     return frame.sort_values("score", ascending=False, ignore_index=True)
 
 
-def same_sign(ablation: dict) -> float:
-    """In what share of the heads the gradient has the sign of what switching the head off does."""
-    return np.mean((ablation["gradient"] > 0) == (ablation["ablation"] > 0))
+def redrawn(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
+    """[draws, n_layers, n_heads]: the scores, had the folds been others: they are drawn with replacement."""
+    folds, n = result["folds"], len(result["folds"])
+    shares = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws) / n
+    return result["scores"] + np.einsum("df,flh->dlh", shares, folds - folds.mean(0))
+
+
+def seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
+    """[draws, ...]: SEAT, had the target words been others; drawn with replacement, of X and of Y as many as there are.
+
+    s may have an axis before the words: then SEAT of each row (of ablations, the full model and without each head).
+    """
+    rng, sides = np.random.default_rng(seed), [np.flatnonzero(result["in_x"] == side) for side in (True, False)]
+    counts = np.zeros((draws, len(result["in_x"])))
+    for side in sides:
+        counts[:, side] = rng.multinomial(len(side), np.full(len(side), 1 / len(side)), draws)
+    s, n = result["s"].T, len(result["in_x"])
+    gap = counts * np.where(result["in_x"], 1 / len(sides[0]), -1 / len(sides[1])) @ s
+    variance = (counts @ s**2 - (counts @ s)**2 / n) / (n - 1)
+    return gap / np.sqrt(variance)
+
+
+def spread(value: float, drawn: np.ndarray, **about) -> stats.Estimate:
+    """A value with the middle 95 % of what it is in other draws; counts stay counts."""
+    low, high = np.quantile(drawn, [.025, .975], method="inverted_cdf")
+    return stats.Estimate(float(value), float(low), float(high), **about)
+
+
+def same_sign(ablation: dict) -> stats.Estimate:
+    """In what share of the heads the gradient has the sign of what switching the head off does; over heads."""
+    return stats.wilson((ablation["gradient"] > 0) == (ablation["ablation"] > 0))
 
 
 def near_zero(scores: np.ndarray) -> float:
@@ -47,11 +74,52 @@ def near_zero(scores: np.ndarray) -> float:
     return float(np.mean(np.abs(scores) < np.abs(scores).max() / 4))
 
 
-def standing_out(scores: np.ndarray) -> tuple[int, int]:
+def standing_out(scores: np.ndarray, axis=None) -> tuple:
     """Heads beyond Tukey's fences, one and a half interquartile ranges outside the quartiles: left, right."""
-    low, high = np.quantile(scores, [.25, .75])
+    low, high = np.quantile(scores, [.25, .75], axis=axis, keepdims=True)
     reach = 1.5 * (high - low)
-    return int(np.sum(scores < low - reach)), int(np.sum(scores > high + reach))
+    return np.sum(scores < low - reach, axis=axis), np.sum(scores > high + reach, axis=axis)
+
+
+def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
+    """How many layers have biased heads. low: those in which more intervals lie above 0 than chance explains (2.5 % of
+    heads without effect; binomial, p < .05); high: those that are not shown to have none, all below the margin."""
+    by_layer = [(rows.low > 0, rows.high > margin) for _, rows in frame.groupby("layer")]
+    there = [scipy_stats.binomtest(int(above.sum()), len(above), .025, "greater").pvalue < .05 for above, _ in by_layer]
+    maybe = [is_there or large.any() for is_there, (_, large) in zip(there, by_layer)]
+    return stats.Estimate(sum(there), sum(there), sum(maybe), len(by_layer), "layers")
+
+
+def carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
+    """What share of the score of all biased heads the highest ones carry, so large a `share` of all heads; and what as
+    many of the biased heads would, drawn at random.
+
+    Heads are ranked, and called biased, on one half of the folds and summed on each fold of the other, both ways. A
+    ratio of means, with Student's interval over the folds (linearised); nan where nothing carries over.
+    """
+    folds = result["folds"].reshape(len(result["folds"]), -1)
+    half, sums, chance = len(folds) // 2, [], []
+    for choosing, judging in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
+        order, biased = np.argsort(-choosing.mean(0), kind="stable"), int((choosing.mean(0) > 0).sum())
+        few = min(round(share * folds.shape[1]), biased)
+        sums += [(fold[order[:few]].sum(), fold[order[:biased]].sum()) for fold in judging]
+        chance.append(few / max(biased, 1))
+    top, every = np.transpose(sums)
+    if every.mean() <= 0:
+        return stats.Estimate(np.nan), float(np.mean(chance))
+    ratio = top.mean() / every.mean()
+    return stats.mean((top - ratio * every) / every.mean()) + ratio, float(np.mean(chance))
+
+
+def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> stats.Estimate:
+    """The same share of what switching heads off one by one does, added up: ranked by the gradient, judged by the fall
+    of |SEAT| without each; over target words drawn again."""
+    order, biased = np.argsort(-ablation["gradient"], kind="stable"), int((ablation["gradient"] > 0).sum())
+    few, sizes = min(round(share * len(order)), biased), np.abs(seats(ablation, draws))
+    falls = np.vstack([ablation["ablation"], sizes[:, :1] - sizes[:, 1:]])[:, order]
+    every = falls[:, :biased].sum(1)
+    shares = np.where(every > 0, falls[:, :few].sum(1) / np.where(every > 0, every, 1), 0)  # nothing falls: none of it
+    return spread(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
 
 
 def attention_tests(tests: dict, studies: dict) -> pd.DataFrame:
@@ -176,6 +244,6 @@ def digits(value: float) -> float:
 
 
 def learned(runs: pd.DataFrame) -> list[str]:
-    """The rows (task and metric) where the unmasked model is above one answer for all by more than LEARNED."""
+    """The rows (task and metric) where the unmasked model is above one answer for all by more than glue.LEARNED."""
     full = runs[runs["mask"] == glue.MASKS["none"]].groupby("row", sort=False)[["score", "constant"]].mean()
-    return list(full.index[full["score"] > full["constant"] + LEARNED])
+    return list(full.index[full["score"] > full["constant"] + glue.LEARNED])
