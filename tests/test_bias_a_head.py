@@ -159,50 +159,87 @@ def test_without_heads_of_a_kind_there_is_nothing_to_compare():
 
 # 04: masking
 
-KEYS = [("full", 0), ("top", 3), ("top", 7), ("bottom", 3), ("random", 3), ("random", 7),
-        ("amplified", 3)]
+SCORES = np.append(np.ones(7), -np.ones(5)).reshape(3, 4)  # 7 of 12 heads are positive, and a share of 45 of 144 is 4
+KEYS = [("full", 0), ("top", 3), ("top", 4), ("top", 7), ("bottom", 3), ("amplified", 3), ("random", 3), ("random", 4),
+        ("random", 7), ("random amplified", 3)]
+BIASED = result(SCORES)
 
 
 def measured(seat, pppl):
-    """A frame as masking.measure gives it: a shift of X's associations and PPPL for each of KEYS; random ones twice."""
-    side, base = np.repeat([True, False], 40), np.random.default_rng(0).normal(size=80)
-    rows = []
+    """A frame as masking.measure gives it: a shift of X's associations and PPPL for each of KEYS, on both halves; of
+    random heads two draws, a little apart."""
+    side, base, rows = np.repeat([True, False], 40), np.random.default_rng(0).normal(size=80), []
     for (strategy, k), more, perplexity in zip(KEYS, seat, pppl):
-        shift = base + side * more
-        rows += [{"strategy": strategy, "k": k, "draw": draw, "factor": 2.0 if strategy == "amplified" else 0.0,
-                  "seat": masking.seat_of(shift, side), "pppl": perplexity, "associations": shift, "in_x": side,
-                  "likelihoods": np.full(10, -5 * np.log(perplexity)), "lengths": np.full(10, 5)}
-                 for draw in range(2 if strategy == "random" else 1)]
+        for half in (0, 1):
+            is_random = strategy.startswith("random")
+            shift = base + side * (more + is_random * .02 * half)
+            rows.append({"strategy": strategy, "k": k, "draw": half if is_random else 0, "half": half,
+                         "factor": 2. if "amplified" in strategy else 0., "seat": masking.seat_of(shift, side),
+                         "pppl": perplexity, "pppl_sample": perplexity * (1 + is_random * .01 * half),
+                         "associations": shift, "in_x": side, "likelihoods": np.full(10, -5 * np.log(perplexity)),
+                         "lengths": np.full(10, 5)})
     return pd.DataFrame(rows)
 
 
-def lpbs_curve(values):
-    return pd.DataFrame([{"k": k, "test": test, "corrected": value, "published": value, "low": value - 1,
-                          "high": value + 1} for k, value in values.items() for test in lpbs.TESTS])
+def judged(seat, pppl, held_out=None, scored=BIASED, **about):
+    masks = measured(seat, pppl)
+    return claims.of_masking(masks, tables.seat_changes(masks, 200), held_out, scored, "b", **about)
 
 
-AS_PAPER = [2.0, 1.2, 1.2, 2.6, 2.3, 2.8, 1.5], [4.09, 4.16, 5.75, 4.20, 4.13, 5.80, 4.1]
-CURVE = lpbs_curve({0: 1.4, 5: 1.3, 7: 1.5})
+#          full top-3 -4  -7   bottom louder random-3 -4 -7 louder
+AS_PAPER = [2.0, 1.2, 1.2, 1.2, 3.0, 1.2, 2.3, 2.4, 2.8, 2.0], [4.1, 4.16, 5.7, 5.8, 4.2, 4.1, 4.13, 4.3, 5.9, 4.1]
+LPBS = {"change": stats.Estimate(-.5, -.7, -.3), "random": stats.Estimate(-.1, -.2, 0.), "best": [5, 5],
+        "difference": stats.Estimate(-.4, -.5, -.3), "all": stats.Estimate(.2, .1, .3)}
 
 
 def test_claims_on_masking_hold_and_fail():
-    held = claims.of_masking(measured(*AS_PAPER), CURVE, "b")
-    assert {verdict.outcome for verdict in held} == {HOLDS} and not any(verdict.within_chance for verdict in held)
-    opposite = measured([2.0, 2.6, 1.2, 1.2, 1.4, 1.2, 2.5], [4.0, 5.0, 4.1, 4.0, 4.0, 4.0, 4.0])
-    failed = claims.of_masking(opposite, lpbs_curve({0: 1.2, 5: 1.5, 7: 1.3}), "b")
-    assert {verdict.claim for verdict in failed if verdict.outcome == HOLDS} == {"mask-lpbs-all"}
-    best_is_all = outcomes(claims.of_masking(measured(*AS_PAPER), lpbs_curve({0: 1.4, 5: 1.5, 7: 1.3}), "b"))
-    assert (best_is_all["mask-lpbs", ""], best_is_all["mask-lpbs-all", ""]) == (HOLDS, FAILS)
-    assert len(claims.table(held)) == len(held) - 1 == 10
-    assert next(verdict.found for verdict in held if verdict.claim == "mask-amplify").endswith("at 2 times")
+    held = judged(*AS_PAPER, LPBS)
+    assert {verdict.claim for verdict in held if verdict.outcome != HOLDS} == set()
+    assert {verdict.claim for verdict in held} == {id for id, claim in claims.CLAIMS.items() if claim.notebook == "04"}
+    assert len(claims.table(held)) == len(held)
+    failed = judged([2.0, 2.9, 1.2, 1.2, 1.2, 2.9, 1.4, 1.0, 1.0, 2.0], [4.0, 5.0, 4.1, 4.1, 4.0, 4.0, 4, 4.2, 4.3, 4])
+    found = {(each.claim, each.reading): each.outcome for each in failed}
+    assert {key for key, outcome in found.items() if outcome == HOLDS} == set()
+    assert found["mask-lpbs", ""] == Outcome.NOT_RUN and found["mask-all-random", "equal K, all of positive score"] == (
+        FAILS)
 
 
-def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
-    table = tables.table1(measured([2.0] * 7, [4, 5, 8, 4, 4, 6, 4]))
-    assert list(table.index) == ["full", "Top-3", "Bottom-3", "All", "Random-3", "Random-All"]
-    assert list(table["heads"]) == [0, 3, 3, 7, 3, 7] and list(table["draws"]) == [1, 1, 1, 1, 2, 2]
+def test_masks_that_do_no_more_than_random_heads_decide_nothing():
+    seat = [*AS_PAPER[0][:6], 1.2, 1.2, 1.2, 1.2]
+    found = {each.claim: each for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0., -.1, .1)})}
+    for claim in ("mask-top3-seat", "mask-amplify", "mask-lpbs"):
+        assert found[claim].outcome == Outcome.UNDECIDED and found[claim].reason.startswith("no more than")
+
+
+def test_without_a_bias_or_three_heads_there_is_no_case():
+    for scored in (result(SCORES, p=.3), result(np.append([1., 1.], -np.ones(10)).reshape(3, 4))):
+        masks = measured(*AS_PAPER)
+        masks.loc[masks["k"] == 7, "k"] = masking.sizes(scored["scores"])[1]
+        verdicts = claims.of_masking(masks, tables.seat_changes(masks, 20), LPBS, scored, "b")
+        assert {verdict.outcome for verdict in verdicts} == {Outcome.NO_CASE}
+    assert HOLDS in {each.outcome for each in judged(*AS_PAPER, LPBS, result(SCORES, p=.3), ignore_gates=True)}
+
+
+def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random_heads():
+    masks = measured([2.0] * 10, [4, 5, 8, 8, 4, 4, 4, 6, 4, 4])
+    table = tables.table1(masks, masking.sizes(SCORES), tables.seat_changes(masks, 20))
+    assert list(table.index) == ["full", "Top-3", "Bottom-3", "All", "Dose", "Random-3", "Random-All", "Random-Dose"]
+    assert list(table["heads"]) == [0, 3, 3, 7, 4, 3, 7, 4] and set(table["masks"]) == {2}
     assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
-    assert table.loc["full", "change"] == "" and np.isnan(table.loc["full", "SEAT sd"])
+    assert table.loc["full", "change"] == table.loc["Random-3", "beyond random"] == ""
+    assert table.loc["Top-3", "beyond random"].startswith("-0.0")
+
+
+def test_random_heads_of_the_same_cost_are_between_those_of_other_sizes():
+    masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
+    masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
+    changes, rows = tables.seat_changes(masks, 50), tables.named(masks, (3, 7, 4))
+    # random heads fall from 0 at a PPPL of 4 to where four of them are at 16: half of it at 8, where the chosen ones are
+    half = (tables.change(changes, rows["Random-3"]).value + tables.change(changes, rows["Random-Dose"]).value) / 2
+    found = tables.change_at_equal_pppl(masks, changes, rows["Dose"])
+    assert found.value == pytest.approx(tables.change(changes, rows["Dose"]).value - half, abs=.01)
+    masks.loc[rows["Dose"].index, "pppl_sample"] = 99.
+    assert np.isnan(tables.change_at_equal_pppl(masks, changes, rows["Dose"]).value)
 
 
 # 06: debiased models and LLaMA
@@ -210,13 +247,10 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model():
 BASE = np.array([[4., -1., -2., .5], [-3., .1, -4., -5.]])
 
 
-def with_spread(scores, spread=.01):
-    return result(scores, np.stack([scores - spread, scores, scores + spread, scores]))
-
-
-def associations(shift):
-    s = np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])
-    return {"s": s, "in_x": np.repeat([True, False], 20)}
+def with_spread(scores, spread=.01, shift=1.):
+    """Four folds a little apart; shift: by how much the associations of X are above those of Y."""
+    folds = np.stack([scores - spread, scores - spread / 2, scores + spread, scores + spread / 2])
+    return result(scores, folds) | {"s": np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])}
 
 
 def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
@@ -224,43 +258,52 @@ def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
     after = BASE.copy()
     after[1, 3] = .1  # the most anti-biased
     after[0, 1] = .1  # the fifth
-    assert debiased.count_turned(after, BASE) == 2
+    assert debiased.count_turned(np.stack([after, BASE]), BASE).tolist() == [2, 0]
+    assert set(claims.turned(with_spread(after), with_spread(BASE))) == {2.}
 
 
-def test_darker_are_slightly_biased_heads_whose_intervals_part():
-    base = np.array([[8., 1., 1.9, 2.1, -1., .5]])
-    grown = base + [[1, 1, 1, 1, 9, .001]]  # of the slight ones (0 to 2) two grow beyond their interval
-    assert claims.darker(with_spread(grown), with_spread(base)) == 2
-    assert claims.darker(with_spread(base), with_spread(base)) == 0
-    assert claims.darker(with_spread(grown, 5), with_spread(base, 5)) == 0
+def test_darker_are_slightly_biased_heads_by_the_paired_difference_on_the_other_half():
+    base = with_spread(np.array([[8., 1., 1.8, 2.2, -1., .5]]))
+    grown = base | {"folds": base["folds"] + np.array([[1, 1, 1, 1, 9, .0]])}
+    assert [hits.tolist() for hits in claims.darker(grown, base)] == [[True, True, False]] * 2  # the slight ones
+    noise = np.array([9, 9, -9, -9])[:, None, None]  # other sentences take back what some say
+    assert not np.concatenate(claims.darker(base | {"folds": base["folds"] + noise}, base)).any()
+
+
+def test_heads_above_zero_are_counted_beyond_chance():
+    counted = claims.counted(np.arange(200) < 55)
+    assert counted.value == pytest.approx(50) and 38 < counted.low < 50 < counted.high < 64
+    assert not claims.above_zero(np.ones((1, 2, 2))).any()  # one fold has no spread
 
 
 def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
-    after = BASE.copy()
-    after[0, 0] = -1
-    results = {"base": with_spread(BASE), "cda": with_spread(after), "none": with_spread(BASE)}
-    tested = {"base": associations(1.), "cda": associations(.1), "none": associations(1.)}
-    verdicts = claims.of_debiased(results, "base", tested)
-    assert [verdict.outcome for verdict in verdicts[:5]] == [HOLDS, HOLDS, FAILS, FAILS, FAILS]
-    assert [verdict.outcome for verdict in verdicts[5:]] == [FAILS, FAILS, HOLDS, FAILS, FAILS]
-    lower, same = verdicts[0].estimate, verdicts[5].estimate  # the same words are drawn for both models
+    after = np.tile(BASE, 4)
+    results = {"base": with_spread(after), "none": with_spread(after)}
+    after = after.copy()
+    after[:, ::4] = -1
+    results["cda"] = with_spread(after, shift=.1)
+    verdicts = claims.of_debiased(results, "base")
+    found = outcomes(verdicts)
+    assert [found[id, "cda"] for id in claims.DEBIASED] == [HOLDS, HOLDS, HOLDS, FAILS, FAILS]
+    assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (FAILS, FAILS)  # 0 [0, 0] is not below
+    lower, same = verdicts[5].estimate, verdicts[0].estimate  # the same words are drawn for both models
     assert lower.high < 0 and lower.low < lower.value and (same.value, same.low, same.high) == (0, 0, 0)
-    assert verdicts[1].estimate.value == -1 and verdicts[0].models == ["base", "cda"]
-    alone = claims.of_debiased({"base": result(BASE)}, "base", tested)
+    assert verdicts[5].models == ["base", "cda"]
+    alone = claims.of_debiased({"base": result(BASE)}, "base")
     assert {(verdict.outcome, verdict.on) for verdict in alone} == {(Outcome.NOT_RUN, "base")} and len(alone) == 5
+    weak = {name: one | {"p": .4} for name, one in results.items()}
+    assert {each.outcome for each in claims.of_debiased(weak, "base")} == {Outcome.NO_CASE}
+    assert Outcome.NO_CASE not in {each.outcome for each in claims.of_debiased(weak, "base", ignore_gates=True)}
 
 
-def test_pronounced_heads_are_counted_from_the_bases_fence_and_tested_in_pairs():
+def test_pronounced_heads_are_counted_from_the_bases_fence():
     base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.)])[None]  # the fence is about 2.2
     chat = base.copy()
-    assert debiased.pronounced(base, chat) == (9, 9, 1.)
+    assert debiased.pronounced(base, chat) == (9, 9)
     chat[0, 91:97] = 0
-    most, fewer, p = debiased.pronounced(base, chat)
-    assert (most, fewer) == (9, 3) and p == pytest.approx(.5**6)  # six lost, none gained
-    verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=-.4)}, ["a", "b"])
+    assert debiased.pronounced(base, chat) == (9, 3)
+    verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=.9)}, ["a", "b"])
     assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
-    chat[0, :6] = 9
-    assert debiased.pronounced(base, chat)[2] > .5
 
 
 def test_what_was_not_run_is_said():

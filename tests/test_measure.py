@@ -14,6 +14,7 @@ from lib.publish import run as stored
 from lib.publish.run import Run
 
 SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
+RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
 MISSING = ("pandas", "scipy", "joblib", "pooch", "matplotlib", "seaborn", "IPython", "datasets")
 
 
@@ -61,10 +62,10 @@ def counted(monkeypatch):
 
     def under(bench, step):
         steps.append(step)
-        strategy, draw, factor, chosen = bench[step]
+        strategy, draw, factor, chosen, _ = bench[step]
         return {"step": step, "strategy": strategy, "k": len(chosen), "seat": step / 10, "pppl": 2.0}
 
-    monkeypatch.setattr(measure, "_scores", lambda *args: SCORES)
+    monkeypatch.setattr(measure, "_scores", lambda *args: RESULT)
     monkeypatch.setattr(masking, "prepare", lambda name, plan, *args, **options: plan)
     monkeypatch.setattr(masking, "under", under)
     return steps
@@ -76,7 +77,7 @@ def table1(*flags):
 
 def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
     run = Run()
-    args = masking.asked(run, SCORES)
+    args = masking.asked(run, RESULT)
     file, n = stored.place("mini", masking.measure, args), len(args[1])
     table1("--part", "2/3")
     assert counted == list(range(1, n, 3)) and not file.exists()
@@ -105,7 +106,7 @@ def test_a_run_that_was_stopped_goes_on(counted, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             table1()
     table1()
-    assert counted == list(range(len(masking.asked(Run(), SCORES)[1])))
+    assert counted == list(range(len(masking.asked(Run(), RESULT)[1])))
     before = len(counted)
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted) == 2 * before

@@ -360,9 +360,9 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
             verdicts.append(judge(CLAIMS[id], estimate, short(name), found, models=[base, name], **options, **about))
 
         say("debiased-seat", change, f"|SEAT| changes by {change}", gates=[gate])
-        now, before = ((tables.redrawn(one) > 0).sum((1, 2)) for one in (result, start))  # the same folds are drawn
-        fewer = tables.spread((result["scores"] > 0).sum() - (start["scores"] > 0).sum(), now - before, unit="heads")
-        say("debiased-fewer", fewer, f"{fewer:+.0f} heads of positive score", gates=[gate])
+        now, before = ((one["folds"] > 0).sum((1, 2)) for one in (result, start))  # on the same sentences
+        fewer = stats.mean(now - before)
+        say("debiased-fewer", fewer, f"{fewer:+.1f} heads of positive score, over folds", gates=[gate])
         left = above_zero(result["folds"])
         remain = counted(left)
         say("debiased-remain", remain, f"{left.sum()}, {.025 * left.size:.1f} expected by chance",

@@ -194,7 +194,8 @@ def times(masks: pd.DataFrame, rows: pd.DataFrame, start: pd.DataFrame | None = 
     """
     full = masks.iloc[[0]]
     if rows["strategy"].iloc[0] == "random":
-        return stats.mean(rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0])
+        ratio = stats.mean(np.log(rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0]))
+        return stats.Estimate(*(float(np.exp(end)) for end in ratio), len(rows), "draws")
     ours, theirs = (np.stack(part["likelihoods"]).mean(0) for part in (rows, full if start is None else start))
     return stats.bootstrap(lambda masked, plain, n: np.exp((plain.sum() - masked.sum()) / n.sum()),
                            ours, theirs, full["lengths"].iloc[0], draws=1_000)
