@@ -234,7 +234,7 @@ def test_random_heads_of_the_same_cost_are_between_those_of_other_sizes():
     masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
     masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
     changes, rows = tables.seat_changes(masks, 50), tables.named(masks, (3, 7, 4))
-    # random heads fall from 0 at a PPPL of 4 to where four of them are at 16: half of it at 8, where the chosen ones are
+    # random heads fall from 0 at a PPPL of 4 to where four of them are at 16: half of it at 8, the cost of those chosen
     half = (tables.change(changes, rows["Random-3"]).value + tables.change(changes, rows["Random-Dose"]).value) / 2
     found = tables.change_at_equal_pppl(masks, changes, rows["Dose"])
     assert found.value == pytest.approx(tables.change(changes, rows["Dose"]).value - half, abs=.01)
@@ -250,7 +250,8 @@ BASE = np.array([[4., -1., -2., .5], [-3., .1, -4., -5.]])
 def with_spread(scores, spread=.01, shift=1.):
     """Four folds a little apart; shift: by how much the associations of X are above those of Y."""
     folds = np.stack([scores - spread, scores - spread / 2, scores + spread, scores + spread / 2])
-    return result(scores, folds) | {"s": np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])}
+    s = np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])
+    return result(scores, folds, seat=shift / s.std(ddof=1)) | {"s": s}
 
 
 def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():

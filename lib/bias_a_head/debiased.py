@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lib import CompanionError
-from lib.bias_a_head import heads
-from lib.bias_a_head.masking import seat_of
+from lib.bias_a_head import heads, tables
 from lib.engine import models, stats
 from lib.text import contexts
 
@@ -63,7 +62,8 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
 def seat_change(base: dict, other: dict) -> stats.Estimate:
     """|SEAT| of the other model less the base's, of two results of heads.measure; its interval is over target words,
     drawn for both alike."""
-    return stats.bootstrap(lambda s, t, in_x: seat_of(t, in_x) - seat_of(s, in_x), base["s"], other["s"], base["in_x"])
+    drawn = np.abs(tables.seats(other)) - np.abs(tables.seats(base))
+    return tables.spread(abs(other["seat"]) - abs(base["seat"]), drawn, n=len(base["s"]), unit="target words")
 
 
 def leaning(name: str, device: str | None = None) -> dict:
