@@ -118,8 +118,8 @@ EXAMPLE = np.array([[[.9, .8, .5, .4]], [[.1, .1, .5, .41]]])  # two biased head
 
 def by_unit(difference, low, high, original=.1, t=5.74, p=.00001):
     """What counter.test returns, as far as the claims look at it."""
-    return pd.DataFrame({"sentence": dict(n=500, original=original, difference=difference, low=low, high=high, t=t, p=p)}
-                        ).T
+    row = dict(n=500, original=original, difference=difference, low=low, high=high, t=t, p=p)
+    return pd.DataFrame({"sentence": row}).T
 
 
 def attention(biased, regular, contrast, example=EXAMPLE, **about):
