@@ -1,7 +1,6 @@
-"""What several notebooks of Bias A-head, or their claims, tabulate: head scores, the attention test, Tables 1 to 3.
+"""What several notebooks of Bias A-head, or their claims, tabulate: head scores, Tables 1 to 3.
 
 02, 06  result   what heads.measure returns
-03      tests    {figure: {"biased": what counter.test returns, "regular": ...}}; studies   {figure: (model, bias)}
 04      masks    what masking.measure returns, one row per mask; curve   what lpbs.top_k returns
 05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score, constant
 """
@@ -117,15 +116,6 @@ def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> sta
     every = falls[:, :biased].sum(1)
     shares = np.where(every > 0, falls[:, :few].sum(1) / np.where(every > 0, every, 1), 0)  # nothing falls: none of it
     return spread(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
-
-
-def attention_tests(tests: dict, studies: dict) -> pd.DataFrame:
-    """Every group of heads by every unit: differences in percentage points of attention, d with its interval, t, p."""
-    table = pd.concat({(f"{key} {name} {bias}", kind): tests[key][kind] for key, (name, bias) in studies.items()
-                       for kind in tests[key]}, names=["figure", "heads", "unit"])
-    percent = table.assign(**{column: 100 * table[column] for column in ("difference", "low", "high")})
-    shown = percent[["n", "difference", "low", "high", "d", "d_low", "d_high", "t", "p"]].round(2) + 0
-    return shown.assign(p=table["p"].map(p_text))
 
 
 def named(masks: pd.DataFrame) -> dict[str, pd.DataFrame]:
