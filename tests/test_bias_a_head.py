@@ -59,8 +59,8 @@ def test_seat_of_redrawn_words_has_the_values_interval():
     measured = result(np.zeros((1, 1)), seat=.5)
     drawn = tables.seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
-    found, few = tables.spread(drawn), tables.seat_interval(measured | {"seat": size})
-    assert found.low < size < found.high and found.value == pytest.approx(size) and drawn.shape == (201,)
+    found, few = tables.spread(size, drawn), tables.seat_interval(measured | {"seat": size})
+    assert found.low < size < found.high and drawn.shape == (200,)
     assert (few.low, few.high) == pytest.approx((found.low, found.high), abs=.15)  # 40 words: two ways agree
     both = tables.seats(measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200)
     np.testing.assert_allclose(both, np.stack([drawn, -drawn], 1))
@@ -75,7 +75,9 @@ def test_what_the_highest_heads_carry_is_judged_on_the_other_half():
     assert not share.low > chance
     s, in_x = np.repeat(result(scores)["s"][None], 11, 0), result(scores)["in_x"]
     s[1, in_x] -= .5  # only the first head matters
-    assert tables.carried_by_ablation({"gradient": scores[0], "s": s, "in_x": in_x}, .1).value == pytest.approx(1)
+    ablation = {"gradient": scores[0], "ablation": scores[0], "s": s, "in_x": in_x}
+    found = tables.carried_by_ablation(ablation, .1)
+    assert found.value == pytest.approx(.6) and (found.low, found.high) == pytest.approx((1, 1))
 
 
 TAIL = np.linspace(-.05, -.01, 40).reshape(2, 20)

@@ -130,13 +130,13 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
         verdicts.append(judge(CLAIMS[id], estimate, on, found, gates=[gates[key] for key in keys],
                               models=list(dict.fromkeys(name for name, _ in keys)), **options, **about))
 
-    drawn = {key: tables.redrawn(result) for key, result in results.items()}
+    drawn = {key: np.concatenate([result["scores"][None], tables.redrawn(result)]) for key, result in results.items()}
     out = {key: tables.standing_out(scores, (1, 2)) for key, scores in drawn.items()}
     for key, result in results.items():
         on, frame, margin = ", ".join(key), tables.intervals(result), NO_EFFECT * abs(result["seat"])
         near = stats.wilson((frame.low > -margin) & (frame.high < margin))
         say("heads-near-zero", near, on, f"{near:.0%} of the heads within {NO_EFFECT:.0%} of |SEAT|", [key])
-        left, right = (tables.spread(heads, unit="heads") for heads in out[key])
+        left, right = (tables.spread(n[0], n[1:], unit="heads") for n in out[key])
         say("heads-right-tail", right, on, f"{right:.0f}, and {left:.0f} to the left", [key])
         layers = tables.layers_with_heads(frame, margin)
         above = int((frame.low > 0).sum())
@@ -152,14 +152,15 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
             [(name, "gender")], reading="ablation")
     both = [(decoder, "gender"), (encoder, "gender")]
     theirs, berts = (out[key][0] for key in both)
-    say("heads-gpt2-negative", tables.spread(theirs - berts, unit="heads"), "gender",
-        f"{tables.spread(theirs):.0f} against {tables.spread(berts):.0f}", both)
+    more = theirs - berts
+    say("heads-gpt2-negative", tables.spread(more[0], more[1:], unit="heads"), "gender",
+        f"{theirs[0]} against {berts[0]}", both)
     for name in (encoder, decoder):
         key, (n_layers, n_heads) = (name, "race"), results[name, "race"]["scores"].shape
         top = min(10, n_layers * n_heads)
         places = np.argsort(-drawn[key].reshape(len(drawn[key]), -1), axis=1, kind="stable")[:, :top]
-        count = tables.spread((places // n_heads >= n_layers / 2).sum(1), unit="heads")
-        random = top * (n_layers // 2) / n_layers
+        upper = (places // n_heads >= n_layers / 2).sum(1)
+        count, random = tables.spread(upper[0], upper[1:], unit="heads"), top * (n_layers // 2) / n_layers
         control = Control("as many random heads", stats.Estimate(random, random, random), count - random)
         say("heads-race-higher", count, name, f"{count:.0f} of {top} in the upper half of the layers, {random:.1f} at "
             "random", [key], control=control)
@@ -168,9 +169,9 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
     say("heads-race-gpt2", tables.seat_interval(theirs), decoder, f"{seat_text(theirs)}; {encoder} {seat_text(berts)}",
         [(encoder, "race")])
     theirs, berts = (results[key] for key in both)
-    change = stats.Estimate(abs(theirs["seat"]) - abs(berts["seat"]))
+    change = abs(theirs["seat"]) - abs(berts["seat"])
     if "s" in theirs and "s" in berts:  # the same words are drawn for both
-        change = tables.spread(np.abs(tables.seats(theirs)) - np.abs(tables.seats(berts)), unit="words")
+        change = tables.spread(change, np.abs(tables.seats(theirs)) - np.abs(tables.seats(berts)), unit="words")
     say("seat-order", change, f"{decoder} against {encoder}", f"{seat_text(theirs)}; {seat_text(berts)}", both[1:])
     for name, result in ablations.items():
         share = tables.same_sign(result)

@@ -33,29 +33,29 @@ def intervals(result: dict) -> pd.DataFrame:
 
 
 def redrawn(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
-    """[1 + draws, n_layers, n_heads]: the scores, and had the folds been others: they are drawn with replacement."""
+    """[draws, n_layers, n_heads]: the scores, had the folds been others: they are drawn with replacement."""
     folds, n = result["folds"], len(result["folds"])
-    counts = np.vstack([np.ones(n), np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws)])
-    return result["scores"] + np.einsum("df,flh->dlh", counts / n, folds - folds.mean(0))
+    shares = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws) / n
+    return result["scores"] + np.einsum("df,flh->dlh", shares, folds - folds.mean(0))
 
 
 def seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
-    """[1 + draws, ...]: SEAT, and had the target words been others: drawn with replacement, as many of X and of Y.
+    """[draws, ...]: SEAT, had the target words been others; drawn with replacement, of X and of Y as many as there are.
 
     s may have an axis before the words: then SEAT of each row (of ablations, the full model and without each head).
     """
     rng, in_x, n = np.random.default_rng(seed), result["in_x"], len(result["in_x"])
-    counts, sign = np.ones((1 + draws, n)), np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
+    counts, sign = np.zeros((draws, n)), np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
     for side in (np.flatnonzero(in_x), np.flatnonzero(~in_x)):
-        counts[1:, side] = rng.multinomial(len(side), np.full(len(side), 1 / len(side)), draws)
+        counts[:, side] = rng.multinomial(len(side), np.full(len(side), 1 / len(side)), draws)
     s = result["s"].T
     return (counts * sign @ s) / np.sqrt((counts @ s**2 - (counts @ s)**2 / n) / (n - 1))
 
 
-def spread(drawn: np.ndarray, **about) -> stats.Estimate:
-    """The first value, with the middle 95 % of the others, which are what it is in other draws; counts stay counts."""
-    low, high = np.quantile(drawn[1:], [.025, .975], method="inverted_cdf")
-    return stats.Estimate(float(drawn[0]), float(low), float(high), **about)
+def spread(value: float, drawn: np.ndarray, **about) -> stats.Estimate:
+    """A value with the middle 95 % of what it is in other draws; counts stay counts."""
+    low, high = np.quantile(drawn, [.025, .975], method="inverted_cdf")
+    return stats.Estimate(float(value), float(low), float(high), **about)
 
 
 def seat_interval(result: dict) -> stats.Estimate:
@@ -119,10 +119,10 @@ def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> sta
     of |SEAT| without each; over target words drawn again. Where nothing falls, none of it is carried."""
     order, biased = np.argsort(-ablation["gradient"], kind="stable"), int((ablation["gradient"] > 0).sum())
     few, sizes = min(round(share * len(order)), biased), np.abs(seats(ablation, draws))
-    falls = (sizes[:, :1] - sizes[:, 1:])[:, order]
+    falls = np.vstack([ablation["ablation"], sizes[:, :1] - sizes[:, 1:]])[:, order]
     every = falls[:, :biased].sum(1)
     shares = np.where(every > 0, falls[:, :few].sum(1) / np.where(every > 0, every, 1), 0)
-    return spread(shares, n=len(ablation["in_x"]), unit="words")
+    return spread(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
 
 
 def named(masks: pd.DataFrame) -> dict[str, pd.DataFrame]:
