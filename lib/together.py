@@ -1,7 +1,7 @@
 """Three ways to make one model less biased, on every measure of the three papers: what notebook 12 ends on.
 
-    plan = together.plan(scores, ["+ attn (0, 0, 0, 0, 0)"], "mini")
-    measured = run.cached(together.measure, "mini-bert", "mini-bert-nli", plan, "mini")
+    plan = together.plan(result, ["+ attn (0, 0, 0, 0, 0)"], "mini")     of heads.measure
+    measured = run.cached(together.measure, "mini-bert", "mini-bert-nli", plan, "mini", 10, 10)
     effects = together.effects(plan, measured)          one row per remedy and measure: value, change, interval
 
 Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is put before the text
@@ -14,7 +14,8 @@ there is a text to stand before:
     PPPL            PROMPT before each line, seen and not asked for
     SEAT            does not apply: a word's vector is measured in sentences without words of gender
 
-The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a projection's
+The heads are chosen on one half of the sentences, and SEAT is measured on the other; no other measure has a part in the
+choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a projection's
 subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on.
 """
 
@@ -38,15 +39,16 @@ from lib.text import readers
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
 COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts advises
-# SEAT: sentences per word; NLI: contexts per occupation, every so many-th occupation and pair of the task; PPPL: so
-# many shortest lines; draws of random heads
-SIZES = {"mini": {"sentences": 1, "contexts": 3, "occupations": 2, "task": 1, "lines": 20, "draws": 2},
-         "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 3}}
+# SEAT: sentences per word; NLI: contexts per occupation, every so many-th occupation and pair of the task; PPPL: the
+# shortest lines; draws of random heads. In mini 95 % intervals of a change reach about .1 either way for SEAT (165
+# words), .06 for fairness (28 occupations), .1 for accuracy (66 pairs).
+SIZES = {"mini": {"sentences": 1, "contexts": 3, "occupations": 6, "task": 3, "lines": 20, "draws": 5},
+         "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 5}}
 
 # What a remedy is there for: the untouched model, heads of the highest scores, as many drawn at random, or any other
 Role = StrEnum("Role", ["NONE", "FOUND", "CONTROL", "REMEDY"])
 # What it does to a measure
-Effect = StrEnum("Effect", {"BETTER": "better", "WORSE": "worse", "CHANCE": "within chance", "CONTROL": "control",
+Effect = StrEnum("Effect", {"BETTER": "better", "WORSE": "worse", "UNDECIDED": "undecided", "CONTROL": "control",
                             "NONE": "does not apply"})
 
 
@@ -60,33 +62,33 @@ class Remedy(NamedTuple):
     role: Role = Role.REMEDY
 
 
-def plan(scores, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0) -> list[Remedy]:
+def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0) -> list[Remedy]:
     """The remedies to compare, none first; one entry per draw of random heads.
 
-    scores     of all heads: the k highest are masked (all, where there are fewer), and as many drawn at random
-    settings   names of projections; the first is also combined with the mask
+    result     of heads.measure: the k highest heads by the first half of its folds are masked (all, where there are
+               fewer), and as many drawn at random
+    settings   names of projections
     """
-    k = min(k, np.asarray(scores).size)
-    top = heads.top(scores, k)
+    scores = masking.halves(result)[0]
+    k = min(k, scores.size)
     draws = [heads.random(scores, k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
-    return [Remedy("none", role=Role.NONE), Remedy(f"mask Top-{k}", top, role=Role.FOUND),
+    return [Remedy("none", role=Role.NONE), Remedy(f"mask Top-{k}", heads.top(scores, k), role=Role.FOUND),
             *(Remedy(f"mask random {k}", drawn, role=Role.CONTROL) for drawn in draws),
-            *(Remedy(f"project {name}", setting=name) for name in settings),
-            *(Remedy("mask and project", top, name) for name in settings[:1]),
-            Remedy("counter-prompt", prompted=True)]
+            *(Remedy(f"project {name}", setting=name) for name in settings), Remedy("counter-prompt", prompted=True)]
 
 
 # ---------------------------------------------------------------- measuring
 
-def measure(name: str, classifier: str, plan: list[Remedy], data: str = "mini", device=None,
+def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, folds: int, seed: int = 0, device=None,
             items: int = 0) -> list[dict]:
     """What each remedy of the plan does: a dict each, of arrays with one row per item, for intervals to draw from.
 
     associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), margin
     and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right (per pair of the task). What does
-    not apply, or has no model, is left out. `items` other than 0: a try on so many.
+    not apply, or has no model, is left out. n, folds, seed: of the sentences that the heads were chosen on, as in
+    heads.measure. `items` other than 0: a try on so many.
     """
-    asked = [Encoder(models.load(name, device=device), data, items)]
+    asked = [Encoder(models.load(name, device=device), data, n, folds, seed, items)]
     if classifier:
         asked.append(classifier_of(models.load(classifier, device=device, task="sequence-classification"), data, items))
     measured = []
@@ -121,10 +123,14 @@ def texts(data: str, items: int = 0) -> list[str]:
 class Encoder:
     """All that the encoder is asked, made once."""
 
-    def __init__(self, model, data: str, items: int = 0):
+    def __init__(self, model, data: str, n: int, folds: int, seed: int = 0, items: int = 0):
         self.model = model
         self.subspaces = projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
-        self.sets, self.words = heads.sets_and_contexts("gender", data, SIZES[data]["sentences"], items=items)
+        sets, sentences = heads.sets_and_contexts("gender", data, n, seed, items=items,
+                                                  attributes=masking.ATTRIBUTES[data])
+        kept = masking.sentences_of(1, sentences, folds, SIZES[data]["sentences"])
+        self.words = {word: own for word, own in kept.items() if own}
+        self.sets = sets.only(self.words)
         self.triples, self.texts = triples.triples(data, items=items), texts(data, items)
         prompts = cloze.rows("winobias", 1, items)
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
@@ -208,35 +214,44 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
     """One row per remedy and measure; NaN where a measure does not apply.
 
     The 95 % interval of a change draws items again, the same for both models: target words, triple pairs, occupations,
-    lines, pairs of the task. Of several draws of random heads the mean, and as interval their range. Overturned is a
-    preference of the other direction, which its size does not tell.
+    lines, pairs of the task; of several draws of random heads it is the mean's, and these are drawn again too. beyond:
+    of the heads found, the change less that of the random ones. Overturned is a preference of the other direction,
+    which its size does not tell.
     """
-    rows = []
-    for name, role in dict.fromkeys((remedy.name, remedy.role) for remedy in plan):
-        mine = [row for remedy, row in zip(plan, measured) if remedy.name == name]
+    rows, groups = [], {}
+    for remedy, row in zip(plan, measured):
+        groups.setdefault((remedy.name, remedy.role), []).append(row)
+    random = next((mine for (_, role), mine in groups.items() if role == Role.CONTROL), [])
+    for (name, role), mine in groups.items():
         for title, measure in MEASURES.items():
-            if not all(key in row for row in mine for key in measure.keys):
-                rows.append([name, role, title, *[np.nan] * 4, len(mine), False])
+            row = {"mitigation": name, "role": role, "measure": title, "draws": len(mine), "overturned": False}
+            rows.append(row)
+            if not all(key in one for one in mine for key in measure.keys):
                 continue
-            *arrays, base = ([row[key] for key in measure.keys] for row in (*mine, measured[0]))
-            values = [float(measure.statistic(*each)) for each in arrays]
-            changes = np.array(values) - float(measure.statistic(*base))
-            low, high = changes.min(), changes.max()
-            if len(mine) == 1 and role != Role.NONE:
-                low, high = _interval(measure.statistic, arrays[0], base, draws)
-            turned = measure.signed is not None and all(
-                measure.signed(*each) * measure.signed(*base) < 0 for each in arrays)
-            rows.append([name, role, title, np.mean(values), changes.mean(), low, high, len(mine), turned])
+            arrays, base, drawn = ([[np.asarray(one[key], dtype=float) for key in measure.keys] for one in some]
+                                   for some in (mine, measured[:1], random if role == Role.FOUND else []))
+            row["value"] = np.mean([measure.statistic(*each) for each in arrays])
+            for names, others in ((("change", "low", "high"), base), (("beyond", "beyond_low", "beyond_high"), drawn)):
+                if others:
+                    row |= dict(zip(names, _redrawn(measure.statistic, arrays, others, draws)))
+            row["overturned"] = measure.signed is not None and all(
+                measure.signed(*each) * measure.signed(*base[0]) < 0 for each in arrays)
     return pd.DataFrame(rows, columns=["mitigation", "role", "measure", "value", "change", "low", "high", "draws",
-                                       "overturned"])
+                                       "overturned", "beyond", "beyond_low", "beyond_high"])
 
 
-def _interval(statistic, mine: list[np.ndarray], base: list[np.ndarray], draws: int) -> tuple[float, float]:
-    """Of the change of a statistic, 95 %."""
-    numbers = [np.asarray(values, dtype=float) for values in (*mine, *base)]
-    _, low, high = stats.bootstrap(lambda *both: statistic(*both[:len(mine)]) - statistic(*both[len(mine):]), *numbers,
-                                   draws=draws)
-    return low, high
+def _redrawn(statistic, mine: list[list[np.ndarray]], others: list[list[np.ndarray]], draws: int) -> stats.Estimate:
+    """The mean of a statistic over `mine` less that over `others`; items and, of several, these are drawn again."""
+    rng, n, values = np.random.default_rng(0), len(mine[0][0]), []
+    for again in range(draws + 1):
+        items = rng.integers(n, size=n) if again else np.arange(n)
+        means = []
+        for side in (mine, others):
+            which = rng.integers(len(side), size=len(side)) if again else range(len(side))
+            means.append(np.mean([statistic(*(values[items] for values in side[i])) for i in which]))
+        values.append(means[0] - means[1])
+    low, high = np.nanquantile(values[1:], [.025, .975])
+    return stats.Estimate(values[0], low, high, n)
 
 
 def judged(row) -> Effect:
@@ -246,5 +261,10 @@ def judged(row) -> Effect:
     if row["role"] == Role.CONTROL:
         return Effect.CONTROL
     if row["low"] <= 0 <= row["high"]:
-        return Effect.CHANCE
+        return Effect.UNDECIDED
     return Effect.BETTER if np.sign(row["change"]) == MEASURES[row["measure"]].better else Effect.WORSE
+
+
+def matters(row) -> bool:
+    """Whether the heads found change a measure, and by more than random heads: both intervals on one side of 0."""
+    return any(sign * row[end] > 0 and sign * row[f"beyond_{end}"] > 0 for sign, end in ((1, "low"), (-1, "high")))

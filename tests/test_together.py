@@ -14,20 +14,21 @@ from lib.together import Effect, Remedy, Role
 from tests.tiny import one_thread, tiny  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SCORES = torch.arange(144.).reshape(12, 12)
+SCORES = np.arange(144.).reshape(12, 12)
+RESULT = {"scores": -SCORES, "folds": np.stack([SCORES, -SCORES])}  # the first half of the folds chooses
 SETTING = "+ attn (1, 0, 0, 1, 1)"
 PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said"), ("she likes it .", "he likes .")]
 
 
 def test_a_plan_has_none_first_and_the_control_as_often_as_it_is_drawn():
-    plan = together.plan(SCORES, [SETTING, "SENT 0"], "mini")
+    plan = together.plan(RESULT, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in plan] == [
-        "none", "mask Top-3", "mask random 3", "mask random 3", f"project {SETTING}", "project SENT 0",
-        "mask and project", "counter-prompt"]
-    assert plan[1][1] == [(12, 12), (12, 11), (12, 10)] == plan[6][1] and plan[6][2] == SETTING
-    assert plan[2][1] != plan[3][1] and plan == together.plan(SCORES, [SETTING, "SENT 0"], "mini")
-    assert [name for name, *_ in together.plan(SCORES, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
-    assert [row.heads for row in together.plan(SCORES[:1, :1], [], "mini")[1:3]] == [[(1, 1)]] * 2  # one head in all
+        "none", "mask Top-3", *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0", "counter-prompt"]
+    assert plan[1].heads == [(12, 12), (12, 11), (12, 10)]
+    assert plan[2].heads != plan[3].heads and plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini")
+    assert [name for name, *_ in together.plan(RESULT, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
+    one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
+    assert [row.heads for row in together.plan(one, [], "mini")[1:3]] == [[(1, 1)]] * 2
 
 
 def test_what_is_applied_acts_and_leaves_nothing_behind():
@@ -75,10 +76,10 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     rows = triples.triples("mini").head(9)
     monkeypatch.setattr(triples, "triples", lambda data, items: rows)
     sets = heads.Sets(("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father"))
-    words = {word: [f"Everyone saw the {word} there."] for word in sets.words}
+    words = {word: [f"Nobody saw the {word}.", f"Everyone saw the {word} there."] for word in sets.words}
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *_, **options: (sets, words))
     plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True)]
-    none, masked, prompted = together.measure("mini-bert", "", plan, "mini", "cpu", items=2)
+    none, masked, prompted = together.measure("mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2)
     assert {name: len(values) for name, values in none.items()} == {
         "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 8, "dominated": 8, "associations": 4, "in_x": 4}
     assert (none["dominated"] > 0).sum() == 4 and (abs(none["margin"]) <= 1).all()
@@ -119,6 +120,10 @@ def test_values_changes_and_what_is_better(effects):
     assert at.loc[("none", "NLI fairness"), "value"] == .5 and at.loc[("mask Top-3", "NLI fairness"), "value"] == 0
     assert at.loc[("random", "Strength"), ["value", "change", "low", "high", "draws"]].tolist() == pytest.approx(
         [.5, 0, -.1, .1, 2])
+    assert at.loc[("mask Top-3", "Strength"), ["beyond", "beyond_low", "beyond_high"]].tolist() == pytest.approx(
+        [-.2, -.3, -.1])
+    assert [measure for measure in together.MEASURES if together.matters(at.loc[("mask Top-3", measure)])] == [
+        "SEAT", "Strength", "NLI fairness", "PPPL"]
     assert at.loc[("counter-prompt", "cloze gap"), "value"] == pytest.approx(.6)
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
     assert at.loc[("mask Top-3", "PPPL"), ["value", "change"]].tolist() == pytest.approx([9, 1])
@@ -127,4 +132,4 @@ def test_values_changes_and_what_is_better(effects):
     assert judged["mask Top-3", "Strength"] == Effect.BETTER and judged["mask Top-3", "NLI fairness"] == Effect.WORSE
     assert judged["mask Top-3", "PPPL"] == Effect.WORSE and judged["random", "Strength"] == Effect.CONTROL
     assert judged["counter-prompt", "cloze gap"] == Effect.WORSE
-    assert judged["counter-prompt", "SEAT"] == Effect.NONE and judged["mask Top-3", "Distance"] == Effect.CHANCE
+    assert judged["counter-prompt", "SEAT"] == Effect.NONE and judged["mask Top-3", "Distance"] == Effect.UNDECIDED

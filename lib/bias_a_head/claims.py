@@ -1,15 +1,15 @@
 """Every claim of Bias A-head that can be tested, and the tests of them, by notebook.
 
 A test returns verdicts, one per claim and thing that it was tested on; the notebooks' tables are made of them. The
-arguments are those of tables.py; in 06 `results` is {model's name: result}, `tested` {name: debiased.associations}.
+arguments are those of tables.py; in 06 `results` is {model's name: result}.
 The paper tests none of the claims of notebook 06, so all thresholds there are this project's.
 """
 
-
 import numpy as np
 import pandas as pd
+from scipy import stats as scipy_stats
 
-from lib.bias_a_head import counter, debiased, glue, tables
+from lib.bias_a_head import counter, debiased, glue, masking, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
 from lib.engine import stats
 from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Side, Verdict, by_id, judge, not_run
@@ -22,6 +22,7 @@ SMALL, MOST = .1, .5     # of all heads: "a small set" (the paper masks 3 of 144
 NEGLIGIBLE = .05         # of the attention on a word: what a regular head may change (Fig. 3's biased one has .56)
 RIGHT_SIGN = .9          # of the heads: the paper says it of every one, and a score may lie at 0
 LITTLE, MUCH = .05, .20  # what "little cost" and "much worse" in PPPL are taken to mean; the paper has .017 and .38
+FURTHER = .07            # of |SEAT|: a further fall that would count, half of what the paper's Top-3 lower it by
 COMPARABLE = .01         # how much lower a GLUE score may be
 
 FIG1, FIG2, FIG4, PLANE = "02_fig1_distributions", "02_fig2_heatmaps", "03_fig4a", "04_table1_plane"
@@ -59,25 +60,23 @@ CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id,
      NEGLIGIBLE),
     ("counter-example", "5.2, Fig. 3", "In the running example biased heads look away from the swapped word, and "
      "regular ones do not", "03", "03_fig3", "in Fig. 3's sentence biased heads look away, regular ones do not"),
-    ("mask-top3-seat", TABLE1, "Masking the Top-3 lowers SEAT", "04", PLANE, "Top-3 lowers SEAT", Side.AT_MOST),
+    ("mask-top3-seat", TABLE1, "Masking the Top-3 lowers SEAT", "04", PLANE, "Top-3 lowers SEAT", Side.BELOW),
     ("mask-top3-pppl", TABLE1, "Masking the Top-3 costs little PPPL", "04", PLANE, "Top-3 costs little PPPL",
      Side.AT_MOST, 1 + LITTLE),
-    ("mask-bottom3", TABLE1, "Masking the Bottom-3 raises SEAT", "04", PLANE, "Bottom-3 raises SEAT", Side.AT_LEAST),
-    ("mask-random3", TABLE1, "Masking three random heads raises SEAT", "04", PLANE, "Random-3 raises SEAT",
-     Side.AT_LEAST),
-    ("mask-random-all", TABLE1, "Masking many random heads raises SEAT", "04", PLANE, "Random-All raises SEAT",
-     Side.AT_LEAST),
+    ("mask-bottom3", TABLE1, "Masking the Bottom-3 raises SEAT", "04", PLANE, "Bottom-3 raises SEAT"),
+    ("mask-random", TABLE1, "Masking random heads raises SEAT", "04", PLANE, "Random heads raise SEAT"),
     ("mask-all-seat", TABLE1, "Masking all biased heads lowers SEAT no further than the Top-3", "04", PLANE,
-     "All gives no lower SEAT than Top-3", Side.AT_LEAST),
+     "All lowers SEAT no further than Top-3", Side.AT_LEAST, -FURTHER),
     ("mask-all-pppl", TABLE1, "Masking all biased heads makes PPPL much worse", "04", PLANE,
      "All has a much worse PPPL than Top-3", Side.AT_LEAST, 1 + MUCH),
+    ("mask-all-random", "ours", "Masking all biased heads lowers SEAT by more than masking random ones", "04",
+     "04_curves", "All lowers SEAT more than random heads (ours)", Side.BELOW),
     ("mask-lpbs", TABLE3, "Masking top heads can lower LPBS too", "04", "04_table3_curves",
-     "Masking top heads can lower LPBS"),
+     "Masking top heads lowers LPBS", Side.BELOW),
     ("mask-lpbs-all", TABLE3, "Masking all of them does not give the lowest LPBS", "04", "04_table3_curves",
-     "All does not give the lowest LPBS", Side.BELOW),  # the number of biased heads
-    ("mask-top3-best", TABLE1, "Of Top-3, Bottom-3 and All the Top-3 have the lowest SEAT and PPPL", "04", PLANE),
+     "All does not give the lowest LPBS"),
     ("mask-amplify", "9", "Amplifying anti-biased heads may lower the bias (a conjecture)", "04", "04_amplified",
-     "Amplifying the Bottom-3 lowers SEAT (conjecture)", Side.AT_MOST),
+     "Amplifying the Bottom-3 lowers SEAT (conjecture)", Side.BELOW),
     ("glue-top3", TABLE2, "Masking the Top-3 leaves GLUE scores comparable", "05", "05_changes",
      "Masking the top 3 heads keeps the scores comparable", Side.ABOVE, -COMPARABLE),
     ("glue-all", TABLE2, "Masking all biased heads worsens GLUE scores", "05", "05_changes",
@@ -91,11 +90,11 @@ CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id,
     ("debiased-darker", FIG5, "Some slightly biased heads get darker by debiasing", "06", "06_fig5_heatmaps",
      "some slightly biased heads get darker", Side.AT_LEAST, SEVERAL),
     ("debiased-turned", FIG5, "Debiasing turns some anti-biased heads into biased ones", "06", "06_fig5_heatmaps",
-     "some of the most anti-biased heads turn biased"),
+     "some of the most anti-biased heads turn biased", Side.AT_LEAST, 1.),
     ("chat-seat", "7", "The chat model is less biased than its base, LLaMA-2", "06", "06_fig67_distributions",
      "the chat model is less biased than its base", Side.BELOW),
     ("chat-heads", "7, Fig. 6-7", "The chat model has fewer heads of pronounced positive score", "06",
-     "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW, .05),
+     "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW),
 ))
 GLUE, DEBIASED, CHAT = ([id for id in CLAIMS if id.startswith(kind)] for kind in ("glue-", "debiased-", "chat-"))
 
@@ -227,45 +226,60 @@ def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, exampl
 
 # ---- 04: masking
 
-def of_masking(masks: pd.DataFrame, curve: pd.DataFrame | None, encoder: str, positive: int = SEVERAL) -> list[Verdict]:
-    """Tables 1 and 3. The direction decides; within chance where the 95 % interval reaches to the other side.
+def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, result: dict, encoder: str,
+               **about) -> list[Verdict]:
+    """Tables 1 and 3. Heads are judged on the half of the sentences that did not choose them, beside random ones.
 
-    With fewer than three `positive` heads there is no case; without `curve` (None) LPBS is not run.
+    changes    tables.seat_changes;   held_out   the second that lpbs.top_k returns; None: LPBS is not run
+    result     heads.measure of the encoder on gender: without a bias, or three heads for it, there is no case
     """
-    verdicts, gate = [], Gate("biased heads", positive >= 3, f"{positive} heads have a positive score, not three")
+    sizes, positive = masking.sizes(result["scores"]), int((result["scores"] > 0).sum())
+    rows, verdicts = tables.named(masks, sizes), []
+    gates = [beyond_chance(result, "gender"),
+             Gate("biased heads", positive >= SEVERAL, f"{positive} heads have a positive score, not {SEVERAL}")]
 
     def say(id, estimate, found="", **options):
-        verdicts.append(judge(CLAIMS[id], estimate, found=found or str(estimate), models=[encoder], gates=[gate],
-                              **options))
+        verdicts.append(judge(CLAIMS[id], estimate, options.pop("on", encoder), found or str(estimate),
+                              models=[encoder], gates=gates, **options, **about))
 
-    named = tables.named(masks)
-    moved = {name: tables.seat_change(masks, rows) for name, rows in named.items() if name != "full"}
-    top, every = named["Top-3"].iloc[0], named["All"].iloc[0]
-    cost, between = tables.times(masks, named["Top-3"]), every["pppl"] / top["pppl"]
-    say("mask-top3-seat", moved["Top-3"])
-    say("mask-top3-pppl", cost, f"{tables.three(cost)} times")
-    say("mask-bottom3", moved["Bottom-3"])
-    say("mask-random3", moved["Random-3"])
-    say("mask-random-all", moved["Random-All"])
-    say("mask-all-seat", tables.seat_change(masks, named["All"], start=top))
-    say("mask-all-pppl", between, f"{between:.3g} times")
+    def against(name, random):
+        """A choice of heads and the same number at random: the change of SEAT, with its control."""
+        moved, drawn, apart = (tables.change(changes, *which) for which in (
+            (rows[name],), (random,), (rows[name], random)))
+        return moved, Control(f"{len(random)} draws of random heads", drawn, apart)
 
-    if curve is None:
-        verdicts += [not_run(CLAIMS[id], "the model has no LPBS") for id in ("mask-lpbs", "mask-lpbs-all")]
+    for id, name in (("mask-top3-seat", "Top-3"), ("mask-bottom3", "Bottom-3")):
+        moved, control = against(name, rows["Random-3"])
+        say(id, moved, f"{moved}; beyond random heads {control.difference}", control=control)
+    cost, random = tables.times(masks, rows["Top-3"]), tables.times(masks, rows["Random-3"])
+    say("mask-top3-pppl", cost, f"{tables.three(cost)} times; random heads {tables.digits(random.value):g}")
+    for name in ("Random-3", "Random-All"):
+        say("mask-random", tables.change(changes, rows[name]), on=f"{encoder}, {rows[name]['k'].iloc[0]} heads")
+    for name, reading in (("All", "all of positive score"), ("Dose", "the paper's dose")):
+        on, between = f"{encoder}, {rows[name]['k'].iloc[0]} heads", tables.times(masks, rows[name], rows["Top-3"])
+        say("mask-all-seat", tables.change(changes, rows[name], rows["Top-3"]), on=on, reading=reading)
+        say("mask-all-pppl", between, f"{tables.three(between)} times", on=on, reading=reading)
+        beyond = against(name, rows[f"Random-{name}"])[1].difference
+        say("mask-all-random", beyond, on=on, reading=f"equal K, {reading}")
+    say("mask-all-random", tables.change_at_equal_pppl(masks, changes, rows["Dose"]),
+        on=f"{encoder}, {sizes[2]} heads", reading="equal PPPL, the paper's dose")
+
+    if held_out is None:
+        verdicts += [not_run(CLAIMS[id], "the model has no LPBS", encoder) for id in ("mask-lpbs", "mask-lpbs-all")]
     else:
-        wide, best = tables.nearest_to_zero(curve)
-        lower = [f"{wide.loc[0, test]:.2f} to {wide.loc[best[test], test]:.2f}" for test in wide]
-        say("mask-lpbs", int(best.min()), "; ".join(lower))
-        say("mask-lpbs-all", int(best.min()), "nearest to 0 at K = " + "; ".join(map(str, best)),
-            threshold=int(max(wide.index)))
+        control = Control("random heads", held_out["random"], held_out["difference"])
+        at = f"at K = {' and '.join(map(str, held_out['best']))}, chosen on the other words"
+        say("mask-lpbs", held_out["change"], f"{held_out['change']} {at}; random heads {held_out['random']}",
+            control=control)
+        say("mask-lpbs-all", held_out["all"], f"{held_out['all']} above that {at}")
 
-    louder = masks[masks["strategy"] == "amplified"]
-    if len(louder):
-        softest = louder.loc[[louder["seat"].idxmin()]]
-        change = tables.seat_change(masks, softest)
-        say("mask-amplify", change, f"{change} at {softest['factor'].iloc[0]:g} times")
-    seat, pppl = tables.table1(masks).loc[["Top-3", "Bottom-3", "All"], ["SEAT", "PPPL"]].idxmin()  # as shown
-    say("mask-top3-best", seat == pppl == "Top-3", f"lowest SEAT: {seat}, lowest PPPL: {pppl}")
+    louder, random = (masks[(masks["strategy"] == name) & (masks["factor"] == masking.LOUDER)]
+                      for name in ("amplified", "random amplified"))
+    if len(random):
+        rows["louder"] = louder
+        moved, control = against("louder", random)
+        say("mask-amplify", moved, f"{moved} at {masking.LOUDER:g} times; beyond random heads {control.difference}",
+            control=control)
     return verdicts
 
 
@@ -297,36 +311,73 @@ def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
 
 # ---- 06: debiased models and LLaMA
 
-def darker(result: dict, base: dict) -> int:
-    """Slightly biased heads of the base (positive, within a quarter of its largest score) that are darker now: the two
-    95 % intervals do not meet."""
-    before, after = (tables.intervals(scored).sort_values(["layer", "head"], ignore_index=True)
-                     for scored in (base, result))
-    slight = (before.score > 0) & (before.score < before.score.abs().max() / 4)
-    return int((slight & (after.low > before.high)).sum())
+def above_zero(folds: np.ndarray) -> np.ndarray:
+    """For each head, whether the 95 % interval (Student's, over folds) of its score lies above 0."""
+    if len(folds) < 2:
+        return np.zeros(folds.shape[1:], dtype=bool)
+    return folds.mean(0) > scipy_stats.t.ppf(.975, len(folds) - 1) * folds.std(0, ddof=1) / np.sqrt(len(folds))
 
 
-def of_debiased(results: dict, base: str, tested: dict) -> list[Verdict]:
-    """What the paper says of Fig. 5, for each debiased model."""
+def counted(hits: np.ndarray) -> stats.Estimate:
+    """How many heads are so, with Wilson's interval, beyond the 2.5 % that chance makes so."""
+    n = hits.size
+    return stats.wilson(hits.ravel()) * n - .025 * n
+
+
+def darker(result: dict, base: dict) -> list[np.ndarray]:
+    """Of the slightly biased heads of the base (positive, within a quarter of its largest score), as one half of the
+    sentences has them, whether they are darker now by the paired difference on the other half. The first, then the
+    second way round."""
+    grown, found = result["folds"] - base["folds"], []
+    for half, before in enumerate(masking.halves(base)):
+        slight = (before > 0) & (before < np.abs(before).max() / 4)
+        found.append(above_zero(grown[1 - half::2])[slight])
+    return found
+
+
+def turned(result: dict, base: dict) -> np.ndarray:
+    """[1 + draws]: how many of the base's most anti-biased heads, as one half of the sentences has them, are positive
+    in `result` on the other: the mean of both ways, as it is and with folds drawn again."""
+    counts = []
+    for half, before in enumerate(masking.halves(base)):
+        judging = {"scores": masking.halves(result)[1 - half], "folds": result["folds"][1 - half::2]}
+        counts.append(debiased.count_turned(np.concatenate([judging["scores"][None], tables.redrawn(judging)]), before))
+    return np.mean(counts, axis=0)
+
+
+def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
+    """What the paper says of Fig. 5, for each debiased model: of biased heads only where SEAT is beyond chance."""
     if len(results) == 1:
         return [not_run(CLAIMS[id], "no debiased model at hand", short(base)) for id in DEBIASED]
-    verdicts, start = [], tables.intervals(results[base])
-    positive, sure = int((start.score > 0).sum()), int((start.low > 0).sum())
+    verdicts, start = [], results[base]
+    gate = beyond_chance(start, "gender")
     for name in (name for name in results if name != base):
-        frame, change = tables.intervals(results[name]), debiased.seat_change(tested[base], tested[name])
-        now, now_sure = int((frame.score > 0).sum()), int((frame.low > 0).sum())
-        grown = darker(results[name], results[base])
-        crossed = int(debiased.count_turned(results[name]["scores"], results[base]["scores"]))
-        verdicts += [judge(CLAIMS[id], estimate, short(name), found, models=[base, name]) for id, estimate, found in (
-            ("debiased-seat", change, f"|SEAT| changes by {change}"),
-            ("debiased-fewer", now - positive, f"{now} against {positive}; surely biased {now_sure} against {sure}"),
-            ("debiased-remain", now_sure, f"{now_sure} surely"),
-            ("debiased-darker", grown, f"{grown} surely"),
-            ("debiased-turned", crossed, f"{crossed} of {FOLLOWED}"))]
+        result, change = results[name], debiased.seat_change(start, results[name])
+
+        def say(id, estimate, found, name=name, **options):
+            verdicts.append(judge(CLAIMS[id], estimate, short(name), found, models=[base, name], **options, **about))
+
+        say("debiased-seat", change, f"|SEAT| changes by {change}", gates=[gate])
+        now, before = ((tables.redrawn(one) > 0).sum((1, 2)) for one in (result, start))  # the same folds are drawn
+        fewer = tables.spread((result["scores"] > 0).sum() - (start["scores"] > 0).sum(), now - before, unit="heads")
+        say("debiased-fewer", fewer, f"{fewer:+.0f} heads of positive score", gates=[gate])
+        left = above_zero(result["folds"])
+        remain = counted(left)
+        say("debiased-remain", remain, f"{left.sum()}, {.025 * left.size:.1f} expected by chance",
+            gates=[beyond_chance(result, "gender")])
+        both = darker(result, start)
+        grown = counted(np.arange(n := max(map(len, both))) < round(np.mean([hits.sum() for hits in both])))
+        say("debiased-darker", grown, f"{' and '.join(str(hits.sum()) for hits in both)} of "
+            f"{' and '.join(str(len(hits)) for hits in both)}, {.025 * n:.1f} expected by chance", gates=[gate])
+        ours, same = turned(result, start), turned(start, start)
+        estimate, other, apart = (tables.spread(counts[0], counts[1:], unit="heads")
+                                  for counts in (ours, same, ours - same))
+        say("debiased-turned", estimate, f"{estimate.value:g} of {FOLLOWED}; the base's own on other sentences "
+            f"{other.value:g}", gates=[gate], control=Control("the base's heads on other sentences", other, apart))
     return verdicts
 
 
-def of_chat(results: dict, names: list[str]) -> list[Verdict]:
+def of_chat(results: dict, names: list[str], **about) -> list[Verdict]:
     """What the paper says of LLaMA-2 and its chat model, for each pair."""
     verdicts = []
     for base, chat in debiased.pairs(names) or [("", "")]:
@@ -337,9 +388,12 @@ def of_chat(results: dict, names: list[str]) -> list[Verdict]:
                    "its base model is not at hand" if chat else "no model of this family in the run")
             verdicts += [not_run(CLAIMS[id], why, where) for id in CHAT]
             continue
-        before, after = (abs(results[name]["seat"]) for name in (base, chat))
-        most, fewer, p = debiased.pronounced(results[base]["scores"], results[chat]["scores"])
-        verdicts += [judge(CLAIMS[id], estimate, where, found, models=[base, chat]) for id, estimate, found in (
-            ("chat-seat", after - before, f"|SEAT| {after:.2f} against {before:.2f}"),
-            ("chat-heads", p, f"{fewer} against {most}, p {tables.p_text(p)}"))]
+        both = [results[name] for name in (base, chat)]
+        most, fewer = debiased.pronounced(*(np.concatenate([one["scores"][None], tables.redrawn(one)])
+                                            for one in both))
+        change = tables.spread((fewer - most)[0], (fewer - most)[1:], unit="heads")
+        verdicts += [judge(CLAIMS[id], estimate, where, found, models=[base, chat],
+                           gates=[beyond_chance(both[0], "gender")], **about) for id, estimate, found in (
+            ("chat-seat", debiased.seat_change(*both), f"{seat_text(both[1])}; {seat_text(both[0])}"),
+            ("chat-heads", change, f"{fewer[0]} against {most[0]}"))]
     return verdicts

@@ -1,14 +1,13 @@
 """Debiased models beside their base (Bias A-head, Fig. 5), and chat models beside theirs (Fig. 6-7).
 
 Which of the models are at hand, which base each is compared with, and what is measured beyond `heads.measure`: the
-association of every target word, for an interval of the change of SEAT; the odds of she and he; heads that turned.
+odds of she and he; heads that turned.
 """
 
 import json
 from pathlib import Path
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from lib import CompanionError
 from lib.bias_a_head import heads
@@ -61,16 +60,9 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
     return list(zip(names[::2], names[1::2])) if len(names) > 1 else [("", name) for name in names]
 
 
-def associations(name: str, source: str, n: int, seed: int = 0, items: int = 0,
-                 device: str | None = None) -> dict[str, np.ndarray]:
-    """The association of each target word with the female and the male words, in a model: s, in_x (see seat.py)."""
-    sets, sentences = heads.sets_and_contexts("gender", source, n, seed, items=items)
-    s, in_x = heads.associations(models.load(name, device=device), sets, sentences)
-    return {"s": s, "in_x": in_x}
-
-
 def seat_change(base: dict, other: dict) -> stats.Estimate:
-    """|SEAT| of the other model less the base's, with an interval over target words, drawn for both alike."""
+    """|SEAT| of the other model less the base's, of two results of heads.measure; its interval is over target words,
+    drawn for both alike."""
     return stats.bootstrap(lambda s, t, in_x: seat_of(t, in_x) - seat_of(s, in_x), base["s"], other["s"], base["in_x"])
 
 
@@ -88,16 +80,13 @@ def followed(base: np.ndarray) -> list[tuple[int, int]]:
     return heads.bottom(base, min(FOLLOWED, base.size))
 
 
-def count_turned(scores: np.ndarray, base: np.ndarray) -> int:
-    """How many of the heads followed have a positive score."""
-    return sum(scores[layer - 1, head - 1] > 0 for layer, head in followed(base))
+def count_turned(scores: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """How many of the heads followed have a positive score; scores [..., n_layers, n_heads]."""
+    return sum((scores[..., layer - 1, head - 1] > 0).astype(int) for layer, head in followed(base))
 
 
-def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[int, int, float]:
-    """Heads beyond the base's upper Tukey fence: how many in the base, how many in the chat model, and p of the exact
-    one-sided test (McNemar's) on the heads that are pronounced in one alone."""
-    low, high = np.quantile(base, [.25, .75])
+def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Heads beyond the base's upper Tukey fence, in the base and in the chat model; scores [..., n_layers, n_heads]."""
+    low, high = np.quantile(base, [.25, .75], axis=(-2, -1), keepdims=True)
     fence = high + 1.5 * (high - low)
-    lost, gained = ((base > fence) & (chat <= fence)).sum(), ((chat > fence) & (base <= fence)).sum()
-    p = scipy_stats.binomtest(int(lost), int(lost + gained), alternative="greater").pvalue if lost + gained else 1.
-    return int((base > fence).sum()), int((chat > fence).sum()), float(p)
+    return (base > fence).sum((-2, -1)), (chat > fence).sum((-2, -1))

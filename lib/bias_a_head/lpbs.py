@@ -5,7 +5,7 @@ the same number with the target masked too, "[MASK] likes [MASK].". A test compa
 
     lpbs.score(model, ["algebra", "poetry"])           one row per word and template
     lpbs.effect_sizes(model)                           how far each test's lists lie apart, both readings, in one pass
-    lpbs.top_k("mini-bert", ranked)                    the same with ever more heads masked
+    lpbs.top_k("mini-bert", ranked)                    the same with ever more heads masked, and random ones beside
 
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
 is their notebook, which looks for the last mask and misses it by one: it reads the token before the target, the verb
@@ -74,35 +74,98 @@ def effect_sizes(model, draws: int = 500) -> pd.DataFrame:
     (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1.
     low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together.
     """
-    scores = score(model, data.words("lpbs_lists")["word"])
-    rows = []
-    for test in TESTS:
-        values, first = _by_word(scores, test, "corrected")
-        size = stats.bootstrap(lambda i, values=values, first=first: _effect_size(values[i], first[i]),
-                               np.arange(len(first)), draws=draws)
-        rows.append({"test": test, "corrected": size.value, "low": size.low, "high": size.high,
-                     "published": _effect_size(*_by_word(scores, test, "published"))})
-    return pd.DataFrame(rows)
+    return _table(score(model, data.words("lpbs_lists")["word"]), draws)
 
 
-def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, device=None) -> pd.DataFrame:
-    """`effect_sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3. Adds column k.
+def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 5, seed: int = 0,
+          device=None) -> tuple[pd.DataFrame, dict]:
+    """`effect_sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k.
+    And what is left at the best K where the words that chose it do not judge it (`held_out`).
 
     The model goes by name, for Run.cached.
     """
-    model, tables = models.load(name, device=device), []
-    for k in [*range(0, len(ranked), step), len(ranked)]:
-        with hooks.head_mask(model, heads.mask(model, ranked[:k])):
-            tables.append(effect_sizes(model).assign(k=k))
-    return pd.concat(tables, ignore_index=True)
+    model, words = models.load(name, device=device), data.words("lpbs_lists")["word"]
+
+    def under(masked):
+        with hooks.head_mask(model, heads.mask(model, masked)):
+            return score(model, words)
+
+    sizes = [*range(0, len(ranked), step), len(ranked)]
+    by_k = {k: under(ranked[:k]) for k in sizes}
+    table = pd.concat([_table(scores, 500).assign(k=k) for k, scores in by_k.items()], ignore_index=True)
+    every = torch.zeros(model.n_layers, model.n_heads)
+    values = {k: _values(scores) for k, scores in by_k.items()}
+    best = [_best(values, half) for half in (0, 1)] if len(ranked) else [0, 0]
+    drawn = {k: np.stack([_values(under(heads.random(every, k, seed=seed + draw))) for draw in range(draws)])
+             for k in set(best)}
+    return table, held_out(values, best, drawn, seed) | {"best": best}
 
 
-def _by_word(scores: pd.DataFrame, test: str, prior: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scores [words, templates] of a test, and which of the words are of its first list."""
-    lists = data.words("lpbs_lists").groupby("list")["word"].agg(list)
-    first, second = (lists[name] for name in TESTS[test])
-    wide = scores.pivot_table(index="target", columns="template", values=prior).loc[first + second]
-    return wide.to_numpy(), np.repeat([True, False], [len(first), len(second)])
+def held_out(values: dict[int, np.ndarray], best: list[int], drawn: dict[int, np.ndarray], seed: int = 0,
+             draws: int = 1_000) -> dict[str, stats.Estimate]:
+    """Every second word of each list chose a K (`best`): the mean |LPBS| of the tests there, on the other words.
+
+    values   {k: [words, templates]}, corrected;   drawn  {k: [draws, words, templates]}, of random heads
+    Keys: change, against no mask; random, the same of as many random heads; difference, of the two; all, by how much
+    masking all is above. Means of both ways round; the intervals draw words of each list again, and the random heads.
+    """
+    rng, n = np.random.default_rng(seed), len(next(iter(drawn.values())))
+    rows = []
+    for again in range(draws + 1):
+        row = []
+        for half, k in enumerate(best):
+            words = {name: places[1 - half::2] for name, places in _places().items()}
+            masks = np.arange(n)
+            if again:
+                words = {name: rng.choice(places, len(places)) for name, places in words.items()}
+                masks = rng.integers(n, size=n)
+            none, top, every = (_size(values[size], words) for size in (0, k, max(values)))
+            random = _size(drawn[k][masks], words).mean()
+            row.append((top - none, random - none, top - random, every - top))
+        rows.append(np.mean(row, axis=0))
+    low, high = np.quantile(rows[1:], [.025, .975], axis=0)
+    return {name: stats.Estimate(float(rows[0][i]), float(low[i]), float(high[i]), len(next(iter(values.values()))),
+                                 "words") for i, name in enumerate(("change", "random", "difference", "all"))}
+
+
+def _best(values: dict[int, np.ndarray], half: int) -> int:
+    """The K above 0 at which the tests' mean |LPBS| is lowest, by this half of each list's words."""
+    words = {name: places[half::2] for name, places in _places().items()}
+    return min((k for k in values if k), key=lambda k: _size(values[k], words))
+
+
+def _size(values: np.ndarray, words: dict[str, np.ndarray]) -> np.ndarray:
+    """The mean over tests of |LPBS| from scores [..., words, templates], of these words of each list."""
+    sizes = []
+    for names in TESTS.values():
+        first, second = (values[..., words[name], :] for name in names)
+        spread = np.concatenate([first, second], axis=-2).std(axis=(-2, -1), ddof=1)
+        sizes.append(np.abs(first.mean((-2, -1)) - second.mean((-2, -1))) / spread)
+    return np.mean(sizes, axis=0)
+
+
+def _places() -> dict[str, np.ndarray]:
+    """Of each list, where its words stand among all."""
+    return {name: np.asarray(places) for name, places in data.words("lpbs_lists").groupby("list").indices.items()}
+
+
+def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
+    """Scores as [words, templates], the words in the order of the lists."""
+    return scores[prior].to_numpy().reshape(len(TEMPLATES), -1).T  # `score` has a template's words together
+
+
+def _table(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
+    """What `effect_sizes` returns."""
+    rows, places = [], _places()
+    for test, names in TESTS.items():
+        words = np.concatenate([places[name] for name in names])
+        first = np.arange(len(words)) < len(places[names[0]])
+        corrected, published = (_values(scores, prior)[words] for prior in PRIORS)
+        size = stats.bootstrap(lambda i, values=corrected, first=first: _effect_size(values[i], first[i]),
+                               np.arange(len(first)), draws=draws)
+        rows.append({"test": test, "corrected": size.value, "low": size.low, "high": size.high,
+                     "published": _effect_size(published, first)})
+    return pd.DataFrame(rows)
 
 
 def _effect_size(values: np.ndarray, first: np.ndarray) -> float:

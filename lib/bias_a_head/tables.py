@@ -1,7 +1,8 @@
 """What several notebooks of Bias A-head, or their claims, tabulate: head scores, Tables 1 to 3.
 
 02, 06  result   what heads.measure returns
-04      masks    what masking.measure returns, one row per mask; curve   what lpbs.top_k returns
+04      masks    what masking.measure returns, one row per mask; changes   what seat_changes returns of them
+        curve    the first that lpbs.top_k returns
 05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score, constant
 """
 
@@ -9,8 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib.bias_a_head import glue, lpbs, masking
+from lib.bias_a_head import glue, lpbs
 from lib.engine import stats
+
+RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}  # the control of each row of Table 1; of the others Random-3
 
 
 def p_text(p: float) -> str:
@@ -125,48 +128,94 @@ def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> sta
     return spread(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
 
 
-def named(masks: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of a measurement that are Table 1's, by the names that they have there (column k: how many heads)."""
-    masked = masks[masks["factor"] == 0]
-    low, high = masked.loc[masked["strategy"] == "top", "k"].agg(["min", "max"])
-    rows = {"full": ("full", 0), "Top-3": ("top", low), "Bottom-3": ("bottom", low), "All": ("top", high),
-            "Random-3": ("random", low), "Random-All": ("random", high)}
-    return {name: masked[(masked["strategy"] == strategy) & (masked["k"] == k)]
-            for name, (strategy, k) in rows.items()}
+def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.DataFrame]:
+    """The rows of a measurement that are Table 1's, by the names that they have there; sizes: masking.sizes.
 
-
-def seat_change(masks: pd.DataFrame, rows: pd.DataFrame, start: pd.Series | None = None) -> stats.Estimate:
-    """By how much |SEAT| differs from `start`'s, the full model's if left out."""
-    start = masks.iloc[0] if start is None else start
-    if len(rows) > 1:
-        return stats.mean(rows["seat"].to_numpy() - start["seat"])
-    return stats.bootstrap(lambda masked, plain, in_x: masking.seat_of(masked, in_x) - masking.seat_of(plain, in_x),
-                           rows["associations"].iloc[0], start["associations"], start["in_x"], draws=1_000)
-
-
-def times(masks: pd.DataFrame, rows: pd.DataFrame) -> stats.Estimate:
-    """How many times the full model's PPPL this one is: 1.02 is two percent worse."""
-    full = masks.iloc[0]
-    if len(rows) > 1:
-        return stats.mean(rows["pppl"].to_numpy() / full["pppl"])
-    return stats.bootstrap(lambda masked, plain, n: np.exp((plain.sum() - masked.sum()) / n.sum()),
-                           rows["likelihoods"].iloc[0], full["likelihoods"], full["lengths"], draws=1_000)
-
-
-def table1(masks: pd.DataFrame) -> pd.DataFrame:
-    """Table 1: one row per strategy; of several draws their mean, and their standard deviation in its own column.
-
-    Against the full model: `change` of SEAT, PPPL as `times` the full one's. Their 95 % intervals draw target words
-    (SEAT) and lines (PPPL) again; where there are several draws of heads, they draw those again.
+    "All" masks as many heads as have a positive score, "Dose" the share of all heads that "All" is in the paper's BERT.
     """
-    table = []
-    for name, rows in named(masks).items():
-        compared = {"change": str(seat_change(masks, rows)), "times": three(times(masks, rows))}
-        table.append({"masked": name, "heads": rows["k"].iloc[0], "draws": len(rows), "SEAT": rows["seat"].mean(),
-                      "SEAT sd": rows["seat"].std(ddof=1), "change": "", "PPPL": rows["pppl"].mean(),
-                      "PPPL sd": rows["pppl"].std(ddof=1), "times": ""} | (compared if name != "full" else {}))
+    masked, (k, every, dose) = masks[masks["factor"] == 0], sizes
+    rows = {"full": ("full", 0), "Top-3": ("top", k), "Bottom-3": ("bottom", k), "All": ("top", every),
+            "Dose": ("top", dose), "Random-3": ("random", k), "Random-All": ("random", every),
+            "Random-Dose": ("random", dose)}
+    return {name: masked[(masked["strategy"] == strategy) & (masked["k"] == size)]
+            for name, (strategy, size) in rows.items()}
+
+
+def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
+    """[1 + draws, masks]: by how much |SEAT| differs from the full model's on the same half of the sentences: as it is,
+    and had the target words been others."""
+    measured = {"s": np.stack(masks["associations"]), "in_x": masks["in_x"].iloc[0].astype(bool)}
+    sizes = np.vstack([masks["seat"], np.abs(seats(measured, draws))])
+    full = masks[masks["strategy"] == "full"].reset_index().set_index("half")["index"]
+    return sizes - sizes[:, full[masks["half"]].to_numpy()]
+
+
+def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = None) -> stats.Estimate:
+    """The mean of `seat_changes` of these masks, less that of others; of random masks the draws are drawn again too."""
+    def mean(rows):
+        values = changes[:, rows.index]
+        return over_draws(values) if rows["strategy"].iloc[0].startswith("random") else values.mean(1)
+
+    values = mean(rows) - (0 if less is None else mean(less))
+    return spread(values[0], values[1:], unit="target words")
+
+
+def over_draws(values: np.ndarray) -> np.ndarray:
+    """The mean of columns, one a random mask: in the first row as they are, in all others drawn again."""
+    again = np.random.default_rng(0).integers(values.shape[1], size=values.shape)
+    again[0] = np.arange(values.shape[1])
+    return np.take_along_axis(values, again, 1).mean(1)
+
+
+def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.DataFrame) -> stats.Estimate:
+    """The mean of `seat_changes` of these masks, less that of random heads which cost as much PPPL.
+
+    The masks of one draw contain each other: between its sizes, SEAT is interpolated over log PPPL, from the full model
+    on. No value where not even the largest costs as much.
+    """
+    random = masks[(masks["strategy"] == "random") & (masks["factor"] == 0)]
+    cost, start = np.log(masks["pppl_sample"]), np.log(masks["pppl_sample"].iloc[0])
+    at, drawn = cost[rows.index].mean(), []
+    for _, own in random.groupby("draw"):
+        x, y = np.append(start, cost[own.index]), np.hstack([np.zeros((len(changes), 1)), changes[:, own.index]])
+        order = np.argsort(x, kind="stable")
+        drawn.append([np.interp(at, x[order], row[order], right=np.nan) for row in y])
+    values = changes[:, rows.index].mean(1) - over_draws(np.array(drawn).T)
+    return spread(values[0], values[1:], unit="target words")
+
+
+def times(masks: pd.DataFrame, rows: pd.DataFrame, start: pd.DataFrame | None = None) -> stats.Estimate:
+    """How many times the PPPL of `start`, the full model if left out, this one is: 1.02 is two percent worse.
+
+    Over lines; of random masks, which read a sample of the lines, over draws.
+    """
+    full = masks.iloc[[0]]
+    if rows["strategy"].iloc[0] == "random":
+        return stats.mean(rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0])
+    ours, theirs = (np.stack(part["likelihoods"]).mean(0) for part in (rows, full if start is None else start))
+    return stats.bootstrap(lambda masked, plain, n: np.exp((plain.sum() - masked.sum()) / n.sum()),
+                           ours, theirs, full["lengths"].iloc[0], draws=1_000)
+
+
+def table1(masks: pd.DataFrame, sizes: tuple[int, int, int], changes: np.ndarray) -> pd.DataFrame:
+    """Table 1: one row per strategy, the mean of both halves or of the draws.
+
+    `change` of SEAT against the full model, and `beyond random` heads of the same number; PPPL, and how many `times`
+    the full model's it is. 95 % intervals draw target words (SEAT) and lines (PPPL) again, and random heads.
+    """
+    table, by_name = [], named(masks, sizes)
+    seat, pppl = (masks[masks["strategy"] == "full"][key].mean() for key in ("seat", "pppl"))
+    for name, rows in by_name.items():
+        row = {"masked": name, "heads": rows["k"].iloc[0], "masks": len(rows), "SEAT": seat, "change": "",
+               "beyond random": "", "PPPL": pppl, "times": ""}
+        if name != "full":
+            moved, cost = change(changes, rows), times(masks, rows)
+            row |= {"SEAT": seat + moved.value, "change": str(moved), "PPPL": pppl * cost.value, "times": three(cost)}
+        if rows["strategy"].iloc[0] in ("top", "bottom"):
+            row["beyond random"] = str(change(changes, rows, by_name[RANDOM.get(name, "Random-3")]))
+        table.append(row)
     table = pd.DataFrame(table).set_index("masked")
-    return table.assign(**{name: table[name].map(digits) for name in ("PPPL", "PPPL sd")}).round(2)
+    return table.assign(PPPL=table["PPPL"].map(digits)).round(2)
 
 
 def table3(curve: pd.DataFrame) -> pd.DataFrame:

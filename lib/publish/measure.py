@@ -13,7 +13,6 @@ import json
 import shlex
 from importlib.metadata import version
 
-import numpy as np
 import torch
 from tqdm import tqdm
 
@@ -39,18 +38,18 @@ def head_scores(run: Run, options):
             _scores(run, options, name, bias)
 
 
-def _scores(run: Run, options, name: str, bias: str) -> np.ndarray:
-    """The scores as stored, or computed and stored."""
+def _scores(run: Run, options, name: str, bias: str) -> dict:
+    """What `heads.measure` gives, as stored, or computed and stored."""
     args = heads.asked(run, name, bias)
     made_from = _made_from(run, heads.measure, args, "heads", str(models.usual_dtype(name)).removeprefix("torch."))
     for file in (place(run.name, heads.measure, args), place(run.name, heads.measure, args, options.out)):
         if file.exists() and read(file)[1]["question"] == made_from["question"]:
-            return read(file)[0]["scores"]
+            return read(file)[0]
     result = heads.measure(*args, device=run.device)
     if not options.limit:
         write(file, result, made_from)
         print(file, flush=True)
-    return result["scores"]
+    return result
 
 
 def table1(run: Run, options):
