@@ -162,7 +162,8 @@ def test_what_is_not_specific_is_counted_apart(controlled, folder):
 
 @pytest.mark.parametrize("run, control", [
     ("null", "null"), ("null-real", "null"), ("mini-null", "null"), ("balanced", "balanced"), ("mini", ""),
-    ("mini-real-balanced", "balanced"), ("mini-real", ""), ("mini-nullable", ""), ("paper", "")])
+    ("mini-real-balanced", "balanced"), ("mini-null-3-1a2b3c", "null"), ("mini-real", ""),
+    ("mini-nullable", ""), ("paper", "")])
 def test_which_runs_are_controls(run, control):
     assert scoreboard.control_of(run) == control
 

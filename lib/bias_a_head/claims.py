@@ -28,9 +28,9 @@ COMPARABLE = .01         # how much lower a GLUE score may be
 FIG1, FIG2, FIG4, PLANE = "02_fig1_distributions", "02_fig2_heatmaps", "03_fig4a", "04_table1_plane"
 TABLE1, TABLE2, TABLE3, FIG5 = "App. A, Table 1", "App. A, Table 2", "App. B, Table 3", "App. C, Fig. 5"
 
-# The models that cannot have the effect, where not both speak of a claim: none does of a decoder, or of the method.
-SPEAKS = {"heads-race-higher": (NULL,)} | dict.fromkeys(
-    ("heads-gpt2-negative", "heads-race-gpt2", "seat-order", "gradient-sign", "chat-seat", "chat-heads"), ())
+# Of the models that cannot have the effect balanced speaks of gender in BERT alone, none of the method or of chat.
+SPEAKS = dict.fromkeys(("heads-race-higher", "heads-gpt2-negative", "heads-race-gpt2", "seat-order"), (NULL,))
+SPEAKS |= dict.fromkeys(("gradient-sign", "chat-seat", "chat-heads"), ())
 
 # id, paper, where, what it says, notebook, figure, the notebook's name for it ("": not in its table), side, threshold
 CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id, *about in (
@@ -129,15 +129,13 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
         verdicts.append(judge(CLAIMS[id], estimate, on, found, gates=[gates[key] for key in keys],
                               models=list(dict.fromkeys(name for name, _ in keys)), **options, **about))
 
-    drawn = {key: tables.redrawn(result) for key, result in results.items()}
-    out = {key: [tables.spread(now, later, unit="heads") for now, later in zip(
-        tables.standing_out(result["scores"]), tables.standing_out(drawn[key], (1, 2)))]
-        for key, result in results.items()}
+    drawn = {key: np.concatenate([result["scores"][None], tables.redrawn(result)]) for key, result in results.items()}
+    out = {key: tables.standing_out(scores, (1, 2)) for key, scores in drawn.items()}
     for key, result in results.items():
         on, frame, margin = ", ".join(key), tables.intervals(result), NO_EFFECT * abs(result["seat"])
         near = stats.wilson((frame.low > -margin) & (frame.high < margin))
         say("heads-near-zero", near, on, f"{near:.0%} of the heads within {NO_EFFECT:.0%} of |SEAT|", [key])
-        left, right = out[key]
+        left, right = (tables.spread(n[0], n[1:], unit="heads") for n in out[key])
         say("heads-right-tail", right, on, f"{right:.0f}, and {left:.0f} to the left", [key])
         layers = tables.layers_with_heads(frame, margin)
         above = int((frame.low > 0).sum())
@@ -152,14 +150,14 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
         say("heads-small-set", share, f"{name}, gender", f"{share:.0%} of what removing heads one by one does",
             [(name, "gender")], reading="ablation")
     both = [(decoder, "gender"), (encoder, "gender")]
-    fewer, more = (tables.standing_out(drawn[key], (1, 2))[0] for key in both[::-1])
     theirs, berts = (out[key][0] for key in both)
-    say("heads-gpt2-negative", tables.spread(theirs.value - berts.value, more - fewer, unit="heads"), "gender",
-        f"{theirs:.0f} against {berts:.0f}", both)
+    more = theirs - berts
+    say("heads-gpt2-negative", tables.spread(more[0], more[1:], unit="heads"), "gender",
+        f"{theirs[0]} against {berts[0]}", both)
     for name in (encoder, decoder):
         key, (n_layers, n_heads) = (name, "race"), results[name, "race"]["scores"].shape
-        top, every = min(10, n_layers * n_heads), np.concatenate([results[key]["scores"][None], drawn[key]])
-        places = np.argsort(-every.reshape(len(every), -1), axis=1, kind="stable")[:, :top]
+        top = min(10, n_layers * n_heads)
+        places = np.argsort(-drawn[key].reshape(len(drawn[key]), -1), axis=1, kind="stable")[:, :top]
         upper = (places // n_heads >= n_layers / 2).sum(1)
         count, random = tables.spread(upper[0], upper[1:], unit="heads"), top * (n_layers // 2) / n_layers
         control = Control("as many random heads", stats.Estimate(random, random, random), count - random)
@@ -167,8 +165,8 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
             "random", [key], control=control)
 
     theirs, berts = (results[name, "race"] for name in (decoder, encoder))
-    size = tables.spread(theirs["seat"], tables.seats(theirs), unit="words") if "s" in theirs else theirs["seat"]
-    say("heads-race-gpt2", size, decoder, f"{seat_text(theirs)}; {encoder} {seat_text(berts)}", [(encoder, "race")])
+    say("heads-race-gpt2", tables.seat_interval(theirs), decoder, f"{seat_text(theirs)}; {encoder} {seat_text(berts)}",
+        [(encoder, "race")])
     theirs, berts = (results[key] for key in both)
     change = abs(theirs["seat"]) - abs(berts["seat"])
     if "s" in theirs and "s" in berts:  # the same words are drawn for both

@@ -152,8 +152,7 @@ def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.Dat
     """Step 3: the mean over the chosen heads ((layer, head), from 1) per sentence; is the original greater?
 
     The row "sentence" is the paper's test: paired, one-tailed, one value per sentence. Columns: n; original and
-    counter, mean weights; difference with its 95 % interval (low, high); d, Cohen's d_z, the mean difference over the
-    standard deviation of the differences, with a large-sample interval; t and p.
+    counter, mean weights; difference with its 95 % interval (low, high); t and p.
 
     With `pairs`, more rows. Sentences that share a pattern (or a post) or a target word are not independent: in the
     rows "pattern" and "target" each of them has one value, the mean of its sentences. Then each group's sentences
@@ -204,35 +203,21 @@ def balanced(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd
 
 
 def _paired(frame: pd.DataFrame) -> dict:
-    change, n = frame["original"] - frame["counter"], len(frame)
     one_tailed = stats.ttest_rel(frame["original"], frame["counter"], alternative="greater")
     interval = stats.ttest_rel(frame["original"], frame["counter"]).confidence_interval(.95)
-    d = change.mean() / change.std(ddof=1)
-    width = stats.norm.ppf(.975) * np.sqrt(1 / n + d**2 / (2 * n))
-    return {"n": n, **frame.mean(), "difference": change.mean(), "low": interval.low, "high": interval.high,
-            "d": d, "d_low": d - width, "d_high": d + width, "t": one_tailed.statistic, "p": one_tailed.pvalue}
+    return {"n": len(frame), **frame.mean(), "difference": (frame["original"] - frame["counter"]).mean(),
+            "low": interval.low, "high": interval.high, "t": one_tailed.statistic, "p": one_tailed.pvalue}
 
 
 def per_head(weights: torch.Tensor) -> pd.DataFrame:
-    """The paired one-tailed test in every head, one row each: layer, head (from 1), difference, t, p, q, p_holm.
-
-    q is p corrected by Benjamini and Hochberg for testing all heads (5 % of those with q < .05 are expected to be
-    false); p_holm by Holm, stricter (below .05, the chance that any is false is 5 %).
-    """
+    """The paired one-tailed test in every head, one row each: layer, head (from 1), difference, t, p, and q: p after
+    Benjamini and Hochberg's correction for testing all heads (5 % of those with q < .05 are expected to be false)."""
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
     tested = stats.ttest_1samp(change, 0, alternative="greater")
     layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
     p, t = np.nan_to_num(tested.pvalue.ravel(), nan=1.0), np.nan_to_num(tested.statistic.ravel())  # nan: all alike
-    return pd.DataFrame({"layer": layer, "head": head, "difference": change.mean(0).ravel(), "p": p, "p_holm": holm(p),
-                         "t": t, "q": stats.false_discovery_control(p)})
-
-
-def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's correction: the smallest p times m, the next times m - 1, ..., never falling, at most 1."""
-    order = np.argsort(p)
-    corrected = np.empty(len(p))
-    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
-    return corrected
+    return pd.DataFrame({"layer": layer, "head": head, "difference": change.mean(0).ravel(), "p": p, "t": t,
+                         "q": stats.false_discovery_control(p)})
 
 
 def measure(name: str, bias: str, source: str, n: int, seed: int, device: str | None = None):

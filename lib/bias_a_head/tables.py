@@ -1,7 +1,6 @@
-"""What several notebooks of Bias A-head, or their claims, tabulate: head scores, the attention test, Tables 1 to 3.
+"""What several notebooks of Bias A-head, or their claims, tabulate: head scores, Tables 1 to 3.
 
 02, 06  result   what heads.measure returns
-03      tests    {figure: {"biased": what counter.test returns, "regular": ...}}; studies   {figure: (model, bias)}
 04      masks    what masking.measure returns, one row per mask; changes   what seat_changes returns of them
         curve    the first that lpbs.top_k returns
 05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score, constant
@@ -48,20 +47,27 @@ def seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
 
     s may have an axis before the words: then SEAT of each row (of ablations, the full model and without each head).
     """
-    rng, sides = np.random.default_rng(seed), [np.flatnonzero(result["in_x"] == side) for side in (True, False)]
-    counts = np.zeros((draws, len(result["in_x"])))
-    for side in sides:
+    rng, in_x, n = np.random.default_rng(seed), result["in_x"], len(result["in_x"])
+    counts, sign = np.zeros((draws, n)), np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
+    for side in (np.flatnonzero(in_x), np.flatnonzero(~in_x)):
         counts[:, side] = rng.multinomial(len(side), np.full(len(side), 1 / len(side)), draws)
-    s, n = result["s"].T, len(result["in_x"])
-    gap = counts * np.where(result["in_x"], 1 / len(sides[0]), -1 / len(sides[1])) @ s
-    variance = (counts @ s**2 - (counts @ s)**2 / n) / (n - 1)
-    return gap / np.sqrt(variance)
+    s = result["s"].T
+    return (counts * sign @ s) / np.sqrt((counts @ s**2 - (counts @ s)**2 / n) / (n - 1))
 
 
 def spread(value: float, drawn: np.ndarray, **about) -> stats.Estimate:
     """A value with the middle 95 % of what it is in other draws; counts stay counts."""
     low, high = np.quantile(drawn, [.025, .975], method="inverted_cdf")
     return stats.Estimate(float(value), float(low), float(high), **about)
+
+
+def seat_interval(result: dict) -> stats.Estimate:
+    """SEAT with Welch's interval of the difference of the means, in the same deviation: for few words."""
+    if "s" not in result:  # stored before associations were
+        return stats.Estimate(result["seat"])
+    gap = scipy_stats.ttest_ind(result["s"][result["in_x"]], result["s"][~result["in_x"]], equal_var=False)
+    low, high = np.array(gap.confidence_interval()) / result["s"].std(ddof=1)
+    return stats.Estimate(result["seat"], float(low), float(high), len(result["s"]), "words")
 
 
 def same_sign(ablation: dict) -> stats.Estimate:
@@ -113,22 +119,13 @@ def carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
 
 def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> stats.Estimate:
     """The same share of what switching heads off one by one does, added up: ranked by the gradient, judged by the fall
-    of |SEAT| without each; over target words drawn again."""
+    of |SEAT| without each; over target words drawn again. Where nothing falls, none of it is carried."""
     order, biased = np.argsort(-ablation["gradient"], kind="stable"), int((ablation["gradient"] > 0).sum())
     few, sizes = min(round(share * len(order)), biased), np.abs(seats(ablation, draws))
     falls = np.vstack([ablation["ablation"], sizes[:, :1] - sizes[:, 1:]])[:, order]
     every = falls[:, :biased].sum(1)
-    shares = np.where(every > 0, falls[:, :few].sum(1) / np.where(every > 0, every, 1), 0)  # nothing falls: none of it
+    shares = np.where(every > 0, falls[:, :few].sum(1) / np.where(every > 0, every, 1), 0)
     return spread(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
-
-
-def attention_tests(tests: dict, studies: dict) -> pd.DataFrame:
-    """Every group of heads by every unit: differences in percentage points of attention, d with its interval, t, p."""
-    table = pd.concat({(f"{key} {name} {bias}", kind): tests[key][kind] for key, (name, bias) in studies.items()
-                       for kind in tests[key]}, names=["figure", "heads", "unit"])
-    percent = table.assign(**{column: 100 * table[column] for column in ("difference", "low", "high")})
-    shown = percent[["n", "difference", "low", "high", "d", "d_low", "d_high", "t", "p"]].round(2) + 0
-    return shown.assign(p=table["p"].map(p_text))
 
 
 def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.DataFrame]:

@@ -96,7 +96,7 @@ class Specificity(NamedTuple):
 
 def control_of(run: str) -> str:
     """Which control a run is, by its name: null-real is null, mini-balanced balanced; "" of any other."""
-    return next((name for name in CONTROLS if name in (run.partition("-")[0], run.rpartition("-")[2])), "")
+    return next((name for name in CONTROLS if name in run.split("-")), "")
 
 
 def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity]:
