@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lib import CompanionError
-from lib.bias_a_head import claims, debiased, lpbs, masking, tables
+from lib.bias_a_head import claims, debiased, masking, tables
 from lib.engine import models, stats
 from lib.verdict import Outcome
 from tests.tiny import save_tiny
