@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.collections import PatchCollection
 
 from lib import look
 from lib.bias_a_head import heads
@@ -36,9 +37,8 @@ def heatmap(figure, ax, scores: np.ndarray, title: str, framed: dict | None = No
                       extent=(.5, n_heads + .5, .5, n_layers + .5))
     for (layer, head), color in (framed or dict.fromkeys(heads.top(scores, min(3, scores.size)), "#333333")).items():
         ax.add_patch(plt.Rectangle((head - .5, layer - .5), 1, 1, fill=False, edgecolor=color, linewidth=1.2))
-    for layer, head in hatched:
-        ax.add_patch(plt.Rectangle((head - .5, layer - .5), 1, 1, fill=False, hatch="/////", edgecolor="#8C8C8C",
-                                   linewidth=0))
+    cells = [plt.Rectangle((head - .5, layer - .5), 1, 1) for layer, head in hatched]
+    ax.add_collection(PatchCollection(cells, facecolor="none", edgecolor="#8C8C8C", hatch="/////", linewidth=0))
     ax.set(title=title, xlabel="head", ylabel="layer")
     ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))
     ax.set_yticks(range(1, n_layers + 1, max(1, n_layers // 12)))
