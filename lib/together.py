@@ -233,7 +233,8 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
             row["value"] = np.mean([measure.statistic(*each) for each in arrays])
             for names, others in ((("change", "low", "high"), base), (("beyond", "beyond_low", "beyond_high"), drawn)):
                 if others:
-                    row |= dict(zip(names, _redrawn(measure.statistic, arrays, others, draws)))
+                    again = draws if role != Role.NONE else 1
+                    row |= dict(zip(names, _redrawn(measure.statistic, arrays, others, again)))
             row["overturned"] = measure.signed is not None and all(
                 measure.signed(*each) * measure.signed(*base[0]) < 0 for each in arrays)
     return pd.DataFrame(rows, columns=["mitigation", "role", "measure", "value", "change", "low", "high", "draws",

@@ -3,6 +3,7 @@
 import math
 from statistics import mean, stdev
 
+import numpy as np
 import pytest
 import torch
 
@@ -71,6 +72,17 @@ def test_effect_sizes_are_those_of_each_test(model):
         first, second = (lpbs.score(model, lists[name])[prior] for name in ("math", "arts"))
         size = (mean(first) - mean(second)) / stdev([*first, *second])
         assert found.loc["math / arts", prior] == pytest.approx(size, abs=1e-6)
+
+
+def test_the_best_k_is_judged_on_words_that_did_not_choose_it():
+    """All words lose their bias at K = 5, and random heads change nothing."""
+    lists, noise = lpbs.words_of(), np.random.default_rng(0).normal(scale=.1, size=(40, 3))
+    male = np.isin(np.arange(40), np.concatenate([lists[name] for name in ("career", "math", "science")]))[:, None]
+    values = {0: noise + male, 5: noise + .2 * male, 9: noise + .6 * male}
+    found = lpbs.held_out(values, [5, 5], {5: np.stack([values[0]] * 3)}, draws=100)
+    assert found["change"].high < 0 and found["difference"].high < 0 and found["all"].low > 0
+    assert list(found["random"]) == pytest.approx([0, 0, 0], abs=1e-12)
+    assert set(lpbs.words_of(0)["math"]) | set(lpbs.words_of(1)["math"]) == set(lists["math"])
 
 
 @pytest.mark.parametrize("family, targets", [("bert", []), ("gpt2", "poetry"),    # a model without a mask token

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from lib import CompanionError
-from lib.bias_a_head import heads
+from lib.bias_a_head import heads, masking
 from lib.engine import batches, embed, fill, hooks, models, stats
 from lib.text import data
 
@@ -90,18 +90,18 @@ def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 
         with hooks.head_mask(model, heads.mask(model, masked)):
             return score(model, words)
 
-    sizes = [*range(0, len(ranked), step), len(ranked)]
-    by_k = {k: under(ranked[:k]) for k in sizes}
+    by_k = {k: under(ranked[:k]) for k in [*range(0, len(ranked), step), len(ranked)]}
     table = pd.concat([_table(scores, 500).assign(k=k) for k, scores in by_k.items()], ignore_index=True)
     every = torch.zeros(model.n_layers, model.n_heads)
     values = {k: _values(scores) for k, scores in by_k.items()}
-    best = [_best(values, half) for half in (0, 1)] if len(ranked) else [0, 0]
+    best = [min((k for k in values if k), default=0, key=lambda k: _mean_size(values[k], words_of(half)))
+            for half in (0, 1)]
     drawn = {k: np.stack([_values(under(heads.random(every, k, seed=seed + draw))) for draw in range(draws)])
              for k in set(best)}
-    return table, held_out(values, best, drawn, seed) | {"best": best}
+    return table, held_out(values, best, drawn) | {"best": best}
 
 
-def held_out(values: dict[int, np.ndarray], best: list[int], drawn: dict[int, np.ndarray], seed: int = 0,
+def held_out(values: dict[int, np.ndarray], best: list[int], drawn: dict[int, np.ndarray],
              draws: int = 1_000) -> dict[str, stats.Estimate]:
     """Every second word of each list chose a K (`best`): the mean |LPBS| of the tests there, on the other words.
 
@@ -109,44 +109,42 @@ def held_out(values: dict[int, np.ndarray], best: list[int], drawn: dict[int, np
     Keys: change, against no mask; random, the same of as many random heads; difference, of the two; all, by how much
     masking all is above. Means of both ways round; the intervals draw words of each list again, and the random heads.
     """
-    rng, n = np.random.default_rng(seed), len(next(iter(drawn.values())))
     rows = []
-    for again in range(draws + 1):
-        row = []
-        for half, k in enumerate(best):
-            words = {name: places[1 - half::2] for name, places in _places().items()}
-            masks = np.arange(n)
-            if again:
-                words = {name: rng.choice(places, len(places)) for name, places in words.items()}
-                masks = rng.integers(n, size=n)
-            none, top, every = (_size(values[size], words) for size in (0, k, max(values)))
-            random = _size(drawn[k][masks], words).mean()
-            row.append((top - none, random - none, top - random, every - top))
-        rows.append(np.mean(row, axis=0))
-    low, high = np.quantile(rows[1:], [.025, .975], axis=0)
-    return {name: stats.Estimate(float(rows[0][i]), float(low[i]), float(high[i]), len(next(iter(values.values()))),
-                                 "words") for i, name in enumerate(("change", "random", "difference", "all"))}
+    for half, k in enumerate(best):
+        words = _again(words_of(1 - half), draws)
+        none, top, every = (_mean_size(values[size], words) for size in (0, k, max(values)))
+        random = masking.over_draws(_mean_size(drawn[k], words).T)
+        rows.append([top - none, random - none, top - random, every - top])
+    ways = np.mean(rows, axis=0)
+    ends = np.quantile(ways[:, 1:], [.025, .975], axis=1).T
+    return {name: stats.Estimate(float(way[0]), *map(float, end), len(values[0]), "words")
+            for name, way, end in zip(("change", "random", "difference", "all"), ways, ends)}
 
 
-def _best(values: dict[int, np.ndarray], half: int) -> int:
-    """The K above 0 at which the tests' mean |LPBS| is lowest, by this half of each list's words."""
-    words = {name: places[half::2] for name, places in _places().items()}
-    return min((k for k in values if k), key=lambda k: _size(values[k], words))
+def words_of(half: int | None = None) -> dict[str, np.ndarray]:
+    """Of each list, where its words stand among all; of a half every second one."""
+    return {name: places if half is None else places[half::2]
+            for name, places in data.words("lpbs_lists").groupby("list").indices.items()}
 
 
-def _size(values: np.ndarray, words: dict[str, np.ndarray]) -> np.ndarray:
-    """The mean over tests of |LPBS| from scores [..., words, templates], of these words of each list."""
+def _again(words: dict[str, np.ndarray], draws: int) -> dict[str, np.ndarray]:
+    """[1 + draws, words] of each list: as they are, and drawn with replacement."""
+    rng = np.random.default_rng(0)
+    return {name: np.vstack([places, rng.choice(places, (draws, len(places)))]) for name, places in words.items()}
+
+
+def _sizes(values: np.ndarray, words: dict[str, np.ndarray]) -> np.ndarray:
+    """LPBS of each test, [..., tests], from scores [..., words, templates] of these words of each list."""
     sizes = []
     for names in TESTS.values():
         first, second = (values[..., words[name], :] for name in names)
         spread = np.concatenate([first, second], axis=-2).std(axis=(-2, -1), ddof=1)
-        sizes.append(np.abs(first.mean((-2, -1)) - second.mean((-2, -1))) / spread)
-    return np.mean(sizes, axis=0)
+        sizes.append((first.mean((-2, -1)) - second.mean((-2, -1))) / spread)
+    return np.stack(sizes, axis=-1)
 
 
-def _places() -> dict[str, np.ndarray]:
-    """Of each list, where its words stand among all."""
-    return {name: np.asarray(places) for name, places in data.words("lpbs_lists").groupby("list").indices.items()}
+def _mean_size(values: np.ndarray, words: dict[str, np.ndarray]) -> np.ndarray:
+    return np.abs(_sizes(values, words)).mean(-1)
 
 
 def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
@@ -156,20 +154,10 @@ def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
 
 def _table(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
     """What `effect_sizes` returns."""
-    rows, places = [], _places()
-    for test, names in TESTS.items():
-        words = np.concatenate([places[name] for name in names])
-        first = np.arange(len(words)) < len(places[names[0]])
-        corrected, published = (_values(scores, prior)[words] for prior in PRIORS)
-        size = stats.bootstrap(lambda i, values=corrected, first=first: _effect_size(values[i], first[i]),
-                               np.arange(len(first)), draws=draws)
-        rows.append({"test": test, "corrected": size.value, "low": size.low, "high": size.high,
-                     "published": _effect_size(published, first)})
-    return pd.DataFrame(rows)
-
-
-def _effect_size(values: np.ndarray, first: np.ndarray) -> float:
-    return float((values[first].mean() - values[~first].mean()) / values.std(ddof=1))
+    sizes = _sizes(_values(scores), _again(words_of(), draws))
+    low, high = np.quantile(sizes[1:], [.025, .975], axis=0)
+    return pd.DataFrame({"test": list(TESTS), "corrected": sizes[0], "low": low, "high": high,
+                         "published": _sizes(_values(scores, "published"), words_of())})
 
 
 def _masked(model, sentence: str, word: str) -> tuple[dict, dict, int, int]:

@@ -167,6 +167,13 @@ def seat_of(associations: np.ndarray, in_x: np.ndarray) -> float:
     return abs(associations[in_x].mean() - associations[~in_x].mean()) / associations.std(ddof=1)
 
 
+def over_draws(values: np.ndarray) -> np.ndarray:
+    """The mean of columns, one a random mask: in the first row as they are, in all others drawn again."""
+    again = np.random.default_rng(0).integers(values.shape[1], size=values.shape)
+    again[0] = np.arange(values.shape[1])
+    return np.take_along_axis(values, again, 1).mean(1)
+
+
 @contextlib.contextmanager
 def matmuls(precision: str):
     """TF32 for float32 products on a GPU, inside alone."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib.bias_a_head import glue, lpbs
+from lib.bias_a_head import glue, lpbs, masking
 from lib.engine import stats
 
 RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}  # the control of each row of Table 1; of the others Random-3
@@ -154,17 +154,10 @@ def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = 
     """The mean of `seat_changes` of these masks, less that of others; of random masks the draws are drawn again too."""
     def mean(rows):
         values = changes[:, rows.index]
-        return over_draws(values) if rows["strategy"].iloc[0].startswith("random") else values.mean(1)
+        return masking.over_draws(values) if rows["strategy"].iloc[0].startswith("random") else values.mean(1)
 
     values = mean(rows) - (0 if less is None else mean(less))
     return spread(values[0], values[1:], unit="target words")
-
-
-def over_draws(values: np.ndarray) -> np.ndarray:
-    """The mean of columns, one a random mask: in the first row as they are, in all others drawn again."""
-    again = np.random.default_rng(0).integers(values.shape[1], size=values.shape)
-    again[0] = np.arange(values.shape[1])
-    return np.take_along_axis(values, again, 1).mean(1)
 
 
 def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.DataFrame) -> stats.Estimate:
@@ -180,7 +173,7 @@ def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.Data
         x, y = np.append(start, cost[own.index]), np.hstack([np.zeros((len(changes), 1)), changes[:, own.index]])
         order = np.argsort(x, kind="stable")
         drawn.append([np.interp(at, x[order], row[order], right=np.nan) for row in y])
-    values = changes[:, rows.index].mean(1) - over_draws(np.array(drawn).T)
+    values = changes[:, rows.index].mean(1) - masking.over_draws(np.array(drawn).T)
     return spread(values[0], values[1:], unit="target words")
 
 
