@@ -84,8 +84,9 @@ def _stored(run: str, folder: Path) -> list[Verdict]:
     return stored
 
 
-# what models that cannot have the effect say of a claim: not specific, or nothing that is known
 class Specificity(NamedTuple):
+    """What models that cannot have the effect say of a claim."""
+
     is_specific: bool
     text: str
 
@@ -124,7 +125,7 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
 
 def _speaks(control: str, each: Verdict) -> bool:
     """Whether a verdict of a control's run is of the control itself, and decided or undecided."""
-    of_control = all(Path(name).name == BALANCED if control == BALANCED else models.draw_of(name)
+    of_control = all(Path(name).name.startswith(BALANCED) if control == BALANCED else models.draw_of(name)
                      for name in each.models)
     is_race = control == BALANCED and "race" in each.on  # which the coin did not touch
     return of_control and not is_race and each.outcome in (*DECIDED, Outcome.UNDECIDED)
