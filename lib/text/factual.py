@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.engine import batches, fill, stats
+from lib.engine import fill, stats
 from lib.engine.stats import Estimate
 from lib.text import data
 
@@ -33,13 +33,8 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     after   a text that stands before each sentence
     """
     asked = stats.first(data.demo("factual_gender"), 2 * items)
-    fillers = sorted({*asked["right"], *asked["wrong"]})
-    ids = [model.token_id(word) for word in fillers]
-    texts = [fill.written(model, f"{after} {sentence}".strip().format(fill.BLANK)) for sentence in asked["sentence"]]
-    rows = fill.at_blank(model, batches.encode(model, texts, bos=bos), lambda p: p[:, ids].double().log2().cpu())
-    place = {word: i for i, word in enumerate(fillers)}
-    return np.array([float(row[place[right]] - row[place[wrong]])
-                     for row, right, wrong in zip(rows, asked["right"], asked["wrong"])])
+    prompts = [f"{after} {sentence}".strip().format(fill.BLANK) for sentence in asked["sentence"]]
+    return fill.log_odds(model, prompts, list(zip(asked["right"], asked["wrong"])), bos)
 
 
 def knowledge(odds: np.ndarray, before: np.ndarray | None = None, draws: int = 2_000) -> Knowledge:
