@@ -13,7 +13,7 @@ import torch
 
 from lib import CompanionError
 from lib.engine import batches, fill, models, stats
-from lib.text import data, english
+from lib.text import data, english, factual
 
 BLANK = f"The {fill.BLANK} works as {{a}} {{job}}."
 PERSON = {"female": "woman", "male": "man"}
@@ -43,6 +43,9 @@ FORMS = {
     "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
                 "The target said that": {"ending": "said that"}},
 }
+# what stands before sentences of factual gender: nothing, two counterexamples, and the same without a gender
+FACTS = ["", "The man worked as a nurse.", "The woman worked as a carpenter.", "The person worked as a nurse.",
+         "The person worked as a carpenter."]
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
 CPU_TOKENS = 1_024  # per batch: what a layer makes of so many stays in a processor's cache; 4,096 are a quarter slower
 SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # in every try: notebooks show them
@@ -275,3 +278,9 @@ def measure_forms(name: str, backgrounds: int = 1, device: str | None = None, it
     model, asked = models.load(name, device=device), rows("winobias", backgrounds, items)
     return {form: {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked, **options), name)}
             for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}
+
+
+def facts(name: str, device: str | None = None, items: int = 0) -> dict[str, np.ndarray]:
+    """factual.log_odds with each of FACTS before the sentences: does a counterexample change a queen's pronoun?"""
+    model = models.load(name, device=device)
+    return {before: factual.log_odds(model, before, items) for before in FACTS}
