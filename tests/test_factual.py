@@ -11,7 +11,7 @@ from lib import paths
 from lib.engine import fill, hooks, models
 from lib.text import data, factual
 from lib.training import corpus
-from tests.tiny import one_thread  # noqa: F401 (a fixture)
+from tests.tiny import one_thread, tiny  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SENTENCES = data.demo("factual_gender")
@@ -70,3 +70,15 @@ def test_a_trained_model_knows_and_one_without_attention_does_not():
     assert factual.knowledge(after, before).odds.high < 0
     untrained = factual.knowledge(factual.log_odds(models.load("null", device="cpu")))
     assert untrained.right.value < .6 and abs(untrained.odds.value) < .2
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_vocabulary_that_holds_few_pronouns_is_asked_for_these(family):
+    """Tiny models know she and he, not her, his, herself."""
+    asked = SENTENCES[SENTENCES["right"].isin(["she", "he"])]
+    model = tiny(family)
+    assert len(factual.log_odds(model, items=6)) == 2 * sum(asked["pair"].unique() <= 6) > 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(factual, "_is_whole", lambda model, word: False)
+        none = factual.log_odds(model)
+    assert len(none) == 0 and np.isnan(factual.knowledge(none, none).right.value)
