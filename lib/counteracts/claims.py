@@ -11,7 +11,6 @@ decides. Readings that come to something else are named in the verdict's remark.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,16 +26,9 @@ ENOUGH = .5  # of the prompts have a gendered token, or a k is not judged: below
 WORST_FIRST = [Outcome.FAILS, Outcome.UNDECIDED, Outcome.HOLDS]
 
 
-class Reading(NamedTuple):
-    """The verbalizer that is counted, whether all occupations are pooled, and for decoders how prompts are written."""
-
-    words: str = "outputs"
-    pooled: bool = False
-    form: str = ""
-
-
-READINGS = {"main": Reading(), "dictionary": Reading("whole pairs"), "pooled": Reading(pooled=True),
-            "no start token": Reading(form="no start token")}
+# the verbalizer that is counted, whether all occupations are pooled, and how a decoder's prompts are written
+READINGS = {"main": ("outputs", False, ""), "dictionary": ("whole pairs", False, ""), "pooled": ("outputs", True, ""),
+            "no start token": ("outputs", False, "no start token")}
 
 
 @dataclass(frozen=True)
@@ -155,25 +147,23 @@ def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, eve
     forms   cloze.measure_forms of each model, where there is one: for the readings of another form
     every   on a model that cannot have the effect: each claim, whatever the family
     """
-    seen = {}
-    for name, answer in answers.items():
-        for title, (words, pooled, form) in READINGS.items():
-            asked = (forms or {}).get(name, {}).get(form) if form else answer
-            if asked:
-                seen.setdefault(name, {})[title] = [
-                    (tables.resampled(tables.by_occupation(asked, k, words), pooled, draws),
-                     tables.understood(asked, k, words)) for k in (*K, FULL)]
+    occupations = {name: len({row["occupation"] for row in answer["prompts"]}) for name, answer in answers.items()}
+    asked = {name: {"": answer} | (forms or {}).get(name, {}) for name, answer in answers.items()}
+    seen = {name: {title: [(tables.resampled(tables.by_occupation(by_form[form], k, words), pooled, draws),
+                            tables.understood(by_form[form], k, words), occupations[name]) for k in (*K, FULL)]
+                   for title, (words, pooled, form) in READINGS.items() if form in by_form}
+            for name, by_form in asked.items()}
     return [{title: [read(claim, *of_k, on=name, reading=tables.k_name(k), models=[name], **about)
                      for k, of_k in zip((*K, FULL), four)] for title, four in seen[name].items()}
             for claim in CLAIMS.values() if not claim.untestable
             for name, answer in answers.items() if every or answer["family"] in claim.families]
 
 
-def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Series, ignore_gates: bool = False,
-         **about) -> Verdict:
+def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Series, n: int = 0,
+         ignore_gates: bool = False, **about) -> Verdict:
     """Whether a claim is met in the margins of tables.resampled. There is no case where less than ENOUGH of the prompts
     have a gendered token (on a control neither: the full distribution is read there too), where nothing follows a named
-    gender, and where the base prompts have no preference that could change, or one too large to grow."""
+    gender, and where the base prompts have no preference that could change, or one too large to grow. n: occupations"""
     expects, kinds = claim.expectation, ["base", *claim.kinds]
     base, *after = (margins[kind] for kind in kinds)
     scores, control = expects.score(np.sign(base), base, *after), None
@@ -182,7 +172,7 @@ def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Serie
     ignore_gates = ignore_gates and gates[0].is_open
     if expects.is_effect:
         without = expects.score(np.sign(base), base, margins["unrelated"])
-        control = Control("unrelated knowledge", _estimate(without), _estimate(scores - without))
+        control = Control("unrelated knowledge", _estimate(without, n), _estimate(scores - without, n))
     else:
         own = np.array([1, -1])[:base.shape[-1]]  # female-dominated, male-dominated; pooled: of the one that dominates
         follows = (own * (margins[SYNTACTIC] - margins[COUNTER_SYNTACTIC])).min(-1) - LITTLE
@@ -194,11 +184,11 @@ def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Serie
         gates.append(Gate("a preference in the base prompts", leans[0] > 0, "no preference in the base prompts"))
     if expects.has_ceiling:
         gates.append(Gate("room to grow", np.abs(base[0]).max() <= 1 - LITTLE, "at the ceiling"))
-    return judge(claim, _estimate(scores), gates=gates, control=control, ignore_gates=ignore_gates, **about)
+    return judge(claim, _estimate(scores, n), gates=gates, control=control, ignore_gates=ignore_gates, **about)
 
 
-def _estimate(scores: np.ndarray) -> Estimate:
-    return Estimate(float(scores[0]), *map(float, np.quantile(scores[1:], [.025, .975])))
+def _estimate(scores: np.ndarray, n: int) -> Estimate:
+    return Estimate(float(scores[0]), *map(float, np.quantile(scores[1:], [.025, .975])), n)
 
 
 def over_k(four: list[Verdict]) -> Verdict:
@@ -214,10 +204,10 @@ def over_k(four: list[Verdict]) -> Verdict:
 
 def overall(lines: dict[str, list[Verdict]]) -> Verdict:
     """One verdict of all readings: the main one's; those that come to another outcome are named."""
-    main, *others = (over_k(four) for four in lines.values())
-    differ = [f"{title}: {line.outcome}" for title, line in zip(list(lines)[1:], others)
-              if line.outcome != main.outcome]
-    found = "; ".join(f"{reading.reading} {_shown(reading)}" for reading in next(iter(lines.values())))
+    judged = {title: over_k(four) for title, four in lines.items()}
+    main = judged["main"]
+    differ = [f"{title}: {line.outcome}" for title, line in judged.items() if line.outcome != main.outcome]
+    found = "; ".join(f"{reading.reading} {_shown(reading)}" for reading in lines["main"])
     return replace(main, found=found, remark="; ".join(filter(None, [main.remark, *differ])))
 
 
@@ -226,14 +216,11 @@ def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
     reading comes to, verdict."""
     rows = []
     for lines in readings:
-        main, *others = lines.values()
-        claim = CLAIMS[main[0].claim]
-        by_k = dict(zip(map(tables.k_name, (*K, FULL)), map(_shown, main)))
-        rows.append({"model": main[0].on, "knowledge": " over ".join(claim.kinds), "claim": claim.expectation.name}
-                    | by_k | {title: str(over_k(four).outcome) for title, four in zip(list(lines)[1:], others)}
-                    | {"verdict": str(overall(lines))})
-    shown = pd.DataFrame(rows).fillna("")
-    return shown[[*shown.columns.drop("verdict"), "verdict"]]
+        main, claim = lines["main"], CLAIMS[lines["main"][0].claim]
+        others = {title: str(over_k(lines[title]).outcome) if title in lines else "" for title in list(READINGS)[1:]}
+        rows.append({"model": main[0].on, "knowledge": " over ".join(claim.kinds), "claim": claim.expectation.name,
+                     **{four.reading: _shown(four) for four in main}, **others, "verdict": str(overall(lines))})
+    return pd.DataFrame(rows)
 
 
 def _shown(reading: Verdict) -> str:
