@@ -195,6 +195,20 @@ def test_board_claims_and_numbers(project):
     assert " ".join(glance[2].split()).startswith("1 hold, 1 no case")
 
 
+def test_what_a_control_bears_out_is_shown_apart_and_a_damaged_draw_leaves_it_out(project, capsys):
+    add(paths.FIGURES / "mini", "02_fig", png())
+    Run(out=paths.FIGURES / "mini").judged("02", [said(NEAR, Outcome.HOLDS, "m")])
+    for folder in ("null", "null/draws/1", "null/draws/2"):
+        Run(out=paths.FIGURES / folder).judged("02", [said(NEAR, Outcome.HOLDS, "n")])
+    page = project()
+    board = next(cells for a, cells in page.rows if "data-verdicts" in a and cells[0].startswith("Most heads"))
+    assert [" ".join(cell.split()) for cell in board[1:]] == ["not specific holds", "figures of 02"]
+    assert "not specific; null: 3 of 3 hold" in board[0]
+    assert [row[:3] for row in page.verdicts()] == [("mini", "02", "holds"), ("null", "02", "holds")]  # draws: counted
+    (paths.FIGURES / "null" / "draws" / "2" / "claims" / "02.json").write_text("[{")
+    assert "not specific;" not in project().text and "The run null is left out." in capsys.readouterr().err
+
+
 def test_what_was_not_stored_is_said(project):
     add(paths.FIGURES / "mini", "02_fig1_of_all", png())
     add(paths.FIGURES / "mini", "02_empty", "")

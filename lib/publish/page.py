@@ -161,7 +161,7 @@ def render(folders, damaged):
 def _readable(run, folder, damaged):
     """Whether a run's records can be read."""
     try:
-        for file in folder.glob("claims/*.json"):
+        for file in [*folder.glob("claims/*.json"), *folder.glob("draws/*/claims/*.json")]:
             if unknown := {test.claim for test in verdict.read(file)} - (scoreboard.CLAIMS | card.CLAIMS).keys():
                 raise CompanionError(f"{file.name} tests '{unknown.pop()}', which no claims.py has: run it again.")
         scoreboard.compared(run, folder)

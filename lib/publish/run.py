@@ -102,7 +102,8 @@ class Run:
     @property
     def is_control(self):
         """Whether it is of a model that cannot have the effect, untrained or balanced: its claims ignore gates."""
-        return any(models.draw_of(name) or Path(name).name == verdict.BALANCED for name in (self.model, self.encoder))
+        return any(models.draw_of(name) or Path(name).name.startswith(verdict.BALANCED)
+                   for name in (self.model, self.encoder))
 
     @property
     def company(self):
