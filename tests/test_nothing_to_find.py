@@ -1,4 +1,4 @@
-"""Notebooks 07 to 09 on models in which there is nothing to find: they run to their end and say so."""
+"""Notebooks 07 to 11 on models in which there is nothing to find: they run to their end and say so."""
 
 from functools import partial
 
@@ -9,9 +9,11 @@ import torch
 import transformers
 
 from lib import CompanionError, look, paths, verdict
+from lib.counteracts import claims as cloze_claims
 from lib.engine import stats
 from lib.projective import claims, nli
 from lib.publish import run
+from tests import tiny as tiny_models
 from tests.tiny import SHAPE, one_thread, save_tiny, tiny  # noqa: F401
 
 NETS = {"language model": transformers.BertForPreTraining, "classifier": transformers.BertForSequenceClassification}
@@ -44,7 +46,7 @@ def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
     monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})  # drawn, not written, to be quick
 
-    def cells(number, model, encoder=""):
+    def cells(number, model, encoder="", judges=True):
         file, = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
         names = {}
         for cell in nbformat.read(file, as_version=4).cells:
@@ -54,7 +56,7 @@ def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
                     names |= dict(profile="mini-limit8", model=model, device="cpu", out=str(tmp_path / "out"))
                 if encoder and "run" in names:
                     names["run"].encoder = encoder
-        return verdict.read(tmp_path / "out" / "claims" / f"{number}.json")
+        return verdict.read(tmp_path / "out" / "claims" / f"{number}.json") if judges else names
 
     return cells
 
@@ -81,3 +83,17 @@ def test_what_cannot_be_measured_is_refused_in_a_sentence_that_names_the_fix(num
     make(folder=tmp_path / "model")
     with pytest.raises(CompanionError, match=says):
         execute(number, str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("family, is_control", [("bert", True), ("gpt2", False)])
+def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(family, is_control, execute, tmp_path, monkeypatch):
+    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out without its gates."""
+    monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
+    monkeypatch.setattr(run.Run, "is_control", is_control)
+    save_tiny(family, tmp_path / "model")
+    assert len(execute("10", str(tmp_path / "model"), judges=False)["verbalizer"]["female"]) == 63
+    verdicts = execute("11", str(tmp_path / "model"))
+    asked = [claim.id for claim in cloze_claims.CLAIMS.values() if not claim.untestable
+             and (is_control or family in claim.families)]
+    assert [one.claim for one in verdicts] == asked
+    assert verdict.Outcome.HOLDS not in {one.outcome for one in verdicts}
