@@ -5,20 +5,17 @@ import json
 import pytest
 
 from lib import look, paths
-from lib.engine import stats
 from lib.publish import card
 from tests.tiny import COMMON, FAMILIES, save_tiny
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch, tmp_path):
+def small(few_draws, monkeypatch, tmp_path):
     monkeypatch.setattr(card, "CONTEXTS", 2)
     monkeypatch.setattr(card, "FOLDS", 2)
     monkeypatch.setattr(card, "LINES", 3)
     monkeypatch.setattr(card, "STORED", tmp_path / "cards")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
-    bootstrap = stats.bootstrap
-    monkeypatch.setattr(stats, "bootstrap", lambda *given, **options: bootstrap(*given, draws=20))
     monkeypatch.setattr(look, "odds_by_share", lambda ax, frame, title: ax.set(title=title))
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)  # the written sentences have up to a hundred pieces
 

@@ -9,9 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from lib import CompanionError
 from lib.engine import models
-from tests.tiny import batch, one_thread, save_tiny  # noqa: F401
+from tests.tiny import batch, save_tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 
 

@@ -26,7 +26,7 @@ from huggingface_hub.utils import _http
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.text import data
-from tests.tiny import one_thread, save_tiny  # noqa: F401
+from tests.tiny import save_tiny
 
 COMMIT = "c" * 40
 NEVER = "", 0, 0
@@ -34,7 +34,6 @@ WEIGHTS, SPLIT = "model.safetensors", "train-00000-of-00001.parquet"
 # How a full disk is met: as the system says it, and in the words of hf_xet, by which the hub serves large files.
 FULL = [partial(OSError, errno.ENOSPC, "No space left on device"),
         partial(RuntimeError, "Task error: File reconstruction error: IO Error: No space left on device (os error 28)")]
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Hub(BaseHTTPRequestHandler):

@@ -17,9 +17,8 @@ from lib.engine import hooks, models
 from lib.text import readers
 from lib.training import finetune, nli
 from lib.training.__main__ import main
-from tests.tiny import one_thread, save_tiny  # noqa: F401
+from tests.tiny import save_tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
          "she likes mathematics .", "a man met the doctor .", "a woman met the engineer in the office ."] * 4
 WOMEN = [1, 0, 0, 1, 0, 1] * 4

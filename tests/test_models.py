@@ -14,10 +14,9 @@ import transformers
 
 from lib import CompanionError, Run, paths
 from lib.engine import families, fill, models
-from tests.tiny import FAMILIES, batch, one_thread, save_tiny  # noqa: F401
+from tests.tiny import FAMILIES, batch, save_tiny
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

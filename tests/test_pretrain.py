@@ -22,9 +22,7 @@ from lib.training.corpus import Tokens
 from lib.training.loop import Muon
 from lib.training.objectives import KINDS
 from lib.training.packing import IGNORED, PRONOUNS, PairSampler, SpanSampler, WindowSampler
-from tests.tiny import one_thread  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
 WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()
 

@@ -13,7 +13,7 @@ import sys
 from types import SimpleNamespace
 
 import joblib
-import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
@@ -23,9 +23,6 @@ from lib.engine import models
 from lib.engine.files import fingerprint, replace
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
