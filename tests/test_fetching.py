@@ -23,10 +23,10 @@ from fsspec.implementations.local import LocalFileOpener
 from huggingface_hub import HfFileSystem, constants, file_download
 from huggingface_hub.utils import _http
 
-from lib import CompanionError, paths
+from lib import paths
 from lib.engine import models
 from lib.text import data
-from tests.tiny import save_tiny
+from tests.tiny import refusal, save_tiny
 
 COMMIT = "c" * 40
 NEVER = "", 0, 0
@@ -145,15 +145,6 @@ def full_disk(error):
     with pytest.MonkeyPatch.context() as meanwhile:
         meanwhile.setattr(file_download, "http_get", lambda url, file, **more: http_get(url, Disk(file), **more))
         yield
-
-
-def refusal(call, *args, **kwargs):
-    """What is said in place of a result: one sentence on one line."""
-    with pytest.raises(CompanionError) as caught:
-        call(*args, **kwargs)
-    message = str(caught.value)
-    assert "\n" not in message and ": " in message and message.endswith("."), message
-    return message
 
 
 def kept(hub):

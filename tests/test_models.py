@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ import transformers
 
 from lib import CompanionError, Run, paths
 from lib.engine import families, fill, models
-from tests.tiny import FAMILIES, batch, save_tiny
+from tests.tiny import FAMILIES, batch, refusal, save_tiny
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
+refusal = partial(refusal, models.load)
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +42,6 @@ def change_weights(folder, change):
 def change_config(folder, **values):
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | values))
-
-
-def refusal(name, **options):
-    """The message with which a model is refused: one sentence on one line."""
-    with pytest.raises(CompanionError) as caught:
-        models.load(name, **options)
-    message = str(caught.value)
-    assert "\n" not in message and ": " in message, message
-    return message
 
 
 @every_family

@@ -20,7 +20,7 @@ from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
 from lib import CompanionError, look, paths
 from lib.engine import models
-from lib.engine.files import fingerprint, replace
+from lib.engine.files import fingerprint, new_folder, replace
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
 
@@ -236,6 +236,18 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
         with pytest.raises(CompanionError, match=f"^The disk is full, .*{name}.csv could not be written: free"):
             run.save(pd.DataFrame({"x": [2]}), name, "")
     assert fingerprint(run.out) == before
+
+
+def test_two_processes_may_make_the_same_folder(tmp_path, monkeypatch):
+    with new_folder(tmp_path / "made") as folder:
+        (folder / "x").write_text("one")
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        with new_folder(tmp_path / "made") as other:
+            (other / "x").write_text("other")
+        assert (tmp_path / "made" / "x").read_text() == "other"
+    with pytest.raises(KeyError), new_folder(tmp_path / "made"):
+        raise KeyError
+    assert [file.name for file in tmp_path.iterdir()] == ["made"] and (tmp_path / "made" / "x").read_text() == "one"
 
 
 def noted(log, value, name=""):

@@ -9,6 +9,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import models as token_models
 
+from lib import CompanionError
 from lib.engine import families, models
 
 FAMILIES = list(families.FAMILIES)
@@ -100,6 +101,15 @@ def save_tiny(family, folder, seed=0) -> models.Model:
     copy.deepcopy(model.net).half().save_pretrained(folder)
     _tokenizer(family).save_pretrained(folder)
     return model
+
+
+def refusal(call, *args, **options):
+    """What is said in place of a result: one sentence on one line, which names the fix."""
+    with pytest.raises(CompanionError) as caught:
+        call(*args, **options)
+    message = str(caught.value)
+    assert "\n" not in message and ": " in message, message
+    return message
 
 
 def batch(model, texts=("the doctor said that she was late .", "he likes poetry .")):
