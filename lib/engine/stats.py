@@ -26,7 +26,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        return not math.isnan(self.low)
+        return not (math.isnan(self.low) or math.isnan(self.high))
 
     def __iter__(self):
         """Unpacks into value, low, high."""
@@ -86,6 +86,11 @@ def wilson(hits) -> Estimate:
         return Estimate(math.nan)
     ends = stats.binomtest(int(np.sum(hits)), len(hits)).proportion_ci(method="wilson")
     return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), len(hits))
+
+
+def more_than_chance(hits: int, n: int, p: float = .025) -> bool:
+    """Whether so many of n tests come out as one in 1 / p would by chance, and 95 % of the time no more would."""
+    return hits > stats.binom.ppf(.95, n, p)
 
 
 def first(items, n: int, always=()):
