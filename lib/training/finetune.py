@@ -313,10 +313,8 @@ def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: 
             weight.copy_(weight.half())  # measured as it ships
     model.net.requires_grad_(False)
     made = text / "chat.json"
-    record = {"base": name, "base_revision": model.revision, "form": FORM, "answers": len(rows), "trained": len(names),
-              "settings": dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
-              "heldout_before": {"answer_perplexity": before}, "heldout": {"answer_perplexity": perplexity()},
-              "text": json.loads(made.read_text()) if made.is_file() else None,
-              "torch": torch.__version__.split("+")[0]}
-    models.save_difference(model, name, out, record)
-    return record
+    return models.save_difference(
+        model, name, out, form=FORM, answers=len(rows), trained=len(names),
+        settings=dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
+        heldout_before={"answer_perplexity": before}, heldout={"answer_perplexity": perplexity()},
+        text=json.loads(made.read_text()) if made.is_file() else None)
