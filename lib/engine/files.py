@@ -30,9 +30,7 @@ def replace(path: Path, content: bytes):
 @contextlib.contextmanager
 def new_folder(path: Path):
     """Yield an empty folder that takes the place of `path` when the block ends well; what it held is kept till then.
-
-    Its name has the process's number: another process may be making the same, and the last one to end is kept.
-    """
+    Its name has the process's number: another process may be making the same, and the last one to end is kept."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     with room_for(path):

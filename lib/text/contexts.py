@@ -122,10 +122,8 @@ def pronoun_prompt(model, job: str, template: str = "") -> str:
 
 
 def pronoun_odds(model, template: str = "") -> pd.DataFrame:
-    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each.
-
-    template: with {a} {job} and a blank; left out, the one of `pronoun_prompt`
-    """
+    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each; the
+    template has {a} {job} and a blank."""
     jobs = data.words("occupations")
     prompts = [pronoun_prompt(model, job, template) for job in jobs.singular]
     words = ["She", "He"] if prompts[0].startswith(fill.BLANK) else ["she", "he"]  # a sentence opens with a capital
