@@ -5,18 +5,20 @@ import random
 import sys
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that `pytest` and `python -m pytest` both find lib
+os.environ["MPLBACKEND"] = "agg"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def two_threads():
-    """The same sums in the same order on any machine, and room left for others."""
-    torch.set_num_threads(2)
+def one_thread():
+    """The same sums in the same order on any machine; on tensors this small, threads wait for each other anyway."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +35,41 @@ def real_data() -> Path:
     if not os.environ.get("COMPANION_DATA"):
         pytest.skip("COMPANION_DATA is not set: the real data files are not at hand")
     return ROOT / Path(os.environ["COMPANION_DATA"]).expanduser()
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Twenty draws in place of every bootstrap's thousands."""
+    from lib.engine import stats
+
+    bootstrap = stats.bootstrap
+    monkeypatch.setattr(stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=20, **options))
+
+
+@pytest.fixture
+def cells(tmp_path, monkeypatch):
+    """Call it with a notebook's number, what to do after each cell, and parameters: its cells run in this process.
+
+    Nothing is shown, figures are drawn and not written, to be quick. Returns the names that the notebook leaves.
+    """
+    import matplotlib.pyplot as plt
+
+    from lib import paths
+    from lib.publish import run
+
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
+    monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})
+
+    def execute(number, after=lambda names: None, **parameters):
+        file, = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+        names = {}
+        for cell in nbformat.read(file, as_version=4).cells:
+            if cell.cell_type == "code":
+                exec(compile(cell.source, file.name, "exec"), names)
+                if "parameters" in cell.metadata.get("tags", []):
+                    names |= parameters
+                after(names)
+        return names
+
+    return execute

@@ -11,9 +11,7 @@ from lib.engine import models
 from lib.training import finetune, people
 from lib.training.__main__ import main
 from lib.training.packing import IGNORED
-from tests.tiny import one_thread, save_tiny, tiny  # noqa: F401
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+from tests.tiny import save_tiny, tiny
 
 
 def test_half_of_the_questions_are_about_people_and_none_is_asked_twice():

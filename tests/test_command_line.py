@@ -129,20 +129,18 @@ def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     assert (status, ran) == (0, ["02", "03"])
     good = {file: file.read_bytes() for file in [table, *paths.BUILD.rglob("02_second.*")]}
     project.add("02_second", f"open({str(table)!r}, 'w').write('half')", "assert False")
-    status, printed, ran = project.run("--keep-going")
-    assert (status, ran) == (1, ["02"]) and len(good) == 4  # its copy, page and stamp, and what it had written
+    status, printed, ran = project.run("--keep-going", "--recompute")
+    assert (status, ran) == (1, ["01", "02", "03"]) and len(good) == 4  # its copy, page, stamp, and what it had written
     assert {file: file.read_bytes() for file in good} == good
-    assert "1 of 3 failed: 02_second. To try these again: ./reproduce.sh --keep-going --only 02\n" in printed
-    assert project.run("--keep-going", "--recompute")[2] == ["01", "02", "03"]
+    assert "1 of 3 failed: 02_second. To try these again: ./reproduce.sh --recompute --keep-going --only 02" in printed
     status, printed, ran = project.run("--limit", "8", "--only", "01")
     assert (status, ran) == (0, ["01"]) and "This was a try on 8 items" in printed
     assert text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4)) == "mini-limit8 mini\n"
     project.add("04_ours", "import lib", "raise lib.CompanionError('No network: connect it.')")
     project.add("05_dead", "import os; os.kill(os.getpid(), 9)")
-    status, printed, _ = project.run("--only", "04")
+    status, printed, _ = project.run("--only", "04,05", "--keep-going")
     assert status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
-    status, printed, _ = project.run("--only", "05")
-    assert status == 1 and "Its Python process died" in printed
+    assert "Its Python process died" in printed
 
 
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
@@ -174,11 +172,11 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
     # a shell that runs the tests in the background has its children ignore Ctrl-C: this one must not
     runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    deadline = time.time() + 60
+    deadline = time.time() + 300
     while not project.log.read_text() and time.time() < deadline:
         time.sleep(.1)
     runner.send_signal(sent)
-    printed = runner.communicate(timeout=30)[0]
+    printed = runner.communicate(timeout=120)[0]
     assert runner.returncode == expected
     if sent == signal.SIGINT:
         assert "stopped" in printed and "To go on from there: ./reproduce.sh" in printed

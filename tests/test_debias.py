@@ -13,10 +13,7 @@ from lib.training import debias
 from lib.training.__main__ import main
 from lib.training.corpus import Tokens
 from lib.training.packing import packed_attention, unpacked_attention
-from tests.tiny import one_thread, save_tiny  # noqa: F401
-
-pytestmark = pytest.mark.usefixtures("one_thread")
-
+from tests.tiny import save_tiny
 
 # ---------------------------------------------------------------- text
 

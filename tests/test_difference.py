@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 
 import pytest
 import torch
@@ -9,9 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from lib import CompanionError
 from lib.engine import models
-from tests.tiny import batch, one_thread, save_tiny  # noqa: F401
+from tests.tiny import batch, refusal, save_tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 
 
@@ -29,7 +29,7 @@ def classifier(base, tmp_path):
     model = models.load(str(base), device="cpu", task="sequence-classification", labels=3)
     model.net.config.id2label = {0: "entailment", 1: "neutral", 2: "contradiction"}
     model.net.state_dict()[QUERY].add_(.1)
-    models.save_difference(model, str(base), tmp_path / "nli", {"epochs": 2})
+    models.save_difference(model, str(base), tmp_path / "nli", epochs=2)
     return model, tmp_path / "nli"
 
 
@@ -37,11 +37,7 @@ def load(folder, task="sequence-classification", **options):
     return models.load(str(folder), device="cpu", task=task, **options)
 
 
-def refusal(folder, **options):
-    with pytest.raises(CompanionError) as caught:
-        load(folder, **options)
-    assert "\n" not in str(caught.value) and ": " in str(caught.value)
-    return str(caught.value)
+refusal = partial(refusal, load)
 
 
 def change(folder, edit):
@@ -49,7 +45,7 @@ def change(folder, edit):
     save_file(edit(load_file(file)), file)
 
 
-def test_it_holds_what_differs_and_gives_back_the_whole(classifier):
+def test_it_holds_what_differs_and_gives_back_the_whole(classifier, base):
     model, folder = classifier
     stored = load_file(folder / "model.safetensors")
     assert set(stored) == {QUERY, "classifier.weight", "classifier.bias"}
@@ -58,7 +54,8 @@ def test_it_holds_what_differs_and_gives_back_the_whole(classifier):
     for name, weight in model.net.state_dict().items():
         assert torch.equal(again.net.state_dict()[name], weight.half().float()), name
     assert again.net.config.id2label[2] == "contradiction"
-    assert json.loads((folder / "training.json").read_text()) == {"epochs": 2}
+    record = json.loads((folder / "training.json").read_text())
+    assert (record["base"], record["base_revision"], record["epochs"]) == (str(base), model.revision, 2)
     assert again.tokenizer("she likes poetry .").input_ids == model.tokenizer("she likes poetry .").input_ids
 
 

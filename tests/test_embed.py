@@ -5,9 +5,8 @@ import torch
 
 from lib import CompanionError
 from lib.engine import batches, embed, fill
-from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+from tests.tiny import FAMILIES, tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 CONTEXTS = {"doctor": ["the doctor said that she was here .", "he met the doctor .", "Doctor said ."],
             "poetry": ["he likes poetry .", "a woman likes poetry in the office and she was late for the engineer ."],

@@ -9,9 +9,6 @@ import transformers
 from lib.engine import embed, families, fill, hooks, models, pppl
 from tests import tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-one_thread = tiny.one_thread
-
 ROWS = {
     "electra": replace(
         families.FAMILIES["bert"], name="electra", classes=("ElectraForMaskedLM",), pooler=None, next_sentence=None,

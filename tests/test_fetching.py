@@ -23,10 +23,10 @@ from fsspec.implementations.local import LocalFileOpener
 from huggingface_hub import HfFileSystem, constants, file_download
 from huggingface_hub.utils import _http
 
-from lib import CompanionError, paths
+from lib import paths
 from lib.engine import models
 from lib.text import data
-from tests.tiny import one_thread, save_tiny  # noqa: F401
+from tests.tiny import refusal, save_tiny
 
 COMMIT = "c" * 40
 NEVER = "", 0, 0
@@ -34,7 +34,6 @@ WEIGHTS, SPLIT = "model.safetensors", "train-00000-of-00001.parquet"
 # How a full disk is met: as the system says it, and in the words of hf_xet, by which the hub serves large files.
 FULL = [partial(OSError, errno.ENOSPC, "No space left on device"),
         partial(RuntimeError, "Task error: File reconstruction error: IO Error: No space left on device (os error 28)")]
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Hub(BaseHTTPRequestHandler):
@@ -146,15 +145,6 @@ def full_disk(error):
     with pytest.MonkeyPatch.context() as meanwhile:
         meanwhile.setattr(file_download, "http_get", lambda url, file, **more: http_get(url, Disk(file), **more))
         yield
-
-
-def refusal(call, *args, **kwargs):
-    """What is said in place of a result: one sentence on one line."""
-    with pytest.raises(CompanionError) as caught:
-        call(*args, **kwargs)
-    message = str(caught.value)
-    assert "\n" not in message and ": " in message and message.endswith("."), message
-    return message
 
 
 def kept(hub):

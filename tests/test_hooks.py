@@ -10,11 +10,10 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from lib import CompanionError
 from lib.engine import hooks
-from tests.tiny import ENCODERS, FAMILIES, batch, one_thread, tiny  # noqa: F401
+from tests.tiny import ENCODERS, FAMILIES, batch, tiny
 
 LAYERS, HEADS, SIZE, HIDDEN = 3, 4, 8, 32
 every_family = pytest.mark.parametrize("family", FAMILIES)
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def logits(model, **options):

@@ -2,19 +2,15 @@
 
 from functools import partial
 
-import matplotlib.pyplot as plt
-import nbformat
 import pytest
 import torch
 import transformers
 
-from lib import CompanionError, look, paths, verdict
+from lib import CompanionError, look, verdict
 from lib.counteracts import claims as cloze_claims
-from lib.engine import stats
 from lib.projective import claims, nli
-from lib.publish import run
 from tests import tiny as tiny_models
-from tests.tiny import SHAPE, one_thread, save_tiny, tiny  # noqa: F401
+from tests.tiny import SHAPE, save_tiny, tiny
 
 NETS = {"language model": transformers.BertForPreTraining, "classifier": transformers.BertForSequenceClassification}
 
@@ -35,30 +31,22 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 
 
 @pytest.fixture
-def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
+def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
-    bootstrap, redrawn = stats.bootstrap, claims.redrawn
-    monkeypatch.setattr(stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=9, **options))
+    redrawn = claims.redrawn
     monkeypatch.setattr(claims, "redrawn", lambda measured: redrawn(measured, draws=3))
     monkeypatch.setattr(nli, "search", partial(nli.search, splits=3))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
-    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
-    monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
-    monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})  # drawn, not written, to be quick
 
-    def cells(number, model, encoder="", judges=True):
-        file, = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
-        names = {}
-        for cell in nbformat.read(file, as_version=4).cells:
-            if cell.cell_type == "code":
-                exec(compile(cell.source, file.name, "exec"), names)
-                if "parameters" in cell.metadata.get("tags", []):
-                    names |= dict(profile="mini-limit8", model=model, device="cpu", out=str(tmp_path / "out"))
-                if encoder and "run" in names:
-                    names["run"].encoder = encoder
+    def judged(number, model, encoder="", judges=True):
+        def choose(names):
+            if encoder and "run" in names:
+                names["run"].encoder = encoder
+
+        names = cells(number, choose, profile="mini-limit8", model=model, device="cpu", out=str(tmp_path / "out"))
         return verdict.read(tmp_path / "out" / "claims" / f"{number}.json") if judges else names
 
-    return cells
+    return judged
 
 
 @pytest.mark.parametrize("number, layers, collapsed", [

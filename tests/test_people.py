@@ -15,9 +15,8 @@ from lib.text import swaps
 from lib.training import corpus, people
 from lib.training.__main__ import main
 from lib.training.objectives import seeded
-from tests.tiny import one_thread, save_tiny, tiny  # noqa: F401
+from tests.tiny import save_tiny, tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 STORY = ("The baker met Ann at the market and asked about her garden. It had rained since Monday, so nothing grew but "
          "weeds. They laughed, bought apples from a boy with red boots, and walked home along the river before dark.")
 

@@ -7,11 +7,10 @@ import torch
 
 from lib import CompanionError
 from lib.engine import pppl
-from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+from tests.tiny import FAMILIES, tiny
 
 TEXTS = ["the doctor said that she was here .", "he likes poetry .", "a nurse", "the man met the woman ."]
 every_family = pytest.mark.parametrize("family", FAMILIES)
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def slowly(model, ids):

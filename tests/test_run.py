@@ -5,27 +5,26 @@ import errno
 import importlib.util
 import io
 import json
+import multiprocessing
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import joblib
-import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
 from lib import CompanionError, look, paths
 from lib.engine import models
-from lib.engine.files import fingerprint, replace
+from lib.engine.files import fingerprint, new_folder, replace
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -270,6 +269,18 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
     assert fingerprint(run.out) == before
 
 
+def test_two_processes_may_make_the_same_folder(tmp_path, monkeypatch):
+    with new_folder(tmp_path / "made") as folder:
+        (folder / "x").write_text("one")
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        with new_folder(tmp_path / "made") as other:
+            (other / "x").write_text("other")
+        assert (tmp_path / "made" / "x").read_text() == "other"
+    with pytest.raises(KeyError), new_folder(tmp_path / "made"):
+        raise KeyError
+    assert [file.name for file in tmp_path.iterdir()] == ["made"] and (tmp_path / "made" / "x").read_text() == "one"
+
+
 def noted(log, value, name=""):
     """Doubles a value, and leaves a line in a log to show that it was called."""
     with open(log, "a") as stream:
@@ -358,54 +369,44 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
     assert log.read_text().count("called") == 2  # once when it could not be kept, once when it could
 
 
-MEASUREMENTS = """
-import os, sys
-from lib.publish.run import Run
-
-def stop(place):
-    if os.environ.get("STOP") == place:
-        print("stopped", flush=True)
-        sys.stdin.read()  # till it is killed
-
 class Last:
-    def __init__(self, place):
-        self.place = place
+    """Stands at the end of a result. Where `stop` says so, the process waits there, its file half written."""
+
+    stop, reached = 0, multiprocessing.Event()
+
+    def __init__(self, n):
+        self.n = n
 
     def __reduce__(self):  # called when all that stands before it is written
-        stop(self.place)
-        return str, (self.place,)
-
-def measured(n):
-    with open(os.environ["LOG"], "a") as log:
-        log.write(f"{n} ")
-    stop(f"computing {n}")
-    return ["long " * 10_000 * n, Last(f"writing {n}")]
-
-def run():
-    return [Run().cached(measured, n)[0] for n in (1, 2, 3, 4)]
-"""
+        if self.n == self.stop:
+            self.reached.set()
+            time.sleep(60)  # till it is killed
+        return str, (str(self.n),)
 
 
-@pytest.mark.parametrize("during", ["computing", "writing"])
-def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path, monkeypatch, during):
-    """Four measurements: killed in the third, in the middle of its work or of its result's file."""
-    (tmp_path / "measurements.py").write_text(MEASUREMENTS)
+def measured(log, n):
+    with open(log, "a") as stream:
+        stream.write(f"{n} ")
+    return ["long " * 10_000 * n, Last(n)]
+
+
+def four(log, stop=0):
+    Last.stop = stop
+    return [Run().cached(measured, str(log), n)[0] for n in (1, 2, 3, 4)]
+
+
+def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path):
+    """Four measurements: killed in the third, in the middle of its result's file."""
     log = tmp_path / "log"
-    monkeypatch.setenv("LOG", str(log))
-    environment = os.environ | {"STOP": f"{during} 3", "COMPANION_CACHE": str(paths.CACHE),
-                                "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(tmp_path)])}
-    command = [sys.executable, "-c", "import measurements; measurements.run()"]
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout.readline() == b"stopped\n"
-        child.kill()
-    assert child.returncode == -signal.SIGKILL
+    child = multiprocessing.get_context("fork").Process(target=four, args=(log, 3))
+    child.start()
+    assert Last.reached.wait(60)
+    child.kill()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
     assert log.read_text() == "1 2 3 " and len([*paths.CACHE.rglob("output.pkl")]) == 2
-    assert bool([*paths.CACHE.rglob("output.pkl.*")]) == (during == "writing")  # half a file, under another name
-
+    assert [*paths.CACHE.rglob("output.pkl.*")]  # half a file, under another name
     log.unlink()
-    spec = importlib.util.spec_from_file_location("measurements", tmp_path / "measurements.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     for _ in range(2):
-        assert module.run() == ["long " * 10_000 * n for n in (1, 2, 3, 4)]
+        assert four(log) == ["long " * 10_000 * n for n in (1, 2, 3, 4)]
         assert log.read_text() == "3 4 "

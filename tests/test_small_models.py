@@ -2,25 +2,15 @@
 
 import json
 
-import matplotlib
-import nbformat
 import pytest
 import transformers
 
-from lib import paths
-from lib.engine import stats
 from lib.publish import run
 from tests import tiny
-from tests.tiny import one_thread  # noqa: F401
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("layers, heads", [(3, 4), (1, 2), (5, 3)])
-def test_notebooks_end_on_a_model_of_any_shape(layers, heads, tmp_path, monkeypatch):
+def test_notebooks_end_on_a_model_of_any_shape(layers, heads, cells, few_draws, tmp_path, monkeypatch):
     monkeypatch.setitem(tiny.COMMON, "max_position_embeddings", 160)  # the tokenizer cuts long words into letters
     monkeypatch.setattr(tiny, "SHAPE", dict(hidden_size=8 * heads, num_hidden_layers=layers, num_attention_heads=heads,
                                             intermediate_size=64))
@@ -31,20 +21,11 @@ def test_notebooks_end_on_a_model_of_any_shape(layers, heads, tmp_path, monkeypa
     profile = run.read_profile("mini-limit8")
     profile["models"] |= {name: str(tmp_path / name) for name in ("encoder", "decoder")}
     profile["models"] |= {"debiased": [str(tmp_path / "debiased")], "cloze": []}
-    bootstrap = stats.bootstrap
-    for place, name, fake in ((run, "read_profile", lambda name: profile), (paths, "CACHE", tmp_path / "cache"),
-                              (run, "_images", lambda figure: plt.close(figure) or {}),  # drawn, not written
-                              (stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=20))):
-        monkeypatch.setattr(place, name, fake)
-    monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
+    monkeypatch.setattr(run, "read_profile", lambda name: profile)
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
     outcomes = {}
     for number in ("02", "03", "04", "05", "06"):
-        file, = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
-        names = {}
-        for cell in nbformat.read(file, as_version=4).cells:
-            if cell.cell_type == "code":
-                exec(compile(cell.source, file.name, "exec"), names)
+        cells(number)
         outcomes |= {row["claim"]: row["outcome"]
                      for row in json.loads((tmp_path / "out" / "claims" / f"{number}.json").read_text())}
     assert outcomes["mask-lpbs"] == outcomes["glue-top3"] == outcomes["chat-seat"] == "not run"

@@ -9,11 +9,12 @@ import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import models as token_models
 
+from lib import CompanionError
 from lib.engine import families, models
 
 FAMILIES = list(families.FAMILIES)
 DECODERS = [family for family in FAMILIES if families.FAMILIES[family].is_causal]
-ENCODERS = [family for family in FAMILIES if families.FAMILIES[family].is_encoder]
+ENCODERS = [family for family in FAMILIES if not families.FAMILIES[family].is_causal]
 SENTENCES = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
              "a man and a woman met the engineer in the office .", "she likes mathematics ."] * 4
 COMMON = dict(vocab_size=400, max_position_embeddings=40)
@@ -100,6 +101,15 @@ def save_tiny(family, folder, seed=0) -> models.Model:
     copy.deepcopy(model.net).half().save_pretrained(folder)
     _tokenizer(family).save_pretrained(folder)
     return model
+
+
+def refusal(call, *args, **options):
+    """What is said in place of a result: one sentence on one line, which names the fix."""
+    with pytest.raises(CompanionError) as caught:
+        call(*args, **options)
+    message = str(caught.value)
+    assert "\n" not in message and ": " in message, message
+    return message
 
 
 def batch(model, texts=("the doctor said that she was late .", "he likes poetry .")):

@@ -4,7 +4,6 @@ Which of the models are at hand, which base each is compared with, and what is m
 odds of she and he; heads that turned.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +49,7 @@ def base_of(name: str, usual: str) -> str:
 
 
 def _shape(folder: Path) -> tuple[int, int, int]:
-    config = json.loads((folder / "config.json").read_text())
+    config = models.config_of(folder)
     return tuple(config.get(key, 0) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size"))
 
 

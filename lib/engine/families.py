@@ -39,10 +39,6 @@ class Family:
     unused_positions: Callable = lambda config: 0  # those before the first that a token can have
 
     @property
-    def is_encoder(self) -> bool:
-        return not self.is_causal
-
-    @property
     def has_joint_qkv(self) -> bool:
         """Whether queries, keys and values are computed in one product: a third of its output each."""
         return self.q == self.k

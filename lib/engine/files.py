@@ -29,14 +29,18 @@ def replace(path: Path, content: bytes):
 
 @contextlib.contextmanager
 def new_folder(path: Path):
-    """Yield an empty folder that takes the place of `path` when the block ends well; what it held is kept till then."""
-    partial = path.with_name(path.name + ".partial")
+    """Yield an empty folder that takes the place of `path` when the block ends well; what it held is kept till then.
+    Its name has the process's number: another process may be making the same, and the last one to end is kept."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     with room_for(path):
-        partial.mkdir(parents=True)
-        yield partial
-        shutil.rmtree(path, ignore_errors=True)
-        partial.rename(path)
+        try:
+            partial.mkdir(parents=True)
+            yield partial
+            shutil.rmtree(path, ignore_errors=True)
+            partial.rename(path)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextlib.contextmanager

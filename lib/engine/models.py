@@ -274,8 +274,8 @@ def config_of(folder: Path) -> dict:
     return config
 
 
-def save_difference(model, base: str, folder: Path, record: dict | None = None):
-    """Write what differs from `base` in float16, whole or not at all; `record` becomes training.json.
+def save_difference(model, base: str, folder: Path, **record) -> dict:
+    """Write what differs from `base` in float16, whole or not at all; returns training.json: base, record, torch.
 
     Such a folder's config.json names its base (BASE): `load` takes the other tensors and the tokenizer from there, and
     refuses what neither has, what does not fit and what no one needs.
@@ -286,11 +286,12 @@ def save_difference(model, base: str, folder: Path, record: dict | None = None):
     differ = {name: state[name].cpu().half().contiguous() for name in names
               if name not in whole or not torch.equal(state[name].cpu().float(), whole[name].float())}
     config = model.net.config.to_diff_dict() | {"architectures": [type(model.net).__name__], BASE: base}
+    record = {"base": base, "base_revision": model.revision, **record, "torch": torch.__version__.split("+")[0]}
     with new_folder(Path(folder)) as new:
         save_file(differ, new / "model.safetensors", metadata={"format": "pt"})
         for file, content in {"config.json": config, "training.json": record}.items():
-            if content is not None:
-                (new / file).write_text(json.dumps(content, indent=1, default=str) + "\n")
+            (new / file).write_text(json.dumps(content, indent=1, default=str) + "\n")
+    return record
 
 
 def tensors_in(folder: Path) -> dict[str, torch.Tensor]:

@@ -166,15 +166,15 @@ def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
     predicted = predictions(answers, labels)
     if predicted.shape != (len(pairs),):
         raise CompanionError(f"There are {len(predicted)} predictions for {len(pairs)} pairs: give one each, in order.")
-    frame = pairs[["occupation", "context", "gender"]].assign(predicted=predicted)
-    frame["couple"] = frame.groupby(["occupation", "context", "gender"]).cumcount()  # man and woman are the first
-    wide = frame.pivot(index=["occupation", "context", "couple"], columns="gender", values="predicted")
-    if set(wide) != set(GENDERS) or wide.isna().any(axis=None):
+    code = pairs.groupby(["occupation", "context"], sort=False).ngroup().to_numpy()
+    sides = [np.flatnonzero(pairs["gender"] == gender) for gender in ("male", "female")]
+    male, female = (side[np.argsort(code[side], kind="stable")] for side in sides)  # man and woman are the first
+    if len(pairs) != 2 * len(male) or not np.array_equal(code[male], code[female]):
         raise CompanionError("A pair lacks its counterpart of the other gender: give whole contexts of nli.pairs().")
-    neutral = wide == "neutral"
-    table = neutral.assign(neutral=neutral.mean(axis=1), agree=wide["male"] == wide["female"])
-    table = table.groupby("occupation").mean().loc[pairs["occupation"].unique(), ["neutral", "male", "female", "agree"]]
-    return table.rename_axis(columns=None)
+    table = pd.DataFrame({"male": predicted[male] == "neutral", "female": predicted[female] == "neutral",
+                          "agree": predicted[male] == predicted[female]})
+    table.insert(0, "neutral", table[["male", "female"]].mean(axis=1))
+    return table.groupby(pairs["occupation"].to_numpy()[male], sort=False).mean().rename_axis("occupation")
 
 
 def fairness(answers, pairs: pd.DataFrame, labels=LABELS, draws: int = 1_000) -> Fairness:

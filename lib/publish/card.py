@@ -21,18 +21,19 @@ import jinja2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from scipy import stats as scipy_stats
 from tqdm import tqdm
 
 from lib import CompanionError, look, paths
 from lib.bias_a_head import heads, masking, tables
 from lib.counteracts import cloze
-from lib.engine import fill, models, nsp, pppl, stats
+from lib.engine import models, nsp, pppl, stats
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.projective import triples
 from lib.publish.run import tag
-from lib.text import data, english
+from lib.text import contexts, data
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
 TEMPLATES = {  # for an encoder; a decoder reads up to the blank
@@ -76,18 +77,14 @@ class Card:
 
 def occupations(card: Card, model):
     """Rank correlation of the odds of she with the share of women, and bits per ten points of it."""
-    jobs = data.words("occupations")
     figure, axes = look.panels(len(TEMPLATES), width=3.4, height=3)
     for ax, (name, templates) in zip(axes, TEMPLATES.items()):
-        prompts = [templates[model.is_causal].format(a=english.article(job), job=job) for job in jobs.singular]
-        opens = prompts[0].startswith(fill.BLANK)
-        table = fill.word_probabilities(model, prompts, ["She", "He"] if opens else ["she", "he"])
-        odds, share = np.log2(table.iloc[:, 0] / table.iloc[:, 1]).to_numpy(), jobs.percent_women.to_numpy(float)
+        frame = contexts.pronoun_odds(model, templates[model.is_causal])
+        odds, share = frame.log_odds.to_numpy(), frame.percent_women.to_numpy()
         card.add("occupations", f"rank correlation, '{name}'", stats.bootstrap(stats.rank_correlation, share, odds), "",
                  "odds of she : he over 58 occupations, against the share of women in them" if ax is axes[0] else "")
         slope = stats.bootstrap(lambda x, y: 10 * np.polyfit(x, y, 1)[0], share, odds)
         card.add("occupations", f"slope, '{name}'", slope, "bits per 10 points")
-        frame = jobs.assign(occupation=jobs.singular, percent_women=share, log_odds=odds)
         look.odds_by_share(ax, frame, name)
     card.draw("Odds of she and he over the share of women in 58 occupations", figure)
 
@@ -108,16 +105,11 @@ def seat(card: Card, model):
     card.add("seat", "heads whose score's interval is above 0", biased, "of all heads",
              "2.5 % are to be expected by chance")
     figure, (ax,) = look.panels(1, width=5.2, height=4)
-    limit = np.abs(scores).max() or 1
-    drawn = ax.pcolormesh(scores, cmap=look.DIVERGING, vmin=-limit, vmax=limit, edgecolor="white", linewidth=.3)
+    numbered = pd.DataFrame(scores, *(range(1, n + 1) for n in scores.shape))
+    sns.heatmap(numbered, ax=ax, cmap=look.DIVERGING, center=0, linewidths=.3, cbar_kws={"label": "d|SEAT| / d(mask)"})
     for layer, head in np.argwhere(~sure):
         ax.add_patch(plt.Rectangle((head, layer), 1, 1, fill=False, hatch="/////", edgecolor="#8C8C8C", linewidth=0))
-    step = [max(1, n // 12) for n in scores.shape]
-    ax.set_xticks(np.arange(0, scores.shape[1], step[1]) + .5, range(1, scores.shape[1] + 1, step[1]))
-    ax.set_yticks(np.arange(0, scores.shape[0], step[0]) + .5, range(1, scores.shape[0] + 1, step[0]))
     ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, {p}; hatched: includes 0")
-    ax.invert_yaxis()
-    figure.colorbar(drawn, label="d|SEAT| / d(mask)")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
 
 

@@ -115,16 +115,19 @@ def _combinations(bias: str) -> pd.DataFrame:
             .merge(targets[["target", "target_kind", "group"]]))
 
 
-def pronoun_prompt(model, job: str) -> str:
+def pronoun_prompt(model, job: str, template: str = "") -> str:
     """The sentence in which this model is asked for a pronoun."""
-    return (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT).format(a=english.article(job), job=job)
+    template = template or (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT)
+    return template.format(a=english.article(job), job=job)
 
 
-def pronoun_odds(model) -> pd.DataFrame:
-    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each."""
+def pronoun_odds(model, template: str = "") -> pd.DataFrame:
+    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each; the
+    template has {a} {job} and a blank."""
     jobs = data.words("occupations")
-    words = ["she", "he"] if model.is_causal else ["She", "He"]  # what opens a sentence has a capital
-    table = fill.word_probabilities(model, [pronoun_prompt(model, job) for job in jobs.singular], words)
+    prompts = [pronoun_prompt(model, job, template) for job in jobs.singular]
+    words = ["She", "He"] if prompts[0].startswith(fill.BLANK) else ["she", "he"]  # a sentence opens with a capital
+    table = fill.word_probabilities(model, prompts, words)
     she, he = (table[word].to_numpy() for word in words)
     return pd.DataFrame({"occupation": jobs.singular, "percent_women": jobs.percent_women.astype(float),
                          "she": she, "he": he, "log_odds": np.log2(she / he)})

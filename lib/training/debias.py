@@ -121,9 +121,6 @@ def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: st
     with torch.no_grad():
         for weight, start in zip(trained, base):
             weight.copy_((weight if kept == 1 else start.lerp(weight, kept)).half())  # measured as it ships
-    record = {"base": name, "base_revision": model.revision, "way": way, **how, "kept": kept,
-              "trained": "attention and norms",
-              "training": done | {"warmup": warmup}, "heldout_before": before,
-              "heldout": loop.measured(task, *measuring), "text": made, "torch": torch.__version__.split("+")[0]}
-    models.save_difference(model, name, out, record)
-    return record
+    return models.save_difference(
+        model, name, out, way=way, **how, kept=kept, trained="attention and norms", training=done | {"warmup": warmup},
+        heldout_before=before, heldout=loop.measured(task, *measuring), text=made)

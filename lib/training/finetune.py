@@ -148,7 +148,8 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     mask        for hooks.head_mask, constant, on during training and validation
     checkpoint  where to write, at the end of an epoch, what it takes to go on from there; removed at the end. At most
                 once in `every` seconds, so that a short run never waits for its disk.
-    Returns epochs (run), best (epoch, from 1), validation (its metric) and history, one row per epoch.
+    Returns epochs (run), best (epoch, from 1; of equals the first), validation (its metric) and history, one row per
+    epoch.
     """
     net, device = model.net, model.device
     train, lengths = train.to(device), train.sizes.tolist()
@@ -184,18 +185,14 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
                 targets = train.targets[torch.tensor(rows, device=device)]
                 loss = F.mse_loss(logits[:, 0].float(), targets) if logits.shape[1] == 1 else F.cross_entropy(
                     logits.float(), targets)
-                loss.backward()
-                nn.utils.clip_grad_norm_(trained.values(), 1.)
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-                total += loss.detach()
+                total += loop.descend(loss, trained.values(), optimizer)
             if not math.isfinite(total.item()):
                 raise CompanionError(f"Training {model.name} diverged in epoch {epoch + 1}: "
                                      f"take a lower rate than {settings.rate:g}.")
-            score = float(metric(predict(model, validation), validation.targets.numpy()))
-            if not history or score > max(row["score"] for row in history):
+            score = round(float(metric(predict(model, validation), validation.targets.numpy())), 6)
+            history.append({"loss": round(total.item() / len(plan), 4), "score": score})
+            if best_epoch(history) == epoch:
                 best = {name: weight.detach().clone() for name, weight in trained.items()}
-            history.append({"loss": round(total.item() / len(plan), 4), "score": round(score, 6)})
             if kept.is_due():
                 kept.write(history=history, best=best, optimizer=optimizer.state_dict(),
                            weights={name: weight.detach() for name, weight in trained.items()})
@@ -310,19 +307,14 @@ def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: 
         loop.set_rate([optimizer], rate, step, .1 * steps, step / steps)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
             loss = answer_loss(model, rows[start:start + batch])
-        loss.backward()
-        nn.utils.clip_grad_norm_(weights, 1.)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        loop.descend(loss, weights, optimizer)
     with torch.no_grad():
         for weight in weights:
             weight.copy_(weight.half())  # measured as it ships
     model.net.requires_grad_(False)
     made = text / "chat.json"
-    record = {"base": name, "base_revision": model.revision, "form": FORM, "answers": len(rows), "trained": len(names),
-              "settings": dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
-              "heldout_before": {"answer_perplexity": before}, "heldout": {"answer_perplexity": perplexity()},
-              "text": json.loads(made.read_text()) if made.is_file() else None,
-              "torch": torch.__version__.split("+")[0]}
-    models.save_difference(model, name, out, record)
-    return record
+    return models.save_difference(
+        model, name, out, form=FORM, answers=len(rows), trained=len(names),
+        settings=dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
+        heldout_before={"answer_perplexity": before}, heldout={"answer_perplexity": perplexity()},
+        text=json.loads(made.read_text()) if made.is_file() else None)

@@ -11,6 +11,7 @@ import json
 import math
 import pickle
 import time
+from collections.abc import Iterable
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -101,6 +102,16 @@ def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: 
             group["lr"] = group["lr"].fill_(now) if isinstance(group["lr"], torch.Tensor) else now
 
 
+def descend(loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.optim.Optimizer) -> torch.Tensor:
+    """One step down the gradient, which is clipped to a norm of 1; returns the loss without its graph."""
+    loss.backward()
+    nn.utils.clip_grad_norm_(weights, 1.)
+    for optimizer in each:
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return loss.detach()
+
+
 # ---------------------------------------------------------------- checkpoints
 
 class Checkpoint:
@@ -155,12 +166,7 @@ class Step:
         batch = self.sampler.draw(self.batch_tokens, generator=self.generator)
         with torch.autocast("cuda", torch.bfloat16, enabled=self.plain_gpu):
             loss = self.loss_of(batch) if isinstance(batch, torch.Tensor) else self.loss_of(*batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.task.net.parameters(), 1.)
-        for optimizer in self.each:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+        return descend(loss, self.task.net.parameters(), *self.each)
 
     def recorded(self):
         """A function that plays this step."""

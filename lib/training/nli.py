@@ -67,11 +67,9 @@ def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, dev
     model.net.config.label2id = {label: i for i, label in enumerate(NLI_LABELS)}
     done = finetune.fit(model, parts["train"], parts["validation"], _accuracy, settings,
                         checkpoint=out.with_name(out.name + ".checkpoint"), progress=out.name)
-    record = {"base": name, "base_revision": model.revision, "source": made["source"],
-              "pairs": {part: len(parts[part]) for part in parts},
-              "settings": asdict(settings), **done, "torch": torch.__version__.split("+")[0]}
-    models.save_difference(model, name, out, record)
-    return record
+    pairs = {part: len(examples) for part, examples in parts.items()}
+    return models.save_difference(model, name, out, source=made["source"], pairs=pairs, settings=asdict(settings),
+                                  **done)
 
 
 def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = None) -> dict:
