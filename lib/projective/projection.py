@@ -296,11 +296,13 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
                     base(**batch)
             leaving[True] = seen[second]
         first = {BASE: plain[last][:, 0]}
+        first_token = torch.zeros(len(first[BASE]), dtype=torch.long)  # of the last layer nothing else is read
         for setting in entering:
             if setting != BASE:
-                with hooks.resume(model, n - 1, cut("tokens", setting, leaving[setting.attention])):
-                    with hooks.record(model, [last]) as seen:
-                        base(**batch)
+                states = cut("tokens", setting, leaving[setting.attention])
+                with hooks.resume(model, n - 1, states), hooks.finish(model, first_token), hooks.record(
+                        model, [last]) as seen:
+                    base(**batch)
                 first[setting] = seen[last][:, 0]
         rows = torch.stack([cut("cls", setting, first[setting.before("cls")]) for setting in pooling])
         pooled = dict(zip(pooling, hooks.pool(model, rows.flatten(0, 1)).view(rows.shape)))
