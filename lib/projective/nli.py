@@ -4,7 +4,7 @@
     p = nli.probabilities(model, pairs)              [pairs, labels]
     nli.fairness(p, pairs, nli.labels(model))        accuracy, parity, eta, each with its interval
     nli.viable(accuracy, base)                       whether a debiased model still does the task
-    both = run.cached(nli.measure, "mini-bert-nli", "mini", 9)      predictions of the 76 models, under two fits
+    both = run.cached(nli.measure, "mini-bert-nli", "mini", 9, 5)   76 models, under two fits and 5 random ones
     nli.search(nli.under(both, nli.PAIRS), strength)                ways to choose one of them
 
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
@@ -207,12 +207,13 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
 
 # ---- the 76 models
 
-def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
-            device=None, items: int = 0) -> dict:
+def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, reading: str = "man, woman",
+            task: bool = True, device=None, items: int = 0) -> dict:
     """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone.
 
     fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
-    right [fits, 76, pairs of the task]
+    right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights: neutral
+    and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]
     """
     model = models.load(required(name), device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
@@ -222,12 +223,23 @@ def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "ma
     chosen = {PAIRS: fitting_pairs(), SINGLE: sentence_pairs.written()}
     natural = sentence_pairs.natural(data, items=items)
     fits = [projection.fit(model, fitted_on, natural=natural) for fitted_on in chosen.values()]
+    fits += [projection.random(fits[0], seed) for seed in range(draws)]
     logits = projection.sweeps(model, fits, projection.models(), encoded, projection.head(model),
                                progress=f"76 models, {len(texts):,} pairs")
     p = logits.softmax(-1).numpy()
     right = predictions(p[:, :, len(made):], names) == gold["label"].to_numpy(dtype=str)
-    return {"fits": list(chosen), "labels": names, "reading": reading, "contexts": contexts, "items": items,
-            "probabilities": np.ascontiguousarray(p[:, :, :len(made)]), "right": right}
+    about = {"labels": names, "reading": reading, "contexts": contexts, "items": items}
+    neutral, agree = by_model(about | {"probabilities": p[2:, :, :len(made)]})
+    return about | {"fits": list(chosen), "probabilities": np.ascontiguousarray(p[:2, :, :len(made)]),
+                    "right": right[:2], "random": {"neutral": neutral, "agree": agree, "right": right[2:].mean(-1)}}
+
+
+def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
+    """`neutral` and `agree` of `by_occupation` for every model at once: [..., occupations] each."""
+    said = np.asarray(measured["probabilities"]).argmax(-1)
+    said = said.reshape(*said.shape[:-1], asked(measured)["occupation"].nunique(), -1, 2)  # a man's beside the woman's
+    neutral = said == measured["labels"].index("neutral")
+    return neutral.mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 
 
 def under(measured: dict, fit: str) -> dict:
@@ -276,15 +288,13 @@ def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int
     it was tested; accuracy at the task and whether viable (within 5 points), both where tested. strength: of each
     model by name. agree: parity in "all" contexts, or in "most".
     """
-    every, ways_to_choose, generated = projection.models(), ways(), asked(measured)
-    tables = [by_occupation(p, generated, measured["labels"]) for p in measured["probabilities"]]
-    neutral, same = (np.array([table[column] for table in tables]) for column in ("neutral", "agree"))
+    every, ways_to_choose, (neutral, same) = projection.models(), ways(), by_model(measured)
     parity, right = same == 1 if agree == "all" else same > .5, measured["right"]
     intrinsic = strength.loc[[setting.name for setting in every]].to_numpy()
     places = {name: np.array([every.index(setting) for setting in way.among]) for name, way in ways_to_choose.items()}
     rng, chosen = np.random.default_rng(seed), {name: [] for name in places}
     for _ in range(splits):
-        first, second = (_halves(rng, n) for n in (neutral.shape[1], right.shape[1]))
+        first, second = (stats.halves(n, rng) for n in (neutral.shape[1], right.shape[1]))
         eta = [neutral[:, half].mean(1) * parity[:, half].mean(1) for half in first]
         accuracy = [right[:, half].mean(1) for half in second]
         kept = [viable(half, half[0]) for half in accuracy]
@@ -296,8 +306,3 @@ def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int
             chosen[name].append((best, eta[0][best], eta[1][best], accuracy[1][best], kept[1][best]))
     columns = ["chosen", "eta where chosen", "eta where tested", "accuracy", "viable"]
     return {name: dict(zip(columns, map(np.array, zip(*rows)))) for name, rows in chosen.items()}
-
-
-def _halves(rng, n: int) -> tuple[np.ndarray, np.ndarray]:
-    order = rng.permutation(n)
-    return order[:n // 2], order[n // 2:]
