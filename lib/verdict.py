@@ -3,7 +3,8 @@
     FEW = Claim("heads-few", "bias_a_head", "5.1", "Few heads have any effect", side=Side.BELOW, threshold=.5)
     judge(FEW, Estimate(.25, .18, .33), on="mini-bert, gender", found="25 % of 144 heads")
 
-A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie. The result
+A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie, and the
+whole 95 % interval decides: on the claim's side it holds, on the other it fails, otherwise it is undecided. The result
 is a `Verdict`, kept unrounded in figures/<run>/claims/NN.json. Tables, board and README are made from these records.
 """
 
@@ -35,7 +36,8 @@ class Outcome(StrEnum):
 DECIDED = (Outcome.HOLDS, Outcome.FAILS)
 IN_PART = "in part"                  # of a claim tested on several things that do not agree
 UNTESTABLE = "cannot be tested"      # of a claim that this companion has no test for
-CHANCE = "within chance"
+NO_VALUE, NO_INTERVAL = "no value", "no interval"  # why an estimate decides nothing
+CONTROLS = NULL, BALANCED = "null", "balanced"     # runs of models that cannot have the effect
 
 
 class Side(StrEnum):
@@ -53,11 +55,7 @@ class Side(StrEnum):
                 Side.AT_MOST: value <= threshold, Side.WITHIN: abs(value - threshold) <= margin}[self]
 
 
-class Rule(StrEnum):
-    """How an estimate decides a claim. Under either rule one that is no number (nan) leaves it undecided."""
-
-    VALUE = "value"          # its side decides, and an interval that includes the threshold is "within chance"
-    INTERVAL = "interval"    # the whole 95 % interval has to lie on one side; otherwise the claim is undecided
+STRICT = {Side.AT_LEAST: Side.ABOVE, Side.AT_MOST: Side.BELOW}  # of a difference to a control
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,8 @@ class Claim:
     side: Side = Side.ABOVE
     threshold: float = 0.0
     margin: float = 0.0     # of Side.WITHIN
-    rule: Rule = Rule.VALUE
+    exact: bool = False     # a count over fixed things, with nothing sampled: a value without an interval decides
+    speaks: tuple[str, ...] = (NULL,)  # of CONTROLS, those that can speak of it: balanced of gender in BERT alone
     untestable: str = ""    # why no test of it is possible here
 
 
@@ -91,8 +90,9 @@ class Gate:
 class Control:
     """The same estimand under an intervention of equal size that has no reason to act."""
 
-    name: str
+    name: str               # random heads, random directions
     estimate: Estimate
+    difference: Estimate    # what is claimed minus the control, paired
 
 
 @dataclass(frozen=True)
@@ -103,21 +103,19 @@ class Verdict:
     outcome: Outcome
     on: str = ""                        # what it was tested on
     found: str = ""                     # in words
-    reason: str = ""                    # within chance, or why there is no case or no run
+    reason: str = ""                    # why it is undecided, or why there is no case or no run
     estimate: Estimate | None = None
     threshold: float | None = None
     reading: str = ""                   # which of several readings of the paper
+    redrawn: float | None = None        # the share of bootstrap samples in which it is met
     control: Control | None = None
+    gates: dict[str, bool] = field(default_factory=dict)  # by name, whether open
     models: list[str] = field(default_factory=list)  # whose weights it speaks of
     remark: str = ""                    # said after the verdict and its reason: which part of the data decided it
 
     def __str__(self):
         return (f"{self.outcome} ({self.reason})" if self.reason else str(self.outcome)) + (
             f", {self.remark}" if self.remark else "")
-
-    @property
-    def within_chance(self) -> bool:
-        return self.reason == CHANCE
 
 
 def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: str = "", *,
@@ -127,42 +125,43 @@ def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: 
 
     threshold  in place of the claim's own, where it depends on the data (the number of layers, say)
     gates      each has to be open, unless `ignore_gates`: models that cannot have the effect are judged without
-    control    the estimate has to lie on the claim's side of the control's value too
-    redrawn    the share of bootstrap samples in which the claim is met, in place of an interval
+    control    the difference to it has to lie on the claim's side of 0 too
+    redrawn    the share of bootstrap samples in which a compound count is met, in place of an interval
     about      further fields of the Verdict: reading, models
     """
     if not isinstance(estimate, Estimate):
         estimate = Estimate(float(estimate))
     threshold = claim.threshold if threshold is None else threshold
-    about |= dict(on=on, found=found, estimate=estimate, threshold=threshold, control=control)
+    about |= dict(on=on, found=found, estimate=estimate, threshold=threshold, control=control, redrawn=redrawn,
+                  gates={gate.name: bool(gate.is_open) for gate in gates})
     shut = [gate for gate in gates if not gate.is_open]
     if shut and not ignore_gates:
         return Verdict(claim.id, Outcome.NO_CASE, reason=shut[0].why, **about)
-    met = _met(claim, estimate, threshold)
-    if redrawn is not None and not math.isnan(estimate.value):
-        met = None if .025 < redrawn < .975 else redrawn >= .975
-    if claim.rule == Rule.VALUE and not math.isnan(estimate.value):
-        about["reason"] = CHANCE if met is None else ""
-        limits = [threshold] + ([control.estimate.value] if control else [])
-        met = all(claim.side.has(estimate.value, limit, claim.margin) for limit in limits)
-    elif control is not None and met:
-        met = _met(claim, estimate, control.estimate.value)
-    return Verdict(claim.id, {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met], **about)
-
-
-def _met(claim: Claim, estimate: Estimate, threshold: float) -> bool | None:
-    """Whether the interval lies on the claim's side (True), on the other (False), or on both (None)."""
+    reason = ""
     if math.isnan(estimate.value):
+        met, reason = None, NO_VALUE
+    elif redrawn is not None:
+        met = None if .025 < redrawn < .975 else redrawn >= .975
+    elif estimate.has_interval:
+        met = _met(claim.side, estimate, threshold, claim.margin)
+    elif claim.exact:
+        met = claim.side.has(estimate.value, threshold, claim.margin)
+    else:
+        met, reason = None, NO_INTERVAL
+    if met and control is not None and not _met(STRICT.get(claim.side, claim.side), control.difference, 0.0,
+                                                claim.margin):
+        met, reason = None, f"no more than {control.name}"
+    return Verdict(claim.id, {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met], reason=reason,
+                   **about)
+
+
+def _met(side: Side, estimate: Estimate, threshold: float, margin: float) -> bool | None:
+    """Whether the whole interval lies on this side (True), on the other (False), or on both (None); None without."""
+    on_side = [side.has(end, threshold, margin) for end in (estimate.low, estimate.high)]
+    around = side == Side.WITHIN and estimate.low < threshold < estimate.high  # both ends outside, but not the middle
+    if not estimate.has_interval or any(on_side) != all(on_side) or around and not any(on_side):
         return None
-    if not estimate.has_interval or estimate.low == estimate.high:
-        return claim.side.has(estimate.value, threshold, claim.margin)
-    if claim.side == Side.WITHIN:
-        inside = [claim.side.has(end, threshold, claim.margin) for end in (estimate.low, estimate.high)]
-        one_side = estimate.low > threshold or estimate.high < threshold
-        return True if all(inside) else False if one_side and not any(inside) else None
-    if estimate.low <= threshold <= estimate.high:
-        return None
-    return claim.side.has(estimate.value, threshold)
+    return all(on_side)
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:
@@ -180,17 +179,25 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
     return known
 
 
+def kind(verdicts: Sequence[Verdict]) -> str:
+    """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold.
+
+    Where none holds and not all fail it is undecided; where none has a case, no case or not run.
+    """
+    outcomes = {verdict.outcome for verdict in verdicts}
+    cases = outcomes & {*DECIDED, Outcome.UNDECIDED}
+    if len(cases) == 1:
+        return str(*cases)
+    if cases:
+        return IN_PART if Outcome.HOLDS in cases else str(Outcome.UNDECIDED)
+    return str(Outcome.NO_CASE if Outcome.NO_CASE in outcomes else Outcome.NOT_RUN)
+
+
 def combined(verdicts: Sequence[Verdict]) -> str:
-    """One word for a claim tested on several things: holds or fails where all do, otherwise "in part (n of m)"."""
-    decided = [verdict for verdict in verdicts if verdict.outcome in DECIDED]
-    if not decided:
-        outcomes = {verdict.outcome for verdict in verdicts}
-        return str(next((kind for kind in (Outcome.UNDECIDED, Outcome.NO_CASE) if kind in outcomes), Outcome.NOT_RUN))
-    held = sum(verdict.outcome == Outcome.HOLDS for verdict in decided)
-    if 0 < held < len(decided):
-        return f"{IN_PART} ({held} of {len(decided)})"
-    chance = f" ({CHANCE})" if any(CHANCE in verdict.reason for verdict in decided) else ""
-    return str(decided[0].outcome) + chance
+    """`kind`, with how many hold of those that have a case where it is in part: "in part (2 of 3)"."""
+    held, cases = (sum(verdict.outcome in kinds for verdict in verdicts)
+                   for kinds in ([Outcome.HOLDS], [*DECIDED, Outcome.UNDECIDED]))
+    return f"{IN_PART} ({held} of {cases})" if 0 < held < cases else kind(verdicts)
 
 
 # ---- one record per verdict, kept for the board
@@ -214,7 +221,7 @@ def _plain(value):
     """What JSON can hold: nan and infinity as text, and nothing that is not known."""
     if isinstance(value, dict):
         plain = {key: _plain(inner) for key, inner in value.items()}
-        return {key: inner for key, inner in plain.items() if inner is not None and inner != "" and inner != []}
+        return {key: inner for key, inner in plain.items() if inner is not None and inner not in ("", [], {})}
     value = value.item() if hasattr(value, "item") else value  # a number of numpy's
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -223,8 +230,8 @@ def _verdict(row: dict) -> Verdict:
     def estimate(kept: dict) -> Estimate:
         return Estimate(*(float(kept[end]) for end in ("value", "low", "high")), kept["n"], kept.get("unit", ""))
 
-    parts = {"outcome": Outcome, "threshold": float, "estimate": estimate,
-             "control": lambda kept: Control(kept.get("name", ""), estimate(kept["estimate"]))}
+    parts = {"outcome": Outcome, "threshold": float, "redrawn": float, "estimate": estimate, "control": lambda kept:
+             Control(kept.get("name", ""), estimate(kept["estimate"]), estimate(kept["difference"]))}
     return Verdict(**{key: parts[key](value) if key in parts else value for key, value in row.items()})
 
 

@@ -27,8 +27,8 @@ def test_prompts_suit_the_model_and_odds_are_those_of_the_blank(name, prompt):
 
 def test_checks_can_fail():
     follows = pd.DataFrame({"label": ["stereotype", "unrelated"], "probability": [.9, .8]})
-    both = card.checks({"a": Estimate(.2, -.1, .5)}, follows)
-    assert [check.outcome for check in both] == [Outcome.FAILS] * 2 and both[0].estimate.value == .2
+    both = card.checks({"a": Estimate(-.2, -.5, -.1)}, follows)
+    assert [check.outcome for check in both] == [Outcome.FAILS] * 2 and both[0].estimate.value == -.2
     both = card.checks({"a": Estimate(.2, .1, .3)}, follows.assign(probability=[.9, .1]))
     assert [check.outcome for check in both] == [Outcome.HOLDS] * 2 and both[1].found == "2 of 2 pairs"
     assert card.checks({"a": Estimate(.2, .1, .3)}, None)[1].outcome == Outcome.NOT_RUN

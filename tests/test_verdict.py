@@ -1,4 +1,4 @@
-"""The one place that decides: every side, both rules, gates, controls, records on disk, and printed digits."""
+"""The one place that decides: every side, intervals, gates, controls, records on disk, and printed digits."""
 
 import ast
 import json
@@ -12,107 +12,129 @@ from hypothesis import strategies as st
 
 from lib import CompanionError, paths, verdict
 from lib.engine.stats import Estimate
-from lib.verdict import CHANCE, Claim, Control, Gate, Match, Outcome, Rule, Side, Verdict, judge
+from lib.verdict import Claim, Control, Gate, Match, Outcome, Side, Verdict, judge
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
 HOLDS, FAILS, UNDECIDED, NO_CASE, NOT_RUN = Outcome
+SIDES = st.sampled_from(list(Side))
 numbers = st.floats(-1e6, 1e6).map(lambda value: value + 0.0)  # no -0.0
 anything = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf])
 
 
-def claim(side=Side.ABOVE, rule=Rule.VALUE, margin=0.0):
-    return replace(CLAIM, side=side, rule=rule, margin=margin)
+def claim(side=Side.ABOVE, margin=0.0, exact=False):
+    return replace(CLAIM, side=side, margin=margin, exact=exact)
 
 
-# ---- sides and rules
+# ---- sides and intervals
 
 @pytest.mark.parametrize("side, below, at, above", [
     (Side.ABOVE, False, False, True), (Side.AT_LEAST, False, True, True), (Side.BELOW, True, False, False),
     (Side.AT_MOST, True, True, False), (Side.WITHIN, False, True, False)])
-def test_on_which_side_of_the_threshold_a_value_lies(side, below, at, above):
-    assert judge(replace(CLAIM, threshold=0.0), np.True_).outcome == HOLDS  # a condition that is met
-    assert judge(CLAIM, 3.0, threshold=5.0).outcome == FAILS
-    outcomes = [judge(claim(side, rule), value).outcome for rule in Rule for value in (.9, 1.0, 1.1)]
-    assert outcomes == [HOLDS if met else FAILS for met in (below, at, above)] * 2
+def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, below, at, above):
+    exact = [judge(claim(side, exact=True), value) for value in (.9, 1.0, 1.1)]
+    assert [each.outcome for each in exact] == [HOLDS if met else FAILS for met in (below, at, above)]
+    degenerate = [judge(claim(side), Estimate(value, value, value)).outcome for value in (.9, 1.0, 1.1)]
+    assert degenerate == [each.outcome for each in exact]  # every sample gives this value
+    sampled = {str(judge(claim(side), value)) for value in (.9, 1.0, 1.1, True)}
+    assert sampled == {"undecided (no interval)"}
     assert not side.has(math.nan, 1.0)
 
 
-@pytest.mark.parametrize("estimate, value, chance, interval", [
-    (Estimate(1.5, 1.2, 1.8), HOLDS, False, HOLDS), (Estimate(1.5, .8, 1.8), HOLDS, True, UNDECIDED),
-    (Estimate(.5, .2, .8), FAILS, False, FAILS), (Estimate(.5, .2, 1.8), FAILS, True, UNDECIDED),
-    (Estimate(1.5, 1.0, 1.8), HOLDS, True, UNDECIDED),  # an interval that touches the threshold includes it
-    (Estimate(1.5), HOLDS, False, HOLDS), (Estimate(1.0, 1.0, 1.0), FAILS, False, FAILS),
-    (Estimate(math.nan, .2, .8), UNDECIDED, False, UNDECIDED), (Estimate(math.nan), UNDECIDED, False, UNDECIDED)])
-def test_the_value_decides_or_the_interval(estimate, value, chance, interval):
-    by_value, by_interval = (judge(claim(rule=rule), estimate) for rule in Rule)
-    assert (by_value.outcome, by_value.within_chance) == (value, chance)
-    assert by_interval.outcome == interval and not by_interval.reason
-    mirrored = [judge(replace(claim(Side.BELOW, rule), threshold=-1.0), -estimate) for rule in Rule]
-    assert [str(verdict) for verdict in mirrored] == [str(by_value), str(by_interval)]
+def test_a_condition_and_a_threshold_of_the_data():
+    assert judge(replace(CLAIM, threshold=0.0, exact=True), np.True_).outcome == HOLDS
+    assert judge(CLAIM, Estimate(3.0, 2.0, 4.0), threshold=5.0).outcome == FAILS
 
 
-@pytest.mark.parametrize("estimate, interval", [
+@pytest.mark.parametrize("estimate, outcome", [
+    (Estimate(1.5, 1.2, 1.8), HOLDS), (Estimate(1.5, .8, 1.8), UNDECIDED), (Estimate(.5, .2, .8), FAILS),
+    (Estimate(.5, .2, 1.8), UNDECIDED), (Estimate(1.5, 1.0, 1.8), UNDECIDED),  # 1 is not above 1
+    (Estimate(.5, .2, 1.0), FAILS), (Estimate(1.5), UNDECIDED), (Estimate(1.5, 1.2), UNDECIDED),
+    (Estimate(math.nan, 1.2, 1.8), UNDECIDED), (Estimate(math.nan), UNDECIDED)])
+def test_the_whole_interval_decides(estimate, outcome):
+    found, mirrored = judge(claim(), estimate), judge(replace(claim(Side.BELOW), threshold=-1.0), -estimate)
+    assert found.outcome == mirrored.outcome == outcome
+    assert found.reason == (verdict.NO_VALUE if math.isnan(estimate.value) else
+                            verdict.NO_INTERVAL if not estimate.has_interval else "")
+
+
+@pytest.mark.parametrize("side, estimate, outcome", [
+    (Side.AT_LEAST, Estimate(1.5, 1.0, 1.8), HOLDS), (Side.AT_MOST, Estimate(.5, .2, 1.0), HOLDS),
+    (Side.AT_LEAST, Estimate(.5, .2, 1.0), UNDECIDED), (Side.AT_MOST, Estimate(1.5, 1.0, 1.8), UNDECIDED),
+    (Side.AT_LEAST, Estimate(.5, .2, .9), FAILS), (Side.AT_MOST, Estimate(1.5, 1.1, 1.8), FAILS)])
+def test_a_threshold_that_belongs_to_the_claims_side(side, estimate, outcome):
+    assert judge(claim(side), estimate).outcome == outcome
+
+
+@pytest.mark.parametrize("estimate, outcome", [
     (Estimate(1.05, .95, 1.15), HOLDS), (Estimate(1.05, .75, 1.25), HOLDS), (Estimate(1.05, .7, 1.2), UNDECIDED),
-    (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED)])
-def test_no_effect_is_an_interval_inside_the_margin(estimate, interval):
-    assert judge(claim(Side.WITHIN, Rule.INTERVAL, margin=.25), estimate).outcome == interval
-    by_value = judge(claim(Side.WITHIN, margin=.25), estimate)
-    assert by_value.outcome == (HOLDS if abs(estimate.value - 1) <= .25 else FAILS)
-    assert by_value.within_chance == (interval == UNDECIDED)
+    (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED),
+    (Estimate(1.3, 1.2, 1.4), UNDECIDED), (Estimate(1.0), UNDECIDED)])
+def test_no_effect_is_an_interval_inside_the_margin(estimate, outcome):
+    assert judge(claim(Side.WITHIN, margin=.25), estimate).outcome == outcome
 
 
-@given(st.sampled_from(list(Side)), numbers, numbers, numbers, numbers, st.floats(0, 1e3))
-def test_the_rules_agree_wherever_the_interval_decides(side, value, low, high, threshold, margin):
-    low, value, high = sorted([low, value, high])
-    both = [judge(replace(CLAIM, side=side, rule=rule, margin=margin), Estimate(value, low, high), threshold=threshold)
-            for rule in Rule]
-    assert both[0].outcome in verdict.DECIDED
-    assert both[0].within_chance == (both[1].outcome == UNDECIDED)
-    if not both[0].within_chance:
-        assert both[0].outcome == both[1].outcome
+@given(SIDES, st.lists(numbers, min_size=5, max_size=5).map(sorted), numbers, st.floats(0, 1e3))
+def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
+    lowest, low, value, high, highest = ends
+    narrow, wide = (judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
+                    for interval in ((low, high), (lowest, highest)))
+    assert wide == narrow or wide == UNDECIDED
 
 
-@pytest.mark.parametrize("redrawn, chance, interval", [
-    (1.0, False, HOLDS), (.975, False, HOLDS), (.97, True, UNDECIDED), (.03, True, UNDECIDED), (.02, False, FAILS)])
-def test_bootstrap_samples_in_place_of_an_interval(redrawn, chance, interval):
-    assert judge(claim(), 2.0, redrawn=redrawn).within_chance == chance
-    assert judge(claim(rule=Rule.INTERVAL), 2.0, redrawn=redrawn).outcome == interval
+@given(SIDES, anything, anything, st.floats(0, 1e3))
+def test_a_value_without_interval_never_decides(side, value, threshold, margin):
+    control = Control("random heads", Estimate(0.0), Estimate(1.0, .5, 1.5))
+    assert judge(claim(side, margin), value, threshold=threshold, control=control).outcome == UNDECIDED
+
+
+@pytest.mark.parametrize("redrawn, outcome", [
+    (1.0, HOLDS), (.975, HOLDS), (.97, UNDECIDED), (.03, UNDECIDED), (.025, FAILS), (0.0, FAILS)])
+def test_bootstrap_samples_in_place_of_an_interval(redrawn, outcome):
+    found = judge(claim(), 2.0, redrawn=redrawn)
+    assert found.outcome == outcome and found.redrawn == redrawn and not found.reason
+    assert judge(claim(exact=True), .5, redrawn=redrawn).outcome == outcome
+    assert judge(claim(), math.nan, redrawn=redrawn).outcome == UNDECIDED
 
 
 # ---- gates and controls
 
 def test_a_shut_gate_is_no_case_and_says_why():
     gates = [Gate("SEAT", True, "SEAT 1.2"), Gate("viable", False, "no viable model"), Gate("last", False, "never")]
-    shut = judge(CLAIM, 2.0, gates=gates)
-    assert shut.outcome == NO_CASE and shut.reason == "no viable model" and shut.estimate.value == 2.0
-    assert judge(CLAIM, 2.0, gates=gates, ignore_gates=True).outcome == HOLDS
-    assert judge(CLAIM, 2.0, gates=gates[:1]).outcome == HOLDS
+    above = Estimate(2.0, 1.5, 2.5)
+    shut = judge(CLAIM, above, gates=gates)
+    assert shut.outcome == NO_CASE and shut.reason == "no viable model" and shut.estimate == above
+    assert shut.gates == {"SEAT": True, "viable": False, "last": False}
+    assert judge(CLAIM, above, gates=gates, ignore_gates=True).outcome == HOLDS
+    assert judge(CLAIM, above, gates=gates[:1]).outcome == HOLDS
 
 
-@pytest.mark.parametrize("control, value, interval", [
-    (1.2, HOLDS, HOLDS), (1.6, HOLDS, UNDECIDED), (2.5, FAILS, FAILS), (.5, HOLDS, HOLDS)])
-def test_a_control_of_equal_size_has_to_do_less(control, value, interval):
-    control = Control("random heads", Estimate(control))
-    by_value, by_interval = (judge(claim(rule=rule), Estimate(2.0, 1.5, 2.4), control=control) for rule in Rule)
-    assert (by_value.outcome, by_interval.outcome) == (value, interval) and by_value.control == control
-    assert judge(claim(rule=Rule.INTERVAL), Estimate(.5, .2, .8), control=control).outcome == FAILS
+@pytest.mark.parametrize("side, difference, outcome", [
+    (Side.ABOVE, Estimate(.5, .1, .9), HOLDS), (Side.ABOVE, Estimate(.5, -.1, 1.1), UNDECIDED),
+    (Side.ABOVE, Estimate(-.5, -.9, -.1), UNDECIDED), (Side.ABOVE, Estimate(.5), UNDECIDED),
+    (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), UNDECIDED),  # as much as the control is no more
+    (Side.BELOW, Estimate(-.5, -.9, -.1), HOLDS), (Side.BELOW, Estimate(.5, .1, .9), UNDECIDED),
+    (Side.AT_MOST, Estimate(0.0, 0.0, 0.0), UNDECIDED), (Side.AT_MOST, Estimate(-.5, -.9, -.1), HOLDS)])
+def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
+    control = Control("random heads", Estimate(1.2), difference)
+    met, other = Estimate(2.0, 1.5, 2.4), Estimate(.5, .2, .8)
+    met, other = (met, other) if side in (Side.ABOVE, Side.AT_LEAST) else (other, met)
+    found = judge(claim(side), met, control=control)
+    assert found.outcome == outcome and found.control == control
+    assert found.reason == ("" if outcome == HOLDS else "no more than random heads")
+    assert judge(claim(side), other, control=control).outcome == FAILS
+    assert judge(claim(side), Estimate(1.0, .5, 1.5), control=control).outcome == UNDECIDED
 
 
 # ---- several verdicts, and their words
 
-def some(*outcomes, reason=""):
-    return [Verdict("id", outcome, reason=reason) for outcome in outcomes]
-
-
 @pytest.mark.parametrize("outcomes, word", [
     ([HOLDS, HOLDS], "holds"), ([FAILS], "fails"), ([HOLDS, FAILS, FAILS], "in part (1 of 3)"),
-    ([HOLDS, UNDECIDED, NO_CASE], "holds"), ([UNDECIDED, NO_CASE], "undecided"), ([NO_CASE, NOT_RUN], "no case"),
-    ([NOT_RUN], "not run"), ([], "not run")])
+    ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"), ([HOLDS, NO_CASE, NOT_RUN], "holds"),
+    ([FAILS, NO_CASE], "fails"), ([FAILS, UNDECIDED], "undecided"), ([UNDECIDED, NO_CASE], "undecided"),
+    ([NO_CASE, NOT_RUN], "no case"), ([NOT_RUN], "not run"), ([], "not run")])
 def test_one_word_for_several(outcomes, word):
-    assert verdict.combined(some(*outcomes)) == word
-    chance = verdict.combined([*some(*outcomes), *some(HOLDS, reason=CHANCE)])
-    assert chance == ("holds (within chance)" if FAILS not in outcomes else f"in part ({outcomes.count(HOLDS) + 1} of "
-                      f"{outcomes.count(HOLDS) + outcomes.count(FAILS) + 1})")
+    verdicts = [Verdict("id", outcome) for outcome in outcomes]
+    assert verdict.combined(verdicts) == word and verdict.kind(verdicts) == word.partition(" (")[0]
 
 
 def test_an_id_is_given_once():
@@ -126,7 +148,8 @@ def test_an_id_is_given_once():
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
 verdicts = st.builds(
     Verdict, st.text(min_size=1), st.sampled_from(list(Outcome)), st.text(), st.text(), st.text(),
-    st.none() | estimates, st.none() | anything, st.text(), st.none() | st.builds(Control, st.text(), estimates),
+    st.none() | estimates, st.none() | anything, st.text(), st.none() | anything,
+    st.none() | st.builds(Control, st.text(), estimates, estimates), st.dictionaries(st.text(), st.booleans()),
     st.lists(st.text(), max_size=3), st.text())
 
 

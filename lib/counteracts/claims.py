@@ -17,7 +17,7 @@ from lib.counteracts import tables
 from lib.counteracts.tables import FULL, LITTLE, K
 from lib.engine import stats
 from lib.engine.families import FAMILIES
-from lib.verdict import CHANCE, DECIDED, Claim, Gate, Outcome, Verdict, by_id, judge
+from lib.verdict import DECIDED, Claim, Gate, Outcome, Verdict, by_id, judge
 
 NO_TOKEN = "no token"
 ALONE = "in the full distribution alone"
@@ -159,10 +159,7 @@ def overall(readings: list[Verdict]) -> Verdict:
     if not known:
         return replace(full, found=found, remark=ALONE)
     held = [str(k) for k, reading in zip(K, tops) if reading.outcome == Outcome.HOLDS]
-    if len(held) == len(known):
-        reason = CHANCE if any(reading.within_chance for reading in known) else ""
-    else:
-        reason = f"{Outcome.HOLDS} at k = {', '.join(held)}" if held else ""
+    reason = f"{Outcome.HOLDS} at k = {', '.join(held)}" if 0 < len(held) < len(known) else ""
     return replace(min(known, key=lambda reading: reading.estimate.value), found=found, reason=reason)
 
 

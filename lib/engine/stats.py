@@ -26,7 +26,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        return not math.isnan(self.low)
+        return not (math.isnan(self.low) or math.isnan(self.high))
 
     def __iter__(self):
         """Unpacks into value, low, high."""

@@ -15,7 +15,6 @@ import math
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from dataclasses import replace as changed
 from importlib.metadata import version
 
 import jinja2
@@ -218,18 +217,17 @@ def _shown(row: dict | None) -> str:
 ODDS = Claim("odds-rise", "", "", "the odds of she rise with the share of women in an occupation", "01",
              "01_pronoun_odds")
 FOLLOWS = Claim("next-follows", "", "", "related sentences are called next, unrelated ones are not", "01",
-                "01_next_sentences", side=Side.AT_LEAST, threshold=1)  # all of the pairs
+                "01_next_sentences", side=Side.AT_LEAST, threshold=1, exact=True)  # all of the pairs
 CLAIMS = by_id([ODDS, FOLLOWS])  # of no paper
 
 
 def checks(rises: dict[str, Estimate], follows: pd.DataFrame | None) -> list[Verdict]:
     """Pronouns follow the labour statistics in each model; related sentences follow in the first.
 
-    rises    rank correlation of the odds of she with the share of women, by model name; its low end has to be above 0
+    rises    rank correlation of the odds of she with the share of women, by model name
     follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no such head
     """
-    verdicts = [changed(judge(ODDS, rho.low, on=name, found=f"rank correlation {rho}", models=[name]), estimate=rho)
-                for name, rho in rises.items()]
+    verdicts = [judge(ODDS, rho, name, f"rank correlation {rho}", models=[name]) for name, rho in rises.items()]
     first = next(iter(rises))
     if follows is None:
         return [*verdicts, not_run(FOLLOWS, "no next-sentence head", on=first, models=[first])]

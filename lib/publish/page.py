@@ -183,7 +183,7 @@ def _cells(row, names, pictures):
     return {"paper": row["source"], "claim": row["claim"], "where": row["made in"], "number": row["tested by"],
             "figure": next((name for name in figures if name in pictures), ""),
             "verdicts": [{"run": run, "kind": str(cell.kind), "reason": cell.removeprefix(cell.kind).strip(" ()"),
-                          "chance": cell.chance} for run in names for cell in [row[run]]]}
+                          "chance": False} for run in names for cell in [row[run]]]}
 
 
 def _claims(folders, pictures):
@@ -195,7 +195,7 @@ def _claims(folders, pictures):
             claim = known[test.claim]
             figure = f"{run}.{claim.figure}"
             yield {"run": run, "number": number, "claim": claim.says, "kind": str(test.outcome), "reason": test.reason,
-                   "chance": test.within_chance, "where": test.on or ", ".join(test.models), "evidence": test.found,
+                   "chance": False, "where": test.on or ", ".join(test.models), "evidence": test.found,
                    "figure": figure if figure in pictures else f"figures-{number}", "alone": figure in pictures}
 
 
@@ -223,7 +223,7 @@ def _grouped(rows, *keys):
 def _glance(table, names):
     """(paper, [of a run: (kind, count, how many of these within chance), ...]) for every paper with tested claims."""
     def counted(cells):
-        return [(str(kind), len(these), sum(cell.chance for cell in these)) for kind in KINDS
+        return [(str(kind), len(these), 0) for kind in KINDS
                 if (these := [cell for cell in cells if cell.kind == kind])]
 
     papers = table.groupby("source", sort=False) if names else ()

@@ -22,7 +22,7 @@ from lib.counteracts import claims as counteracts
 from lib.engine import models
 from lib.projective import claims as projective
 from lib.publish.run import runs
-from lib.verdict import CHANCE, DECIDED, IN_PART, PAPERS, UNTESTABLE, Match, Outcome, Verdict
+from lib.verdict import IN_PART, PAPERS, UNTESTABLE, Match, Outcome, Verdict
 
 CLAIMS = verdict.by_id(claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values())
 KINDS = (Outcome.HOLDS, IN_PART, Outcome.FAILS, Outcome.UNDECIDED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
@@ -48,14 +48,10 @@ class Cell(str):
     """What a run says of a claim, as a table shows it; `kind` is one of KINDS."""
 
     kind: str
-    chance: bool  # whether it is within chance
 
     def __new__(cls, claim: verdict.Claim, verdicts: list[Verdict]):
-        decided = {each.outcome for each in verdicts if each.outcome in DECIDED}
         cell = super().__new__(cls, UNTESTABLE if claim.untestable else verdict.combined(verdicts))
-        cell.kind = IN_PART if len(decided) > 1 else decided.pop() if decided else str(cell)
-        cell.chance = cell.kind in DECIDED and any(CHANCE in each.reason for each in verdicts
-                                                   if each.outcome in DECIDED)
+        cell.kind = UNTESTABLE if claim.untestable else verdict.kind(verdicts)
         return cell
 
 
