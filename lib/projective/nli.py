@@ -294,7 +294,7 @@ def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int
     places = {name: np.array([every.index(setting) for setting in way.among]) for name, way in ways_to_choose.items()}
     rng, chosen = np.random.default_rng(seed), {name: [] for name in places}
     for _ in range(splits):
-        first, second = (stats.halves(n, rng) for n in (neutral.shape[1], right.shape[1]))
+        first, second = (halves(n, rng) for n in (neutral.shape[1], right.shape[1]))
         eta = [neutral[:, half].mean(1) * parity[:, half].mean(1) for half in first]
         accuracy = [right[:, half].mean(1) for half in second]
         kept = [viable(half, half[0]) for half in accuracy]
@@ -306,3 +306,9 @@ def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int
             chosen[name].append((best, eta[0][best], eta[1][best], accuracy[1][best], kept[1][best]))
     columns = ["chosen", "eta where chosen", "eta where tested", "accuracy", "viable"]
     return {name: dict(zip(columns, map(np.array, zip(*rows)))) for name, rows in chosen.items()}
+
+
+def halves(n: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers below n, in two halves drawn at random."""
+    order = rng.permutation(n)
+    return order[:n // 2], order[n // 2:]

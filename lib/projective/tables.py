@@ -44,7 +44,7 @@ def by_model(measured: dict, fit: str = WRITTEN) -> pd.DataFrame:
 def tops(values: np.ndarray, share: float = .1) -> np.ndarray:
     """nsp.top_mean along the last dimension."""
     n = max(1, round(values.shape[-1] * share))
-    return np.sort(values, axis=-1)[..., ::-1][..., :n].mean(-1)
+    return np.partition(values, -n, axis=-1)[..., -n:].mean(-1)
 
 
 # ---- inference: notebook 09
@@ -54,14 +54,15 @@ def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
 
     `... low` and `... high` are 95 % intervals, over occupations, for SNLI over its pairs.
     """
-    pairs, rows = nli.asked(measured), []
-    for p, right in zip(measured["probabilities"], measured["right"]):
-        fair = nli.fairness(p, pairs, measured["labels"], draws=draws)
-        estimates = {"parity": fair.parity, "majority": fair.majority, "accuracy": fair.accuracy, "eta": fair.eta,
-                     "eta majority": fair.eta_majority, "SNLI": stats.wilson(right)}
-        rows.append({column + end: number for column, estimate in estimates.items()
-                     for end, number in zip(ENDS, estimate)})
-    return ABOUT.join(pd.DataFrame(rows, index=NAMES))
+    neutral, agree = nli.by_model(measured)
+    n = neutral.shape[1]
+    weights = np.vstack([np.ones(n), np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), draws)]) / n
+    accuracy, parity, majority = (weights @ values.T for values in (neutral, agree == 1, agree > .5))
+    drawn = {"parity": parity, "majority": majority, "accuracy": accuracy, "eta": accuracy * parity,
+             "eta majority": accuracy * majority}
+    columns = {name: [values[0], *np.quantile(values[1:], [.025, .975], axis=0)] for name, values in drawn.items()}
+    columns["SNLI"] = zip(*map(stats.wilson, measured["right"]))
+    return ABOUT.assign(**{name + end: numbers for name, ends in columns.items() for end, numbers in zip(ENDS, ends)})
 
 
 def most(scores: pd.DataFrame) -> pd.DataFrame:
