@@ -19,7 +19,7 @@ from lib.publish import __main__ as command
 from lib.publish import notebooks
 from lib.publish import page as pages
 from lib.publish.run import Run, runs
-from lib.verdict import CHANCE, Outcome, Verdict
+from lib.verdict import Outcome, Verdict
 from tests import browser
 
 EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
@@ -89,6 +89,7 @@ def said(claim, outcome, on, reason="", found=""):
 
 
 NEAR, LAYERS, FAST = "heads-near-zero", "heads-all-layers", "fast"  # the last cannot be tested
+NULL = "null result " + pages.scoreboard.specificity({"none": paths.ROOT / "nowhere"})[NEAR].text
 
 
 @pytest.fixture(scope="module")
@@ -160,13 +161,13 @@ def test_names_and_captions_are_escaped_whatever_they_hold(project):
     assert page.all("img")[0]["alt"] == NASTY and page.text.count(NASTY) == 5
     assert "datamini ab12" in page.text.replace("\n", "") and "seed0" in page.text.replace("\n", "")
     assert len(page.all("script")) == 1 and not page.all("b")
-    assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", "figures of 02"]
+    assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", f"{NULL} figures of 02"]
 
 
 def test_board_claims_and_numbers(project):
     for run, outcome in ("mini", Outcome.FAILS), ("paper", Outcome.HOLDS):
         made = Run(out=paths.FIGURES / run)
-        made.judged("02", [said(NEAR, outcome, "m", CHANCE, "3 of 4"), said(NEAR, Outcome.HOLDS, "n"),
+        made.judged("02", [said(NEAR, outcome, "m", "as shown", "3 of 4"), said(NEAR, Outcome.HOLDS, "n"),
                            said(LAYERS, Outcome.NO_CASE, "m", "no layers")])
         made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): (f"1.3 of {run}", "differs: a choice"),
                                             ("Table 1", "full", "PPPL"): ("", "not run (lost)")})
@@ -174,9 +175,9 @@ def test_board_claims_and_numbers(project):
         add(made.out, "02_claims", "claim,verdict\n", kind="claims")
     page = project()
     assert [(*row[:3], row[3][1:]) for row in page.verdicts()][:3] == [
-        ("mini", "02", "fails", ["fails within chance", "3 of 4 figure mini.02_fig1_distributions"]),
-        ("paper", "02", "holds", ["holds within chance", "3 of 4 figure paper.02_fig1_distributions"]),
-        ("mini", "02", "holds", ["holds", "figure mini.02_fig1_distributions"])]
+        ("mini", "02", "fails", ["fails as shown", f"3 of 4 {NULL} figure mini.02_fig1_distributions"]),
+        ("paper", "02", "holds", ["holds as shown", f"3 of 4 {NULL} figure paper.02_fig1_distributions"]),
+        ("mini", "02", "holds", ["holds", f"{NULL} figure mini.02_fig1_distributions"])]
     assert page.verdicts()[-4:-2] == [(run, "04", "differs", ["Table 1, full, SEAT", "1.35", f"1.3 of {run}", run,
                                                               "differs a choice"]) for run in ("mini", "paper")]
     assert page.all("img")[0]["alt"] == "Heads rise. f"
@@ -186,12 +187,12 @@ def test_board_claims_and_numbers(project):
             if "data-verdicts" in a}
     known = {claim: next(cells for text, cells in rows.items() if text.startswith(pages.scoreboard.CLAIMS[claim].says))
              for claim in (NEAR, LAYERS, FAST)}
-    assert known == {NEAR: ["in part 1 of 2", "holds within chance", "figure paper.02_fig1_distributions"],
+    assert known == {NEAR: ["in part 1 of 2", "holds", "figure paper.02_fig1_distributions"],
                      LAYERS: ["no case", "no case", "figures of 02"],
                      FAST: [verdict.UNTESTABLE, verdict.UNTESTABLE, "none"]}
     glance = next(cells for _, cells in page.rows if cells[0].startswith("Bias A-head"))
     assert " ".join(glance[1].split()).startswith("1 in part, 1 no case")
-    assert " ".join(glance[2].split()).startswith("1 hold (1 within chance), 1 no case")
+    assert " ".join(glance[2].split()).startswith("1 hold, 1 no case")
 
 
 def test_what_was_not_stored_is_said(project):
@@ -304,7 +305,7 @@ def address(tmp_path_factory):
     for run in ("mini", "mini-real"):
         made = Run(out=root / run)
         both = [said(NEAR, Outcome.HOLDS, "m", found="one"), said(NEAR, Outcome.FAILS, "n", found="two")]
-        made.judged("02", [*both, said(LAYERS, Outcome.HOLDS, "m", CHANCE, "three")])
+        made.judged("02", [*both, said(LAYERS, Outcome.HOLDS, "m", "why", "three")])
         made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
         names, values = (",".join(f"{text}_{i}" for i in range(20)) for text in ("a_long_name", "a rather long value"))
         add(made.out, "07_wide", f"{names}\n{values}\n")

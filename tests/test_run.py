@@ -69,6 +69,35 @@ def test_name_and_place(parameters, name, tmp_path, monkeypatch):
     assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
+def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_alone(tmp_path):
+    drawn, first, few = (Run(profile=name) for name in ("null@3", "null", "null@3-limit8"))
+    assert (drawn.encoder, drawn.decoder, drawn.classifier) == ("null@3", "null-gpt2@3", "")
+    assert drawn.models == {"null@3", "null-roberta@3", "null-albert@3", "null-gpt2@3"}
+    assert first.models == {"null", "null-roberta", "null-albert", "null-gpt2"}
+    assert vars(drawn.sizes) == vars(Run().sizes) and drawn.flags == ["--profile", "null@3"]
+    assert (drawn.out, first.out) == (paths.FIGURES / "null" / "draws" / "3", paths.FIGURES / "null")
+    assert Run(profile="null@3", data="paper").out == paths.FIGURES / "null-real" / "draws" / "3"
+    assert few.out == paths.BUILD / "null@3-limit8" / "figures" and few.name == "null@3-limit8"
+    with pytest.raises(CompanionError, match="no profile null@x"):
+        Run(profile="null@x")
+    run = Run(profile="null@3", out=tmp_path)
+    run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
+    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
+    run.judged("02", [])
+    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == ["claims/02.json"]
+
+
+@pytest.mark.parametrize("parameters, is_control", [
+    ({}, False), (dict(profile="null"), True), (dict(profile="null@2"), True), (dict(model="null@2"), True),
+    (dict(model="null-gpt2"), True), (dict(model="gpt2"), False), (dict(profile="paper"), False)])
+def test_which_runs_are_of_models_that_cannot_have_the_effect(parameters, is_control, tmp_path):
+    assert Run(**parameters).is_control == is_control
+    for name, said in (("balanced", True), ("unbalanced", False)):
+        replace(tmp_path / name / "config.json", b'{"model_type": "bert"}')
+        replace(tmp_path / name / "model.safetensors", b"")
+        assert Run(model=str(tmp_path / name)).is_control == said
+
+
 def test_a_relative_cache_is_one_of_the_repository(tmp_path):
     """Notebooks and command line work in different folders."""
     code, environment = "from lib import paths; print(paths.CACHE)", os.environ | {"PYTHONPATH": str(paths.ROOT)}

@@ -1,4 +1,4 @@
-"""The board, its numbers and the README: cells, counts and seeds of made-up runs, and what is stored adds up."""
+"""The board, its numbers and the README: cells, counts, controls and seeds of made-up runs; what is stored adds up."""
 
 import json
 import re
@@ -9,12 +9,13 @@ import pytest
 
 from lib import CompanionError, paths, printed
 from lib.engine.files import replace
+from lib.engine.stats import Estimate
 from lib.publish import page, scoreboard
 from lib.publish.run import Run, runs
-from lib.publish.scoreboard import CLAIMS, KINDS
-from lib.verdict import CHANCE, PAPERS, UNTESTABLE, Outcome, Verdict
+from lib.publish.scoreboard import CLAIMS, KINDS, NO_CONTROL, NOT_SPECIFIC
+from lib.verdict import PAPERS, UNTESTABLE, Control, Outcome, Verdict
 
-HOLDS, FAILS, NO_CASE, NOT_RUN = Outcome.HOLDS, Outcome.FAILS, Outcome.NO_CASE, Outcome.NOT_RUN
+HOLDS, FAILS, UNDECIDED, NO_CASE, NOT_RUN = Outcome
 NEAR, LAYERS, READ_OFF = "heads-near-zero", "heads-all-layers", "seat-order"  # of notebook 02
 
 
@@ -43,54 +44,137 @@ def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(
     tested = {each.claim for each in scoreboard.verdicts()["mini"]}
     assert tested == {claim.id for claim in CLAIMS.values() if not claim.untestable}
     table = scoreboard.board()
-    assert len(table) == len(CLAIMS) and set(runs()) - set(table) == {"mini-smollm2-135m-instruct"}  # decides nothing
+    without = {run for run in runs() if run not in table and not scoreboard.control_of(run)}
+    assert len(table) == len(CLAIMS) and without == {"mini-smollm2-135m-instruct"}  # decides nothing
     assert all(set(scoreboard.kinds(table[run])) <= set(map(str, KINDS)) for run in set(runs()) & set(table))
 
 
-@pytest.mark.parametrize("several, text, kind, chance", [
-    ([(HOLDS, ""), (HOLDS, "")], "holds", HOLDS, False), ([(FAILS, "")], "fails", FAILS, False),
-    ([(HOLDS, ""), (FAILS, CHANCE), (FAILS, "")], "in part (1 of 3)", "in part", False),
-    ([(HOLDS, CHANCE), (HOLDS, "")], "holds (within chance)", HOLDS, True),
-    ([(FAILS, "holds at k = 3")], "fails", FAILS, False), ([], "not run", NOT_RUN, False),
-    ([(NOT_RUN, "no model")], "not run", NOT_RUN, False), ([(NOT_RUN, "x"), (HOLDS, "")], "holds", HOLDS, False),
-    ([(NO_CASE, "none is viable")], "no case", NO_CASE, False), ([(NO_CASE, "x"), (FAILS, "")], "fails", FAILS, False)])
-def test_one_cell_of_several_verdicts(several, text, kind, chance):
-    cell = scoreboard.Cell(CLAIMS[NEAR], [said(NEAR, outcome, reason=reason) for outcome, reason in several])
-    assert (str(cell), cell.kind, cell.chance) == (text, kind, chance)
+@pytest.mark.parametrize("outcomes, text, kind", [
+    ([HOLDS, HOLDS], "holds", HOLDS), ([FAILS], "fails", FAILS), ([], "not run", NOT_RUN),
+    ([HOLDS, FAILS, UNDECIDED], "in part (1 of 3)", "in part"), ([UNDECIDED, FAILS], "undecided", UNDECIDED),
+    ([NOT_RUN, HOLDS], "holds", HOLDS), ([NO_CASE, FAILS], "fails", FAILS), ([NO_CASE], "no case", NO_CASE)])
+def test_one_cell_of_several_verdicts(outcomes, text, kind):
+    tests = [said(NEAR, outcome) for outcome in outcomes]
+    cell, apart = (scoreboard.Cell(CLAIMS[NEAR], tests, is_specific) for is_specific in (True, False))
+    assert (str(cell), cell.kind, cell.reason) == (text, kind, text.removeprefix(kind).strip(" ()"))
+    if HOLDS in outcomes:
+        assert (str(apart), apart.kind, apart.reason) == (f"{text}, not specific", NOT_SPECIFIC, text)
+    else:
+        assert (str(apart), apart.kind) == (text, kind)  # what does not hold needs no control
 
 
 def test_runs_stand_side_by_side(folder):
     folders = {"mini": folder("mini", said(READ_OFF, HOLDS), said(NEAR, HOLDS), said(NEAR, FAILS, "mini-gpt2"),
-                              said(LAYERS, FAILS, reason=CHANCE)),
+                              said(LAYERS, FAILS)),
                "paper": folder("paper", said(NEAR, HOLDS)), "none": folder("none", said(NEAR, NOT_RUN, reason="why"))}
     rows = scoreboard.evidence(folders)
-    assert rows.iloc[0].tolist() == [NEAR, "mini", "mini-bert", "1 of 2", "holds"]
+    assert rows.iloc[0].tolist()[:5] == [NEAR, "mini", "mini-bert", "1 of 2", "holds"]
     assert rows["id"].tolist() == [NEAR, NEAR, LAYERS, READ_OFF, NEAR, NEAR]  # what its own table leaves out comes last
     assert rows["outcome"].iloc[-1] == "not run: why"
     board = scoreboard.board(folders).set_index("id")
     assert "none" not in board and len(board) == len(CLAIMS)
     assert board.loc[NEAR, ["mini", "paper"]].tolist() == ["in part (1 of 2)", "holds"]
-    assert board.loc[LAYERS, ["mini", "paper"]].tolist() == ["fails (within chance)", "not run"]
+    assert board.loc[LAYERS, ["mini", "paper"]].tolist() == ["fails", "not run"]
     assert board.loc["fast", ["source", "mini", "paper"]].tolist() == ["Projective Methods", UNTESTABLE, UNTESTABLE]
 
 
+def test_a_row_of_evidence_has_interval_gates_control_and_null_result(folder):
+    control = Control("random heads", Estimate(.1), Estimate(.4, .2, .6))
+    full = Verdict(NEAR, HOLDS, "m", "50 %", estimate=Estimate(.5, .3, .7), control=control, gates={"SEAT": True})
+    redrawn = Verdict(NEAR, HOLDS, "n", "3 of 4", estimate=Estimate(3), redrawn=.981, gates={"a": True, "b": False})
+    rows = scoreboard.evidence({"mini": folder("mini", full, redrawn)})
+    columns = ["interval", "gates", "control", "null result"]
+    null = "; ".join(f"{name}: {NO_CONTROL}" for name in CLAIMS[NEAR].speaks)
+    assert rows[columns].to_numpy().tolist() == [
+        ["0.5 [0.3, 0.7]", "SEAT open", "random heads 0.1, difference 0.4 [0.2, 0.6]", null],
+        ["met in 98.1% of samples", "a open, b shut", "", null]]
+
+
 def test_the_summary_counts_claims_by_paper_and_run(folder):
-    folders = {"mini": folder("mini", said(NEAR, HOLDS), said(LAYERS, FAILS), said(READ_OFF, HOLDS, reason=CHANCE)),
-               "paper": folder("paper", said(NEAR, HOLDS), said(NEAR, FAILS))}  # a run may be called paper
+    folders = {"mini": folder("mini", said(NEAR, HOLDS), said(LAYERS, FAILS), said(READ_OFF, UNDECIDED)),
+               "paper": folder("paper", said(NEAR, HOLDS), said(NEAR, FAILS), said(LAYERS, NO_CASE))}
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in scoreboard.summary(folders).splitlines()]
     assert lines[0] == ["paper", "claims", "`mini`", "`paper`"] and lines[2][0] == "*Bias A-head*"
-    assert lines[2][2:] == ["2 hold, 0 in part, 1 fail (of 3)", "0 hold, 1 in part, 0 fail (of 1)"] == lines[5][2:]
+    ours = sum(claim.paper == "bias_a_head" for claim in CLAIMS.values())
+    assert lines[2][2:] == [f"1 hold, 1 fail, 1 undecided, {ours - 3} not run",
+                            f"1 in part, 1 no case, {ours - 2} not run"]
     assert lines[4] == ["*Counteracts*", lines[4][1], "not run", "not run"] and lines[5][1] == str(len(CLAIMS))
+
+
+# ---- controls
+
+@pytest.fixture
+def controlled(folder, monkeypatch):
+    """A function that stores mini, where NEAR holds and LAYERS fails, with draws of null and a training of balanced;
+    null may speak of both claims, balanced of NEAR. Gives what the board says of NEAR and LAYERS."""
+    for claim, speaks in ((NEAR, ("null", "balanced")), (LAYERS, ("null",))):
+        monkeypatch.setitem(CLAIMS, claim, CLAIMS[claim].__class__(**vars(CLAIMS[claim]) | {"speaks": speaks}))
+
+    def board(draws=(), balanced=(), null="null"):
+        folders = {"mini": folder("mini", said(NEAR, HOLDS), said(LAYERS, FAILS))}
+        for k, outcomes in enumerate(draws):
+            place = null + (f"/draws/{k}" if k else "")
+            tests = [said(claim, outcome, models=[f"null@{k}"]) for claim in (NEAR, LAYERS) for outcome in outcomes]
+            folders.setdefault(null, folder(place, *tests, said(NEAR, HOLDS, models=["mini-gpt2"])))
+        if balanced:
+            folders["balanced"] = folder("balanced", *balanced)
+        table = scoreboard.board(folders).set_index("id")
+        assert null not in table and "balanced" not in table
+        return table.loc[[NEAR, LAYERS], ["mini", "null result"]].to_numpy().tolist()
+    return board
+
+
+def test_without_a_control_nothing_is_called_specific(controlled):
+    assert controlled() == [["holds", f"null: {NO_CONTROL}; balanced: {NO_CONTROL}"], ["fails", f"null: {NO_CONTROL}"]]
+
+
+@pytest.mark.parametrize("held, n, is_specific", [
+    (0, 1, True), (1, 1, False), (0, 10, True), (1, 10, True), (2, 10, False), (10, 10, False),
+    (2, 20, True), (3, 20, False)])  # 95 % of binomials of 10 and .025 are at most 1, of 20 at most 2
+def test_what_untrained_networks_bear_out_too_often_is_not_specific(controlled, held, n, is_specific):
+    near, layers = controlled([[HOLDS if k < held else UNDECIDED] for k in range(n)])
+    apart = "" if is_specific else f"{NOT_SPECIFIC}; "
+    assert near == ["holds" if is_specific else "holds, not specific",
+                    f"{apart}null: {held} of {n} hold; balanced: {NO_CONTROL}"]
+    assert layers == ["fails", f"{apart}null: {held} of {n} hold"]  # counted as it failed
+
+
+def test_each_thing_that_a_draw_is_tested_on_is_a_test_and_other_data_count_too(controlled):
+    assert controlled([[HOLDS, FAILS], [HOLDS, NO_CASE]], null="null-real")[1][1] == "not specific; null: 2 of 3 hold"
+
+
+def test_one_hold_on_the_balanced_model_is_enough(controlled):
+    ours, race, other = (said(NEAR, HOLDS, on, models=[model]) for on, model in (
+        ("balanced, gender", "models/balanced"), ("balanced, race", "balanced"), ("mini-gpt2, gender", "mini-gpt2")))
+    assert controlled([[FAILS]], [ours, race, other])[0] == [
+        "holds, not specific", "not specific; null: 0 of 1 hold; balanced: 1 of 1 hold"]
+    assert controlled([[FAILS]], [said(NEAR, UNDECIDED, models=["balanced"]), race, other])[0] == [
+        "holds", "null: 0 of 1 hold; balanced: 0 of 1 hold"]
+
+
+def test_what_is_not_specific_is_counted_apart(controlled, folder):
+    folders = {"mini": folder("mini", said(NEAR, HOLDS), said(READ_OFF, HOLDS)),
+               "null": folder("null", said(NEAR, HOLDS, models=["null"]), said(READ_OFF, FAILS, models=["null"]))}
+    assert re.search(r"\| 1 hold, 1 not specific, \d+ not run \|", scoreboard.summary(folders))
+    assert "`null`" not in scoreboard.summary(folders)
+    assert set(scoreboard.evidence(folders)["run"]) == {"mini", "null"}
+
+
+@pytest.mark.parametrize("run, control", [
+    ("null", "null"), ("null-real", "null"), ("mini-null", "null"), ("balanced", "balanced"), ("mini", ""),
+    ("mini-real-balanced", "balanced"), ("mini-null-3-1a2b3c", "null"), ("mini-real", ""),
+    ("mini-nullable", ""), ("paper", "")])
+def test_which_runs_are_controls(run, control):
+    assert scoreboard.control_of(run) == control
 
 
 # ---- seeds
 
 def test_in_how_many_seeds_a_claim_holds(folder):
-    folders = {name: folder(name, said(NEAR, near, models=["mini-bert"]), said(LAYERS, layers, reason=reason),
-                            said(NEAR, FAILS, "mini-gpt2", models=["mini-gpt2"]))
-               for name, near, layers, reason in (
-                   ("mini", HOLDS, HOLDS, ""), ("mini-real", HOLDS, HOLDS, ""), ("mini-real-seed1", FAILS, HOLDS, ""),
-                   ("mini-real-seed2", HOLDS, HOLDS, CHANCE))}
+    folders = {name: folder(name, said(NEAR, near, models=["mini-bert"]), said(LAYERS, layers),
+                            said(NEAR, FAILS, "mini-gpt2", models=["mini-gpt2"]), said(READ_OFF, NO_CASE))
+               for name, near, layers in (("mini", HOLDS, HOLDS), ("mini-real", HOLDS, HOLDS),
+                                          ("mini-real-seed1", UNDECIDED, HOLDS), ("mini-real-seed2", HOLDS, HOLDS))}
     table = scoreboard.seeds(folders=folders)
     assert table.set_index("id")["holds in"].to_dict() == {NEAR: "2 of 3", LAYERS: "3 of 3"} and "mini" not in table
     assert scoreboard.alike(table) == (
@@ -176,7 +260,7 @@ def test_another_result_is_another_readme(tmp_path, monkeypatch):
     file = figures / "mini" / "claims" / "11.json"
     file.write_text(file.read_text().replace('"outcome": "holds"', '"outcome": "fails"'))
     assert page.write_readme() and not page.write_readme()  # once is enough
-    assert re.search(r"\*Counteracts\* \| \d+ \| 0 hold", page.README.read_text())
+    assert re.search(r"\*Counteracts\* \| \d+ \| \d+ (fail|undecided),", page.README.read_text())
 
     for run in ("mini-real", "mini"):
         (figures / run / "02_fig2_heatmaps.png").unlink()

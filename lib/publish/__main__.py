@@ -36,6 +36,7 @@ examples:
   ./reproduce.sh --data paper             the shipped models on the papers' data sets
   ./reproduce.sh --profile paper          the papers' models on the papers' data sets; wants a GPU
   ./reproduce.sh --model roberta-base     another encoder in place of the profile's
+  ./reproduce.sh --profile null --only 02,03,07,08,11       untrained models; null@1, null@2, ... are other draws
   ./reproduce.sh --profile paper --limit 8    a try: few items in every measurement, into build/paper-limit8
 """
 
@@ -46,7 +47,8 @@ def parser():
         description="Recreate the tables and figures of three papers on bias in language models.")
     it.add_argument("command", nargs="?", default="run", help=argparse.SUPPRESS)
     it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement or model
-    it.add_argument("--profile", default="mini", help="mini (the default), paper, or a file of lib/publish/profiles")
+    it.add_argument("--profile", default="mini", help="mini (the default), paper, null, or a file of "
+                    "lib/publish/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
     it.add_argument("--revision", metavar="COMMIT", default="", help="of a --model of the hub, in place of the pinned")
@@ -143,7 +145,8 @@ def reproduce(options):
         print(f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing")
     else:
         print("To explore them: ./reproduce.sh lab")
-        write_report(running.runs() | {run.name: run.out})  # just made, in place of the stored one
+        # just made, in place of the stored one
+        write_report(running.runs() | ({} if run.draw else {run.name: run.out}))
     return 0
 
 

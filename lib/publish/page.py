@@ -148,7 +148,7 @@ def render(folders, damaged):
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
                                      lstrip_blocks=True)
     return environment.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8")).render(
-        plural=scoreboard.TESTED, runs=list(folders), papers=PAPERS, notebooks=notebooks,
+        plural=scoreboard.PLURAL, runs=list(folders), papers=PAPERS, notebooks=notebooks,
         glance=_glance(table, names), board=_grouped(board, "paper"), board_runs=names,
         verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in kinds],
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
@@ -181,21 +181,22 @@ def _cells(row, names, pictures):
     tested = [run for run in names if row[run].kind not in (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)]
     figures = [f"{run}.{row['figure']}" for run in [*tested[::-1], *names]]  # nearest to the papers first
     return {"paper": row["source"], "claim": row["claim"], "where": row["made in"], "number": row["tested by"],
-            "figure": next((name for name in figures if name in pictures), ""),
-            "verdicts": [{"run": run, "kind": str(cell.kind), "reason": cell.removeprefix(cell.kind).strip(" ()"),
-                          "chance": False} for run in names for cell in [row[run]]]}
+            "figure": next((name for name in figures if name in pictures), ""), "null": row["null result"],
+            "verdicts": [{"run": run, "kind": str(row[run].kind), "reason": row[run].reason} for run in names]}
 
 
 def _claims(folders, pictures):
-    """One row per test of a claim, by notebook: what, on what, its verdict and the figure behind it."""
-    known = scoreboard.CLAIMS | card.CLAIMS
+    """One row per test of a claim, by notebook: what, on what, its verdict, what is behind it, and the figure."""
+    known, specific = scoreboard.CLAIMS | card.CLAIMS, scoreboard.specificity(folders)
     files = [(file.stem, run, file) for run, folder in folders.items() for file in folder.glob("claims/*.json")]
     for number, run, file in sorted(files):
         for test in verdict.read(file):
             claim = known[test.claim]
             figure = f"{run}.{claim.figure}"
             yield {"run": run, "number": number, "claim": claim.says, "kind": str(test.outcome), "reason": test.reason,
-                   "chance": False, "where": test.on or ", ".join(test.models), "evidence": test.found,
+                   "where": test.on or ", ".join(test.models), "evidence": test.found,
+                   "behind": "; ".join(f"{what} {text}" for what, text in scoreboard.behind(test, specific).items()
+                                       if text and not test.outcome == verdict.Outcome.NOT_RUN),
                    "figure": figure if figure in pictures else f"figures-{number}", "alone": figure in pictures}
 
 
@@ -206,7 +207,7 @@ def _numbers(folders):
     files = [(file.stem, run) for run, folder in folders.items() for file in folder.glob("numbers/*.json")]
     for number, run in sorted(files):
         for key, (ours, match, kind) in scoreboard.compared(run, folders[run], number).items():
-            yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": kind, "chance": False,
+            yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": kind,
                    "reason": match.removeprefix(kind).strip(" :()"), "paper": theirs.get(key, ""), "ours": ours}
 
 
@@ -221,13 +222,10 @@ def _grouped(rows, *keys):
 
 
 def _glance(table, names):
-    """(paper, [of a run: (kind, count, how many of these within chance), ...]) for every paper with tested claims."""
-    def counted(cells):
-        return [(str(kind), len(these), 0) for kind in KINDS
-                if (these := [cell for cell in cells if cell.kind == kind])]
-
+    """(paper, [of a run: (kind, count), ...]) for every paper with tested claims."""
     papers = table.groupby("source", sort=False) if names else ()
-    return [(paper, [counted(rows[run]) for run in names]) for paper, rows in papers]
+    return [(paper, [[(str(kind), n) for kind in KINDS if (n := sum(cell.kind == kind for cell in rows[run]))]
+                     for run in names]) for paper, rows in papers]
 
 
 def _notebooks(numbers, folders):
@@ -287,9 +285,14 @@ def renewed(text: str) -> str:
 
 
 def scoreboard_part() -> str:
-    """Claims by paper and run, with what each run is, and how much depends on the training's seed."""
-    stored = {name: folder for name, folder in runs().items() if name in RUNS}
-    means, seeds = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored), scoreboard.seeds()
+    """Claims by paper and run, with what each run is, what controls say, and how much depends on the seed."""
+    stored = {name: folder for name, folder in runs().items() if name in RUNS or scoreboard.control_of(name)}
+    means, seeds = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS), scoreboard.seeds()
+    if any(map(scoreboard.control_of, stored)):
+        means += (f". *{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect, untrained or "
+                  "trained on text without it, bear the claim out too")
+    else:
+        means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
     luck = "" if seeds.empty else (f"\n\nThe model, or the luck of its training? {scoreboard.alike(seeds)} "
                                    "([notebook 12](notebooks/12_scoreboard.ipynb)).")
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"

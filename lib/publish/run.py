@@ -8,8 +8,9 @@
     run.judged("02", verdicts)                          # for the board
 
 A profile is a file of lib/publish/profiles. "paper-limit8" is the profile paper on few items, for a try: sizes.items is
-8 and all other sizes are cut to match; it writes below build/ and shares no stored result with a full run. A model of
-the hub may be asked for at another commit than the pinned one: "org/name@commit".
+8 and all other sizes are cut to match; it writes below build/ and shares no stored result with a full run. "null" is
+the profile mini with untrained models, "null@3" another draw of them, which keeps its verdicts alone, in
+figures/null/draws/3. A model of the hub may be asked for at another commit than the pinned one: "org/name@commit".
 """
 
 import ast
@@ -37,7 +38,7 @@ display, look = Lazy("IPython.display"), Lazy("lib.look")
 models, families = Lazy("lib.engine.models"), Lazy("lib.engine.families")
 
 OTHER_DATA = {"mini": "demo", "paper": "real"}  # what a run is called whose data are not its profile's own
-LIMITED = re.compile(r"(.+)-limit(\d+)")
+LIMITED, DRAWN = re.compile(r"(.+)-limit(\d+)"), re.compile(r"null(?:@(\d+))?")
 # How a limit cuts a profile's sizes: those that multiply others to a quarter, those that count no items not at all.
 MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how their names end
 NOT_ITEMS = {"items", "ablation_every", "masking_curve", "masking_amplify", "lpbs_step", "glue_small", "glue_large"}
@@ -49,7 +50,7 @@ class Run:
 
     def __init__(self, profile="mini", data="", model="", device="", seed=0, recompute=False, out=""):
         chosen = read_profile(profile)
-        self.profile, items = chosen["name"], chosen["sizes"]["items"]
+        self.profile, self.draw, items = chosen["name"], chosen["draw"], chosen["sizes"]["items"]
         own = chosen["data"][0]
         self.data = data or own
         if self.data not in chosen["data"]:
@@ -68,6 +69,8 @@ class Run:
         self.name += (f"-{tag(model)}" if model else "") + (f"-limit{items}" if items else "")
         # a relative folder is one of the repository: notebooks and command line work in different ones
         usual = paths.BUILD / self.name / "figures" if items else paths.FIGURES / self.name
+        if self.draw and not items:
+            usual = paths.FIGURES / self.name.replace(f"@{self.draw}", "") / "draws" / self.draw
         self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or usual)
         self.revisions = {}  # of the models used so far
         self._compared = {}  # by notebook: what was held against printed numbers so far
@@ -95,6 +98,11 @@ class Run:
         else:
             self.encoder, self.classifier = model, ""  # the profile's was made from another encoder
             self.debiased = [model]  # from the profile's encoder, as notebook 06 takes it
+
+    @property
+    def is_control(self):
+        """Whether it is of a model that cannot have the effect, untrained or balanced: its claims ignore gates."""
+        return any(models.draw_of(name) or Path(name).name == verdict.BALANCED for name in (self.model, self.encoder))
 
     @property
     def company(self):
@@ -168,7 +176,7 @@ class Run:
             if not self.flags:  # a long name of another model must not stop its run
                 look.check(result)
         contents[".json"] = _json({"caption": caption, **about} | self.provenance())
-        for suffix, content in contents.items():
+        for suffix, content in contents.items() if not self.draw else ():
             replace(self.out / f"{name}{suffix}", content)
         display.display(result, metadata={"image/png": {"alt": caption}} if ".png" in contents else None)
 
@@ -188,7 +196,8 @@ class Run:
             known[paper, *key] = ours, match, kind
         rows = [dict(zip(("paper", "table", "row", "column", "ours", "match", "kind"), (*key, *said)))
                 for key, said in known.items()]
-        replace(self.out / "numbers" / f"{notebook}.json", _json(rows))
+        if not self.draw:
+            replace(self.out / "numbers" / f"{notebook}.json", _json(rows))
 
     def show_other(self, name: str, other: str = "mini-real"):
         """What another run has saved, with the command that made it: a DataFrame or an image for the notebook."""
@@ -237,14 +246,17 @@ def runs():
 def read_profile(name):
     """The profile lib/publish/profiles/<name>.toml, with its name. It has the keys of mini.toml, no more and no fewer.
 
-    "<name>-limit8" is that profile, cut to 8 items.
+    "<name>-limit8" is that profile, cut to 8 items; "null" and "null@3" are mini's, with untrained models.
     """
     there = sorted(file.stem for file in paths.PROFILES.glob("*.toml"))
     limited = LIMITED.fullmatch(name) if name not in there else None
     name, items = (limited[1], int(limited[2])) if limited else (name, 0)
-    if name not in there:
+    drawn = DRAWN.fullmatch(name) if name not in there else None
+    if name not in there and not drawn:
         raise CompanionError(f"There is no profile {name}: choose one of {', '.join(there)}, or add {_file(name)}.")
-    profile = _parse(name)
+    profile = _parse("mini" if drawn else name)
+    if drawn:
+        profile["models"] |= _untrained(drawn[0].removeprefix("null"))
     has, wanted = _keys(profile), _keys(_parse("mini"))
     for key in [*sorted(has - wanted), *sorted(wanted - has)]:
         wrong = (f"has the unknown key {key}: remove it, or add it to mini.toml" if key in has else
@@ -255,7 +267,14 @@ def read_profile(name):
     sizes = profile["sizes"] if not limited else {
         size: value if size in NOT_ITEMS else _at_most(value, max(2, items // 4) if size.endswith(MULTIPLY) else items)
         for size, value in profile["sizes"].items()} | {"items": items}
-    return profile | {"name": name, "sizes": sizes}
+    return profile | {"name": name, "sizes": sizes, "draw": drawn[1] or "" if drawn else ""}
+
+
+def _untrained(draw):
+    """A profile's models, each an untrained network of this draw: "@3", or "" for the first."""
+    bert, roberta, albert, gpt2 = (f"{name}{draw}" for name in ("null", "null-roberta", "null-albert", "null-gpt2"))
+    return {"encoder": bert, "decoder": gpt2, "classifier": "", "cloze": [bert, roberta, albert, gpt2], "debiased": [],
+            "llama": []}
 
 
 def _at_most(value, n):

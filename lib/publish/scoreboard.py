@@ -8,6 +8,12 @@
 All of it is read from the records that notebooks keep, figures/<run>/claims/NN.json and numbers/NN.json, so that the
 same folder gives the same tables. Claims are written in each paper's claims.py; nothing is decided here. `folders` is
 {run: folder}, all stored runs where it is left out.
+
+Two runs are no columns of the board but controls, of models that cannot have the effect, judged with all gates ignored:
+`null` (untrained networks: figures/null is the first draw, figures/null/draws/K/claims has the records of each other)
+and `balanced` (trained on text whose gender words were swapped by a coin). null-real, mini-balanced and the like are
+the same on other data. A claim that holds there more often than chance allows is not specific; each control is asked
+about the claims that name it in `speaks`.
 """
 
 import json
@@ -19,14 +25,17 @@ import pandas as pd
 from lib import CompanionError, printed, verdict
 from lib.bias_a_head import claims as bias_a_head
 from lib.counteracts import claims as counteracts
-from lib.engine import models
+from lib.engine import models, stats
 from lib.projective import claims as projective
 from lib.publish.run import runs
-from lib.verdict import IN_PART, PAPERS, UNTESTABLE, Match, Outcome, Verdict
+from lib.verdict import BALANCED, CONTROLS, DECIDED, IN_PART, NULL, PAPERS, UNTESTABLE, Match, Outcome, Verdict
 
 CLAIMS = verdict.by_id(claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values())
-KINDS = (Outcome.HOLDS, IN_PART, Outcome.FAILS, Outcome.UNDECIDED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
-TESTED = {Outcome.HOLDS: "hold", IN_PART: "in part", Outcome.FAILS: "fail"}  # and in words, of several claims
+NOT_SPECIFIC = "not specific"  # of what holds, or does in part: models that cannot have the effect bear it out too
+NO_CONTROL = "control not run"
+TESTED = (Outcome.HOLDS, IN_PART, Outcome.FAILS, Outcome.UNDECIDED, NOT_SPECIFIC)  # where there is a case
+KINDS = (*TESTED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
+PLURAL = {Outcome.HOLDS: "hold", Outcome.FAILS: "fail"}
 ALL_PAPERS = "All three papers"
 NOT_STORED = "not stored"
 FIRST = "mini-real"  # the run whose model was trained again with other seeds: mini-real-seed1 and on
@@ -45,13 +54,17 @@ NOT_RUN = {("bias_a_head", "Section 4"): "a fact of the papers' own models",
 # ---- claims
 
 class Cell(str):
-    """What a run says of a claim, as a table shows it; `kind` is one of KINDS."""
+    """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason` the rest."""
 
     kind: str
+    reason: str
 
-    def __new__(cls, claim: verdict.Claim, verdicts: list[Verdict]):
-        cell = super().__new__(cls, UNTESTABLE if claim.untestable else verdict.combined(verdicts))
-        cell.kind = UNTESTABLE if claim.untestable else verdict.kind(verdicts)
+    def __new__(cls, claim: verdict.Claim, verdicts: list[Verdict], is_specific: bool = True):
+        apart = not is_specific and any(each.outcome == Outcome.HOLDS for each in verdicts)
+        text = UNTESTABLE if claim.untestable else verdict.combined(verdicts)
+        cell = super().__new__(cls, f"{text}, {NOT_SPECIFIC}" if apart else text)
+        cell.kind = UNTESTABLE if claim.untestable else NOT_SPECIFIC if apart else verdict.kind(verdicts)
+        cell.reason = text if apart else text.removeprefix(cell.kind).strip(" ()")
         return cell
 
 
@@ -60,41 +73,102 @@ def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]
 
     In the order of the notebooks; claims that the notebook's own table leaves out come last.
     """
-    by_run = {}
+    return {run: sorted(_stored(run, folder), key=lambda each: not CLAIMS[each.claim].short)
+            for run, folder in (folders or runs()).items()}
+
+
+def _stored(run: str, folder: Path) -> list[Verdict]:
     notebooks = sorted({claim.notebook for claim in CLAIMS.values() if claim.notebook})
+    files = [file for notebook in notebooks if (file := folder / "claims" / f"{notebook}.json").is_file()]
+    stored = [each for file in files for each in verdict.read(file)]
+    if unknown := {each.claim for each in stored} - CLAIMS.keys():
+        raise CompanionError(f"figures/{run}/claims tests '{unknown.pop()}', which no paper's claims.py has: add "
+                             "it there, or run its notebook again.")
+    return stored
+
+
+class Specificity(NamedTuple):
+    """What models that cannot have the effect say of a claim."""
+
+    is_specific: bool  # as far as it is known: False is what they say
+    text: str
+
+
+def control_of(run: str) -> str:
+    """Which control a run is, by its name: null-real is null, mini-balanced balanced; "" of any other."""
+    return next((name for name in CONTROLS if name in run.split("-")), "")
+
+
+def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity]:
+    """{claim: what the stored controls say of it}.
+
+    Each thing that a draw of null was tested on is a test, which holds by chance in 2.5 %; balanced, which is one
+    training, must not hold at all. Tests of other models in these runs, and of race on balanced, are left out.
+    """
+    asked = {control: {} for control in CONTROLS}  # {claim: the outcomes of its tests}
     for run, folder in (folders or runs()).items():
-        files = [file for notebook in notebooks if (file := folder / "claims" / f"{notebook}.json").is_file()]
-        stored = [each for file in files for each in verdict.read(file)]
-        if unknown := {each.claim for each in stored} - CLAIMS.keys():
-            raise CompanionError(f"figures/{run}/claims tests '{unknown.pop()}', which no paper's claims.py has: add "
-                                 "it there, or run its notebook again.")
-        by_run[run] = sorted(stored, key=lambda each: not CLAIMS[each.claim].short)
-    return by_run
+        if control := control_of(run):
+            for draw in [folder, *sorted(folder.glob("draws/*"))]:
+                for each in _stored(run, draw):
+                    if _speaks(control, each):
+                        asked[control].setdefault(each.claim, []).append(each.outcome)
+    found = {}
+    for claim in CLAIMS.values():
+        is_specific, said = True, []
+        for control in claim.speaks:
+            outcomes = asked[control].get(claim.id, [])
+            held, n = outcomes.count(Outcome.HOLDS), len(outcomes)
+            chance = control == NULL and n and not stats.more_than_chance(held, n)
+            is_specific &= not held or bool(chance)
+            said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
+        found[claim.id] = Specificity(is_specific, ("" if is_specific else f"{NOT_SPECIFIC}; ") + "; ".join(said))
+    return found
+
+
+def _speaks(control: str, each: Verdict) -> bool:
+    """Whether a verdict of a control's run is of the control itself, and decided or undecided."""
+    of_control = all(Path(name).name == BALANCED if control == BALANCED else models.draw_of(name)
+                     for name in each.models)
+    is_race = control == BALANCED and "race" in each.on  # which the coin did not touch
+    return of_control and not is_race and each.outcome in (*DECIDED, Outcome.UNDECIDED)
 
 
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """What stands behind each cell of the board: id, run, tested on, found, outcome."""
-    rows = [(each.claim, run, each.on, each.found,
-             f"{each.outcome}: {each.reason}" if each.outcome == Outcome.NOT_RUN else str(each))
-            for run, stored in verdicts(folders).items() for each in stored]
-    return pd.DataFrame(rows, columns=["id", "run", "tested on", "found", "outcome"])
+    """What stands behind each cell of the board, a row a test: what it was tested on, what was found, `behind`."""
+    specific = specificity(folders)
+    return pd.DataFrame([{
+        "id": each.claim, "run": run, "tested on": each.on, "found": each.found,
+        "outcome": f"{each.outcome}: {each.reason}" if each.outcome == Outcome.NOT_RUN else str(each),
+        **behind(each, specific)} for run, stored in verdicts(folders).items() for each in stored])
+
+
+def behind(each: Verdict, specific: dict[str, Specificity]) -> dict[str, str]:
+    """The interval that decides, gates, the control of equal size, and what models say that cannot have the effect."""
+    interval = "" if each.estimate is None else f"{each.estimate:z.3g}"
+    return {"interval": interval if each.redrawn is None else f"met in {each.redrawn:.1%} of samples",
+            "gates": ", ".join(f"{name} {'open' if is_open else 'shut'}" for name, is_open in each.gates.items()),
+            "control": f"{each.control.name} {each.control.estimate:z.3g}, difference {each.control.difference:z.3g}"
+            if each.control else "", "null result": specific[each.claim].text if each.claim in specific else ""}
 
 
 def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """One row per claim, one column per run that tests any; `tested by` is the notebook, `figure` the picture behind.
+    """One row per claim, one column per run that tests any, controls aside; `tested by` is the notebook, `figure` the
+    picture behind, `null result` what the controls say.
 
     The paper's column is `source`: a run may be called `paper`. A run's column holds Cells.
     """
-    return _board(verdicts(folders))
+    return _board({run: stored for run, stored in verdicts(folders).items() if not control_of(run)},
+                  specificity(folders))
 
 
-def _board(by_run: dict[str, list[Verdict]]) -> pd.DataFrame:
-    rows = [(claim.id, PAPERS[claim.paper], claim.where, claim.says, claim.notebook, claim.figure)
-            for claim in CLAIMS.values()]
-    table = pd.DataFrame(rows, columns=["id", "source", "made in", "claim", "tested by", "figure"])
+def _board(by_run: dict[str, list[Verdict]], specific: dict[str, Specificity]) -> pd.DataFrame:
+    rows = [(claim.id, PAPERS[claim.paper], claim.where, claim.says, claim.notebook, claim.figure,
+             specific[claim.id].text if specific and not claim.untestable else "") for claim in CLAIMS.values()]
+    table = pd.DataFrame(rows, columns=["id", "source", "made in", "claim", "tested by", "figure", "null result"])
     for run, stored in by_run.items():
         if any(each.outcome != Outcome.NOT_RUN for each in stored):
-            cells = [Cell(claim, [each for each in stored if each.claim == claim.id]) for claim in CLAIMS.values()]
+            cells = [Cell(claim, [each for each in stored if each.claim == claim.id],
+                          not specific or specific[claim.id].is_specific) for claim in CLAIMS.values()]
             table[run] = pd.Series(cells, dtype=object)
     return table
 
@@ -105,22 +179,22 @@ def kinds(cells: pd.Series) -> pd.Series:
 
 
 def summary(folders: dict[str, Path] | None = None) -> str:
-    """Claims by paper and run as a markdown table: how many hold, hold in part and fail, of how many were tested."""
+    """Claims by paper and run as a markdown table: how many hold, fail and so on; all of KINDS that occur."""
     table = board(folders)
     names = [name for name in folders or runs() if name in table]
     lines = [["paper", "claims", *(f"`{name}`" for name in names)], ["---"] * (len(names) + 2)]
     for name in [*PAPERS.values(), ALL_PAPERS]:
         rows = table if name == ALL_PAPERS else table[table["source"] == name]
         lines.append([name if name == ALL_PAPERS else f"*{name}*", str(len(rows)),
-                      *(_counted(kinds(rows[run])) for run in names)])
+                      *(counted(kinds(rows[run])) for run in names)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _counted(cells: pd.Series) -> str:
-    tested = int(cells.isin(list(TESTED)).sum())
-    if not tested:
+def counted(cells: pd.Series) -> str:
+    """Kinds in words: "2 hold, 1 fail, 5 not run"."""
+    if not cells.isin([*TESTED, Outcome.NO_CASE]).any():
         return str(Outcome.NOT_RUN)
-    return ", ".join(f"{(cells == kind).sum()} {word}" for kind, word in TESTED.items()) + f" (of {tested})"
+    return ", ".join(f"{n} {PLURAL.get(kind, kind)}" for kind in KINDS if (n := int((cells == kind).sum())))
 
 
 # ---- seeds
@@ -140,10 +214,11 @@ def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
         return all(models.REGISTRY[name].family == "bert" for name in each.models if name in models.REGISTRY)
 
     by_run = {run: list(filter(is_of_bert, stored)) for run, stored in _trained_again(verdicts(folders)).items()}
-    table = _board(by_run)
+    table = _board(by_run, {})
     names = [name for name in by_run if name in table]
     outcomes = table[names].apply(kinds)
-    tested = outcomes.isin(list(TESTED)).all(axis=1) & (len(names) > 1)
+    tested = ~outcomes.isin([UNTESTABLE, Outcome.NOT_RUN]).any(axis=1) & outcomes.isin(TESTED).any(axis=1)
+    tested &= len(names) > 1
     held = (outcomes[tested] == Outcome.HOLDS).sum(axis=1)
     table = table.loc[tested, ["id", "source", "claim", *names]]
     return table.assign(**{"holds in": [f"{n} of {len(names)}" for n in held]}).reset_index(drop=True)
