@@ -170,7 +170,7 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     model.tokenizer.model_max_length = 256
     model.tokenizer.save_pretrained(tmp_path)
 
-    both, pairs = nli.measure(str(tmp_path), "mini", 1, items=8), nli.pairs(contexts=1, items=8)
+    both, pairs = nli.measure(str(tmp_path), "mini", 1, 1, items=8), nli.pairs(contexts=1, items=8)
     single = nli.under(both, nli.SINGLE)
     assert single["labels"] == order and single["probabilities"].shape == (76, len(pairs), 3)
     assert single["right"].shape == (76, 8) and nli.asked(both).equals(pairs)
@@ -186,6 +186,12 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     other = nli.under(both, nli.PAIRS)["probabilities"]
     np.testing.assert_array_equal(other[:2], single["probabilities"][:2])  # base and sent-debias have no such choice
     assert not np.allclose(other[2:], single["probabilities"][2:], atol=1e-3)
+    neutral, agree = nli.by_model(single)
+    random = both["random"]
+    assert random["neutral"].shape == random["agree"].shape == (1, *neutral.shape) and random["right"].shape == (1, 76)
+    np.testing.assert_array_equal(random["neutral"][0, 0], neutral[0])  # base is base
+    table = nli.by_occupation(single["probabilities"][60], pairs, order)
+    np.testing.assert_allclose(table[["neutral", "agree"]], np.transpose([neutral[60], agree[60]]))
 
 
 def test_what_measure_refuses():

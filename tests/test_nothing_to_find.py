@@ -35,9 +35,11 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 @pytest.fixture
 def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
     """Call it with a notebook's number and a model's folder: what it judges."""
-    bootstrap, redrawn = stats.bootstrap, claims.redrawn
+    bootstrap = stats.bootstrap
     monkeypatch.setattr(stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=9, **options))
-    monkeypatch.setattr(claims, "redrawn", lambda measured: redrawn(measured, draws=3))
+    monkeypatch.setattr(claims.of_bias, "__defaults__", (9,))
+    for judge in (claims.of_projections, claims.of_nli):
+        monkeypatch.setattr(judge, "__defaults__", (9,))
     monkeypatch.setattr(nli, "search", partial(nli.search, splits=3))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")

@@ -154,8 +154,8 @@ def fair():
     neutral = p < (.2 + .15 * np.minimum(depth, 3))[:, None]
     probabilities = np.where(neutral[..., None], [.1, .8, .1], [.8, .1, .1])
     level = .9 - .01 * depth - .2 * (tables.ABOUT["np"] == 0).to_numpy()
-    right = (np.arange(1_600) + .5) / 1_600 < level[:, None]
-    measured |= {"probabilities": np.stack([probabilities] * 2), "right": np.stack([right[:, rng.permutation(1_600)]] * 2)}
+    right = ((np.arange(1_600) + .5) / 1_600 < level[:, None])[:, rng.permutation(1_600)]
+    measured |= {"probabilities": np.stack([probabilities] * 2), "right": np.stack([right] * 2)}
     neutral, agree = nli.by_model(measured | {"probabilities": probabilities[:1].repeat(76, 0)[None]})
     return measured | {"random": {"neutral": neutral, "agree": agree}}
 

@@ -236,8 +236,8 @@ def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, re
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
     """`neutral` and `agree` of `by_occupation` for every model at once: [..., occupations] each."""
-    said = np.asarray(measured["probabilities"]).argmax(-1)
-    said = said.reshape(*said.shape[:-1], asked(measured)["occupation"].nunique(), -1, 2)  # a man's beside the woman's
+    said, occupations = np.asarray(measured["probabilities"]).argmax(-1), asked(measured)["occupation"].nunique()
+    said = said.reshape(*said.shape[:-1], occupations, said.shape[-1] // occupations // 2, 2)  # man's next to woman's
     neutral = said == measured["labels"].index("neutral")
     return neutral.mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 
