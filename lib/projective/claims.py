@@ -153,8 +153,8 @@ _of_bias = partial(_claim, figure="08_plane", speaks=(NULL, BALANCED))
 OF_PROJECTIONS = [
     *(_of_bias(f"lower-{column.lower()}", "5, 6", f"Some projection lowers {column} below the base model's")
       for column in "SD"),
-    _of_bias("sent-s", "5, Table 5", "Projecting the sentence vector alone does little for S", side=Side.BELOW,
-             threshold=LITTLE, short="SENT alone does little for S"),
+    _of_bias("sent-s", "5, Table 5", "Projecting the sentence vector alone does little for S", side=Side.WITHIN,
+             margin=LITTLE, short="SENT alone does little for S"),
     _of_bias("sent-d", "5, Table 5", "Projecting the sentence vector alone lowers D", short="SENT alone lowers D"),
     _of_bias("sent-debias", "5, Table 5", "The baseline sent-debias does little", side=Side.WITHIN, margin=LITTLE),
     *(_of_bias(f"deeper-{column.lower()}", "5, Table 5", f"Every deeper level reaches a lower {column}",
@@ -258,8 +258,8 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
         for id, (count, text) in counts_of(whole[at]).items():
             control = by_chance if id == "attention-lowers" else None
             tests[id, ""] = _count(id, count, text, gates["S"], control=control)
-        ranks = [rankdata(tables.tops(measured["s"][at][:, rows], share).T, axis=-1) for share in (.05, .1, .2)]
-        rho = [_correlation(ranks[1], other) for other in (ranks[0], ranks[2])]
+        ranks = [rankdata(tables.tops(measured["s"][at][:, rows], share).T, axis=-1) for share in (.05, .2)]
+        rho = [_correlation(rankdata(whole[at], axis=-1), other) for other in ranks]
         tests["threshold", ""] = Counted(_estimate(np.minimum(*rho), n), f"rho {rho[0][0]:.2f} with 5 %, "
                                          f"{rho[1][0]:.2f} with 20 %", (gates["S"],))
         verdicts.append([_judged(id, test, reading=reading, **about) for (id, reading), test in tests.items()])
@@ -288,7 +288,7 @@ def _levels(column: str, halves: Halves, gate: Gate) -> dict[tuple[str, str], Co
         moved, share = (_estimate(values / base - 1, n) for values in (halves.judged([1, 1])[0], steps[0, 0]))
     tests["sent-debias", column] = Counted(moved, f"{column} {moved:+.1%}", (gate,))
     if column == "S":
-        tests["sent-s", ""] = Counted(-share, f"best S {share:+.1%}", (gate,))
+        tests["sent-s", ""] = Counted(share, f"best S {share:+.1%}", (gate,))
     gain = _estimate((halves.judged(halves.choose(PLAIN)) - halves.judged(halves.choose(EVERY)))[0], n)
     tests["ingredients", column] = Counted(gain, f"best {column} lower by {gain:.3f}", (gate,))
     return tests
