@@ -8,7 +8,7 @@ import torch
 
 from lib import CompanionError
 from lib.counteracts import cloze
-from lib.engine import fill
+from lib.engine import fill, models
 from lib.text import data, english
 from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
 
@@ -94,21 +94,42 @@ def test_verbalizers_are_half_female_and_hold_each_other():
 
 
 def test_a_verbalizer_of_what_models_say():
-    """Mary is said once after a woman and never after a man: log2 (1 + 1) / (0 + 1) = 1; she stands on the list."""
-    kinds = ["base", "target syntactic similar", "target counter syntactic similar", "target neutral"]
-    nurse, clerk = ([{"kind": kind, "dominated": gender} for kind in kinds] for gender in ("female", "male"))
-    answers = [{"prompts": nurse, "tokens": [["she"], ["Mary", "dog"], ["Bob", "dog"], ["Ann"]]},
-               {"prompts": clerk, "tokens": [["he"], ["Bob", "Jim"], ["Eve", "dog"], ["dog"]]}]
-    known = cloze.prevalence(answers)
-    assert known == pytest.approx({"Mary": 1, "Eve": 1, "dog": np.log2(1.5), "Jim": -1, "Bob": -np.log2(3)})
-    chosen = cloze.verbalizer_from_outputs(answers, known)
-    assert chosen == {"female": ["she", "Mary", "Eve"], "male": ["he", "Bob", "Jim"]}  # dog has no counterpart
-    fewer = cloze.verbalizer_from_outputs(answers, known | {"Mary": 0, "dog": 3}, size=2)
-    assert fewer == {"female": ["she", "dog"], "male": ["he", "Bob"]}
+    """she and he stand on the list; nurse and soldier are taken for a woman and a man, dog for neither."""
+    answers = [{"tokens": [["she", "nurse"], ["dog", "."]]}, {"tokens": [["he", "soldier"], ["nurse", "s"]]}]
+    assert cloze.generated(answers) == ["dog", "he", "nurse", "she", "soldier"]
+    known = {"dog": .9, "he": -4, "nurse": 2, "she": 5, "soldier": -1, "king": -7, "bride": 1.5}
+    chosen = cloze.verbalizer_from_outputs(known, size=4)
+    assert chosen["female"] == ["she", "bride", "nurse", "her"] and chosen["male"] == ["he", "king", "soldier", "him"]
+    full = cloze.verbalizer_from_outputs(known)
+    assert all(len(side) == len(set(side)) == 63 for side in full.values())
+    assert not set(full["female"]) & set(full["male"])
+    none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))  # an untrained network's: the list alone
+    assert {gender: set(side) for gender, side in none.items()} == {
+        gender: set(side) for gender, side in cloze.words().items()}
+
+
+def test_outputs_are_counted_among_the_likeliest_and_pairs_in_the_whole_distribution():
+    answer = {"tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]], "genders": {},
+              "mass": {"whole pairs": np.array([[.2, .1]])}}
+    counted = cloze.counted(answer, {"female": ["she", "nurse"], "male": ["he", "king"]})
+    assert counted["genders"]["outputs"].tolist() == [[1, 0, -1], [1, -1, 1]]
+    assert counted["mass"]["outputs"] is answer["mass"]["whole pairs"] and answer["genders"] == {}
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
+    save_tiny(family, tmp_path / family)
+    model, tokens = models.load(str(tmp_path / family), device="cpu"), ["nurse", "person"]
+    p = fill.word_probabilities(model, [f"The {token} said that {fill.BLANK} was tired." for token in tokens],
+                                ["she", "he"])
+    odds = np.log2(p["she"] / p["he"])
+    found = cloze.prevalence(str(tmp_path / family), tokens, "cpu")
+    assert found == pytest.approx([odds[0] - odds[1], 0], abs=1e-4)
 
 
 def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
-    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": {"female": ["she"], "male": ["xylophonist"]})
+    words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
+    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
     with pytest.raises(CompanionError, match="tiny bert"):
         cloze.verbalizers(tiny("bert"))
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from lib.counteracts import claims, cloze, tables
+from lib.engine.stats import Estimate
 from lib.verdict import Gate, Outcome, judge
 
 KINDS = list(cloze.KINDS)
@@ -27,7 +28,7 @@ def answered(p, genders, mass=(.2, .1), family="bert", backgrounds=0):
     prompts = cloze.rows("winobias", backgrounds)
     n = len(prompts)
     p, ids, genders, mass = (np.tile(np.asarray(row), (n, 1)) for row in (p, range(len(p)), genders, mass))
-    names = ("verbalizer", "six", "larger", "whole pairs", "no space", "either")
+    names = ("outputs", "verbalizer", "six", "larger", "whole pairs", "no space", "either")
     return {"family": family, "prompts": prompts, "p": p, "ids": ids, "tokens": [list("abcdefghij")] * n,
             "whole": dict.fromkeys(names, [3, 4]), "genders": dict.fromkeys(names, genders),
             "mass": dict.fromkeys(names, mass)}
@@ -48,9 +49,9 @@ def test_backgrounds_are_averaged_first():
     answer = answered(P, GENDERS)
     prompts = cloze.prompts()
     mine = (prompts["occupation"] == "nurse") & (prompts["kind"] == cloze.WITH_BACKGROUND[0])
-    mass = answer["mass"]["verbalizer"].copy()
+    mass = answer["mass"]["outputs"].copy()
     mass[np.flatnonzero(mine)[:10]] = .4, .8  # half of its 20 backgrounds
-    answer["mass"]["verbalizer"] = mass
+    answer["mass"]["outputs"] = mass
     row = tables.by_occupation(answer).set_index(["occupation", "kind"]).loc[("nurse", cloze.WITH_BACKGROUND[0])]
     assert row[["female", "male", "log_odds"]].tolist() == pytest.approx([.3, .45, 0])
 
@@ -75,7 +76,7 @@ def test_equation_1_by_hand():
     answer = answered([.3, .2], [0, 1])
     known = (cloze.prompts()["kind"] != "base").to_numpy()
     answer["ids"][known], answer["p"][known] = [1, 2], [.4, .3]
-    answer["genders"] = {"verbalizer": np.where(known[:, None], [1, -1], [0, 1])}
+    answer["genders"] = {"outputs": np.where(known[:, None], [1, -1], [0, 1])}
     answer["tokens"] = [["b", "c"] if new else ["a", "b"] for new in known]
     ratios = tables.relative(answer, k=2)
     assert len(ratios) == known.sum() and set(ratios["token"]) == {"b"} and set(ratios["gender"]) == {"female"}
@@ -90,69 +91,148 @@ def test_the_slope_is_for_ten_percent_more_women():
     np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
 
 
-U, N = "unrelated", "target neutral"
+U, N, S, C = "unrelated", "target neutral", claims.SYNTACTIC, claims.COUNTER_SYNTACTIC
+FOLLOWS = {S: (.8, -.8), C: (-.8, .8)}  # the margin follows whoever is named: a model that can be moved
+EVERY = pd.Series(1.0, KINDS)
 
 
 def claim(expectation, *kinds):
-    return claims.ClozeClaim("id", "counteracts", "", "", families=("bert",), kinds=kinds, expectation=expectation)
+    return claims.ClozeClaim(id="id", paper="counteracts", where="", says="", families=("bert",), kinds=kinds,
+                             expectation=expectation)
 
 
-def outcome(expectation, kinds, **margins):
-    return claims.read(claim(expectation, *kinds), table({"base": margins["base"], U: margins.get("after", 0),
-                                                          N: margins.get("neutral", 0)}), draws=20).outcome
+def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **options):
+    drawn = tables.resampled(table(FOLLOWS | {U: margins["base"]} | margins, scatter), draws=50)
+    return claims.read(claim(expectation, *kinds), drawn, understood, **options)
+
+
+def test_margins_by_group_and_pooled_as_they_are_and_drawn():
+    frame = table({"base": (.5, -.3)}, scatter=.2)
+    by_group, pooled = (tables.resampled(frame, pooled, draws=30)["base"] for pooled in (False, True))
+    assert by_group.shape == (31, 2) and pooled.shape == (31, 1)
+    assert by_group[0].tolist() == pytest.approx([.5, -.3]) and pooled[0].tolist() == pytest.approx([.4])
+    assert (by_group[1:] != by_group[0]).any() and np.abs(by_group - by_group[0]).max() <= .2 + 1e-9
+    frame[["female", "male"]] = 0
+    assert not tables.resampled(frame, draws=2)["base"].any()
+
+
+def test_prompts_that_are_understood():
+    answer = answered(P, GENDERS)
+    assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
+    genders = answer["genders"]["outputs"].copy()
+    prompts = cloze.prompts()
+    genders[(prompts["kind"] == "base") & (prompts["dominated"] == "male") & (prompts["occupation"] != "chief")] = 0
+    answer["genders"] = {"outputs": genders}
+    assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1
+    assert tables.understood(answer, 1).eq(0).all()  # the likeliest token is neither
 
 
 @pytest.mark.parametrize("expectation, base, met, failed", [
-    (claims.KEPT, .5, .45, (.45, .2)), (claims.KEPT, .02, .01, -.02), (claims.OVERTURNED, (.5, -.5), (-.1, .1), -.1),
+    (claims.KEPT, .5, .45, (.45, .2)), (claims.OVERTURNED, (.5, -.5), (-.1, .1), -.1),
     (claims.NOT_OVERTURNED, (.5, -.5), (.1, -.9), -.1), (claims.ENLARGED, (.5, -.5), (.6, -.6), .6),
     (claims.WEAKENED, (.5, -.5), .1, (.1, .9)), (claims.MOVED, .5, (.2, .9), (.45, .9)),
     (claims.UNCHANGED, .5, (.2, .9), (.2, .3)), (claims.UNCHANGED, .5, .55, (.9, .8))])
 def test_an_expectation_is_met_or_not(expectation, base, met, failed):
     """Margins as one number, or one for each group of occupations."""
-    assert outcome(expectation, [U], base=base, after=met) == Outcome.HOLDS
-    assert outcome(expectation, [U], base=base, after=failed) == Outcome.FAILS
+    assert read(expectation, {"base": base, N: met}).outcome == Outcome.HOLDS
+    assert read(expectation, {"base": base, N: failed}).outcome == Outcome.FAILS
 
 
 def test_expectations_of_the_base_prompts_and_of_two_kinds():
-    assert outcome(claims.LEANS, ["base"], base=(-.5, -.3)) == Outcome.HOLDS
-    assert outcome(claims.LEANS, ["base"], base=(-.5, -.05)) == Outcome.FAILS
-    assert outcome(claims.MORE, [U, N], base=.5, after=-.5, neutral=.4) == Outcome.HOLDS
-    assert outcome(claims.MORE, [U, N], base=.5, after=.4, neutral=-.5) == Outcome.FAILS
-    assert claims.read(claim(claims.LEANS, "base"), table({"base": .3}, scatter=.5), draws=200).within_chance
+    assert read(claims.LEANS, {"base": (-.5, -.3)}, ["base"]).outcome == Outcome.HOLDS
+    assert read(claims.LEANS, {"base": (-.5, -.05)}, ["base"]).outcome == Outcome.FAILS
+    assert read(claims.LEANS, {"base": .3}, ["base"], scatter=.5).outcome == Outcome.UNDECIDED
+    assert read(claims.MORE, {"base": .5, U: -.5, N: .4}, [U, N]).outcome == Outcome.HOLDS
+    assert read(claims.MORE, {"base": .5, U: .4, N: -.5}, [U, N]).outcome == Outcome.FAILS
+    assert read(claims.MORE, {"base": .5, U: .55, N: .5}, [U, N]).outcome == Outcome.FAILS  # more, but hardly at all
 
 
-def test_no_gendered_token_is_no_case():
-    empty = table({"base": .5})
-    empty.loc[(empty["kind"] == "base") & (empty["dominated"] == "male"), ["female", "male"]] = 0
-    assert claims.read(claim(claims.KEPT, U), empty, draws=20).outcome == Outcome.NO_CASE
+def test_the_sign_of_the_base_prompts_is_drawn_too():
+    """Occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
+    which occupations are drawn."""
+    assert read(claims.NOT_OVERTURNED, {"base": .2, N: .4}, scatter=.3).outcome == Outcome.UNDECIDED
 
 
-GATE = [Gate("tokens", False, claims.NO_TOKEN)]
+@pytest.mark.parametrize("expectation, margins, why", [
+    (claims.KEPT, {"base": .05, N: .05}, "no preference in the base prompts"),
+    (claims.OVERTURNED, {"base": (.5, -.05), N: (-.5, .5)}, "no preference in the base prompts"),
+    (claims.KEPT, {"base": .95, N: .95}, "at the ceiling"), (claims.ENLARGED, {"base": .95, N: 1}, "at the ceiling"),
+    (claims.KEPT, {"base": .5, N: .5, S: .5, C: .5}, "does not follow a named gender"),
+    (claims.LEANS, {"base": .5, S: -.8, C: .8}, "does not follow a named gender")])
+def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(expectation, margins, why):
+    shut = read(expectation, margins)
+    assert (shut.outcome, shut.reason) == (Outcome.NO_CASE, why) and not all(shut.gates.values())
+    if why != "at the ceiling":  # a model that cannot have the effect does not bear the claim out by having nothing
+        assert read(expectation, margins, ignore_gates=True).outcome == Outcome.FAILS
+
+
+def test_few_gendered_tokens_are_no_case_on_a_control_too():
+    for ignored in (False, True):
+        few = read(claims.KEPT, {"base": .5}, understood=EVERY.where(EVERY.index != N, .45), ignore_gates=ignored)
+        assert (few.outcome, few.reason) == (Outcome.NO_CASE, "gendered tokens in 45% of the prompts")
+    assert read(claims.KEPT, {"base": .5}, understood=EVERY.where(EVERY.index != S, .45)).outcome == Outcome.HOLDS
+
+
+def test_an_effect_is_more_than_that_of_unrelated_knowledge():
+    margins = {"base": (.5, -.5), N: (-.2, .2)}
+    assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(.7)
+    as_much = read(claims.OVERTURNED, margins | {U: (-.2, .2)})
+    assert (as_much.outcome, as_much.reason) == (Outcome.UNDECIDED, "no more than unrelated knowledge")
+
+
+GATE = [Gate("tokens", False, "gendered tokens in 2% of the prompts")]
+
+
+def four(scores):
+    """Verdicts at k = 3, 5, 10 and in full: above 0 met, below not, 0 undecided, None not judged."""
+    return [judge(claim(claims.KEPT, N), Estimate(score or 0, (score or -1) - .5, (score or 1) + .5), on="mini-bert",
+                  gates=[] if score is not None else GATE, reading=name)
+            for score, name in zip(scores, ["k = 3", "k = 5", "k = 10", "full"])]
 
 
 @pytest.mark.parametrize("scores, said, reading", [
     ([3, 1, 2, 4], "holds", "k = 5"), ([3, 1, 2, -1], "holds", "k = 5"), ([None, 2, 1, -1], "holds", "k = 10"),
-    ([3, -1, 2, 4], "fails (holds at k = 3, 10)", "k = 5"), ([-1, -2, -3, 4], "fails", "k = 10"),
+    ([3, -1, 2, 4], "fails, decided at k = 5", "k = 5"), ([-1, -2, -3, 4], "fails", "k = 10"),
+    ([3, 0, 2, 4], "undecided, decided at k = 5", "k = 5"),
     ([None, None, None, 2], "holds, in the full distribution alone", "full")])
 def test_a_verdict_is_over_the_three_figures(scores, said, reading):
-    names = ["k = 3", "k = 5", "k = 10", "full"]
-    four = [judge(claim(claims.KEPT, U), score or 0, on="mini-bert", gates=[] if score else GATE, reading=name)
-            for score, name in zip(scores, names)]
-    verdict = claims.overall(four)
+    verdict = claims.overall({"main": four(scores)})
     assert str(verdict) == said and verdict.reading == reading and verdict.on == "mini-bert"
-    assert verdict.found.startswith("k = 3 no token; k = 5" if scores[0] is None else "k = 3 ")
+    assert verdict.found.startswith("k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 ")
+
+
+def test_readings_that_disagree_are_named():
+    lines = {"main": four([1, 1, 1, 1]), "dictionary": four([None] * 3 + [-1]), "pooled": four([2, 2, 2, 2])}
+    assert str(claims.overall(lines)) == "holds, dictionary: fails"
+    lines["pooled"] = four([0, 1, 1, 1])
+    assert str(claims.overall(lines)) == "holds, dictionary: fails; pooled: undecided"
 
 
 def test_each_model_of_a_claims_families_has_one_verdict():
     families = {"one": "bert", "two": "gpt2", "three": "t5"}
-    readings = claims.readings({name: answered(P, GENDERS, family=family, backgrounds=1)
-                                for name, family in families.items()}, draws=10)
-    verdicts, shown = [claims.overall(four) for four in readings], claims.table(readings)
+    answers = {name: answered(P, GENDERS, family=family, backgrounds=1) for name, family in families.items()}
+    forms = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
+    readings = claims.readings(answers, forms, draws=10)
+    verdicts, shown = [claims.overall(lines) for lines in readings], claims.table(readings)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
     assert [verdict.claim for verdict in verdicts if verdict.on == "two"] == [
-        "base-leans", "unrelated-not-overturned", "unrelated-kept", "gpt2-neutral", "gpt2-neutral-background"]
+        "base-leans", "unrelated-not-overturned", "gpt2-neutral", "gpt2-neutral-background"]
     assert not any(verdict.on == "three" for verdict in verdicts)
-    assert list(shown["verdict"]) == list(map(str, verdicts))
+    assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
+    assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
+    every = claims.readings({"three": answers["three"]}, every=True, draws=10, ignore_gates=True)
+    assert len(every) == sum(not claim.untestable for claim in claims.CLAIMS.values())
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw):
+    """As an untrained network does: a lean that is there by chance, and the same in every prompt."""
+    answer, rng = answered(P, GENDERS, backgrounds=1), np.random.default_rng(draw)
+    mass = np.array([.3, .1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
+    answer["mass"] = dict.fromkeys(answer["mass"], mass)
+    answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
+    readings = claims.readings({"null": answer}, every=True, ignore_gates=True, draws=200)
+    assert Outcome.HOLDS not in {claims.over_k(four).outcome for lines in readings for four in lines.values()}
 
 
 def test_choices_that_change_nothing_are_not_shown():

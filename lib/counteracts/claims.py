@@ -1,49 +1,81 @@
 """The claims of Counteracts, each tested on every model of the families that it is made of.
 
-    readings = claims.readings({"mini-bert": answers, ...})     answers: cloze.measure's, to the winobias prompts
-    claims.table(readings), [claims.overall(four) for four in readings]
+    readings = claims.readings({"mini-bert": answers, ...})     answers: cloze.counted ones, to the winobias prompts
+    claims.table(readings), [claims.overall(each) for each in readings]
 
-The paper speaks of its Fig. 2-4 at once: k = 3, 5, 10 and the full distribution are four readings of each claim. It
-holds where it is met at every k that has gendered tokens; where no k has, the full distribution decides.
+A claim is read several ways (READINGS), each at k = 3, 5, 10 and in the full distribution. The first reading is what
+the paper describes: the verbalizer made from the models' outputs, both groups of occupations. The paper speaks of its
+Fig. 2-4 at once: a claim holds where it is met at every k that can be judged, and where none can, the full distribution
+decides. Readings that come to something else are named in the verdict's remark.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lib.counteracts import tables
 from lib.counteracts.tables import FULL, LITTLE, K
-from lib.engine import stats
 from lib.engine.families import FAMILIES
-from lib.verdict import DECIDED, Claim, Gate, Outcome, Verdict, by_id, judge
+from lib.engine.stats import Estimate
+from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Outcome, Verdict, by_id, judge
 
-NO_TOKEN = "no token"
 ALONE = "in the full distribution alone"
+ENOUGH = .5  # of the prompts have a gendered token, or a k is not judged: below it most of a margin is a few prompts'
+WORST_FIRST = [Outcome.FAILS, Outcome.UNDECIDED, Outcome.HOLDS]
+
+
+class Reading(NamedTuple):
+    """The verbalizer that is counted, whether all occupations are pooled, and for decoders how prompts are written."""
+
+    words: str = "outputs"
+    pooled: bool = False
+    form: str = ""
+
+
+READINGS = {"main": Reading(), "dictionary": Reading("whole pairs"), "pooled": Reading(pooled=True),
+            "no start token": Reading(form="no start token")}
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a claim expects of the margins. `score` is above zero where it is met: of `side`, the sign of the observed
-    base margin, `base` [2 groups of occupations] and `after` [kinds, 2 groups]. In both groups, unless it says so."""
+    """What a claim expects of the margins. `score` is above zero where it is met: of `side`, the sign of the base
+    margin in the same resample, `base` and one `after` per kind, all [draws, groups of occupations]. In all groups,
+    unless it says so.
+
+    of_preference   it speaks of a preference, so there has to be one: a base margin beyond LITTLE
+    has_ceiling     a margin beyond 1 - LITTLE could not grow by more than LITTLE: nothing is judged there
+    is_effect       knowledge does something: more than unrelated knowledge does. What is not an effect says something
+                    only of a model that can be moved: the margin has to follow the gender that is named in the
+                    occupation by more than LITTLE. A network that answers the same whatever it reads keeps everything
+    """
 
     name: str
-    score: Callable[[np.ndarray, np.ndarray, np.ndarray], float]
+    score: Callable[..., np.ndarray]
+    of_preference: bool = True
+    has_ceiling: bool = False
+    is_effect: bool = False
 
 
-LEANS = Expectation("leans", lambda side, base, after: (side * base).min() - LITTLE)
-KEPT = Expectation("kept", lambda side, base, after: min((side * after).min(), LITTLE - np.abs(after - base).max()))
-OVERTURNED = Expectation("overturned", lambda side, base, after: -(side * after).max())
-NOT_OVERTURNED = Expectation("not overturned", lambda side, base, after: (side * after).min())
-ENLARGED = Expectation("enlarged", lambda side, base, after: (side * (after - base)).min())
-WEAKENED = Expectation("weakened", lambda side, base, after: (np.abs(base) - np.abs(after)).min())
-MOVED = Expectation("moved", lambda side, base, after: np.abs(after - base).min() - LITTLE)
-# the two groups do not both move the same way by more than LITTLE
-UNCHANGED = Expectation("unchanged or conflicting", lambda side, base, after: LITTLE - max(
-    (side * (after - base)).min(), (side * (base - after)).min()))
-MORE = Expectation("first moves more", lambda side, base, after: (
-    np.abs(after[0] - base) - np.abs(after[1] - base)).mean())
+LEANS = Expectation("leans", lambda side, base, after: np.abs(base).min(-1) - LITTLE, of_preference=False)
+KEPT = Expectation("kept", lambda side, base, after: np.minimum(
+    (side * after).min(-1), LITTLE - np.abs(after - base).max(-1)), has_ceiling=True)
+OVERTURNED = Expectation("overturned", lambda side, base, after: -(side * after).max(-1), is_effect=True)
+NOT_OVERTURNED = Expectation("not overturned", lambda side, base, after: (side * after).min(-1))
+ENLARGED = Expectation("enlarged", lambda side, base, after: (side * (after - base)).min(-1), has_ceiling=True,
+                       is_effect=True)
+WEAKENED = Expectation("weakened", lambda side, base, after: (np.abs(base) - np.abs(after)).min(-1), is_effect=True)
+MOVED = Expectation("moved", lambda side, base, after: np.abs(after - base).min(-1) - LITTLE, of_preference=False,
+                    is_effect=True)
+# the groups do not all move the same way by more than LITTLE
+UNCHANGED = Expectation("unchanged or conflicting", lambda side, base, after: LITTLE - np.maximum(
+    (side * (after - base)).min(-1), (side * (base - after)).min(-1)), has_ceiling=True)
+# and the first moves at all
+MORE = Expectation("first moves more", lambda side, base, first, second: np.minimum(
+    (np.abs(first - base) - np.abs(second - base)).mean(-1), np.abs(first - base).mean(-1) - LITTLE),
+    of_preference=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +90,7 @@ class ClozeClaim(Claim):
 def _claim(id: str, says: str, families: tuple[str, ...], expectation: Expectation, *kinds: str) -> ClozeClaim:
     return ClozeClaim(id=id, paper="counteracts", where="Results, Fig. 2-4", says=says, notebook="11", figure="11_fig2",
                       short=f"{' over '.join(kinds)} | {expectation.name}", families=families, kinds=kinds,
-                      expectation=expectation)
+                      expectation=expectation, speaks=CONTROLS if "bert" in families else (NULL,))
 
 
 BERT, ALBERT, ROBERTA = ("bert",), ("albert",), ("roberta",)
@@ -73,8 +105,6 @@ CLAIMS = by_id([  # in the order of the paper's section on results
     _claim("base-leans", "All models lean to one gender in base prompts", ENCODERS + DECODERS, LEANS, "base"),
     _claim("unrelated-not-overturned", "Unrelated knowledge does not overturn the preference",
            ENCODERS + DECODERS, NOT_OVERTURNED, "unrelated"),
-    _claim("unrelated-kept", "Unrelated knowledge leaves the preference as it is",
-           ENCODERS + DECODERS, KEPT, "unrelated"),
     _claim("gpt2-neutral", "GPT-2: neutral knowledge leaves the preference as it is", DECODERS, KEPT, NEUTRAL),
     _claim("gpt2-neutral-background", "GPT-2: so does neutral knowledge of another job", DECODERS, KEPT, NEUTRAL_OTHER),
     _claim("encoders-neutral", "BERT, ALBERT, RoBERTa: neutral knowledge overturns the preference",
@@ -118,58 +148,92 @@ CLAIMS = by_id([  # in the order of the paper's section on results
 ])
 
 
-def readings(answers: dict[str, dict], draws: int = 1_000) -> list[list[Verdict]]:
-    """What each claim comes to on each model of its families: a list of four verdicts, at k = 3, 5, 10 and in full."""
-    by_occupation = {(name, k): tables.by_occupation(answer, k) for name, answer in answers.items() for k in (*K, FULL)}
-    return [[read(claim, by_occupation[name, k], draws, on=name, reading=tables.k_name(k), models=[name])
-             for k in (*K, FULL)]
+def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, every: bool = False, draws: int = 2_000,
+             **about) -> list[dict[str, list[Verdict]]]:
+    """What each claim comes to on each model of its families, by reading: four verdicts, at k = 3, 5, 10 and in full.
+
+    forms   cloze.measure_forms of each model, where there is one: for the readings of another form
+    every   on a model that cannot have the effect: each claim, whatever the family
+    """
+    seen = {}
+    for name, answer in answers.items():
+        for title, (words, pooled, form) in READINGS.items():
+            asked = (forms or {}).get(name, {}).get(form) if form else answer
+            if asked:
+                seen.setdefault(name, {})[title] = [
+                    (tables.resampled(tables.by_occupation(asked, k, words), pooled, draws),
+                     tables.understood(asked, k, words)) for k in (*K, FULL)]
+    return [{title: [read(claim, *of_k, on=name, reading=tables.k_name(k), models=[name], **about)
+                     for k, of_k in zip((*K, FULL), four)] for title, four in seen[name].items()}
             for claim in CLAIMS.values() if not claim.untestable
-            for name, answer in answers.items() if answer["family"] in claim.families]
+            for name, answer in answers.items() if every or answer["family"] in claim.families]
 
 
-def read(claim: ClozeClaim, table: pd.DataFrame, draws: int = 1_000, **about) -> Verdict:
-    """Whether a claim is met in a table of tables.by_occupation, with a bootstrap over occupations. There is no case
-    where a group's base prompts have no gendered token."""
-    groups = []
-    for _, group in table.groupby("dominated"):
-        wide = group.pivot(index="occupation", columns="kind", values=["female", "male"])
-        groups.append(np.stack([[wide[gender][kind] for gender in ("female", "male")]
-                                for kind in ["base", *claim.kinds]]))
-    values = np.stack(groups)  # [2 groups, base and kinds, 2 genders, occupations]
-    has_tokens = bool(values[:, 0].sum((-2, -1)).all())
+def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Series, ignore_gates: bool = False,
+         **about) -> Verdict:
+    """Whether a claim is met in the margins of tables.resampled. There is no case where less than ENOUGH of the prompts
+    have a gendered token (on a control neither: the full distribution is read there too), where nothing follows a named
+    gender, and where the base prompts have no preference that could change, or one too large to grow."""
+    expects, kinds = claim.expectation, ["base", *claim.kinds]
+    base, *after = (margins[kind] for kind in kinds)
+    scores, control = expects.score(np.sign(base), base, *after), None
+    share = float(understood[kinds].min())
+    gates = [Gate("gendered tokens", share >= ENOUGH, f"gendered tokens in {share:.0%} of the prompts")]
+    ignore_gates = ignore_gates and gates[0].is_open
+    if expects.is_effect:
+        without = expects.score(np.sign(base), base, margins["unrelated"])
+        control = Control("unrelated knowledge", _estimate(without), _estimate(scores - without))
+    else:
+        own = np.array([1, -1])[:base.shape[-1]]  # female-dominated, male-dominated; pooled: of the one that dominates
+        follows = (own * (margins[SYNTACTIC] - margins[COUNTER_SYNTACTIC])).min(-1) - LITTLE
+        scores = np.minimum(scores, follows)
+        gates.append(Gate("follows a named gender", follows[0] > 0, "does not follow a named gender"))
+    if expects.of_preference:
+        leans = np.abs(base).min(-1) - LITTLE
+        scores = np.minimum(scores, leans)
+        gates.append(Gate("a preference in the base prompts", leans[0] > 0, "no preference in the base prompts"))
+    if expects.has_ceiling:
+        gates.append(Gate("room to grow", np.abs(base[0]).max() <= 1 - LITTLE, "at the ceiling"))
+    return judge(claim, _estimate(scores), gates=gates, control=control, ignore_gates=ignore_gates, **about)
 
-    def margins(sample):
-        return np.nan_to_num(tables.margin(*np.moveaxis(sample.mean(-1), -1, 0))).T  # [base and kinds, 2 groups]
 
-    side = np.sign(margins(values)[0])
-
-    def score(drawn):
-        base, *after = margins(values[..., drawn.astype(int)])
-        return claim.expectation.score(side, base, np.array(after))
-
-    estimate = stats.bootstrap(score, np.arange(values.shape[-1]), draws=draws) if has_tokens else np.nan
-    return judge(claim, estimate, gates=[Gate("gendered tokens in the base prompts", has_tokens, NO_TOKEN)], **about)
+def _estimate(scores: np.ndarray) -> Estimate:
+    return Estimate(float(scores[0]), *map(float, np.quantile(scores[1:], [.025, .975])))
 
 
-def overall(readings: list[Verdict]) -> Verdict:
-    """One verdict of the four: that of the k at which the claim is met least. It holds where all of them do."""
-    *tops, full = readings
-    found = "; ".join(f"{reading.reading} {_shown(reading)}" for reading in readings)
-    known = [reading for reading in tops if reading.outcome in DECIDED]
+def over_k(four: list[Verdict]) -> Verdict:
+    """One verdict of the four: of the k that can be judged the one at which the claim is met least; else in full."""
+    *tops, full = four
+    known = [reading for reading in tops if reading.outcome != Outcome.NO_CASE]
     if not known:
-        return replace(full, found=found, remark=ALONE)
-    held = [str(k) for k, reading in zip(K, tops) if reading.outcome == Outcome.HOLDS]
-    reason = f"{Outcome.HOLDS} at k = {', '.join(held)}" if 0 < len(held) < len(known) else ""
-    return replace(min(known, key=lambda reading: reading.estimate.value), found=found, reason=reason)
+        return replace(full, remark=ALONE)
+    worst = min(known, key=lambda reading: (WORST_FIRST.index(reading.outcome), reading.estimate.value))
+    agree = len({reading.outcome for reading in known}) == 1
+    return worst if agree else replace(worst, remark=f"decided at {worst.reading}")
 
 
-def table(readings: list[list[Verdict]]) -> pd.DataFrame:
-    """One row per claim and model: model, knowledge, claim, one column per k and one for the full distribution,
-    verdict."""
-    claims = [CLAIMS[four[0].claim] for four in readings]
-    rows = [[four[0].on, " over ".join(claim.kinds), claim.expectation.name, *map(_shown, four), str(overall(four))]
-            for claim, four in zip(claims, readings)]
-    return pd.DataFrame(rows, columns=["model", "knowledge", "claim", *map(tables.k_name, (*K, FULL)), "verdict"])
+def overall(lines: dict[str, list[Verdict]]) -> Verdict:
+    """One verdict of all readings: the main one's; those that come to another outcome are named."""
+    main, *others = (over_k(four) for four in lines.values())
+    differ = [f"{title}: {line.outcome}" for title, line in zip(list(lines)[1:], others)
+              if line.outcome != main.outcome]
+    found = "; ".join(f"{reading.reading} {_shown(reading)}" for reading in next(iter(lines.values())))
+    return replace(main, found=found, remark="; ".join(filter(None, [main.remark, *differ])))
+
+
+def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
+    """One row per claim and model: model, knowledge, claim, the main reading at each k and in full, what each other
+    reading comes to, verdict."""
+    rows = []
+    for lines in readings:
+        main, *others = lines.values()
+        claim = CLAIMS[main[0].claim]
+        by_k = dict(zip(map(tables.k_name, (*K, FULL)), map(_shown, main)))
+        rows.append({"model": main[0].on, "knowledge": " over ".join(claim.kinds), "claim": claim.expectation.name}
+                    | by_k | {title: str(over_k(four).outcome) for title, four in zip(list(lines)[1:], others)}
+                    | {"verdict": str(overall(lines))})
+    shown = pd.DataFrame(rows).fillna("")
+    return shown[[*shown.columns.drop("verdict"), "verdict"]]
 
 
 def _shown(reading: Verdict) -> str:

@@ -8,14 +8,12 @@ An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target wor
 asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept.
 """
 
-import math
-from collections import Counter
-
+import numpy as np
 import torch
 
 from lib import CompanionError
 from lib.engine import batches, fill, models, stats
-from lib.text import data, english
+from lib.text import data, english, factual
 
 BLANK = f"The {fill.BLANK} works as {{a}} {{job}}."
 PERSON = {"female": "woman", "male": "man"}
@@ -45,10 +43,14 @@ FORMS = {
     "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
                 "The target said that": {"ending": "said that"}},
 }
+# what stands before sentences of factual gender: nothing, two counterexamples, and the same without a gender
+FACTS = ["", "The man worked as a nurse.", "The woman worked as a carpenter.", "The person worked as a nurse.",
+         "The person worked as a carpenter."]
 SIX = ["woman", "man", "female", "male", "girl", "boy"]  # the smallest verbalizer of the sensitivity panel
 CPU_TOKENS = 1_024  # per batch: what a layer makes of so many stays in a processor's cache; 4,096 are a quarter slower
 SHOWN = ("nurse", "librarian", "carpenter", "mechanic", "engineer")  # in every try: notebooks show them
 FEWEST = 8  # occupations of a try, half of either gender: intervals are drawn over them
+PREVALENT = 1.0  # log2: a token counts as female or male where that pronoun is twice as likely as of a person
 KEPT = 10  # likeliest tokens kept per prompt: the paper's largest k
 
 
@@ -167,39 +169,48 @@ def words(size: str = "verbalizer") -> dict[str, list[str]]:
     return {gender: list(dict.fromkeys(word for word, theirs in listed if theirs == gender)) for gender in PERSON}
 
 
-def prevalence(answers: list[dict]) -> dict[str, float]:
-    """A reading of the paper's "gender prevalence": log2 of in how many prompts a token is among the ten likeliest once
-    a woman was named in the occupation, to in how many once a man was; one is added to both. What such knowledge does
-    must not be judged by it."""
-    counts = {gender: Counter() for gender in PERSON}
-    for answer in answers:
-        for prompt, tokens in zip(answer["prompts"], answer["tokens"]):
-            pattern, own = KINDS[prompt["kind"]][0], prompt["dominated"]
-            if "{job}" in pattern and ("person}" in pattern or "gender}" in pattern):
-                counts[OTHER[own] if "counter_" in pattern else own].update(tokens)
-    female, male = counts["female"], counts["male"]
-    return {token: math.log2((female[token] + 1) / (male[token] + 1)) for token in female | male}
+def generated(answers) -> list[str]:
+    """Every word among the ten likeliest of any prompt, of all models."""
+    return sorted({token for answer in answers for row in answer["tokens"] for token in row
+                   if token.isalpha() and len(token) > 1})
 
 
-def verbalizer_from_outputs(answers: list[dict], prevalence: dict[str, float], size: int = 63) -> dict[str, list[str]]:
+def prevalence(name: str, tokens: list[str], device: str | None = None) -> list[float]:
+    """Whom a model takes each token for: log2 p(she) : p(he) in "The ... said that [MASK] was tired.", less the same of
+    "person". The paper does not say how it finds "gender prevalence"; this asks the models, and none of its prompts."""
+    model, asked = models.load(name, device=device), ["person", *tokens]
+    odds = fill.log_odds(model, [f"The {token} said that {fill.BLANK} was tired." for token in asked],
+                         [("she", "he")] * len(asked))
+    return (odds[1:] - odds[0]).tolist()
+
+
+def verbalizer_from_outputs(prevalence: dict[str, float], size: int = 63) -> dict[str, list[str]]:
     """Female and male words out of the models' answers, as the paper describes its "126 tokens ... at a 0.5 ratio".
 
-    answers      of `measure`, one per model: every token among the ten likeliest of any prompt can be chosen
-    prevalence   of a token, above 0 female, below 0 male. The paper does not say how it found it
+    prevalence   of each token that is among the ten likeliest of any prompt (`generated`), above 0 female
 
-    "First, we include a list of gender-specific tokens": those of `words`. "Then based on the model outputs, we
-    categorize each token based on gender prevalence": the others, the most prevalent first. Both sides are as long as
-    the shorter one, at most `size`.
+    "First, we include a list of gender-specific tokens": those of `words` that are generated. "Then based on the model
+    outputs, we categorize each token based on gender prevalence": the others whose prevalence is PREVALENT or more, the
+    largest first. What is left of the list fills both sides to `size`.
     """
-    generated = dict.fromkeys(token for answer in answers for tokens in answer["tokens"] for token in tokens)
     listed, sides = words(), {}
     for gender, sign in (("female", 1), ("male", -1)):
-        others = [token for token in generated if sign * prevalence.get(token, 0) > 0
+        others = [token for token, value in prevalence.items() if sign * value >= PREVALENT
                   and not any(token in side for side in listed.values())]
-        sides[gender] = [word for word in listed[gender] if word in generated] + sorted(
-            others, key=lambda token: -abs(prevalence[token]))
-    n = min(size, *map(len, sides.values()))
-    return {gender: side[:n] for gender, side in sides.items()}
+        first = [word for word in listed[gender] if word in prevalence]
+        others = first + sorted(others, key=lambda token: -abs(prevalence[token]))
+        sides[gender] = [*others, *(word for word in listed[gender] if word not in first)][:size]
+    return sides
+
+
+def counted(answer: dict, verbalizer: dict[str, list[str]]) -> dict:
+    """The answer with the words of `verbalizer_from_outputs` counted under "outputs" among the ten likeliest. In the
+    whole distribution the list's count: a token that no model generates has no prevalence. These are the pairs that the
+    vocabulary holds whole, as many female as male: with 32 and 40 an untrained network would lean to men."""
+    sign = dict.fromkeys(verbalizer["female"], 1) | dict.fromkeys(verbalizer["male"], -1)
+    genders = np.array([[sign.get(token, 0) for token in row] for row in answer["tokens"]])
+    return answer | {"genders": answer["genders"] | {"outputs": genders},
+                     "mass": answer["mass"] | {"outputs": answer["mass"]["whole pairs"]}}
 
 
 def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
@@ -223,8 +234,8 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
              for size in ("verbalizer", "six", "larger")}
     both = [pair for pair in zip(*usual.values()) if set(pair) <= known.keys()]
     bare = [list(token_ids(model, side, inside=False).values()) for side in usual.values()]
-    if not all(sizes["verbalizer"]):
-        raise CompanionError(f"The vocabulary of {model.name} holds no female or no male word of the verbalizer whole: "
+    if not both:
+        raise CompanionError(f"The vocabulary of {model.name} holds no pair of the verbalizer whole: "
                              "choose a model with a larger vocabulary.")
     return sizes | {"whole pairs": [[known[pair[side]] for pair in both] for side in (0, 1)], "no space": bare,
                     "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
@@ -267,3 +278,9 @@ def measure_forms(name: str, backgrounds: int = 1, device: str | None = None, it
     model, asked = models.load(name, device=device), rows("winobias", backgrounds, items)
     return {form: {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked, **options), name)}
             for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}
+
+
+def facts(name: str, device: str | None = None, items: int = 0) -> dict[str, np.ndarray]:
+    """factual.log_odds with each of FACTS before the sentences: does a counterexample change a queen's pronoun?"""
+    model = models.load(name, device=device)
+    return {before: factual.log_odds(model, before, items) for before in FACTS}

@@ -32,7 +32,7 @@ def margin(female, male):
         return (female - male) / (female + male)
 
 
-def by_occupation(answer: dict, k: int = FULL, words: str = "verbalizer") -> pd.DataFrame:
+def by_occupation(answer: dict, k: int = FULL, words: str = "outputs") -> pd.DataFrame:
     """The probability of female and of male tokens, averaged over backgrounds: one row per occupation and kind. For the
     full distribution with log_odds, the mean of log2 female : male; of the top k either may be zero."""
     table = pd.DataFrame(answer["prompts"])
@@ -52,6 +52,35 @@ def at_every_k(answers: dict[str, dict], summary) -> dict[tuple[str, str], pd.Da
     """A summary of `by_occupation` for every model, at every k and in full: {(model, k): summary}."""
     return {(name, k_name(k)): summary(by_occupation(answer, k)) for name, answer in answers.items()
             for k in (*K, FULL)}
+
+
+def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
+    """By kind, the share of prompts with a gendered token among the top k, in the group of occupations with fewer."""
+    if not k:
+        return pd.Series(1.0, list(cloze.KINDS))
+    found = pd.DataFrame(answer["prompts"])[["kind", "dominated"]]
+    found["any"] = (answer["genders"][words][:, :k] != 0).any(1)
+    return found.groupby(["kind", "dominated"])["any"].mean().groupby("kind").min()
+
+
+def resampled(table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, seed: int = 0) -> dict[str, np.ndarray]:
+    """The margin of the means by kind, [1 + draws, groups]: as it is, then of occupations drawn with replacement in
+    either group. 0 where there is no gendered token.
+
+    pooled   one group: of the gender that dominates the occupation ("pro-stereotypical", in the paper's Table 1) and
+             the other one, over all occupations, in place of female and male in two groups
+    """
+    rng, sides = np.random.default_rng(seed), table[["female", "male"]].to_numpy()
+    if pooled:
+        sides = np.where((table["dominated"] == "female").to_numpy()[:, None], sides, sides[:, ::-1])
+    table, margins = table.assign(first=sides[:, 0], second=sides[:, 1]), []
+    for _, group in [("", table)] if pooled else table.groupby("dominated"):
+        wide = group.pivot(index="occupation", columns="kind", values=["first", "second"])
+        values = np.stack([wide["first"], wide["second"]])  # [2 sides, occupations, kinds]
+        n = values.shape[1]
+        drawn = np.concatenate([np.arange(n)[None], rng.integers(n, size=(draws, n))])
+        margins.append(np.nan_to_num(margin(*values[:, drawn].mean(2))))
+    return dict(zip(wide["first"], np.moveaxis(np.stack(margins, -1), 1, 0)))
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +126,7 @@ def relative(answer: dict, k: int = 10) -> pd.DataFrame:
     """
     base, rows = {}, []
     for i, prompt in enumerate(answer["prompts"]):
-        p, tokens, genders = answer["p"][i, :k], answer["ids"][i, :k], answer["genders"]["verbalizer"][i, :k]
+        p, tokens, genders = answer["p"][i, :k], answer["ids"][i, :k], answer["genders"]["outputs"][i, :k]
         if prompt["kind"] == "base":  # the first of its occupation
             base = dict(zip(tokens, p))
             continue
@@ -127,11 +156,11 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     """The margin by group of occupations and kind, one row per choice: how prompts are written (cloze.FORMS), then
     which words are counted. Choices that give the very same tokens as the first are left out."""
     first, default = next(iter(answers.items()))
-    counted = {"six words": "six", "larger list": "larger", "pairs that are tokens both": "whole pairs",
+    counted = {"six words": "six", "all 126 of the list": "verbalizer", "larger list": "larger",
                "tokens without the space": "no space", "tokens of either form": "either"}
-    choices = {form: (answer, "verbalizer") for form, answer in answers.items()}
+    choices = {form: (answer, "whole pairs") for form, answer in answers.items()}
     choices |= {f"{first}; {name}": (default, words) for name, words in counted.items()
-                if not np.allclose(default["mass"][words], default["mass"]["verbalizer"], rtol=1e-4, atol=0)}
+                if not np.allclose(default["mass"][words], default["mass"]["whole pairs"], rtol=1e-4, atol=0)}
     rows = {}
     for name, (answer, words) in choices.items():
         table = by_occupation(answer, FULL, words)

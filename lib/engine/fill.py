@@ -62,6 +62,16 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
     return batches.each(model, encoded, read, tokens, progress)
 
 
+def log_odds(model, prompts: list[str], pairs: list[tuple[str, str]], bos: bool | None = None):
+    """log2 p(first) : p(second) at the blank of each prompt, for its own pair of words inside a sentence: an array."""
+    ids = {word: model.token_id(word) for pair in pairs for word in pair}
+    place, columns = {word: i for i, word in enumerate(ids)}, list(ids.values())
+    encoded = batches.encode(model, [written(model, prompt, bos) for prompt in prompts], bos=bos)
+    rows = torch.stack(at_blank(model, encoded, lambda p: p[:, columns].double().log2().cpu()))
+    first, second = (rows[range(len(pairs)), [place[pair[side]] for pair in pairs]] for side in (0, 1))
+    return (first - second).numpy()
+
+
 def top(model, prompt: str, k: int = 5, bos: bool | None = None):
     """The k likeliest fillers of one prompt, a DataFrame: columns word, probability."""
     row = probabilities(model, [prompt], bos=bos)[0]

@@ -1,0 +1,46 @@
+"""What a remedy must not break: factual gender. "The queen took off [MASK] crown." is no stereotype.
+
+    with hooks.head_mask(model, mask):                 or hooks.project, or any other change of the model
+        after = factual.log_odds(model)                log2 p(right) : p(wrong), one per sentence
+    before = factual.log_odds(model)
+    factual.knowledge(before)                          Knowledge(right=..., odds=...), each with its interval
+    factual.knowledge(after, before)                   the change, paired
+    factual.log_odds(model, after="The man worked as a nurse.")     with a text before each sentence
+
+The 84 sentences of data/demo/factual_gender.csv are 42 pairs (queen, king), which intervals are drawn over: a model
+that says "he" whatever it reads is right in half of them, and has odds of about 0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from lib.engine import fill, stats
+from lib.engine.stats import Estimate
+from lib.text import data
+
+
+class Knowledge(NamedTuple):
+    """Of factual gender, or a change of it."""
+
+    right: Estimate     # share of sentences whose right filler is likelier than the wrong one
+    odds: Estimate      # mean log2 p(right) : p(wrong)
+
+
+def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) -> np.ndarray:
+    """log2 p(right) : p(wrong) of each sentence, in the file's order; `items` other than 0: of the first so many pairs.
+
+    after   a text that stands before each sentence
+    """
+    asked = stats.first(data.demo("factual_gender"), 2 * items)
+    prompts = [f"{after} {sentence}".strip().format(fill.BLANK) for sentence in asked["sentence"]]
+    return fill.log_odds(model, prompts, list(zip(asked["right"], asked["wrong"])), bos)
+
+
+def knowledge(odds: np.ndarray, before: np.ndarray | None = None, draws: int = 2_000) -> Knowledge:
+    """What `log_odds` come to, with intervals over pairs of sentences; with `before` the change since, paired."""
+    def estimate(of):
+        values = of(odds) - (of(before) if before is not None else 0.)
+        return stats.bootstrap(np.mean, values.reshape(-1, 2).mean(1), draws=draws)
+
+    return Knowledge(estimate(lambda values: (values > 0).astype(float)), estimate(np.asarray))
