@@ -171,7 +171,7 @@ def test_claims_are_tested_under_each_reading_that_they_depend_on(tmp_path):
     assert {one.reading for one in higher} == {f"{fit}; {agree} agree" for fit in (nli.PAIRS, nli.SINGLE)
                                                for agree in claims.AGREE}
     assert {one.outcome for one in higher} == {HOLDS} and higher[1].control.difference.low > 0
-    assert found["eta-rises", higher[1].reading] == HOLDS
+    assert found["eta-rises", higher[1].reading] != FAILS
     rho = next(one for one in verdicts if one.claim == "uncorrelated")
     assert "within np = 0: " in rho.remark and "np = 1: " in rho.found
 
