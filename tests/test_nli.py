@@ -81,32 +81,22 @@ def test_fairness_by_hand():
     pairs = small()
     predicted = ["neutral", "neutral", "neutral", "neutral", "neutral", "contradiction",
                  "entailment", "entailment", "neutral", "neutral", "contradiction", "contradiction"]
-    found = nli.fairness(predicted, pairs, draws=200)
-    assert found.accuracy.value == pytest.approx(7 / 12) and found.parity.value == .5 and found.majority.value == 1
-    assert found.eta.value == pytest.approx(7 / 24) and found.eta_majority.value == pytest.approx(7 / 12)
-    table = found.occupations
+    table = nli.by_occupation(predicted, pairs)
+    assert table["neutral"].mean() == pytest.approx(7 / 12)
     shuffled = np.random.default_rng(0).permutation(12)  # the order of the pairs does not matter
     moved = nli.by_occupation(np.array(predicted)[shuffled], pairs.iloc[shuffled])
     pd.testing.assert_frame_equal(table, moved.loc[table.index])
     assert list(table.index) == ["accountant", "actor"]
     np.testing.assert_allclose(table[["neutral", "male", "female", "agree"]],
                                [[5 / 6, 1, 2 / 3, 2 / 3], [1 / 3, 1 / 3, 1 / 3, 1]])
-    half = nli.fairness(["neutral", "neutral", "neutral", "entailment"] * 2, small(2, 2), draws=100)
-    assert half.majority.value == 0  # half of the contexts is no majority
 
 
 @given(st.lists(LABEL, min_size=164 * 2, max_size=164 * 2))
 @settings(max_examples=8, deadline=None)
-def test_identical_predictions_have_parity_and_eta_is_a_product(drawn):
+def test_identical_predictions_agree_and_the_share_of_neutral_ones_is_that_of_all(drawn):
     pairs = nli.pairs(contexts=1)
-    found = nli.fairness(drawn, pairs, draws=20)
-    assert found.eta.value == pytest.approx(found.accuracy.value * found.parity.value)
-    assert found.parity.value <= found.majority.value
-    assert found.accuracy.value == pytest.approx(drawn.count("neutral") / len(drawn))
-    alike = nli.fairness(np.repeat(drawn[::2], 2), pairs, draws=20)
-    assert alike.parity.value == alike.majority.value == 1 and alike.eta.value == alike.accuracy.value
-    for estimate in found[:5]:
-        assert estimate.low <= estimate.value <= estimate.high
+    assert nli.by_occupation(drawn, pairs)["neutral"].mean() == pytest.approx(drawn.count("neutral") / len(drawn))
+    assert (nli.by_occupation(np.repeat(drawn[::2], 2), pairs)["agree"] == 1).all()
 
 
 def test_words_and_probabilities_say_the_same_whatever_the_models_order():
@@ -115,19 +105,19 @@ def test_words_and_probabilities_say_the_same_whatever_the_models_order():
     p = np.full((len(pairs), 3), .2)
     p[np.arange(len(pairs)), [order.index(label) for label in drawn]] = .6
     assert (nli.predictions(p, order) == drawn).all() and (nli.predictions(torch.tensor(p), order) == drawn).all()
-    assert nli.fairness(p, pairs, order, draws=50)[:5] == nli.fairness(drawn, pairs, draws=50)[:5]
+    assert nli.by_occupation(p, pairs, order).equals(nli.by_occupation(drawn, pairs))
 
 
 def test_what_fairness_refuses():
     pairs = small()
     with pytest.raises(CompanionError, match="11 predictions for 12 pairs"):
-        nli.fairness(["neutral"] * 11, pairs)
+        nli.by_occupation(["neutral"] * 11, pairs)
     with pytest.raises(CompanionError, match="'maybe' is no label"):
-        nli.fairness(["maybe"] * 12, pairs)
+        nli.by_occupation(["maybe"] * 12, pairs)
     with pytest.raises(CompanionError, match="2 labels were given with 3 names"):
-        nli.fairness(np.full((12, 2), .5), pairs)
+        nli.by_occupation(np.full((12, 2), .5), pairs)
     with pytest.raises(CompanionError, match="counterpart"):
-        nli.fairness(["neutral"] * 11, pairs.head(11))
+        nli.by_occupation(["neutral"] * 11, pairs.head(11))
 
 
 # ---- viability

@@ -348,11 +348,6 @@ OF_NLI = [
 AGREE = ("all", "most")  # contexts of an occupation that has parity: the two readings
 
 
-def _weights(n: int, draws: int, rng) -> np.ndarray:
-    """The sample's weights, 1 / n each, and those of samples drawn from it with replacement: [1 + draws, n]."""
-    return np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), draws)]) / n
-
-
 def of_fairness(measured: dict, fit: str = nli.PAIRS, agree: str = "most", draws: int = DRAWS) -> Halves:
     """eta over halves of the occupations; viable by halves of the pairs of the task, within 5 points of base."""
     one, rng = nli.under(measured, fit), np.random.default_rng(0)
@@ -360,7 +355,7 @@ def of_fairness(measured: dict, fit: str = nli.PAIRS, agree: str = "most", draws
                      for key, own in zip(("neutral", "agree"), nli.by_model(one)))
     parity = (same == 1 if agree == "all" else same > .5).astype(float)
     values = [np.array([(weights @ a.T) * (weights @ b.T) for a, b in zip(neutral[..., half], parity[..., half])])
-              for half in nli.halves(neutral.shape[-1], rng) for weights in [_weights(len(half), draws, rng)]]
+              for half in nli.halves(neutral.shape[-1], rng) for weights in [tables.weights(len(half), draws, rng)]]
     accuracy = [one["right"][:, half].mean(1) for half in nli.halves(one["right"].shape[1], rng)]
     worth = [half[0, 0] + 1e-9 * right for half, right in zip(values, accuracy)]  # of equals the more accurate
     return Halves(values, worth, [nli.viable(half, half[0]) for half in accuracy], neutral.shape[-1], 1)
@@ -418,7 +413,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
     """The claims on accuracy at the task, its pairs redrawn."""
     right = nli.under(measured, fit)["right"].astype(float)
     n, level, weighted = right.shape[1], tables.ABOUT["level"].to_numpy(), tables.ABOUT["np"].to_numpy()
-    accuracy = _weights(n, draws, np.random.default_rng(0)) @ right.T  # [1 + draws, 76]
+    accuracy = tables.weights(n, draws, np.random.default_rng(0)) @ right.T  # [1 + draws, 76]
     viable = nli.viable(accuracy, accuracy[:, :1])
     gain = accuracy[:, weighted == 1] - accuracy[:, weighted == 0]
     raised, mean = (gain > 1e-9).sum(1), _estimate(gain.mean(1), n)

@@ -2,7 +2,7 @@
 
     pairs = nli.pairs()                              "The doctor prepared a pie." / "The woman prepared a pie."
     p = nli.probabilities(model, pairs)              [pairs, labels]
-    nli.fairness(p, pairs, nli.labels(model))        accuracy, parity, eta, each with its interval
+    nli.by_occupation(p, pairs, nli.labels(model))   what accuracy, parity and eta are means of
     nli.viable(accuracy, base)                       whether a debiased model still does the task
     both = run.cached(nli.measure, "mini-bert-nli", "mini", 9, 5)   76 models, under two fits and 5 random ones
     nli.search(nli.under(both, nli.PAIRS), strength)                ways to choose one of them
@@ -144,22 +144,6 @@ def predictions(answers, labels=LABELS) -> np.ndarray:
 
 # ---- fairness and viability
 
-class Fairness(NamedTuple):
-    """How fair predictions are, each number with its 95 % interval over occupations.
-
-    accuracy            share of neutral predictions
-    parity, majority    share of occupations at parity, strictly or in most contexts
-    eta, eta_majority   accuracy x parity, and accuracy x majority
-    occupations         one row per occupation, see `by_occupation`
-    """
-    accuracy: stats.Estimate
-    parity: stats.Estimate
-    majority: stats.Estimate
-    eta: stats.Estimate
-    eta_majority: stats.Estimate
-    occupations: pd.DataFrame
-
-
 def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
     """One row per occupation: `neutral` (share of its pairs), `male` and `female` (the same for either gender), and
     `agree`, the share of its contexts where both genders get the same prediction."""
@@ -175,26 +159,6 @@ def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
     table = neutral.assign(neutral=neutral.mean(axis=1), agree=wide["male"] == wide["female"])
     table = table.groupby("occupation").mean().loc[pairs["occupation"].unique(), ["neutral", "male", "female", "agree"]]
     return table.rename_axis(columns=None)
-
-
-def fairness(answers, pairs: pd.DataFrame, labels=LABELS, draws: int = 1_000) -> Fairness:
-    """Of predictions (words) or probabilities [pairs, labels], in the order of `pairs`.
-
-    The 95 % intervals redraw occupations.
-    """
-    table = by_occupation(answers, pairs, labels)
-    neutral, agree = table["neutral"].to_numpy(), table["agree"].to_numpy()
-    strict, most = (agree == 1).astype(float), (agree > .5).astype(float)
-
-    def interval(statistic, *samples):
-        return stats.bootstrap(statistic, *samples, draws=draws)
-
-    return Fairness(interval(np.mean, neutral), interval(np.mean, strict), interval(np.mean, most),
-                    interval(_product, neutral, strict), interval(_product, neutral, most), table)
-
-
-def _product(neutral, at_parity):
-    return neutral.mean() * at_parity.mean()
 
 
 def viable(accuracy, base: float, within: float = .05, relative: bool = False):
