@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from lib import CompanionError
 from lib.engine import hooks, models
-from lib.projective import nli, projection, tables
+from lib.projective import nli, projection
 from lib.text import data
 from lib.text import pairs as sentence_pairs
 from tests.test_projection import classifier
-from tests.test_projective_tables import inferred
 from tests.tiny import one_thread  # noqa: F401
 
 PAIRS = nli.pairs()
@@ -188,32 +187,3 @@ def test_what_measure_refuses():
     for name in ("", "bert-base-nli"):
         with pytest.raises(CompanionError, match="python -m lib.training nli make"):
             nli.measure(name)
-
-
-# ---- the search
-
-def searched(fair="", viable=True, **options):
-    """A search among 76 models that are drawn at random but for one, which is always neutral and right."""
-    measured = inferred()
-    measured["right"][0 if viable else 1:] &= viable
-    if fair:
-        place = tables.NAMES.index(fair)
-        measured["probabilities"][place], measured["right"][place] = [.1, .8, .1], True
-    results = nli.search(measured, tables.as_printed()["S"], **options)
-    assert set(results) == set(nli.ways())
-    return {way: {tables.NAMES[place] for place in result["chosen"]} for way, result in results.items()}, results
-
-
-@pytest.mark.parametrize("best, is_trimmed", [("+ attn (1, 0, 0, 0, 1)", True), ("Layer 12 (0, 1, 0)", False)])
-def test_the_search_finds_the_one_model_that_is_fair(best, is_trimmed):
-    chosen, results = searched(best, splits=10, agree="all" if is_trimmed else "most")
-    assert chosen["eta of viable ones"] == {best} and chosen["the base model"] == {"Base"}
-    assert (results["eta of viable ones"]["eta where tested"] == 1).all()
-    assert (chosen["the same, trimmed by section 5"] == {best}) == is_trimmed
-    assert chosen["Strength alone"] == {tables.as_printed()["S"][2:].idxmin()}
-
-
-def test_the_search_changes_nothing_where_nothing_is_viable():
-    chosen, results = searched(viable=False, splits=3)
-    assert chosen["eta of viable ones"] == chosen["Strength of viable ones"] == {"Base"}
-    assert not results["Strength alone"]["viable"].any()

@@ -40,7 +40,6 @@ def execute(tmp_path, monkeypatch, one_thread):  # noqa: F811
     monkeypatch.setattr(claims.of_bias, "__defaults__", (9,))
     for judge in (claims.of_projections, claims.of_nli):
         monkeypatch.setattr(judge, "__defaults__", (9,))
-    monkeypatch.setattr(nli, "search", partial(nli.search, splits=3))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)

@@ -74,7 +74,7 @@ def _judged(id: str, test: Counted, **about) -> Verdict:
                  control=test.control, **about)
 
 
-def _estimate(drawn: np.ndarray, n: int) -> Estimate:
+def estimate(drawn: np.ndarray, n: int) -> Estimate:
     """Of a statistic of the sample, drawn[0], and of its redrawn ones."""
     return Estimate(float(drawn[0]), *(float(end) for end in np.quantile(drawn[1:], [.025, .975])), n)
 
@@ -83,7 +83,7 @@ def _count(id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.nda
     """A count of the sample and of the redrawn ones, with the same under random directions."""
     claim, least = CLAIMS[id], None
     if control is not None:
-        least = Control(RANDOM, _estimate(control, 0), _estimate(counts - control, 0))
+        least = Control(RANDOM, estimate(control, 0), estimate(counts - control, 0))
     met = [claim.side.has(value, claim.threshold) for value in counts[1:]]
     return Counted(float(counts[0]), text, gates, float(np.mean(met)), least)
 
@@ -217,7 +217,7 @@ class Halves(NamedTuple):
         (fitted, *random), base = self.judged(chosen), self.judged([0, 0])[0]
         random = np.mean(random, axis=0)
         drawn = fitted, self.up * (fitted - base), self.up * (random - base), self.up * (fitted - random)
-        return Best(tuple(dict.fromkeys(tables.NAMES[i] for i in chosen)), *(_estimate(one, self.n) for one in drawn))
+        return Best(tuple(dict.fromkeys(tables.NAMES[i] for i in chosen)), *(estimate(one, self.n) for one in drawn))
 
 
 def _tops(measured: dict, key: str, rows: np.ndarray) -> np.ndarray:
@@ -260,7 +260,7 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
             tests[id, ""] = _count(id, count, text, gates["S"], control=control)
         ranks = [rankdata(tables.tops(measured["s"][at][:, rows], share).T, axis=-1) for share in (.05, .2)]
         rho = [_correlation(rankdata(whole[at], axis=-1), other) for other in ranks]
-        tests["threshold", ""] = Counted(_estimate(np.minimum(*rho), n), f"rho {rho[0][0]:.2f} with 5 %, "
+        tests["threshold", ""] = Counted(estimate(np.minimum(*rho), n), f"rho {rho[0][0]:.2f} with 5 %, "
                                          f"{rho[1][0]:.2f} with 20 %", (gates["S"],))
         verdicts.append([_judged(id, test, reading=reading, **about) for (id, reading), test in tests.items()])
 
@@ -285,11 +285,11 @@ def _levels(column: str, halves: Halves, gate: Gate) -> dict[tuple[str, str], Co
     text = f"{counts[0]} of 3: " + ", ".join(f"{value:.3f}" for value in steps[:, 0, 0])
     tests[f"deeper-{key}", ""] = _count(f"deeper-{key}", counts, text, gate, control=random)
     with np.errstate(invalid="ignore"):  # 0 of 0
-        moved, share = (_estimate(values / base - 1, n) for values in (halves.judged([1, 1])[0], steps[0, 0]))
+        moved, share = (estimate(values / base - 1, n) for values in (halves.judged([1, 1])[0], steps[0, 0]))
     tests["sent-debias", column] = Counted(moved, f"{column} {moved:+.1%}", (gate,))
     if column == "S":
         tests["sent-s", ""] = Counted(share, f"best S {share:+.1%}", (gate,))
-    gain = _estimate((halves.judged(halves.choose(PLAIN)) - halves.judged(halves.choose(EVERY)))[0], n)
+    gain = estimate((halves.judged(halves.choose(PLAIN)) - halves.judged(halves.choose(EVERY)))[0], n)
     tests["ingredients", column] = Counted(gain, f"best {column} lower by {gain:.3f}", (gate,))
     return tests
 
@@ -416,13 +416,13 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
     accuracy = tables.weights(n, draws, np.random.default_rng(0)) @ right.T  # [1 + draws, 76]
     viable = nli.viable(accuracy, accuracy[:, :1])
     gain = accuracy[:, weighted == 1] - accuracy[:, weighted == 0]
-    raised, mean = (gain > 1e-9).sum(1), _estimate(gain.mean(1), n)
+    raised, mean = (gain > 1e-9).sum(1), estimate(gain.mean(1), n)
     steps = np.array([accuracy[:, OF_LEVEL[name]].mean(1) for name in LEVELS])
     with_np, without = (viable[:, (level == Level.LAYER_12) & (weighted == np_)].sum(1) for np_ in (1, 0))
     deep = np.isin(level, [Level.LAYER_11, Level.ATTENTION])
     all_deep, deep_np = viable[:, deep].sum(1), viable[:, deep & (weighted == 1)].sum(1)
     eleven, attention = (viable[:, OF_LEVEL[name]].sum(1) for name in (Level.LAYER_11, Level.ATTENTION))
-    lost = _estimate(eleven - attention, n)
+    lost = estimate(eleven - attention, n)
     some = Gate("viable", viable[0, 2:].any(), "no projected model is viable")
     return {
         "np-all": _count("np-all", raised, f"{raised[0]} of 37, {(gain[0] < -1e-9).sum()} lose"),
@@ -450,10 +450,10 @@ def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) 
     some = Gate("viable", bool(best.settings), "no projected model is viable on both halves")
     steps = np.array([halves.judged(chosen[level])[0] for level in LEVELS])
     rises = (np.diff(steps[:3], axis=0) > 0).sum(0)
-    attention = _estimate(steps[3] - halves.judged(halves.choose(before))[0], halves.n)
-    moved = _estimate(halves.judged([1, 1])[0] - base, halves.n)
+    attention = estimate(steps[3] - halves.judged(halves.choose(before))[0], halves.n)
+    moved = estimate(halves.judged([1, 1])[0] - base, halves.n)
     by_s = halves.choose(EVERY, -strength.loc[tables.NAMES].to_numpy())
-    lost = _estimate(halves.judged(halves.choose(EVERY))[0] - halves.judged(by_s)[0], halves.n)
+    lost = estimate(halves.judged(halves.choose(EVERY))[0] - halves.judged(by_s)[0], halves.n)
     names = " or ".join(dict.fromkeys(tables.NAMES[i] for i in by_s))
     two = min(half[2:].sum() for half in halves.viable)
     rho = rho_within(measured, fit, agree, strength)

@@ -5,7 +5,6 @@
     nli.by_occupation(p, pairs, nli.labels(model))   what accuracy, parity and eta are means of
     nli.viable(accuracy, base)                       whether a debiased model still does the task
     both = run.cached(nli.measure, "mini-bert-nli", "mini", 9, 5)   76 models, under two fits and 5 random ones
-    nli.search(nli.under(both, nli.PAIRS), strength)                ways to choose one of them
 
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
 share of occupations whose prediction does not depend on gender, and eta (equation 4) their product.
@@ -17,8 +16,6 @@ and woman, or 11 contexts with the six gendered words of Dev et al. And every pa
 The subspaces are fitted on the fine-tuned model (the paper does not say on which), and in two ways, since it does not
 say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -207,7 +204,7 @@ def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
 
 
 def under(measured: dict, fit: str) -> dict:
-    """What `measure` returned under one fit: the form that `search` and tables.py take."""
+    """What `measure` returned under one fit: the form that tables.py takes."""
     at = measured["fits"].index(fit)
     return measured | {"fit": fit, "probabilities": measured["probabilities"][at], "right": measured["right"][at]}
 
@@ -215,61 +212,6 @@ def under(measured: dict, fit: str) -> dict:
 def asked(measured: dict) -> pd.DataFrame:
     """The generated pairs that `measure` was asked for, in the order of its probabilities."""
     return pairs(measured["reading"], measured["contexts"], measured["items"])
-
-
-# ---- a search of one's own: the setting that is fairest and still does the task
-
-class Way(NamedTuple):
-    """A way to choose one model. The paper's advice is to measure the task's own bias on a development set, search the
-    settings there, and trim the search by what its section 5 observed."""
-    among: list[projection.Setting]
-    only_viable: bool = False
-    by_strength: bool = False  # the lowest Strength, in place of the highest eta
-
-
-def trimmed() -> list[projection.Setting]:
-    """The settings with weighting at SENT and no second component taken out whole: 22 of 74."""
-    def hard(cut):
-        return cut is not None and cut.second and not cut.weighted
-
-    return [setting for setting in projection.settings()
-            if setting.sent.weighted and not hard(setting.tokens) and not hard(setting.cls)]
-
-
-def ways() -> dict[str, Way]:
-    """By name, as notebook 09 shows them."""
-    every = projection.settings()
-    return {"the base model": Way([projection.BASE]), "eta of viable ones": Way(every, True),
-            "the same, trimmed by section 5": Way(trimmed(), True), "Strength alone": Way(every, False, True),
-            "Strength of viable ones": Way(every, True, True)}
-
-
-def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int = 200,
-           seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
-    """Choose on a random half of occupations and task pairs, test on the other half, in `splits` ways to halve them.
-
-    By way of choosing, arrays [splits]: chosen, the place of a model among the 76; eta where it was chosen and where
-    it was tested; accuracy at the task and whether viable (within 5 points), both where tested. strength: of each
-    model by name. agree: parity in "all" contexts, or in "most".
-    """
-    every, ways_to_choose, (neutral, same) = projection.models(), ways(), by_model(measured)
-    parity, right = same == 1 if agree == "all" else same > .5, measured["right"]
-    intrinsic = strength.loc[[setting.name for setting in every]].to_numpy()
-    places = {name: np.array([every.index(setting) for setting in way.among]) for name, way in ways_to_choose.items()}
-    rng, chosen = np.random.default_rng(seed), {name: [] for name in places}
-    for _ in range(splits):
-        first, second = (halves(n, rng) for n in (neutral.shape[1], right.shape[1]))
-        eta = [neutral[:, half].mean(1) * parity[:, half].mean(1) for half in first]
-        accuracy = [right[:, half].mean(1) for half in second]
-        kept = [viable(half, half[0]) for half in accuracy]
-        for name, way in ways_to_choose.items():
-            among = places[name][kept[0][places[name]]] if way.only_viable else places[name]
-            among = among if len(among) else np.array([0])  # nothing is viable: nothing is changed
-            worth = -intrinsic if way.by_strength else eta[0]
-            best = max(among, key=lambda i: (worth[i], accuracy[0][i]))
-            chosen[name].append((best, eta[0][best], eta[1][best], accuracy[1][best], kept[1][best]))
-    columns = ["chosen", "eta where chosen", "eta where tested", "accuracy", "viable"]
-    return {name: dict(zip(columns, map(np.array, zip(*rows)))) for name, rows in chosen.items()}
 
 
 def halves(n: int, rng) -> tuple[np.ndarray, np.ndarray]:
