@@ -28,6 +28,11 @@ def numbers(paper: str) -> pd.DataFrame:
     return frame
 
 
+def reference() -> pd.DataFrame:
+    """What others have published of the papers' models, as text: what, model, value, source."""
+    return pd.read_csv(paths.PAPER / "reference.csv", comment="#", dtype=str)
+
+
 def printed(paper: str, table: str) -> pd.DataFrame:
     """One printed table, wide. Columns of numbers are floats; others (settings) are text; what is missing is NaN."""
     frame = numbers(paper)

@@ -10,6 +10,7 @@ from scipy import stats as scipy_stats
 
 from lib import CompanionError, printed
 from lib.engine import nsp, stats
+from lib.publish.run import read_profile
 from lib.verdict import PAPERS
 
 LEVELS = ("SENT", "Layer 12", "Layer 11", "+ attn")  # of Projective methods, from the output inwards
@@ -150,3 +151,11 @@ def test_comparison():
     assert printed.by_key(table)["Table 7", "Base", "D"] == ("0.71", "matches")
     whole = printed.compare("projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09")
     assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "other model": 2}
+
+
+def test_published_values_of_the_papers_models_have_sources():
+    table = printed.reference()
+    assert list(table) == ["what", "model", "value", "source"] and not table.isna().any().any()
+    assert not table.duplicated(["what", "model"]).any() and table["value"].map(float).abs().max() < 100
+    paper = read_profile("paper")["models"]
+    assert {paper["encoder"], paper["decoder"]} <= set(table["model"]) and len(table) == 33

@@ -9,11 +9,9 @@ All of it is read from the records that notebooks keep, figures/<run>/claims/NN.
 same folder gives the same tables. Claims are written in each paper's claims.py; nothing is decided here. `folders` is
 {run: folder}, all stored runs where it is left out.
 
-Two runs are no columns of the board but controls, of models that cannot have the effect, judged with all gates ignored:
-`null` (untrained networks: figures/null is the first draw, figures/null/draws/K/claims has the records of each other)
-and `balanced` (trained on text whose gender words were swapped by a coin). null-real, mini-balanced and the like are
-the same on other data. A claim that holds there more often than chance allows is not specific; each control is asked
-about the claims that name it in `speaks`.
+Two runs are controls and no columns of the board, of models that cannot have the effect, judged without gates: `null`,
+untrained networks (figures/null is the first draw, figures/null/draws/K/claims has what was found of another), and
+`balanced`, trained on text whose gender words a coin swapped. A claim that holds there too often is not specific.
 """
 
 import json
@@ -37,7 +35,6 @@ TESTED = (Outcome.HOLDS, IN_PART, Outcome.FAILS, Outcome.UNDECIDED, NOT_SPECIFIC
 KINDS = (*TESTED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
 PLURAL = {Outcome.HOLDS: "hold", Outcome.FAILS: "fail"}
 ALL_PAPERS = "All three papers"
-NOT_STORED = "not stored"
 FIRST = "mini-real"  # the run whose model was trained again with other seeds: mini-real-seed1 and on
 # printed once more in the text: (paper, key there, key of the table)
 REPEATED = [("bias_a_head", ("Appendix A", row, "PPPL"), ("Table 1", row, "PPPL")) for row in ("full", "Top-3", "All")]
@@ -87,10 +84,9 @@ def _stored(run: str, folder: Path) -> list[Verdict]:
     return stored
 
 
+# what models that cannot have the effect say of a claim: not specific, or nothing that is known
 class Specificity(NamedTuple):
-    """What models that cannot have the effect say of a claim."""
-
-    is_specific: bool  # as far as it is known: False is what they say
+    is_specific: bool
     text: str
 
 
@@ -121,7 +117,8 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
             chance = control == NULL and n and not stats.more_than_chance(held, n)
             is_specific &= not held or bool(chance)
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
-        found[claim.id] = Specificity(is_specific, ("" if is_specific else f"{NOT_SPECIFIC}; ") + "; ".join(said))
+        apart = [] if is_specific else [NOT_SPECIFIC]
+        found[claim.id] = Specificity(is_specific, "; ".join([*apart, *said]) or "no control speaks of it")
     return found
 
 
@@ -241,34 +238,22 @@ def top_heads(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """The three highest heads on gender of models that differ in their seed, and how many they share with the first.
 
     A head has no name that outlives its training: the same place in another model is another head, so that chance is
-    what to expect. Layers are comparable. Runs stored before notebook 02 kept its highest heads have none.
+    what to expect. Layers are comparable.
     """
     rows, first = [], []
     for run, folder in _trained_again(folders or runs()).items():
-        seat, top = folder / "02_seat.csv", folder / "02_top_heads.csv"
-        if not seat.is_file():
-            continue
-        seat = pd.read_csv(seat).query("bias == 'gender'").iloc[0]  # the encoder's
-        row = {"run": run, **seat[["model", "SEAT", "positive"]], "highest three": NOT_STORED}
-        if top.is_file():
-            heads = pd.read_csv(top).query("bias == 'gender' and model == @seat.model")
+        if (file := folder / "02_top_heads.csv").is_file():
+            seat = pd.read_csv(folder / "02_seat.csv").query("bias == 'gender'").iloc[0]  # the encoder's
+            heads = pd.read_csv(file).query("bias == 'gender' and model == @seat.model")
             named = [f"{head.layer}-{head.head}" for head in heads.itertuples()]
             first = first or named
-            row |= {"highest three": ", ".join(named), "mean layer": round(heads["layer"].mean(), 1),
-                    "shared with the first": len({*first} & {*named})}
-        rows.append(row)
+            rows.append({"run": run, **seat[["model", "SEAT", "positive"]], "highest three": ", ".join(named),
+                         "mean layer": round(heads["layer"].mean(), 1),
+                         "shared with the first": len({*first} & {*named})})
     return pd.DataFrame(rows)
 
 
 # ---- numbers
-
-class Number(NamedTuple):
-    """A number of ours beside a printed one, as shown, and one of verdict.Match."""
-
-    ours: str
-    match: str
-    kind: str
-
 
 def numbers(counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, ...`.
@@ -281,7 +266,7 @@ def numbers(counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | Non
     keys = list(zip(table["source"], table["table"], table["row"], table["column"]))
     said = dict(zip(keys, table["printed"]))
     for run, folder in (folders or runs()).items():
-        ours = {key: (number.ours, number.match) for key, number in compared(run, folder).items()} | counts
+        ours = {key: number[:2] for key, number in compared(run, folder).items()} | counts
         if unknown := ours.keys() - said.keys():
             paper, *key = unknown.pop()
             raise CompanionError(f"figures/{run}/numbers compares {tuple(key)}, which data/paper/{paper}.csv does not "
@@ -293,14 +278,13 @@ def numbers(counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | Non
     return table[["source", "table", "row", "column", "printed", *table.columns[5:]]].fillna({"printed": ""})
 
 
-def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, Number]:
-    """{(paper, table, row, column): what a run's notebooks kept beside it}."""
+def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, tuple[str, str, str]]:
+    """{(paper, table, row, column): what notebooks kept beside it: ours and the match, as shown, and its kind}."""
     kept = {}
     for file in sorted(folder.glob(f"numbers/{notebook}.json")):
         try:
             kept |= {(row["paper"], row["table"], row["row"], row["column"]):
-                     Number(row["ours"], row["match"], row.get("kind", NOT_STORED))
-                     for row in json.loads(file.read_text(encoding="utf-8"))}
+                     (row["ours"], row["match"], row["kind"]) for row in json.loads(file.read_text(encoding="utf-8"))}
         except (ValueError, TypeError, KeyError):
             raise CompanionError(f"figures/{run}/numbers/{file.name} is damaged: restore it with git, or run its "
                                  "notebook again.") from None
