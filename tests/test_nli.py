@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from lib import CompanionError
 from lib.engine import hooks, models
-from lib.projective import nli, projection, tables
+from lib.projective import nli, projection
 from lib.text import data
 from lib.text import pairs as sentence_pairs
 from tests.test_projection import classifier
-from tests.test_projective_tables import inferred
 from tests.tiny import one_thread  # noqa: F401
 
 PAIRS = nli.pairs()
@@ -81,32 +80,22 @@ def test_fairness_by_hand():
     pairs = small()
     predicted = ["neutral", "neutral", "neutral", "neutral", "neutral", "contradiction",
                  "entailment", "entailment", "neutral", "neutral", "contradiction", "contradiction"]
-    found = nli.fairness(predicted, pairs, draws=200)
-    assert found.accuracy.value == pytest.approx(7 / 12) and found.parity.value == .5 and found.majority.value == 1
-    assert found.eta.value == pytest.approx(7 / 24) and found.eta_majority.value == pytest.approx(7 / 12)
-    table = found.occupations
+    table = nli.by_occupation(predicted, pairs)
+    assert table["neutral"].mean() == pytest.approx(7 / 12)
     shuffled = np.random.default_rng(0).permutation(12)  # the order of the pairs does not matter
     moved = nli.by_occupation(np.array(predicted)[shuffled], pairs.iloc[shuffled])
     pd.testing.assert_frame_equal(table, moved.loc[table.index])
     assert list(table.index) == ["accountant", "actor"]
     np.testing.assert_allclose(table[["neutral", "male", "female", "agree"]],
                                [[5 / 6, 1, 2 / 3, 2 / 3], [1 / 3, 1 / 3, 1 / 3, 1]])
-    half = nli.fairness(["neutral", "neutral", "neutral", "entailment"] * 2, small(2, 2), draws=100)
-    assert half.majority.value == 0  # half of the contexts is no majority
 
 
 @given(st.lists(LABEL, min_size=164 * 2, max_size=164 * 2))
 @settings(max_examples=8, deadline=None)
-def test_identical_predictions_have_parity_and_eta_is_a_product(drawn):
+def test_identical_predictions_agree_and_the_share_of_neutral_ones_is_that_of_all(drawn):
     pairs = nli.pairs(contexts=1)
-    found = nli.fairness(drawn, pairs, draws=20)
-    assert found.eta.value == pytest.approx(found.accuracy.value * found.parity.value)
-    assert found.parity.value <= found.majority.value
-    assert found.accuracy.value == pytest.approx(drawn.count("neutral") / len(drawn))
-    alike = nli.fairness(np.repeat(drawn[::2], 2), pairs, draws=20)
-    assert alike.parity.value == alike.majority.value == 1 and alike.eta.value == alike.accuracy.value
-    for estimate in found[:5]:
-        assert estimate.low <= estimate.value <= estimate.high
+    assert nli.by_occupation(drawn, pairs)["neutral"].mean() == pytest.approx(drawn.count("neutral") / len(drawn))
+    assert (nli.by_occupation(np.repeat(drawn[::2], 2), pairs)["agree"] == 1).all()
 
 
 def test_words_and_probabilities_say_the_same_whatever_the_models_order():
@@ -115,19 +104,19 @@ def test_words_and_probabilities_say_the_same_whatever_the_models_order():
     p = np.full((len(pairs), 3), .2)
     p[np.arange(len(pairs)), [order.index(label) for label in drawn]] = .6
     assert (nli.predictions(p, order) == drawn).all() and (nli.predictions(torch.tensor(p), order) == drawn).all()
-    assert nli.fairness(p, pairs, order, draws=50)[:5] == nli.fairness(drawn, pairs, draws=50)[:5]
+    assert nli.by_occupation(p, pairs, order).equals(nli.by_occupation(drawn, pairs))
 
 
 def test_what_fairness_refuses():
     pairs = small()
     with pytest.raises(CompanionError, match="11 predictions for 12 pairs"):
-        nli.fairness(["neutral"] * 11, pairs)
+        nli.by_occupation(["neutral"] * 11, pairs)
     with pytest.raises(CompanionError, match="'maybe' is no label"):
-        nli.fairness(["maybe"] * 12, pairs)
+        nli.by_occupation(["maybe"] * 12, pairs)
     with pytest.raises(CompanionError, match="2 labels were given with 3 names"):
-        nli.fairness(np.full((12, 2), .5), pairs)
+        nli.by_occupation(np.full((12, 2), .5), pairs)
     with pytest.raises(CompanionError, match="counterpart"):
-        nli.fairness(["neutral"] * 11, pairs.head(11))
+        nli.by_occupation(["neutral"] * 11, pairs.head(11))
 
 
 # ---- viability
@@ -170,7 +159,7 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     model.tokenizer.model_max_length = 256
     model.tokenizer.save_pretrained(tmp_path)
 
-    both, pairs = nli.measure(str(tmp_path), "mini", 1, items=8), nli.pairs(contexts=1, items=8)
+    both, pairs = nli.measure(str(tmp_path), "mini", 1, 1, items=8), nli.pairs(contexts=1, items=8)
     single = nli.under(both, nli.SINGLE)
     assert single["labels"] == order and single["probabilities"].shape == (76, len(pairs), 3)
     assert single["right"].shape == (76, 8) and nli.asked(both).equals(pairs)
@@ -186,38 +175,15 @@ def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
     other = nli.under(both, nli.PAIRS)["probabilities"]
     np.testing.assert_array_equal(other[:2], single["probabilities"][:2])  # base and sent-debias have no such choice
     assert not np.allclose(other[2:], single["probabilities"][2:], atol=1e-3)
+    neutral, agree = nli.by_model(single)
+    random = both["random"]
+    assert random["neutral"].shape == random["agree"].shape == (1, *neutral.shape) and random["right"].shape == (1, 76)
+    np.testing.assert_array_equal(random["neutral"][0, 0], neutral[0])  # base is base
+    table = nli.by_occupation(single["probabilities"][60], pairs, order)
+    np.testing.assert_allclose(table[["neutral", "agree"]], np.transpose([neutral[60], agree[60]]))
 
 
 def test_what_measure_refuses():
     for name in ("", "bert-base-nli"):
         with pytest.raises(CompanionError, match="python -m lib.training nli make"):
             nli.measure(name)
-
-
-# ---- the search
-
-def searched(fair="", viable=True, **options):
-    """A search among 76 models that are drawn at random but for one, which is always neutral and right."""
-    measured = inferred()
-    measured["right"][0 if viable else 1:] &= viable
-    if fair:
-        place = tables.NAMES.index(fair)
-        measured["probabilities"][place], measured["right"][place] = [.1, .8, .1], True
-    results = nli.search(measured, tables.as_printed()["S"], **options)
-    assert set(results) == set(nli.ways())
-    return {way: {tables.NAMES[place] for place in result["chosen"]} for way, result in results.items()}, results
-
-
-@pytest.mark.parametrize("best, is_trimmed", [("+ attn (1, 0, 0, 0, 1)", True), ("Layer 12 (0, 1, 0)", False)])
-def test_the_search_finds_the_one_model_that_is_fair(best, is_trimmed):
-    chosen, results = searched(best, splits=10, agree="all" if is_trimmed else "most")
-    assert chosen["eta of viable ones"] == {best} and chosen["the base model"] == {"Base"}
-    assert (results["eta of viable ones"]["eta where tested"] == 1).all()
-    assert (chosen["the same, trimmed by section 5"] == {best}) == is_trimmed
-    assert chosen["Strength alone"] == {tables.as_printed()["S"][2:].idxmin()}
-
-
-def test_the_search_changes_nothing_where_nothing_is_viable():
-    chosen, results = searched(viable=False, splits=3)
-    assert chosen["eta of viable ones"] == chosen["Strength of viable ones"] == {"Base"}
-    assert not results["Strength alone"]["viable"].any()

@@ -33,9 +33,8 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 @pytest.fixture
 def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
-    redrawn = claims.redrawn
-    monkeypatch.setattr(claims, "redrawn", lambda measured: redrawn(measured, draws=3))
-    monkeypatch.setattr(nli, "search", partial(nli.search, splits=3))
+    for judge in (claims.of_bias, claims.of_projections, claims.of_nli):
+        monkeypatch.setattr(judge, "__defaults__", (9,))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
     def judged(number, model, encoder="", judges=True):

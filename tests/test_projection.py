@@ -196,6 +196,18 @@ def test_tokens_are_paired_around_what_differs():
     assert projection._aligned([1, 5], [2, 6], states[:2], others[:2])[:, 0].tolist() == [1, 2]
 
 
+def test_random_directions_have_the_rank_and_weight_of_fitted_ones_and_another_direction():
+    fitted = projection.fit(tiny("bert"), PAIRS, natural=NATURAL)
+    drawn, again, other = (projection.random(fitted, seed) for seed in (0, 0, 1))
+    assert drawn.parts.keys() == fitted.parts.keys()
+    for place, subspace in drawn.parts.items():
+        basis = subspace.basis
+        assert basis.shape == fitted.parts[place].basis.shape and subspace.explained is fitted.parts[place].explained
+        torch.testing.assert_close(basis @ basis.mT, torch.eye(basis.shape[-2]).expand(*basis.shape[:-1], -1),
+                                   atol=1e-5, rtol=0)
+        assert torch.equal(basis, again.parts[place].basis) and not torch.allclose(basis, other.parts[place].basis)
+
+
 # Settings
 
 def test_a_setting_reads_layer_11_first_and_knows_what_a_text_has_passed():
@@ -246,7 +258,7 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
         (a[:24], b[:24]) for a, b in run(rows)])  # the tiny model reads letters, and has 40 positions
     monkeypatch.setattr(projection, "fits", lambda model, data, seed, items: chosen)
     monkeypatch.setattr(projection, "models", lambda: projection.settings()[::40])
-    measured = projection.measure("tiny", "mini")
+    measured = projection.measure("tiny", "mini", 1)
     assert measured["s"].shape == measured["d"].shape == measured["accuracy"].shape == (2, 2, 3)
     shares = measured["explained"].query("fit == 'two' and part == 'q'")
     assert shares["head"].tolist() == [1, 2, 3, 4] and shares["share"].tolist() == pytest.approx(
@@ -256,6 +268,9 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     np.testing.assert_allclose(measured["s"][1, 1], nsp.strengths(frame), atol=1e-5)
     np.testing.assert_allclose(measured["d"][1, 1], nsp.distances(frame), atol=1e-5)
     assert measured["accuracy"][1, 1].mean() == pytest.approx(nsp.accuracy(frame))
+    with hooks.project(model, projection.random(chosen["one"], 0).interventions(projection.settings()[40])):
+        frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
+    np.testing.assert_allclose(measured["random"]["s"][0, 1], nsp.strengths(frame), atol=1e-5)
 
 
 # Sentence pairs

@@ -17,18 +17,29 @@ PRINTED = PRINTED.assign(**{"eta low": PRINTED["eta"], "eta high": PRINTED["eta"
 
 
 def projected(strength, distance=None, pairs=40):
-    """What projection.measure gives, where every triple pair of a model has the same s and the same d."""
+    """What projection.measure gives, where every triple pair of a model has the same s and the same d.
+
+    Random directions change nothing.
+    """
     s, d = (np.broadcast_to(np.asarray(values, float)[None, :, None], (1, 76, pairs)).copy()
             for values in (strength, strength if distance is None else distance))
-    return {"fits": [WRITTEN], "s": s, "d": d, "accuracy": np.ones_like(s)}
+    random = {key: np.broadcast_to(values[:, :1], (2, 76, pairs)) for key, values in (("s", s), ("d", d))}
+    return {"fits": [WRITTEN], "s": s, "d": d, "accuracy": np.ones_like(s), "random": random}
+
+
+def both_fits():
+    """What nli.measure returns, of few occupations and drawn at random; the two fits are the same."""
+    rng, asked = np.random.default_rng(0), {"reading": "man, woman", "contexts": 3, "items": 40}
+    p = rng.dirichlet(np.ones(3), size=(1, 76, len(nli.pairs(**asked))))
+    right, about = rng.random((1, 76, 60)) < .8, asked | {"labels": list(nli.LABELS)}
+    neutral, agree = nli.by_model(about | {"probabilities": p[:, :1].repeat(76, 1)})  # random directions: as base
+    return about | {"fits": [nli.PAIRS, nli.SINGLE], "probabilities": p.repeat(2, 0), "right": right.repeat(2, 0),
+                    "random": {"neutral": neutral, "agree": agree, "right": right.mean(-1)}}
 
 
 def inferred():
-    """What nli.under returns, of few occupations and drawn at random."""
-    rng, asked = np.random.default_rng(0), {"reading": "man, woman", "contexts": 3, "items": 40}
-    p = rng.dirichlet(np.ones(3), size=(76, len(nli.pairs(**asked))))
-    return asked | {"labels": list(nli.LABELS), "fit": "drawn", "probabilities": p,
-                    "right": rng.random((76, 60)) < .8}
+    """What nli.under returns of these."""
+    return nli.under(both_fits(), nli.PAIRS)
 
 
 @cache
@@ -65,14 +76,6 @@ def test_table_6_follows_from_table_7():
             assert number == pytest.approx(theirs.loc[level, column], abs=1.6e-4, nan_ok=True)
 
 
-def test_the_printed_correlation_goes_by_name_not_by_order():
-    """-.04 from the printed columns; the paper prints +.040 and p = .73."""
-    printed_one = tables.correlation(PRINTED["S"][::-1], PRINTED["eta"], draws=200)
-    assert printed_one["rho"].value == pytest.approx(-.04, abs=.005) and printed_one["p"] == pytest.approx(.73, abs=.05)
-    assert printed_one["rho"].low < 0 < printed_one["rho"].high
-    assert tables.correlation(PRINTED["S"], -PRINTED["S"], draws=50)["rho"].value == pytest.approx(-1)
-
-
 def test_the_contradictions_are_those_that_a_reader_finds():
     contradictions = tables.contradictions().set_index("where")
     assert contradictions.loc["Table 7, SENT 1, eta", ["printed", "recomputed"]].tolist() == ["0.1231", "0.069"]
@@ -90,8 +93,11 @@ def test_scores_are_those_of_each_model_by_itself():
     measured, scores = inferred(), scored()
     pd.testing.assert_frame_equal(scores[tables.ABOUT.columns], tables.ABOUT)
     for place in (0, 40):
-        alone = nli.fairness(measured["probabilities"][place], nli.asked(measured), draws=20)
-        assert scores["eta"].iloc[place] == alone.eta.value and scores["majority"].iloc[place] == alone.majority.value
+        alone = nli.by_occupation(measured["probabilities"][place], nli.asked(measured))
+        neutral, agree = (values[place] for values in nli.by_model(measured))
+        np.testing.assert_allclose(alone[["neutral", "agree"]], np.transpose([neutral, agree]))
+        assert scores["eta"].iloc[place] == pytest.approx(alone["neutral"].mean() * (alone["agree"] == 1).mean())
+        assert scores["majority"].iloc[place] == pytest.approx((alone["agree"] > .5).mean())
         assert scores["SNLI"].iloc[place] == measured["right"][place].mean()
     assert scores["eta low"].le(scores["eta"]).all() and scores["eta"].le(scores["eta high"]).all()
 

@@ -2,10 +2,9 @@
 
     pairs = nli.pairs()                              "The doctor prepared a pie." / "The woman prepared a pie."
     p = nli.probabilities(model, pairs)              [pairs, labels]
-    nli.fairness(p, pairs, nli.labels(model))        accuracy, parity, eta, each with its interval
+    nli.by_occupation(p, pairs, nli.labels(model))   what accuracy, parity and eta are means of
     nli.viable(accuracy, base)                       whether a debiased model still does the task
-    both = run.cached(nli.measure, "mini-bert-nli", "mini", 9)      predictions of the 76 models, under two fits
-    nli.search(nli.under(both, nli.PAIRS), strength)                ways to choose one of them
+    both = run.cached(nli.measure, "mini-bert-nli", "mini", 9, 5)   76 models, under two fits and 5 random ones
 
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
 share of occupations whose prediction does not depend on gender, and eta (equation 4) their product.
@@ -17,8 +16,6 @@ and woman, or 11 contexts with the six gendered words of Dev et al. And every pa
 The subspaces are fitted on the fine-tuned model (the paper does not say on which), and in two ways, since it does not
 say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -144,22 +141,6 @@ def predictions(answers, labels=LABELS) -> np.ndarray:
 
 # ---- fairness and viability
 
-class Fairness(NamedTuple):
-    """How fair predictions are, each number with its 95 % interval over occupations.
-
-    accuracy            share of neutral predictions
-    parity, majority    share of occupations at parity, strictly or in most contexts
-    eta, eta_majority   accuracy x parity, and accuracy x majority
-    occupations         one row per occupation, see `by_occupation`
-    """
-    accuracy: stats.Estimate
-    parity: stats.Estimate
-    majority: stats.Estimate
-    eta: stats.Estimate
-    eta_majority: stats.Estimate
-    occupations: pd.DataFrame
-
-
 def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
     """One row per occupation: `neutral` (share of its pairs), `male` and `female` (the same for either gender), and
     `agree`, the share of its contexts where both genders get the same prediction."""
@@ -177,26 +158,6 @@ def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
     return table.groupby(pairs["occupation"].to_numpy()[male], sort=False).mean().rename_axis("occupation")
 
 
-def fairness(answers, pairs: pd.DataFrame, labels=LABELS, draws: int = 1_000) -> Fairness:
-    """Of predictions (words) or probabilities [pairs, labels], in the order of `pairs`.
-
-    The 95 % intervals redraw occupations.
-    """
-    table = by_occupation(answers, pairs, labels)
-    neutral, agree = table["neutral"].to_numpy(), table["agree"].to_numpy()
-    strict, most = (agree == 1).astype(float), (agree > .5).astype(float)
-
-    def interval(statistic, *samples):
-        return stats.bootstrap(statistic, *samples, draws=draws)
-
-    return Fairness(interval(np.mean, neutral), interval(np.mean, strict), interval(np.mean, most),
-                    interval(_product, neutral, strict), interval(_product, neutral, most), table)
-
-
-def _product(neutral, at_parity):
-    return neutral.mean() * at_parity.mean()
-
-
 def viable(accuracy, base: float, within: float = .05, relative: bool = False):
     """Whether accuracy is within 5 % of the base model's: 5 points (the paper's .8889 makes it .8389), or `relative`
     (.8445). The paper does not say which, and neither fits all that it calls viable.
@@ -207,12 +168,13 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
 
 # ---- the 76 models
 
-def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "man, woman", task: bool = True,
-            device=None, items: int = 0) -> dict:
+def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, reading: str = "man, woman",
+            task: bool = True, device=None, items: int = 0) -> dict:
     """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone.
 
     fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
-    right [fits, 76, pairs of the task]
+    right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights: neutral
+    and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]
     """
     model = models.load(required(name), device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
@@ -222,16 +184,27 @@ def measure(name: str, data: str = "mini", contexts: int = 9, reading: str = "ma
     chosen = {PAIRS: fitting_pairs(), SINGLE: sentence_pairs.written()}
     natural = sentence_pairs.natural(data, items=items)
     fits = [projection.fit(model, fitted_on, natural=natural) for fitted_on in chosen.values()]
+    fits += [projection.random(fits[0], seed) for seed in range(draws)]
     logits = projection.sweeps(model, fits, projection.models(), encoded, projection.head(model),
                                progress=f"76 models, {len(texts):,} pairs")
     p = logits.softmax(-1).numpy()
     right = predictions(p[:, :, len(made):], names) == gold["label"].to_numpy(dtype=str)
-    return {"fits": list(chosen), "labels": names, "reading": reading, "contexts": contexts, "items": items,
-            "probabilities": np.ascontiguousarray(p[:, :, :len(made)]), "right": right}
+    about = {"labels": names, "reading": reading, "contexts": contexts, "items": items}
+    neutral, agree = by_model(about | {"probabilities": p[2:, :, :len(made)]})
+    return about | {"fits": list(chosen), "probabilities": np.ascontiguousarray(p[:2, :, :len(made)]),
+                    "right": right[:2], "random": {"neutral": neutral, "agree": agree, "right": right[2:].mean(-1)}}
+
+
+def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
+    """`neutral` and `agree` of `by_occupation` for every model at once: [..., occupations] each."""
+    said, occupations = np.asarray(measured["probabilities"]).argmax(-1), asked(measured)["occupation"].nunique()
+    said = said.reshape(*said.shape[:-1], occupations, said.shape[-1] // occupations // 2, 2)  # man's next to woman's
+    neutral = said == measured["labels"].index("neutral")
+    return neutral.mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 
 
 def under(measured: dict, fit: str) -> dict:
-    """What `measure` returned under one fit: the form that `search` and tables.py take."""
+    """What `measure` returned under one fit: the form that tables.py takes."""
     at = measured["fits"].index(fit)
     return measured | {"fit": fit, "probabilities": measured["probabilities"][at], "right": measured["right"][at]}
 
@@ -241,63 +214,7 @@ def asked(measured: dict) -> pd.DataFrame:
     return pairs(measured["reading"], measured["contexts"], measured["items"])
 
 
-# ---- a search of one's own: the setting that is fairest and still does the task
-
-class Way(NamedTuple):
-    """A way to choose one model. The paper's advice is to measure the task's own bias on a development set, search the
-    settings there, and trim the search by what its section 5 observed."""
-    among: list[projection.Setting]
-    only_viable: bool = False
-    by_strength: bool = False  # the lowest Strength, in place of the highest eta
-
-
-def trimmed() -> list[projection.Setting]:
-    """The settings with weighting at SENT and no second component taken out whole: 22 of 74."""
-    def hard(cut):
-        return cut is not None and cut.second and not cut.weighted
-
-    return [setting for setting in projection.settings()
-            if setting.sent.weighted and not hard(setting.tokens) and not hard(setting.cls)]
-
-
-def ways() -> dict[str, Way]:
-    """By name, as notebook 09 shows them."""
-    every = projection.settings()
-    return {"the base model": Way([projection.BASE]), "eta of viable ones": Way(every, True),
-            "the same, trimmed by section 5": Way(trimmed(), True), "Strength alone": Way(every, False, True),
-            "Strength of viable ones": Way(every, True, True)}
-
-
-def search(measured: dict, strength: pd.Series, agree: str = "most", splits: int = 200,
-           seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
-    """Choose on a random half of occupations and task pairs, test on the other half, in `splits` ways to halve them.
-
-    By way of choosing, arrays [splits]: chosen, the place of a model among the 76; eta where it was chosen and where
-    it was tested; accuracy at the task and whether viable (within 5 points), both where tested. strength: of each
-    model by name. agree: parity in "all" contexts, or in "most".
-    """
-    every, ways_to_choose, generated = projection.models(), ways(), asked(measured)
-    tables = [by_occupation(p, generated, measured["labels"]) for p in measured["probabilities"]]
-    neutral, same = (np.array([table[column] for table in tables]) for column in ("neutral", "agree"))
-    parity, right = same == 1 if agree == "all" else same > .5, measured["right"]
-    intrinsic = strength.loc[[setting.name for setting in every]].to_numpy()
-    places = {name: np.array([every.index(setting) for setting in way.among]) for name, way in ways_to_choose.items()}
-    rng, chosen = np.random.default_rng(seed), {name: [] for name in places}
-    for _ in range(splits):
-        first, second = (_halves(rng, n) for n in (neutral.shape[1], right.shape[1]))
-        eta = [neutral[:, half].mean(1) * parity[:, half].mean(1) for half in first]
-        accuracy = [right[:, half].mean(1) for half in second]
-        kept = [viable(half, half[0]) for half in accuracy]
-        for name, way in ways_to_choose.items():
-            among = places[name][kept[0][places[name]]] if way.only_viable else places[name]
-            among = among if len(among) else np.array([0])  # nothing is viable: nothing is changed
-            worth = -intrinsic if way.by_strength else eta[0]
-            best = max(among, key=lambda i: (worth[i], accuracy[0][i]))
-            chosen[name].append((best, eta[0][best], eta[1][best], accuracy[1][best], kept[1][best]))
-    columns = ["chosen", "eta where chosen", "eta where tested", "accuracy", "viable"]
-    return {name: dict(zip(columns, map(np.array, zip(*rows)))) for name, rows in chosen.items()}
-
-
-def _halves(rng, n: int) -> tuple[np.ndarray, np.ndarray]:
+def halves(n: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers below n, in two halves drawn at random."""
     order = rng.permutation(n)
     return order[:n // 2], order[n // 2:]

@@ -1,6 +1,6 @@
 """Gender subspaces inside an encoder, and the models that come of projecting them out (Projective methods, section 4).
 
-    measured = run.cached(projection.measure, "mini-bert", "mini")      s and d of 76 models under seven fits
+    measured = run.cached(projection.measure, "mini-bert", "mini", 5)   s and d of 76 models: seven fits, 5 random ones
     subspaces = projection.fit(model, pairs)                # pairs: [(female sentence, male sentence), ...]
     settings = projection.settings()                        # the 74 of Table 7, in its order
     encoded = batches.encode(model, firsts, seconds)
@@ -213,6 +213,15 @@ def components(differences: torch.Tensor, center: bool = False) -> Subspace:
     return Subspace(basis[..., :kept, :].float(), (size.square() / total)[..., :kept].float())
 
 
+def random(like: Subspaces, seed: int) -> Subspaces:
+    """Random directions of the rank, weight and place of fitted ones: what a projection does for no reason."""
+    rng, parts = torch.Generator().manual_seed(seed), {}
+    for place, subspace in like.parts.items():
+        drawn = torch.randn(subspace.basis.mT.shape, generator=rng)
+        parts[place] = replace(subspace, basis=torch.linalg.qr(drawn).Q.mT.contiguous())
+    return replace(like, parts=parts)
+
+
 @torch.inference_mode()
 def _differences(model, pairs, locations: dict[str, str]) -> dict[str, torch.Tensor]:
     """For each part the vectors of the female sentences less those of the male ones."""
@@ -266,8 +275,9 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
     head      sentence vectors [n, hidden] -> logits [n, classes]
 
     A batch goes through all layers once, once more through the second-to-last with its attention projected, and
-    through the last once for each of the 8 ways in which the 74 project its input: 21 layers in place of 888 in a
-    model of 12. The rest is arithmetic on one vector per text. tests/test_projection.py proves it equal, setting by
+    through the last once for each of the 8 ways in which the 74 project its input (there the feed-forward part, two
+    thirds of a layer, on the first token alone): 21 layers in place of 888 in a model of 12. The rest is arithmetic on
+    one vector per text. tests/test_projection.py proves it equal, setting by
     setting, to whole forwards under `hooks.project`.
     """
     return sweeps(model, [subspaces], settings, batches, head, tokens, progress)[0]
@@ -296,11 +306,13 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
                     base(**batch)
             leaving[True] = seen[second]
         first = {BASE: plain[last][:, 0]}
+        first_token = torch.zeros(len(first[BASE]), dtype=torch.long)  # of the last layer nothing else is read
         for setting in entering:
             if setting != BASE:
-                with hooks.resume(model, n - 1, cut("tokens", setting, leaving[setting.attention])):
-                    with hooks.record(model, [last]) as seen:
-                        base(**batch)
+                states = cut("tokens", setting, leaving[setting.attention])
+                with hooks.resume(model, n - 1, states), hooks.finish(model, first_token), hooks.record(
+                        model, [last]) as seen:
+                    base(**batch)
                 first[setting] = seen[last][:, 0]
         rows = torch.stack([cut("cls", setting, first[setting.before("cls")]) for setting in pooling])
         pooled = dict(zip(pooling, hooks.pool(model, rows.flatten(0, 1)).view(rows.shape)))
@@ -331,23 +343,27 @@ def fits(model, data: str = "mini", seed: int = 0, items: int = 0) -> dict[str, 
     return {name: fit(model, pairs, natural=natural, **how) for name, (pairs, how) in chosen.items()}
 
 
-def measure(name: str, data: str = "mini", seed: int = 0, device=None, items: int = 0) -> dict:
+def measure(name: str, data: str = "mini", draws: int = 5, seed: int = 0, device=None, items: int = 0) -> dict:
     """s, d and accuracy of every triple pair under all fits and models: arrays [fits, 76, triple pairs].
 
-    accuracy: how many of a pair's six sentences are called right at .5; besides, the subspaces' explained variance
-    and how far the others agree with the first, as tables.
+    accuracy: how many of a pair's six sentences are called right at .5; random: the same three under `draws` random
+    choices of directions, [draws, 76, triple pairs]; besides, the subspaces' explained variance and how far the others
+    agree with the first, as tables.
     """
     model, rows = registry.load(name, device=device), triples.triples(data, items)
     next_sentence = head(model)  # refused here rather than after the work
     subspaces = fits(model, data, seed, items)
+    drawn = [random(subspaces[next(iter(subspaces))], seed + draw) for draw in range(draws)]
     encoded = encode(model, *(list(side) for side in zip(*triples.pairs(rows))))
-    logits = sweeps(model, list(subspaces.values()), models(), encoded, next_sentence, progress="76 models")
+    logits = sweeps(model, [*subspaces.values(), *drawn], models(), encoded, next_sentence, progress="76 models")
     follows = logits.softmax(-1)[..., 0].numpy()
     places = triples.frame(rows, np.arange(follows.shape[-1]))  # where each probability of a triple pair stands
     frame = {column: follows[..., places[column].astype(int)] for column in nsp.COLUMNS}
     right = np.mean([(frame[column] > .5) != column.endswith("unrelated") for column in nsp.COLUMNS], axis=0)
-    return {"fits": list(subspaces), "s": nsp.strengths(frame), "d": nsp.distances(frame), "accuracy": right,
-            "explained": explained(subspaces), "cosines": cosines(subspaces)}
+    found = {"s": nsp.strengths(frame), "d": nsp.distances(frame), "accuracy": right}
+    return {"fits": list(subspaces), "explained": explained(subspaces), "cosines": cosines(subspaces),
+            "random": {key: values[len(subspaces):] for key, values in found.items()},
+            **{key: values[:len(subspaces)] for key, values in found.items()}}
 
 
 def explained(subspaces: dict[str, Subspaces]) -> pd.DataFrame:

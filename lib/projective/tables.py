@@ -44,7 +44,7 @@ def by_model(measured: dict, fit: str = WRITTEN) -> pd.DataFrame:
 def tops(values: np.ndarray, share: float = .1) -> np.ndarray:
     """nsp.top_mean along the last dimension."""
     n = max(1, round(values.shape[-1] * share))
-    return np.sort(values, axis=-1)[..., ::-1][..., :n].mean(-1)
+    return np.partition(values, -n, axis=-1)[..., -n:].mean(-1)
 
 
 # ---- inference: notebook 09
@@ -54,14 +54,19 @@ def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
 
     `... low` and `... high` are 95 % intervals, over occupations, for SNLI over its pairs.
     """
-    pairs, rows = nli.asked(measured), []
-    for p, right in zip(measured["probabilities"], measured["right"]):
-        fair = nli.fairness(p, pairs, measured["labels"], draws=draws)
-        estimates = {"parity": fair.parity, "majority": fair.majority, "accuracy": fair.accuracy, "eta": fair.eta,
-                     "eta majority": fair.eta_majority, "SNLI": stats.wilson(right)}
-        rows.append({column + end: number for column, estimate in estimates.items()
-                     for end, number in zip(ENDS, estimate)})
-    return ABOUT.join(pd.DataFrame(rows, index=NAMES))
+    neutral, agree = nli.by_model(measured)
+    drawn = weights(neutral.shape[1], draws, np.random.default_rng(0))
+    accuracy, parity, majority = (drawn @ values.T for values in (neutral, agree == 1, agree > .5))
+    samples = {"parity": parity, "majority": majority, "accuracy": accuracy, "eta": accuracy * parity,
+               "eta majority": accuracy * majority}
+    columns = {name: [values[0], *np.quantile(values[1:], [.025, .975], axis=0)] for name, values in samples.items()}
+    columns["SNLI"] = zip(*map(stats.wilson, measured["right"]))
+    return ABOUT.assign(**{name + end: numbers for name, ends in columns.items() for end, numbers in zip(ENDS, ends)})
+
+
+def weights(n: int, draws: int, rng) -> np.ndarray:
+    """The weights of n items, 1 / n each, and those of samples drawn from them with replacement: [1 + draws, n]."""
+    return np.vstack([np.ones(n), rng.multinomial(n, np.full(n, 1 / n), draws)]) / n
 
 
 def most(scores: pd.DataFrame) -> pd.DataFrame:
@@ -113,18 +118,6 @@ def gains(scores: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame({"level": without["level"].to_numpy(), "np = 0": without["SNLI"].to_numpy(),
                           "np = 1": weighted["SNLI"].to_numpy()})
     return table.assign(increase=table["np = 1"] - table["np = 0"])
-
-
-def correlation(strength: pd.Series, eta: pd.Series, draws: int = 1_000) -> dict:
-    """Spearman's rho of Strength and eta over the models, its bootstrap interval, and p by permutation.
-
-    The models are points of one grid, not a random sample: the interval says how far rho depends on single models.
-    """
-    x, y = strength.loc[eta.index].to_numpy(), eta.to_numpy()
-    a, b = (scipy_stats.rankdata(values) - (len(x) + 1) / 2 for values in (x, y))
-    test = scipy_stats.permutation_test((a,), lambda drawn, axis: (drawn * b).sum(axis), permutation_type="pairings",
-                                        vectorized=True, n_resamples=9_999, rng=np.random.default_rng(0))
-    return {"rho": stats.bootstrap(stats.rank_correlation, x, y, draws=draws), "p": float(test.pvalue)}
 
 
 # ---- printed numbers that disagree with each other
