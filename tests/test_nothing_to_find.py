@@ -9,6 +9,7 @@ import transformers
 from lib import CompanionError, look, verdict
 from lib.counteracts import claims as cloze_claims
 from lib.projective import claims, nli
+from lib.publish import run
 from tests import tiny as tiny_models
 from tests.tiny import SHAPE, save_tiny, tiny
 

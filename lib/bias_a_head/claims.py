@@ -209,9 +209,10 @@ def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, exampl
             whole = float(row["original"]) if kind == "regular" else .01  # percent of what they give; points
             paper = stats.Estimate(*(float(row[end]) / whole for end in ("difference", "low", "high")), int(row["n"]))
             even = shifts[key]["raw", kind] * (.01 / whole)
+            unit = "of their attention" if kind == "regular" else "percentage points"
             said = f"t {row['t']:.1f}, p {tables.p_text(np.nan_to_num(row['p'], nan=1.))}"  # nan: no difference
-            say(f"counter-{kind}", key, paper, said, reading="paper's test")
-            say(f"counter-{kind}", key, even, f"{even:+.2f}", reading="balanced")
+            say(f"counter-{kind}", key, paper, f"{said}; {paper:+.2f} {unit}", reading="paper's test")
+            say(f"counter-{kind}", key, even, f"{even:+.2f} {unit}", reading="balanced")
     change, scores = np.subtract(*example), results["4a"]["scores"]
     biased, regular = change[scores > 0], change[scores < 0]
     enough = min(len(biased), len(regular)) > 1

@@ -70,7 +70,8 @@ def _claim(id: str, where: str, says: str, figure: str, short: str = "", **rule)
 
 
 def _judged(id: str, test: Counted, **about) -> Verdict:
-    return judge(CLAIMS[id], test.estimate, found=test.text, gates=test.gates, redrawn=test.redrawn,
+    text = "" if np.isnan(float(getattr(test.estimate, "value", test.estimate))) else test.text
+    return judge(CLAIMS[id], test.estimate, found=text, gates=test.gates, redrawn=test.redrawn,
                  control=test.control, **about)
 
 
