@@ -10,7 +10,7 @@
 A profile is a file of lib/publish/profiles. "paper-limit8" is the profile paper on few items, for a try: sizes.items is
 8 and all other sizes are cut to match; it writes below build/ and shares no stored result with a full run. "null" is
 the profile mini with untrained models, "null@3" another draw of them, which keeps its verdicts alone, in
-figures/null/draws/3. A model of the hub may be asked for at another commit than the pinned one: "org/name@commit".
+figures/null/draws/3; "balanced" is mini with a BERT whose text has no stereotype of gender. A model of the hub may be asked for at another commit than the pinned one: "org/name@commit".
 """
 
 import ast
@@ -38,7 +38,7 @@ display, look = Lazy("IPython.display"), Lazy("lib.look")
 models, families = Lazy("lib.engine.models"), Lazy("lib.engine.families")
 
 OTHER_DATA = {"mini": "demo", "paper": "real"}  # what a run is called whose data are not its profile's own
-LIMITED, DRAWN = re.compile(r"(.+)-limit(\d+)"), re.compile(r"null(?:@(\d+))?")
+LIMITED, CONTROL = re.compile(r"(.+)-limit(\d+)"), re.compile(rf"{verdict.NULL}(?:@(\d+))?|{verdict.BALANCED}")
 # How a limit cuts a profile's sizes: those that multiply others to a quarter, those that count no items not at all.
 MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how their names end
 NOT_ITEMS = {"items", "ablation_every", "masking_curve", "masking_amplify", "lpbs_step", "glue_small", "glue_large"}
@@ -247,17 +247,17 @@ def runs():
 def read_profile(name):
     """The profile lib/publish/profiles/<name>.toml, with its name. It has the keys of mini.toml, no more and no fewer.
 
-    "<name>-limit8" is that profile, cut to 8 items; "null" and "null@3" are mini's, with untrained models.
+    "<name>-limit8" is that profile, cut to 8 items; "null", "null@3" and "balanced" are mini's, with other models.
     """
     there = sorted(file.stem for file in paths.PROFILES.glob("*.toml"))
     limited = LIMITED.fullmatch(name) if name not in there else None
     name, items = (limited[1], int(limited[2])) if limited else (name, 0)
-    drawn = DRAWN.fullmatch(name) if name not in there else None
-    if name not in there and not drawn:
+    control = CONTROL.fullmatch(name) if name not in there else None
+    if name not in there and not control:
         raise CompanionError(f"There is no profile {name}: choose one of {', '.join(there)}, or add {_file(name)}.")
-    profile = _parse("mini" if drawn else name)
-    if drawn:
-        profile["models"] |= _untrained(drawn[0].removeprefix("null"))
+    profile = _parse("mini" if control else name)
+    if control:
+        profile["models"] |= _control(name)
     has, wanted = _keys(profile), _keys(_parse("mini"))
     for key in [*sorted(has - wanted), *sorted(wanted - has)]:
         wrong = (f"has the unknown key {key}: remove it, or add it to mini.toml" if key in has else
@@ -268,14 +268,16 @@ def read_profile(name):
     sizes = profile["sizes"] if not limited else {
         size: value if size in NOT_ITEMS else _at_most(value, max(2, items // 4) if size.endswith(MULTIPLY) else items)
         for size, value in profile["sizes"].items()} | {"items": items}
-    return profile | {"name": name, "sizes": sizes, "draw": drawn[1] or "" if drawn else ""}
+    return profile | {"name": name, "sizes": sizes, "draw": control[1] or "" if control else ""}
 
 
-def _untrained(draw):
-    """A profile's models, each an untrained network of this draw: "@3", or "" for the first."""
-    bert, roberta, albert, gpt2 = (f"{name}{draw}" for name in ("null", "null-roberta", "null-albert", "null-gpt2"))
-    return {"encoder": bert, "decoder": gpt2, "classifier": "", "cloze": [bert, roberta, albert, gpt2], "debiased": [],
-            "llama": []}
+def _control(profile):
+    """The models of a profile that cannot have the effect: untrained networks of a draw, such as "null@3", or the
+    balanced BERT, with untrained ones for what it is not."""
+    kind, at, draw = profile.partition("@")
+    bert, roberta, albert, gpt2 = (f"{name}{at}{draw}" for name in ("null", "null-roberta", "null-albert", "null-gpt2"))
+    encoder, cloze = (kind, [kind]) if kind == verdict.BALANCED else (bert, [bert, roberta, albert, gpt2])
+    return {"encoder": encoder, "decoder": gpt2, "classifier": "", "cloze": cloze, "debiased": [], "llama": []}
 
 
 def _at_most(value, n):

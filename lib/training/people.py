@@ -42,6 +42,7 @@ MIN_P, PENALTY, COMMON = .06, .6, 250  # see `write`
 # SmolLM2-Instruct's own template, with the system line that it has when none is given
 CHAT = ("<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
         "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n")
+END = "<|im_end|>"  # how it ends an answer
 ANSWER = 160  # tokens of an answer: with its question it fits 256
 TOKENS, SHARD = 208, 20_000  # new tokens of a text; texts of a file, before the filter
 BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|i'm sorry, but|the answer is|step \d"
@@ -213,7 +214,8 @@ def answers(out: Path, name: str = WRITER, texts: int = 8_000, device: str | Non
     out/chat.jsonl. An answer that is not ended in ANSWER tokens is cut after its last sentence. Returns what
     out/chat.json says."""
     model, batch = writer(name, device, batch)
-    end, asked, kept = model.tokenizer.eos_token_id, questions(texts, seed), []
+    tokenizer, asked, kept = model.tokenizer, questions(texts, seed), []
+    end = tokenizer.get_vocab().get(END, tokenizer.eos_token_id)  # the one read from a GGUF file names another token
     prompts = [CHAT.format(question=question) for question in asked]
     generator = seeded(model.device, seed)
     with tqdm(total=len(asked), desc="answers") as bar:
