@@ -12,6 +12,7 @@ there is a text to stand before:
     next sentences  PROMPT, two counterexamples in occupations, before sentence A
     inference       PROMPT before the premise; of the occupations asked for it names two, the pairs stay neutral
     PPPL            PROMPT before each line, seen and not asked for
+    factual gender  PROMPT before each sentence about a queen or a king
     SEAT            does not apply: a word's vector is measured in sentences without words of gender
 
 The heads are chosen on one half of the sentences, and SEAT is measured on the other; no other measure has a part in the
@@ -34,8 +35,8 @@ from lib.counteracts import cloze
 from lib.engine import hooks, models, nsp, pppl, stats
 from lib.projective import nli, projection, triples
 from lib.text import data as sources
+from lib.text import factual, readers
 from lib.text import pairs as sentence_pairs
-from lib.text import readers
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
 COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts advises
@@ -83,10 +84,10 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
             items: int = 0) -> list[dict]:
     """What each remedy of the plan does: a dict each, of arrays with one row per item, for intervals to draw from.
 
-    associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), margin
-    and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right (per pair of the task). What does
-    not apply, or has no model, is left out. n, folds, seed: of the sentences that the heads were chosen on, as in
-    heads.measure. `items` other than 0: a try on so many.
+    associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), facts
+    (per pair of sentences), margin and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right
+    (per pair of the task). What does not apply, or has no model, is left out. n, folds, seed: of the sentences that the
+    heads were chosen on, as in heads.measure. `items` other than 0: a try on so many.
     """
     asked = [Encoder(models.load(name, device=device), data, n, folds, seed, items)]
     if classifier:
@@ -131,7 +132,7 @@ class Encoder:
         kept = masking.sentences_of(1, sentences, folds, SIZES[data]["sentences"])
         self.words = {word: own for word, own in kept.items() if own}
         self.sets = sets.only(self.words)
-        self.triples, self.texts = triples.triples(data, items=items), texts(data, items)
+        self.triples, self.texts, self.items = triples.triples(data, items=items), texts(data, items), items
         prompts = cloze.rows("winobias", 1, items)
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
@@ -140,9 +141,11 @@ class Encoder:
         text = pppl.pseudo_perplexity(self.model, self.texts, after=before.strip())
         asked = self.prompts[COUNTER if prompted else "base"]
         mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
+        facts = factual.log_odds(self.model, before.strip(), self.items).reshape(-1, 2)
         row = {"likelihoods": text.log_likelihoods, "lengths": text.lengths,
                "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
                "dominated": np.array([1 if prompt["dominated"] == "female" else -1 for prompt in asked])}
+        row |= {"facts": facts} if len(facts) else {}
         if self.model.has_nsp:
             follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
             frame = triples.frame(self.triples, follows)
@@ -206,6 +209,7 @@ MEASURES = {
     "cloze gap": Measure(("margin", "dominated"), lambda *arrays: abs(gap(*arrays)), -1, signed=gap),
     "PPPL": Measure(("likelihoods", "lengths"), pppl.perplexity, -1, is_cost=True),
     "NLI accuracy": Measure(("right",), np.mean, 1, is_cost=True, missing="no classifier"),
+    "factual gender": Measure(("facts",), lambda odds: (odds > 0).mean(), 1, is_cost=True, missing="no such words"),
 }
 COSTS = tuple(name for name, measure in MEASURES.items() if measure.is_cost)
 

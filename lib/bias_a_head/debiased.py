@@ -1,17 +1,19 @@
 """Debiased models beside their base (Bias A-head, Fig. 5), and chat models beside theirs (Fig. 6-7).
 
 Which of the models are at hand, which base each is compared with, and what is measured beyond `heads.measure`: the
-odds of she and he; heads that turned.
+odds of she and he; heads that turned; what base and chat model answer.
 """
 
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from lib import CompanionError
 from lib.bias_a_head import heads, tables
 from lib.engine import models, stats
 from lib.text import contexts
+from lib.training.finetune import FORM
 
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 SHAPES = {"bert-base": (12, 12, 768), "bert-large": (24, 16, 1024)}  # layers, heads, width: the bases of Fig. 5
@@ -89,3 +91,19 @@ def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarr
     low, high = np.quantile(base, [.25, .75], axis=(-2, -1), keepdims=True)
     fence = high + 1.5 * (high - low)
     return (base > fence).sum((-2, -1)), (chat > fence).sum((-2, -1))
+
+
+@torch.inference_mode()
+def answers(name: str, questions: list[str], tokens: int = 24, device: str | None = None) -> list[str]:
+    """The likeliest continuation of each question, up to so many tokens; in its tokenizer's chat form if it has one."""
+    model, said = models.load(name, device=device), []
+    for question in questions:
+        text = FORM.format(question=question)
+        if model.tokenizer.chat_template:
+            text = model.tokenizer.apply_chat_template([{"role": "user", "content": question}], tokenize=False,
+                                                       add_generation_prompt=True)
+        given = model.tokenizer(text, return_tensors="pt").to(model.device)
+        ids = model.net.generate(**given, max_new_tokens=tokens, do_sample=False,
+                                 pad_token_id=model.tokenizer.eos_token_id)[0, given["input_ids"].shape[1]:]
+        said.append(" ".join(model.tokenizer.decode(ids, skip_special_tokens=True).split()))
+    return said

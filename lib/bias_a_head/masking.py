@@ -21,7 +21,7 @@ from lib import CompanionError
 from lib.bias_a_head import heads
 from lib.engine import hooks, models, pppl
 from lib.text import data as sources
-from lib.text import readers
+from lib.text import factual, readers
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 DOSE = 45 / 144   # of all heads: what "All" masks in the paper's BERT
@@ -108,6 +108,7 @@ class Bench:
     texts: list[str]
     sampled: np.ndarray
     precision: str
+    items: int
 
 
 def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, n: int, folds: int,
@@ -127,7 +128,7 @@ def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
     if 0 < sample < len(texts):
         sampled[:] = False
         sampled[np.linspace(0, len(texts) - 1, sample).round().astype(int)] = True
-    return Bench(plan, model, reader, sets, words, texts, sampled, precision)
+    return Bench(plan, model, reader, sets, words, texts, sampled, precision, items)
 
 
 def under(bench: Bench, step: int) -> dict:
@@ -135,7 +136,7 @@ def under(bench: Bench, step: int) -> dict:
 
     Keys: step, strategy, k (how many heads), draw, factor, half; seat, in absolute value; pppl, over all lines (missing
     where only the sample was read); pppl_sample, over the sample. What intervals need: associations and in_x, one per
-    target word; likelihoods and lengths, one per line.
+    target word; likelihoods and lengths, one per line; facts, one per sentence of factual gender.
     """
     strategy, draw, factor, chosen, half = bench.plan[step]
     whole = strategy in ("top", "bottom") or step == 0  # the full model's language does not depend on the half
@@ -144,6 +145,7 @@ def under(bench: Bench, step: int) -> dict:
     mask = torch.where(mask == 0, factor, mask).to(bench.model.device)
     with hooks.head_mask(bench.model, mask):
         s, in_x = heads.associations(bench.model, bench.sets, bench.words[half])
+        facts = factual.log_odds(bench.model, items=bench.items)
     with hooks.head_mask(bench.reader, mask), matmuls(bench.precision):
         result = pppl.pseudo_perplexity(bench.reader, [text for text, wanted in zip(bench.texts, read) if wanted])
     likelihoods, lengths = np.full(len(read), np.nan), np.zeros(len(read))
@@ -152,7 +154,7 @@ def under(bench: Bench, step: int) -> dict:
     return {"step": step, "strategy": strategy, "k": len(chosen), "draw": draw, "factor": factor, "half": half,
             "seat": seat_of(s, in_x), "pppl": result.value if read.all() else np.nan, "pppl_sample": sample,
             "associations": s.astype(np.float32), "in_x": in_x, "likelihoods": likelihoods.astype(np.float32),
-            "lengths": lengths.astype(np.int32)}
+            "lengths": lengths.astype(np.int32), "facts": facts.astype(np.float32)}
 
 
 def columns(rows: list[dict]) -> dict[str, np.ndarray]:

@@ -150,14 +150,25 @@ def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
     return sizes - sizes[:, full[masks["half"]].to_numpy()]
 
 
-def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = None) -> stats.Estimate:
-    """The mean of `seat_changes` of these masks, less that of others; of random masks the draws are drawn again too."""
+def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
+    """[1 + draws, masks]: by how much the share of right pronouns of factual gender differs from the full model's: as
+    it is, and had the pairs of sentences been others."""
+    right = (np.stack(masks["facts"]) > 0).reshape(len(masks), -1, 2).mean(2)
+    n = right.shape[1]
+    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), draws) if n else np.zeros((draws, 0))
+    return np.vstack([np.ones(n), weights]) @ (right - right[0]).T / (n or np.nan)
+
+
+def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = None,
+           unit: str = "target words") -> stats.Estimate:
+    """The mean of `seat_changes` or `fact_changes` of these masks, less that of others; of random masks the draws are
+    drawn again too."""
     def mean(rows):
         values = changes[:, rows.index]
         return masking.over_draws(values) if rows["strategy"].iloc[0].startswith("random") else values.mean(1)
 
     values = mean(rows) - (0 if less is None else mean(less))
-    return spread(values[0], values[1:], unit="target words")
+    return spread(values[0], values[1:], unit=unit)
 
 
 def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.DataFrame) -> stats.Estimate:

@@ -138,9 +138,9 @@ def relative(answer: dict, k: int = 10) -> pd.DataFrame:
 def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
     """Of `relative`, by kind and gender: the geometric mean and how many tokens it is of."""
     grouped = ratios.assign(log=np.log(ratios["ratio"].astype(float))).groupby(["kind", "gender"])["log"]
-    table = pd.DataFrame({"ratio": np.exp(grouped.mean()), "tokens": grouped.size()}).unstack("gender")
-    table = table.reindex(index=list(cloze.KINDS)[1:])
-    return pd.concat({"ratio": table["ratio"], "tokens": table["tokens"].fillna(0).astype(int)}, axis=1)
+    mean, size = (values.unstack("gender").reindex(index=list(cloze.KINDS)[1:], columns=sorted(GENDERS.values()))
+                  for values in (np.exp(grouped.mean()), grouped.size()))
+    return pd.concat({"ratio": mean, "tokens": size.fillna(0).astype(int)}, axis=1)
 
 
 def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:

@@ -10,7 +10,8 @@
 A profile is a file of lib/publish/profiles. "paper-limit8" is the profile paper on few items, for a try: sizes.items is
 8 and all other sizes are cut to match; it writes below build/ and shares no stored result with a full run. "null" is
 the profile mini with untrained models, "null@3" another draw of them, which keeps its verdicts alone, in
-figures/null/draws/3; "balanced" is mini with a BERT whose text has no stereotype of gender. A model of the hub may be asked for at another commit than the pinned one: "org/name@commit".
+figures/null/draws/3; "balanced" is mini with a BERT whose text has no stereotype of gender. A model of the hub may be
+asked for at another commit than the pinned one: "org/name@commit".
 """
 
 import ast

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib import CompanionError
+from lib import CompanionError, paths
 from lib.engine import fill, stats
 from lib.engine.stats import Estimate
 from lib.text import data
@@ -34,11 +34,11 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     after   a text that stands before each sentence
     items   other than 0: of the first so many pairs
     """
-    asked = stats.first(data.demo("factual_gender"), 2 * items)
-    known = [word for word in {*asked["right"]} if _is_whole(model, word)]
-    asked = asked[asked["right"].isin(known) & asked["wrong"].isin(known)]
-    prompts = [f"{after} {sentence}".strip().format(fill.BLANK) for sentence in asked["sentence"]]
-    return fill.log_odds(model, prompts, list(zip(asked["right"], asked["wrong"])), bos) if prompts else np.zeros(0)
+    asked = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
+    known = {word for word in {row["right"] for row in asked} if _is_whole(model, word)}
+    asked = [row for row in asked if {row["right"], row["wrong"]} <= known]
+    prompts = [f"{after} {row['sentence']}".strip().format(fill.BLANK) for row in asked]
+    return fill.log_odds(model, prompts, [(row["right"], row["wrong"]) for row in asked], bos) if asked else np.zeros(0)
 
 
 def _is_whole(model, word: str) -> bool:
