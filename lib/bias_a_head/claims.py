@@ -115,6 +115,11 @@ def seat_text(result: dict) -> str:
     return f"SEAT {result['seat']:.2f}, p {tables.p_text(result['p'])}"
 
 
+def panel_text(result: dict) -> str:
+    """The same for a panel, which says so where the gate of its verdicts is shut."""
+    return seat_text(result) + ("" if beyond_chance(result, "").is_open else "\nno case: SEAT within chance")
+
+
 # ---- 02: head scores
 
 def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **about) -> list[Verdict]:

@@ -35,6 +35,11 @@ def intervals(result: dict) -> pd.DataFrame:
     return frame.sort_values("score", ascending=False, ignore_index=True)
 
 
+def undecided(frame: pd.DataFrame) -> list[tuple[int, int]]:
+    """(layer, head) of those in `intervals` whose interval includes 0."""
+    return list(frame.loc[(frame.low <= 0) & (frame.high >= 0), ["layer", "head"]].itertuples(index=False, name=None))
+
+
 def redrawn(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
     """[draws, n_layers, n_heads]: the scores, had the folds been others: they are drawn with replacement."""
     folds, n = result["folds"], len(result["folds"])
