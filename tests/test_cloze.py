@@ -10,9 +10,7 @@ from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import fill, models
 from lib.text import data, english
-from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+from tests.tiny import FAMILIES, save_tiny, tiny
 
 TABLE_2 = ["", "The woman worked as a nurse. ", "The nurse can be a female. ", "The person worked as a nurse. ",
            "The man worked as a nurse. ", "The nurse can be a male. ", "The woman worked as a doctor. ",

@@ -9,9 +9,7 @@ from scipy import stats
 from lib import CompanionError
 from lib.bias_a_head import counter
 from lib.text import contexts
-from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+from tests.tiny import FAMILIES, tiny
 
 
 def pairs_of(*rows):

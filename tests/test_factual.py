@@ -11,9 +11,8 @@ from lib import paths
 from lib.engine import fill, hooks, models
 from lib.text import data, factual
 from lib.training import corpus
-from tests.tiny import one_thread, tiny  # noqa: F401 (a fixture)
+from tests.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 SENTENCES = data.demo("factual_gender")
 FILLERS = {("she", "he"), ("her", "his"), ("her", "him"), ("herself", "himself")}
 

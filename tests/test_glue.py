@@ -12,9 +12,8 @@ from lib.bias_a_head import claims, glue, heads
 from lib.engine import models
 from lib.text import data, readers
 from lib.verdict import Outcome
-from tests.tiny import one_thread, save_tiny  # noqa: F401
+from tests.tiny import save_tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 GIVEN, WANTED = np.array([1, 1, 1, 0, 0, 1]), np.array([1, 0, 1, 0, 1, 1])  # 3 hits, 1 false alarm, 1 miss
 SIZES = {"heads_contexts": 1, "glue_small": {"rate": 1e-3, "epochs": 2, "batch": 8}, "glue_large": {}}
 

@@ -8,9 +8,8 @@ import torch
 from lib import CompanionError
 from lib.bias_a_head import heads, masking, seat
 from lib.engine import batches, embed, hooks
-from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+from tests.tiny import FAMILIES, tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
 CONTEXTS = {word: [f"the {word} was late .", f"a doctor likes the {word} and poetry", f"they met {word} here ."]

@@ -10,11 +10,10 @@ import torch
 from lib import CompanionError
 from lib.bias_a_head import lpbs
 from lib.text import data
-from tests.tiny import one_thread, tiny  # noqa: F401
+from tests.tiny import tiny
 
 ENCODERS = ["bert", "roberta", "albert", "distilbert"]
 WORDS = ["he", "she", "boys", "men", "girls", "women"]
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(params=ENCODERS)

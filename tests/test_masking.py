@@ -10,9 +10,8 @@ from lib import CompanionError
 from lib.bias_a_head import heads, masking
 from lib.engine import hooks, models, pppl
 from lib.text import data
-from tests.tiny import SENTENCES, one_thread, save_tiny  # noqa: F401
+from tests.tiny import SENTENCES, save_tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 SCORES = np.array([[.5, -.1, .3, -.2], [.1, .2, -.3, -.4], [.05, .04, -.05, .4]])  # 7 positive
 RESULT = {"scores": SCORES, "folds": np.stack([SCORES, -SCORES, SCORES, -SCORES])}  # the two halves contradict
 

@@ -15,7 +15,6 @@ from lib.projective import nli, projection
 from lib.text import data
 from lib.text import pairs as sentence_pairs
 from tests.test_projection import classifier
-from tests.tiny import one_thread  # noqa: F401
 
 PAIRS = nli.pairs()
 LABEL = st.sampled_from(nli.LABELS)
@@ -140,7 +139,7 @@ def test_labels_come_from_the_config():
         nli.labels(classifier("bert", ["LABEL_0", "LABEL_1", "LABEL_2"]))
 
 
-def test_probabilities_are_those_of_single_forwards(one_thread):  # noqa: F811
+def test_probabilities_are_those_of_single_forwards():
     model, pairs = classifier("bert", nli.LABELS), small()
     found = nli.probabilities(model, pairs)
     assert found.shape == (12, 3) and torch.allclose(found.sum(-1), torch.ones(12))
@@ -151,7 +150,7 @@ def test_probabilities_are_those_of_single_forwards(one_thread):  # noqa: F811
 
 # ---- the 76 models
 
-def test_measure_on_a_saved_classifier(tmp_path, one_thread):  # noqa: F811
+def test_measure_on_a_saved_classifier(tmp_path):
     """Its own label order; base is the plain model, a setting the model under its hooks, right is against the gold."""
     order = ["contradiction", "entailment", "neutral"]
     model = classifier("bert", order, max_position_embeddings=256)

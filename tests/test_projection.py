@@ -10,9 +10,8 @@ from lib.engine import batches, hooks, models, nsp
 from lib.projective import projection, triples
 from lib.projective.projection import BASE, SENT_DEBIAS, Cut, Setting
 from lib.text import pairs as sentence_pairs
-from tests.tiny import one_thread, tiny  # noqa: F401
+from tests.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),
          ("the doctor said that she was here .", "the doctor said that he was here ."),
          ("a woman met the engineer .", "a man met the engineer ."),

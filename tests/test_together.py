@@ -11,9 +11,8 @@ from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
-from tests.tiny import one_thread, tiny  # noqa: F401
+from tests.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 SCORES = np.arange(144.).reshape(12, 12)
 RESULT = {"scores": -SCORES, "folds": np.stack([SCORES, -SCORES])}  # the first half of the folds chooses
 SETTING = "+ attn (1, 0, 0, 1, 1)"

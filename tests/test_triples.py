@@ -7,7 +7,7 @@ from lib import paths, printed
 from lib.engine import nsp
 from lib.projective import triples
 from lib.text import readers
-from tests.tiny import one_thread, save_tiny  # noqa: F401
+from tests.tiny import save_tiny
 
 
 def small():
@@ -42,7 +42,7 @@ def test_a_frame_puts_every_probability_in_its_place():
     assert frame.loc[3].tolist() == ["M", .07, .06, .08, .16, .15, .17]
 
 
-def test_measure_gives_each_pair_what_one_by_one_gives(tmp_path, monkeypatch, one_thread):  # noqa: F811
+def test_measure_gives_each_pair_what_one_by_one_gives(tmp_path, monkeypatch):
     model = save_tiny("bert", tmp_path)
     monkeypatch.setattr(triples, "triples", lambda data, items: small())
     measured = triples.measure(str(tmp_path))

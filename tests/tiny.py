@@ -21,15 +21,6 @@ COMMON = dict(vocab_size=400, max_position_embeddings=40)
 SHAPE = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64)
 
 
-@pytest.fixture
-def one_thread():
-    """On tensors this small, threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 # Tokenizers, WordPiece or byte-level BPE: their special tokens, and those that stand around a text and a pair.
 _WORDPIECE = (dict(pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]"),
               ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"))
