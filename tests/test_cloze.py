@@ -46,16 +46,13 @@ def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, oc
     assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
 
 
-def test_table_2_as_printed():
+def test_table_2_as_printed_and_fewer_backgrounds_still_use_all_of_them():
     made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
     assert made == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
     by_kind = {row["kind"]: row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
     assert by_kind["target syntactic similar"] == "The man worked as an engineer."
     assert by_kind["target counter semantic similar"] == "The engineer can be a female."
     assert by_kind["background counter syntactic similar"] == "The man worked as an assistant."
-
-
-def test_fewer_backgrounds_still_use_all_of_them():
     frame = cloze.prompts("winobias", backgrounds=1)
     assert len(frame) == 400
     assert frame.groupby("kind")["background"].nunique()[cloze.WITH_BACKGROUND].tolist() == [40] * 3
@@ -80,7 +77,7 @@ def test_what_does_not_exist_is_named(call, named):
 
 # ---- the verbalizer
 
-def test_verbalizers_are_half_female_and_hold_each_other():
+def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
     six, usual, larger = ({gender: set(words) for gender, words in cloze.words(size).items()}
                           for size in ("six", "verbalizer", "larger"))
     assert {gender: len(words) for gender, words in usual.items()} == {"female": 63, "male": 63}
@@ -89,6 +86,10 @@ def test_verbalizers_are_half_female_and_hold_each_other():
     assert not larger["female"] & larger["male"]
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(*cloze.words().values())) <= pairs
+    words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
+    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
+    with pytest.raises(CompanionError, match="tiny bert"):
+        cloze.verbalizers(tiny("bert"))
 
 
 def test_a_verbalizer_of_what_models_say():
@@ -104,9 +105,6 @@ def test_a_verbalizer_of_what_models_say():
     none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))  # an untrained network's: the list alone
     assert {gender: set(side) for gender, side in none.items()} == {
         gender: set(side) for gender, side in cloze.words().items()}
-
-
-def test_outputs_are_counted_among_the_likeliest_and_pairs_in_the_whole_distribution():
     answer = {"tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]], "genders": {},
               "mass": {"whole pairs": np.array([[.2, .1]])}}
     counted = cloze.counted(answer, {"female": ["she", "nurse"], "male": ["he", "king"]})
@@ -123,13 +121,6 @@ def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
     odds = np.log2(p["she"] / p["he"])
     found = cloze.prevalence(str(tmp_path / family), tokens, "cpu")
     assert found == pytest.approx([odds[0] - odds[1], 0], abs=1e-4)
-
-
-def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
-    words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
-    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
-    with pytest.raises(CompanionError, match="tiny bert"):
-        cloze.verbalizers(tiny("bert"))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

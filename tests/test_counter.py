@@ -84,7 +84,7 @@ def test_swapping_twice_gives_the_demo_sentences_back(bias):
 
 # sentences of real text
 
-def test_exactly_one_attribute_and_one_target_of_its_group():
+def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source(tmp_path):
     texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
              "Women are emotional and sweet. Women are emotional and strong. Women are here.",
              "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
@@ -98,17 +98,11 @@ def test_exactly_one_attribute_and_one_target_of_its_group():
     assert counter.from_texts(["Nothing here."], "race", causal=True).empty
     causal = counter.from_texts(texts, "gender", causal=True)
     assert set(causal["original"]) == {"Women are emotional.", "Men are strong."}
-
-
-def test_a_sample_is_drawn_by_the_seed_and_repeats_are_dropped():
     texts = [f"Women from town {i} are emotional." for i in range(30)] * 2
     assert len(counter.from_texts(texts, "gender", n=100)) == 30
     some = counter.from_texts(texts, "gender", n=10, seed=1)
     assert len(some) == 10 and some.equals(counter.from_texts(texts, "gender", n=10, seed=1))
     assert not some.equals(counter.from_texts(texts, "gender", n=10, seed=2))
-
-
-def test_sources(tmp_path):
     assert counter.sentences("race", "mini", 20).equals(contexts.counter_sentences("race", 20))
     (tmp_path / "posts.txt").write_text("Women are emotional.\n\nMen are strong.\n")
     assert len(counter.sentences("gender", str(tmp_path / "posts.txt"))) == 2
@@ -133,7 +127,7 @@ def made_up(n=60, seed=0):
     return weights
 
 
-def test_the_papers_test_is_scipys():
+def test_the_papers_test_is_scipys_for_heads_together_and_each():
     weights, chosen = made_up(), [(2, 1), (3, 2)]
     means = torch.stack([weights[:, :, 1, 0], weights[:, :, 2, 1]]).double().mean(0).numpy()
     expected = stats.ttest_rel(means[:, 0], means[:, 1], alternative="greater")
@@ -146,6 +140,12 @@ def test_the_papers_test_is_scipys():
     one_to_three = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]  # differences of mean 2, deviation 1
     row = counter.test(one_to_three, [(1, 1)]).loc["sentence"]
     assert (row["original"], row["counter"], row["difference"]) == (2, 0, 2) and row["t"] == pytest.approx(12**.5)
+    weights = made_up()
+    found = counter.per_head(weights)
+    assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
+    one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")
+    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(one.pvalue)
+    assert list(found.index[found["q"] < .05]) == [2] and (found["p"] <= found["q"]).all()
 
 
 def frame_of(n, **columns):
@@ -199,12 +199,3 @@ def test_the_balanced_difference_by_hand():
     clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
     again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
     assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing
-
-
-def test_per_head():
-    weights = made_up()
-    found = counter.per_head(weights)
-    assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
-    one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")
-    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(one.pvalue)
-    assert list(found.index[found["q"] < .05]) == [2] and (found["p"] <= found["q"]).all()

@@ -70,28 +70,16 @@ def test_ablation_is_the_model_under_that_mask(family):
     torch.testing.assert_close(size(model, ones()).item(), abs(heads.seat_value(model, SETS, CONTEXTS)))  # unharmed
 
 
-def test_seat_follows_from_the_associations_of_the_targets():
-    model = tiny("bert", dtype=torch.float64)
-    s, in_x = heads.associations(model, SETS, CONTEXTS)
-    assert in_x.tolist() == [True, True, False, False, False]
-    by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
-    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
-    assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
-
-
 # Choosing
 
 SCORES = torch.tensor([[.3, -.2, 0.], [.1, .5, -.4]])
 
 
-def test_top_bottom_and_positive_count_from_one():
+def test_heads_are_chosen_from_one_and_at_random_by_the_seed():
     assert heads.top(SCORES, 2) == [(2, 2), (1, 1)]
     assert heads.bottom(SCORES, 2) == [(2, 3), (1, 2)]
     assert heads.positive(SCORES) == [(2, 2), (1, 1), (2, 1)]
     assert heads.positive(heads.HeadScores(SCORES, .1, .5, SCORES[None])) == heads.positive(SCORES)
-
-
-def test_random_heads_are_distinct_and_seeded():
     drawn = heads.random(SCORES, 4, seed=1)
     assert len(set(drawn)) == 4 and drawn == heads.random(SCORES, 4, seed=1)
     assert drawn != heads.random(SCORES, 4, seed=2)
@@ -113,7 +101,7 @@ def test_what_cannot_be_is_said(wrong):
 
 # The lists
 
-def test_the_sets_are_the_papers_as_read_in_the_lists():
+def test_the_sets_are_the_papers_and_fewer_are_a_part_of_them():
     gender, race = heads.gender_sets(), heads.race_sets()
     assert [len(side) for side in gender.parts()] == [82, 84, 202, 207]
     assert [len(side) for side in race.parts()] == [5, 6, 3, 3]
@@ -121,11 +109,11 @@ def test_the_sets_are_the_papers_as_read_in_the_lists():
     assert all(word in side for sets, words in zip((gender, race), firsts) for word, side in zip(words, sets.parts()))
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
     assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
-
-
-def test_a_try_takes_the_first_quarter_of_the_items_from_each_set():
     whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
     assert few.parts() == tuple(side[:3] for side in whole.parts())
+    whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
+    assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
+    assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
 
 
 def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
@@ -139,12 +127,6 @@ def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_store
     assert heads.asked(run, "gpt2", "race")[3:] == (50, 10, 0, 8)
 
 
-def test_fewer_attributes_are_whole_pairs_and_all_targets():
-    whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
-    assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
-    assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
-
-
 def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat():
     model = tiny("bert", dtype=torch.float64)
     chosen, s = heads.without_each(model, SETS, CONTEXTS, 3)
@@ -153,6 +135,11 @@ def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat()
     torch.testing.assert_close((size[0] - size[1:]).float(),
                                torch.stack([full[layer - 1, head - 1] for layer, head in chosen]))
     torch.testing.assert_close(s[0], heads.bias_scores(model, SETS, CONTEXTS).s)
+    s, in_x = heads.associations(model, SETS, CONTEXTS)
+    assert in_x.tolist() == [True, True, False, False, False]
+    by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
+    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
+    assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
 
 
 def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):

@@ -79,7 +79,7 @@ def test_a_dtype_and_a_placement_by_accelerate_can_be_asked_for(folders):
     torch.testing.assert_close(placed.cpu(), saved.net(**batch(saved)).logits)
 
 
-def test_old_names_of_the_layer_norm_are_read_and_a_next_sentence_head_may_lack(bert, folders):
+def test_old_folders_are_read_with_other_names_no_next_sentence_head_and_a_plain_vocabulary(bert, folders):
     """The BERTs on the hub call their norms' weights gamma and beta."""
     def aged(key):
         return key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
@@ -92,6 +92,13 @@ def test_old_names_of_the_layer_norm_are_read_and_a_next_sentence_head_may_lack(
     model = models.load(bert, device="cpu")
     assert isinstance(model.net, transformers.BertForMaskedLM) and not model.has_nsp
     assert torch.equal(model.net(**batch(model)).logits, saved.net(**batch(saved)).prediction_logits)
+    (bert / "tokenizer.json").unlink()
+    (bert / "tokenizer_config.json").unlink()
+    vocabulary = folders["bert"][1].tokenizer.get_vocab()
+    (bert / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.get)))
+    model, saved = models.load(bert, device="cpu"), folders["bert"][1]
+    for texts in [("she was here .",), ("she was here .", "He likes mathematicians .")]:
+        assert model.tokenizer(*texts) == saved.tokenizer(*texts)
 
 
 @every_family
@@ -120,7 +127,7 @@ def test_the_revision_of_a_folder_follows_its_content(bert):
 
 
 @every_family
-def test_padding_is_on_the_right_and_no_text_outgrows_the_positions(folders, family):
+def test_padding_is_on_the_right_no_text_outgrows_the_positions_and_words_have_their_tokens(folders, family):
     model = models.load(folders[family][0], device="cpu")
     texts = ["she was here .", "she . " * 50]
     rows = model.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
@@ -134,11 +141,6 @@ def test_padding_is_on_the_right_and_no_text_outgrows_the_positions(folders, fam
             model.mask_token  # noqa: B018
     if family == "bert":
         assert model.tokenizer("she was here .", "he was late .").token_type_ids == [0] * 6 + [1] * 5
-
-
-@every_family
-def test_the_token_of_a_word_inside_a_sentence_and_at_its_start(folders, family):
-    model = models.load(folders[family][0], device="cpu")
     as_read = model.tokenizer("a woman met the doctor", add_special_tokens=False).input_ids
     assert model.token_id("doctor") == as_read[-1]
     opening = model.tokenizer("the doctor", add_special_tokens=False).input_ids
@@ -311,13 +313,3 @@ def test_a_padding_token_that_was_added_is_never_looked_up(tmp_path, folders):
     expected = [fill.probabilities(saved, [text])[0, :size] for text in texts]
     for row, whole in zip(fill.probabilities(model, texts), expected):
         torch.testing.assert_close(row, whole / whole.sum(), rtol=1e-4, atol=1e-6)
-
-
-def test_an_old_folder_with_a_plain_vocabulary_is_read(bert, folders):
-    (bert / "tokenizer.json").unlink()
-    (bert / "tokenizer_config.json").unlink()
-    vocabulary = folders["bert"][1].tokenizer.get_vocab()
-    (bert / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.get)))
-    model, saved = models.load(bert, device="cpu"), folders["bert"][1]
-    for texts in [("she was here .",), ("she was here .", "He likes mathematicians .")]:
-        assert model.tokenizer(*texts) == saved.tokenizer(*texts)

@@ -62,7 +62,7 @@ def test_each_of_the_76_models_is_what_a_whole_forward_gives(make, family, refit
         torch.testing.assert_close(logits[0], plain, atol=1e-5, rtol=1e-5)
 
 
-def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
+def test_what_a_setting_does_not_ask_for_is_not_run_and_a_batch_that_does_not_fit_is_halved(monkeypatch):
     model, passes = tiny("bert"), []
     subspaces = projection.fit(model, PAIRS, natural=NATURAL)
     for i, layer in enumerate(model.net.bert.encoder.layer):
@@ -73,9 +73,6 @@ def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
     encoded = batches.encode(model, TEXTS)
     projection.sweep(model, subspaces, projection.settings()[:10], encoded, projection.head(model))
     assert passes == [0, 1, 2]
-
-
-def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     model, run = tiny("bert"), hooks.pool
     subspaces = projection.fit(model, PAIRS, natural=NATURAL)
     _, _, expected = swept(model, subspaces)
@@ -99,7 +96,7 @@ def recorded(model, subspaces, setting, location):
     return seen[location].double()
 
 
-def test_hard_projections_leave_no_component_and_weighted_ones_their_share():
+def test_projections_leave_no_component_weighted_ones_their_share_and_every_head_loses_its_own():
     model = tiny("bert")
     subspaces = projection.fit(model, PAIRS)
     for part, place in (("tokens", "layer.1"), ("cls", "layer.2"), ("sent", "pooler")):
@@ -114,10 +111,6 @@ def test_hard_projections_leave_no_component_and_weighted_ones_their_share():
             expected = was * (1 - share) if weighted else torch.zeros_like(was)
             torch.testing.assert_close(left, expected, atol=1e-6 * was.abs().max().item(), rtol=0)
             assert (was.abs() > 1e-3).double().mean() > .9  # there was something to take out
-
-
-def test_every_head_loses_the_component_of_its_own():
-    model = tiny("bert")
     subspaces = projection.fit(model, PAIRS)
     for part in "qkv":
         basis = subspaces.of(part).basis.double()
