@@ -10,7 +10,7 @@ from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import fill, models
 from lib.text import data, english
-from tests.tiny import FAMILIES, save_tiny, tiny
+from tests.tiny import FAMILIES, refusal, save_tiny, tiny
 
 TABLE_2 = ["", "The woman worked as a nurse. ", "The nurse can be a female. ", "The person worked as a nurse. ",
            "The man worked as a nurse. ", "The nurse can be a male. ", "The woman worked as a doctor. ",
@@ -25,8 +25,6 @@ def gendered(monkeypatch):
     return [{"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."} for thing in ("poetry", "the office")
             for knowledge in ("", "the nurse said that .", "a man was late .")]
 
-
-# ---- prompts
 
 @pytest.mark.parametrize("which, occupations, prompts", [("winobias", 40, 2_680), ("table1", 58, 5_452)])
 def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, occupations, prompts):
@@ -75,8 +73,6 @@ def test_what_does_not_exist_is_named(call, named):
         call()
 
 
-# ---- the verbalizer
-
 def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
     six, usual, larger = ({gender: set(words) for gender, words in cloze.words(size).items()}
                           for size in ("six", "verbalizer", "larger"))
@@ -88,8 +84,7 @@ def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
     assert set(zip(*cloze.words().values())) <= pairs
     words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
     monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
-    with pytest.raises(CompanionError, match="tiny bert"):
-        cloze.verbalizers(tiny("bert"))
+    assert "tiny bert" in refusal(cloze.verbalizers, tiny("bert"))
 
 
 def test_a_verbalizer_of_what_models_say():
@@ -135,8 +130,6 @@ def test_many_words_are_looked_up_as_one_is(family, inside):
     assert "xylophonist" not in found and (found or not inside) and cloze.token_ids(model, [], inside) == {}
 
 
-# ---- what a model reads
-
 @pytest.mark.parametrize("family, options, expected", [
     ("bert", {}, "The man worked as a nurse.[SEP]The[MASK] works as a nurse."),
     ("albert", {"separator": "none"}, "The man worked as a nurse. The[MASK] works as a nurse."),
@@ -168,8 +161,6 @@ def test_a_pair_has_two_segments_and_a_base_prompt_one():
     assert set(base["token_type_ids"]) == {0} and set(known["token_type_ids"]) == {0, 1}
     assert {t for e in cloze.encoded(tiny("bert"), rows) for t in e["token_type_ids"]} == {0}
 
-
-# ---- answers
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(gendered, family):

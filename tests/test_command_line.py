@@ -369,8 +369,6 @@ def test_help_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
 
 
-# ---- what a run will take
-
 @pytest.fixture
 def bare(tmp_path, monkeypatch):
     """A machine that has fetched nothing."""

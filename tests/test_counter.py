@@ -6,10 +6,9 @@ import pytest
 import torch
 from scipy import stats
 
-from lib import CompanionError
 from lib.bias_a_head import counter
 from lib.text import contexts
-from tests.tiny import FAMILIES, tiny
+from tests.tiny import FAMILIES, refusal, tiny
 
 
 def pairs_of(*rows):
@@ -22,8 +21,6 @@ PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
                  ("The mothers met a mechanic.", "mothers", "mechanic"),
                  ("A man said that an engineer was late and that the doctor was here.", "man", "doctor"))
 
-
-# attention
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
@@ -60,8 +57,7 @@ def by_decoding(model, text, word):
 def test_a_causal_model_needs_the_attribute_first():
     late = pairs_of(("The nurse likes her office.", "her", "nurse"))
     assert counter.attention(tiny("bert", attention="eager"), late)["raw"].min() > 0
-    with pytest.raises(CompanionError):
-        counter.attention(tiny("gpt2", attention="eager"), late)
+    refusal(counter.attention, tiny("gpt2", attention="eager"), late)
 
 
 @pytest.mark.parametrize("wrong", [lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)),
@@ -70,8 +66,7 @@ def test_a_causal_model_needs_the_attribute_first():
                                    lambda: counter.sentences("gender", "posts"),
                                    lambda: counter.from_texts(["Women."], "age")])
 def test_what_cannot_be_is_said(wrong):
-    with pytest.raises(CompanionError):
-        wrong()
+    refusal(wrong)
 
 
 @pytest.mark.parametrize("bias", ["gender", "race"])
@@ -81,8 +76,6 @@ def test_swapping_twice_gives_the_demo_sentences_back(bias):
         if bias == "gender":  # America and Europe both stand against Africa
             assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
 
-
-# sentences of real text
 
 def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source(tmp_path):
     texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
@@ -117,8 +110,6 @@ def test_reddit(real_data, monkeypatch):
         changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b and a not in ("a", "an")]
         assert changed == [(row.attribute, row.counterpart)]
 
-
-# tests
 
 def made_up(n=60, seed=0):
     """Weights in which head 2-1 has a true difference, and the other five have none."""

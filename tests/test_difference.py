@@ -45,7 +45,7 @@ def change(folder, edit):
     save_file(edit(load_file(file)), file)
 
 
-def test_it_holds_what_differs_and_gives_back_the_whole(classifier, base):
+def test_it_holds_what_differs_gives_back_the_whole_and_has_a_revision_of_both(classifier, base, tmp_path):
     model, folder = classifier
     stored = load_file(folder / "model.safetensors")
     assert set(stored) == {QUERY, "classifier.weight", "classifier.bias"}
@@ -57,6 +57,17 @@ def test_it_holds_what_differs_and_gives_back_the_whole(classifier, base):
     record = json.loads((folder / "training.json").read_text())
     assert (record["base"], record["base_revision"], record["epochs"]) == (str(base), model.revision, 2)
     assert again.tokenizer("she likes poetry .").input_ids == model.tokenizer("she likes poetry .").input_ids
+    _, folder = classifier
+    before = models.locate(str(folder))[1]
+    change(folder, lambda tensors: tensors | {QUERY: tensors[QUERY] + 1})
+    after = models.locate(str(folder))[1]
+    other = shutil.copytree(base, tmp_path / "other")
+    change(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"companion_base": str(other)}))
+    there = models.locate(str(folder))[1]
+    change(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
+    assert len({before, after, there, models.locate(str(folder))[1]}) == 4
 
 
 def test_a_language_model_keeps_its_tied_weights(base, tmp_path):
@@ -72,20 +83,6 @@ def test_a_language_model_keeps_its_tied_weights(base, tmp_path):
     labelled = load(tmp_path / "debiased", labels=2)  # and it can be fine-tuned
     assert torch.equal(labelled.net.state_dict()["bert.embeddings.word_embeddings.weight"],
                        again.net.state_dict()["bert.embeddings.word_embeddings.weight"])
-
-
-def test_the_revision_covers_base_and_difference(classifier, base, tmp_path):
-    _, folder = classifier
-    before = models.locate(str(folder))[1]
-    change(folder, lambda tensors: tensors | {QUERY: tensors[QUERY] + 1})
-    after = models.locate(str(folder))[1]
-    other = shutil.copytree(base, tmp_path / "other")
-    change(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"companion_base": str(other)}))
-    there = models.locate(str(folder))[1]
-    change(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
-    assert len({before, after, there, models.locate(str(folder))[1]}) == 4
 
 
 def test_bad_differences_are_refused(classifier, base):

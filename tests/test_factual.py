@@ -28,9 +28,6 @@ def test_sentences_are_pairs_that_differ_in_one_word_which_stands_before_the_bla
         others = re.findall(r"[a-z]+", " ".join(female[:differ[0]] + female[differ[0] + 1:]).lower())
         assert not listed & set(others), others
         assert tuple(pair["right"]) == tuple(pair["wrong"])[::-1] and tuple(pair["right"]) in FILLERS
-
-
-def test_none_begins_as_training_texts_do_and_none_is_a_prompt():
     openers = tomllib.loads((paths.ROOT / "data" / "openers.toml").read_text(encoding="utf-8"))
     for opener in (opener for entry in openers.values() if "openers" in entry for opener in entry["openers"]):
         begins = re.compile(re.escape(opener).replace(r"\{word\}", r"[\w-]+").replace(r"\{a\}", "an?"), re.IGNORECASE)

@@ -7,20 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import CompanionError, paths, printed
+from lib import paths, printed
 from lib.bias_a_head import claims, glue, heads
 from lib.engine import models
 from lib.text import data, readers
 from lib.verdict import Outcome
-from tests.tiny import save_tiny
+from tests.tiny import refusal, save_tiny
 
 GIVEN, WANTED = np.array([1, 1, 1, 0, 0, 1]), np.array([1, 0, 1, 0, 1, 1])  # 3 hits, 1 false alarm, 1 miss
 SIZES = {"heads_contexts": 1, "glue_small": {"rate": 1e-3, "epochs": 2, "batch": 8}, "glue_large": {}}
 
 
-# metrics
-
-def test_metrics_by_hand():
+def test_metrics_by_hand_and_tasks_score_what_table_2_prints():
     assert glue.accuracy(GIVEN, WANTED) == 4 / 6
     assert glue.f1(GIVEN, WANTED) == 2 * 3 / (4 + 4)
     assert glue.matthews(GIVEN, WANTED) == pytest.approx((3 * 1 - 1 * 1) / (4 * 4 * 2 * 2) ** .5)
@@ -29,17 +27,12 @@ def test_metrics_by_hand():
     assert glue.pearson(np.arange(4.), np.array([0, 1, 1, 2.])) == pytest.approx(3 / (5 * 2) ** .5)
     assert glue.spearman(np.array([1., 9, 4]), np.array([.1, .3, .2])) == pytest.approx(1)
     assert glue.TASKS["MRPC"].constant(np.array([1, 1, 1, 0])) == [2 * 3 / (4 + 3), .75]
-
-
-def test_tasks_score_what_table_2_prints():
     assert glue.TASKS["MRPC"].scores(np.eye(2)[GIVEN], WANTED) == [glue.f1(GIVEN, WANTED), 4 / 6]
     assert glue.TASKS["STS-B"].scores(np.array([[1.], [2.]]), np.array([0., 5.])) == pytest.approx([1, 1])
     table = printed.printed("bias_a_head", "Table 2")
     assert list(table.index) == [f"{task} {name}" for task, rule in glue.TASKS.items() for name in rule.names]
     assert list(table.columns) == list(glue.MASKS.values())
 
-
-# files
 
 @pytest.mark.parametrize("task, part, file, text, row", [
     ("CoLA", "evaluation", "CoLA_dev", 'gj04\t0\t*\tThe "car honked down.\n', ['The "car honked down.', "", 0]),
@@ -52,8 +45,7 @@ def test_readers_know_each_files_manners(monkeypatch, tmp_path, task, part, file
     (tmp_path / f"{file}.tsv").write_text(text)
     monkeypatch.setattr(data, "path", lambda name: tmp_path / name.removeprefix("glue/"))
     assert readers.glue(task, part).values.tolist() == [row]
-    with pytest.raises(CompanionError):
-        readers.glue("MNLI", "train")
+    refusal(readers.glue, "MNLI", "train")
 
 
 def test_the_real_files(real_data):
@@ -66,8 +58,6 @@ def test_the_real_files(real_data):
         shared = last.merge(train[["first", "second"]].drop_duplicates(), on=["first", "second"])
         assert len(shared) <= .02 * len(last), (task, len(shared))  # GLUE's own sets share a few
 
-
-# runs
 
 @pytest.fixture
 def setup(monkeypatch, tmp_path):
@@ -138,8 +128,6 @@ def test_a_run_on_other_data_shows_results_of_its_weights_alone_and_trains_nothi
     assert trains and setup.out == tmp_path / "05_glue" and setup.tasks == list(glue.TASKS)
     assert glue.stored(setup) == ([], 0)
 
-
-# claims
 
 @pytest.fixture
 def runs():

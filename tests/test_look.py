@@ -34,8 +34,6 @@ def svg(figure) -> str:
     return file.getvalue()
 
 
-# ---- one look
-
 def drawn(title="A finding in so many words", made_from="mini-bert, data mini", width=look.COLUMN, **label):
     figure, (ax,) = look.panels(1, width)
     ax.plot([1, 2], color=look.GOOD)
@@ -57,8 +55,6 @@ def test_another_is_refused(figure, named):
     with pytest.raises(CompanionError, match=named):
         look.check(figure(), models=["mini-bert"])
 
-
-# ---- colours
 
 def rgb(color):
     return np.array([int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)])
@@ -103,7 +99,7 @@ def test_a_title_takes_the_lines_it_needs(title):
     assert max(lengths) - min(lengths) <= 10
 
 
-def test_names_of_points_do_not_cover_each_other():
+def test_names_of_points_do_not_cover_each_other_and_a_legend_keeps_out_of_the_corner():
     rng = np.random.default_rng(0)
     x, y = rng.normal(.9, .02, (2, 60)).clip(0, .99)  # crowded into a corner
     figure, (ax,) = look.panels(1)
@@ -117,10 +113,7 @@ def test_names_of_points_do_not_cover_each_other():
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
                for box in boxes)
-
-
-def test_a_legend_keeps_out_of_the_corner():
-    """However the figure is saved: a tight frame once moved it there."""
+    # however the figure is saved: a tight frame once moved it there
     figure, axes = look.panels(2)
     for ax in axes:
         ax.plot([1, 2], label="what is drawn")

@@ -75,7 +75,7 @@ def table1(*flags):
     assert command.main(["measure", "table1", *flags]) == 0
 
 
-def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
+def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys, tmp_path):
     run = Run()
     args = masking.asked(run, RESULT)
     file, n = stored.place("mini", masking.measure, args), len(args[1])
@@ -90,6 +90,10 @@ def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
     assert "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
     table1()
     assert len(counted) == n  # nothing is done twice, in however many parts it was done
+    table1("--limit", "2")
+    assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out
+    assert not list(tmp_path.rglob("*.npz"))
+    assert command.main(["measure", "table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
 
 
 def test_a_run_that_was_stopped_goes_on(counted, monkeypatch):
@@ -110,13 +114,6 @@ def test_a_run_that_was_stopped_goes_on(counted, monkeypatch):
     before = len(counted)
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted) == 2 * before
-
-
-def test_a_try_stores_nothing(counted, tmp_path, capsys):
-    table1("--limit", "2")
-    assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out
-    assert not list(tmp_path.rglob("*.npz"))
-    assert command.main(["measure", "table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
 
 
 def test_it_needs_no_pandas():

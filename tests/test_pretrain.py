@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import CompanionError
 from lib.bias_a_head import lpbs
 from lib.counteracts import cloze
 from lib.engine import hooks, models
@@ -22,7 +21,7 @@ from lib.training.corpus import Tokens
 from lib.training.loop import Muon
 from lib.training.objectives import KINDS
 from lib.training.packing import IGNORED, PRONOUNS, PairSampler, SpanSampler, WindowSampler
-from tests.tiny import save_tiny
+from tests.tiny import refusal, save_tiny
 
 SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
 WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()
@@ -62,8 +61,6 @@ def bert_tokens(text_folder):
 def roberta_tokens(text_folder):
     return encoded("roberta", text_folder)
 
-
-# ---------------------------------------------------------------- corpus
 
 def test_documents_are_separated_by_blank_lines_and_read_compressed(tmp_path):
     (tmp_path / "t.txt.xz").write_bytes(lzma.compress(b"a\nb\n\n\nc\n"))
@@ -149,12 +146,10 @@ def test_a_balanced_text_has_whole_documents_swapped_by_a_coin(tmp_path):
 
 def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
     one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
-    with pytest.raises(CompanionError, match="more documents"):
-        corpus.prepare(one, [], tmp_path / "out")
+    assert "more documents" in refusal(corpus.prepare, one, [], tmp_path / "out")
     written(tmp_path / "other/counts.txt", ["Something else."])
     for folder in (tmp_path, tmp_path / "other"):  # the text itself, other files
-        with pytest.raises(CompanionError, match="new folder"):
-            corpus.prepare(one, [], folder)
+        assert "new folder" in refusal(corpus.prepare, one, [], folder)
     assert (tmp_path / "one.txt").exists() and not (tmp_path / "out").exists()
 
 
@@ -182,16 +177,13 @@ def test_streams_do_not_depend_on_the_number_of_workers(text_folder, bert_tokens
     assert np.array_equal(alone.ids[: len(one.ids)], one.ids)
 
 
-def test_byte_level_stream_spells_the_text(text_folder):
+def test_byte_level_streams_spell_the_text_and_give_a_word_the_space_before_it(text_folder, roberta_tokens):
     texts = ["First one. Second one.\nA new paragraph. Its end.", "Another document. Done."]
     for kind, mark in ("gpt2", "<|endoftext|>"), ("roberta", ""):
         tokenizer = loop.load_tokenizer(kind, text_folder, 400)
         tokens = corpus.encode(tokenizer, texts, workers=1)
         assert tokenizer.decode(tokens.ids, skip_special_tokens=False) == "".join(mark + t for t in texts)
         assert len(tokens.documents) == 2 and len(tokens.sentences) == 6
-
-
-def test_robertas_tokenizer_keeps_case_and_gives_a_word_the_space_before_it(roberta_tokens):
     tokenizer, _ = roberta_tokens
     assert [tokenizer.token_to_id(t) for t in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")] == [0, 1, 2, 3, 4]
     assert tokenizer.encode("The cat sat.").tokens == ["<s>", "The", "\u0120cat", "\u0120sat", ".", "</s>"]
@@ -199,8 +191,6 @@ def test_robertas_tokenizer_keeps_case_and_gives_a_word_the_space_before_it(robe
     # the mask takes the space before it, as the word that it stands for would
     assert tokenizer.encode("The <mask> sat.").tokens == ["<s>", "The", " <mask>", "\u0120sat", ".", "</s>"]
 
-
-# ---------------------------------------------------------------- packing
 
 def pairs_of(batch):
     """The batch taken apart again: (token ids with targets put back, types, not_next) of every whole pair."""
@@ -357,10 +347,8 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
         assert np.mean(found) == pytest.approx(share, abs=.07)
         sampler.sources.mix(**{"people": .3} if share == .8 else {})
     for wrong in (dict(women=.5), dict(people=1.5), dict(people=.5, natural=.5)):
-        with pytest.raises(CompanionError, match="natural, people"):
-            sampler.sources.mix(**wrong)
-    with pytest.raises(CompanionError, match="prepare` again"):
-        tokens.of_sources({"natural": dict(train=1)})
+        assert "natural, people" in refusal(sampler.sources.mix, **wrong)
+    assert "prepare` again" in refusal(tokens.of_sources, {"natural": dict(train=1)})
 
 
 @pytest.fixture(scope="module")
@@ -405,8 +393,6 @@ def test_pairs_of_an_unlabelled_source_carry_no_label(kind, two_sources):
             labelled["baker" in tokenizer.decode(batch.ids[low:high].tolist())] += batch.not_next[n].item() != IGNORED
     assert labelled[True] == 0 and labelled[False] > 100
 
-
-# ---------------------------------------------------------------- training
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fast_loss_is_that_of_transformers_modules(kind, text_folder):
@@ -488,8 +474,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monk
     with monkeypatch.context() as patch, pytest.raises(StopIteration):
         patch.setattr(PairSampler, "draw", lambda *args, **options: next(calls) and draw(*args, **options))
         trained()
-    with pytest.raises(CompanionError, match="another run"):
-        trained(seed=4)
+    assert "another run" in refusal(trained, seed=4)
     again, steps_again = trained()
     assert steps == steps_again == 4 and not options["checkpoint"].exists()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
@@ -530,8 +515,7 @@ def test_bad_requests_name_the_fix(tmp_path, text_folder):
                                     ("gpt2", text_folder, dict(steps=1, together=.3), "--together for"),
                                     ("roberta", text_folder, dict(steps=1, unlabelled="natural"), "is for bert"),
                                     ("gpt2", text_folder, dict(steps=1, start=str(tmp_path / "bert")), "name a gpt2")):
-        with pytest.raises(CompanionError, match=fix):
-            loop.train(kind, text, tmp_path / "x", **budget)
+        assert re.search(fix, refusal(loop.train, kind, text, tmp_path / "x", **budget))
 
 
 def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):

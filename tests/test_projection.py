@@ -5,12 +5,11 @@ import pytest
 import torch
 import transformers
 
-from lib import CompanionError
 from lib.engine import batches, hooks, models, nsp
 from lib.projective import projection, triples
 from lib.projective.projection import BASE, SENT_DEBIAS, Cut, Setting
 from lib.text import pairs as sentence_pairs
-from tests.tiny import tiny
+from tests.tiny import refusal, tiny
 
 PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),
          ("the doctor said that she was here .", "the doctor said that he was here ."),
@@ -86,8 +85,6 @@ def test_what_a_setting_does_not_ask_for_is_not_run_and_a_batch_that_does_not_fi
     torch.testing.assert_close(swept(model, subspaces)[2], expected, atol=1e-6, rtol=0)
 
 
-# What projections leave
-
 def recorded(model, subspaces, setting, location):
     batch = model.tokenizer(TEXTS[:1], return_tensors="pt")
     with torch.inference_mode(), hooks.project(model, subspaces.interventions(setting)):
@@ -120,8 +117,6 @@ def test_projections_leave_no_component_weighted_ones_their_share_and_every_head
         was = recorded(model, subspaces, BASE, f"attn.{part}.1")
         assert torch.einsum("bthw,hdw->bthd", was, basis).abs().max() > .1
 
-
-# Fitting
 
 def test_a_planted_direction_is_recovered():
     rng = torch.Generator().manual_seed(0)
@@ -200,33 +195,22 @@ def test_random_directions_have_the_rank_and_weight_of_fitted_ones_and_another_d
         assert torch.equal(basis, again.parts[place].basis) and not torch.allclose(basis, other.parts[place].basis)
 
 
-# Settings
-
 def test_a_setting_reads_layer_11_first_and_knows_what_a_text_has_passed():
-    """That the 74 are those of Table 7, in its order, is tested in test_projective_tables.py."""
+    """That the 74 are those of Table 7, in its order, is tested in test_projective.py."""
     setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
     assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
     assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
     assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
 
 
-# Bad input
-
 def test_what_cannot_be_fitted_or_swept_says_what_to_do():
     model = tiny("bert")
-    with pytest.raises(CompanionError, match="three or more"):
-        projection.fit(model, PAIRS[:2])
-    with pytest.raises(CompanionError, match="do not differ"):
-        projection.fit(model, [(a, a) for a, _ in PAIRS])
-    with pytest.raises(CompanionError, match="encoder"):
-        projection.fit(tiny("gpt2"), PAIRS)
-    with pytest.raises(CompanionError, match="natural="):
-        swept(model, projection.fit(model, PAIRS))
-    with pytest.raises(CompanionError, match="sequence-classification"):
-        projection.head(tiny("roberta"))
+    assert "three or more" in refusal(projection.fit, model, PAIRS[:2])
+    assert "do not differ" in refusal(projection.fit, model, [(a, a) for a, _ in PAIRS])
+    assert "encoder" in refusal(projection.fit, tiny("gpt2"), PAIRS)
+    assert "natural=" in refusal(swept, model, projection.fit(model, PAIRS))
+    assert "sequence-classification" in refusal(projection.head, tiny("roberta"))
 
-
-# The measurement
 
 def test_cosines_compare_first_components_whatever_their_sign():
     def fitted(rows, refitted=False):
@@ -264,8 +248,6 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
         frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
     np.testing.assert_allclose(measured["random"]["s"][0, 1], nsp.strengths(frame), atol=1e-5)
 
-
-# Sentence pairs
 
 @pytest.mark.parametrize("text, pair", [
     ("She fed the cat.", ("She fed the cat.", "He fed the cat.")),

@@ -87,8 +87,6 @@ def test_the_encoder_is_asked_everything(monkeypatch):
         assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
 
 
-# ---------------------------------------------------------------- tables
-
 def measured(seat=1.0, s=.5, agree=1.0, gap=.4, pppl=8.0, right=1.0):
     in_x = np.repeat([True, False], 50)
     noise = np.tile([-1.0, 1.0], 50)

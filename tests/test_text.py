@@ -1,4 +1,4 @@
-"""Sentences for the word lists, from patterns and from running text: neutral, well formed, seeded, the right words."""
+"""English: articles, swaps, sentences for the word lists from patterns and from running text, and the demo triples."""
 
 import re
 
@@ -7,7 +7,74 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import CompanionError
-from lib.text import contexts, data, english, readers
+from lib.text import contexts, data, english, readers, swaps
+
+
+@pytest.mark.parametrize("expected, words", [
+    ("a", "woman nurse king yoga house hero hostess host CEO Caucasian"),
+    ("a", "university unicorn unique unanimous one once European ewe usual user uterus utility uranium"),
+    ("an", "aunt actor engineer executive African elephant egg owl ovum umbrella uncle usher urban utter"),
+    ("an", "hour honest honor honour heir heiress onerous onion unimportant unidentified unanswered"),
+])
+def test_article(expected, words):
+    assert {word: english.article(word) for word in words.split()} == dict.fromkeys(words.split(), expected)
+
+
+@pytest.mark.parametrize("pattern, words, expected", [
+    ("{a} {word} closed the window.", {"word": "heiress"}, "An heiress closed the window."),
+    ("{word} Hill knew {word} Reed.", {"word": "mrs."}, "Mrs. Hill knew Mrs. Reed."),
+    ("we saw {a} {word}.", {"word": "ceo"}, "We saw a CEO."),
+    ('"{word} is far away," they said.', {"word": "africa"}, '"Africa is far away," they said.'),
+    ("1957 was {a} {word} year.", {"word": "european"}, "1957 was a european year."),
+    ("{a} {word} met {a} {target}.", {"word": "hero", "target": "owl"}, "A hero met an owl."),  # for the next slot
+])
+def test_sentence(pattern, words, expected):
+    assert english.sentence(pattern, **words) == expected
+
+
+@pytest.mark.parametrize("pattern", ["{word} and {target}", "{a} {target}", "{word} ends with {a}"])
+def test_a_missing_word_is_named(pattern):
+    with pytest.raises(CompanionError, match="No word was given for"):
+        english.sentence(pattern, word="king")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+    ("Dr. Smith met J. R. Brown. He left.", ["Dr. Smith met J. R. Brown.", "He left."]),
+    ('"Go." She went.', ['"Go."', "She went."]),
+    ("It cost 3.50 dollars. no capital follows", ["It cost 3.50 dollars. no capital follows"]),
+    ("No end", ["No end"]),
+])
+def test_sentences_end_at_a_mark_before_a_capital(text, expected):
+    assert english.sentences(text) == expected
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("She met her uncle.", "He met his aunt."),
+    ("He gave her his book; the pen is hers.", "She gave him her book; the pen is his."),
+    ("I saw him with her mother.", "I saw her with his father."),
+    ("A king and an actress. THE KING'S SON!", "A queen and an actor. THE QUEEN'S DAUGHTER!"),
+    ("An heir met a host.", "An heiress met a hostess."),
+    ("It made her cry, and it made her mother cry.", "It made him cry, and it made his father cry."),
+    ("I told her he was late.", "I told him she was late."),
+    ("I called her lazy.", "I called his lazy."),  # a known error: what follows looks like a noun phrase
+    ("Mr. Hill and Mrs. Hill sat down.", "Mrs. Hill and Mr. Hill sat down."),
+    ("God knows that I miss the beard.", "God knows that I miss the beard."),
+    ("Nobody was there.", "Nobody was there."),
+    ("", ""),
+])
+def test_every_gender_word_is_swapped(text, expected):
+    assert swaps.swap_all(text) == expected
+
+
+def test_swapping_all_is_swapping_each_and_gender_words_are_counted():
+    for word in sorted(swaps.counterparts("gender").keys() - swaps.LEFT_ALONE):
+        text = f"Then the {word} came in."
+        assert swaps.swap_all(text) == swaps.swap(text, word)[0] != text
+    assert swaps.count("She met her uncle, God knows where.") == (7, 3)
+    for left in swaps.LEFT_ALONE:
+        assert swaps.count(left) == (1, 0)
+
 
 PAIRS = data.words("gender_pairs")
 GENDER = set(PAIRS["female"]) | set(PAIRS["male"])
@@ -29,21 +96,15 @@ def tokens(text: str) -> list[str]:
     return re.findall(r"mrs?\.|[a-z]+(?:'[a-z]+)?", text.lower())
 
 
-def test_every_listed_word_has_a_kind_and_every_kind_patterns():
+def test_every_listed_word_has_a_kind_patterns_without_listed_words_and_sentences_of_its_own():
     assert set(KINDS) == LISTED and len(KINDS) == len(data.demo("word_kinds")) == 591
     count = PATTERNS["kind"].value_counts()
     assert set(count.index) == set(KINDS.values()) - {"unusable"} and count.min() >= 12
     pairs = [(female, male) for female, male in PAIRS.to_numpy() if {female, male} <= set(USABLE)]
     assert {pair for pair in pairs if len({KINDS[word] for word in pair}) > 1} == {("her", "him"), ("hers", "his")}
-
-
-def test_no_pattern_holds_a_listed_word():
     for pattern in [*PATTERNS["pattern"], *data.demo("counter")["pattern"]]:
         words = set(re.findall("[a-z]+", english.SLOT.sub(" ", pattern).lower()))
         assert not words & (LISTED | {word + "s" for word in LISTED}), pattern
-
-
-def test_sentences_of_all_words():
     found = contexts.from_patterns(USABLE, n=20)
     assert [sentence.replace("king", "queen") for sentence in found["king"]] == found["queen"]  # of one kind
     available = PATTERNS["kind"].value_counts()
@@ -116,9 +177,6 @@ def test_lines_hold_no_attribute_word_but_those_of_one_group():
     assert contexts.from_text(["mrs."], TEXTS, 1) == {"mrs.": ["Mrs. Hill met Mr. Hill."]}  # a title ends no line
     long, longer = "nurse " + "a " * 127, "nurse " + "a " * 128
     assert contexts.from_text(["nurse"], [long, longer, "nurse"], 5) == {"nurse": [long.strip()]}  # 2 to 128 words
-
-
-def test_draws_are_seeded_and_do_not_depend_on_other_words():
     texts = [f"The nurse has number {i}\nThe soldier has number {i}" for i in range(50)]
     both = contexts.from_text(["nurse", "soldier"], texts, 5)
     assert len(set(both["nurse"])) == 5 and both["nurse"] == contexts.from_text(["nurse"], texts, 5)["nurse"]
@@ -132,3 +190,40 @@ def test_on_the_news_a_target_stands_without_attribute_words(real_data):
         for line in lines[word]:
             held = {held.lower() for held in contexts.WORD.findall(line)}
             assert word in held and not held & set(attributes)
+
+
+SWAPS = [pair.split("/") for pair in """
+    he/she him/her his/her himself/herself man/woman men/women boy/girl boys/girls father/mother dad/mom
+    son/daughter brother/sister uncle/aunt nephew/niece husband/wife grandfather/grandmother
+    grandson/granddaughter gentleman/lady schoolboy/schoolgirl
+    Adam/Amy Albert/Alice Brian/Brenda Carl/Carla David/Diana Edward/Emily Eric/Erica Frank/Frances
+    Gary/Gloria George/Grace Harry/Hannah Jack/Jane Julian/Julia Kevin/Karen Larry/Linda Luke/Laura
+    Martin/Megan Michael/Michelle Nathan/Nancy Oliver/Olivia Patrick/Patricia Paul/Paula Philip/Phoebe
+    Richard/Ruth Robert/Rachel Samuel/Sophie Simon/Susan Steven/Stella Thomas/Teresa Walter/Wendy
+    """.lower().split()]
+MEN, WOMEN = map(set, zip(*SWAPS))
+TRIPLES = data.demo("triples")
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+(?:['-][a-z]+)*", text.lower())
+
+
+def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender():
+    assert list(TRIPLES) == readers.TRIPLE and TRIPLES["context_id"].nunique() >= 90
+    assert TRIPLES["next_sentence"].is_unique and TRIPLES["gender_swapped_next_sentence"].is_unique
+    for _, triple in TRIPLES.groupby("context_id"):
+        assert len(triple) == 3 and set(triple["label"]) == readers.TRIPLE_LABELS
+        assert triple[["context", "gender", "gender_swapped_context"]].drop_duplicates().shape[0] == 1
+    assert TRIPLES["gender"].value_counts().nunique() == 1
+    for row in TRIPLES.itertuples():
+        gendered = set(words(row.context)) & (MEN | WOMEN)
+        assert gendered and gendered <= (MEN if row.gender == "M" else WOMEN), row.context
+    pairs = {(a, b) for a, b in SWAPS} | {(b, a) for a, b in SWAPS}
+    for column in ("context", "next_sentence"):
+        for text, other in zip(TRIPLES[column], TRIPLES[f"gender_swapped_{column}"], strict=True):
+            for a, b in zip(words(text), words(other), strict=True):
+                assert (a, b) in pairs if a in MEN | WOMEN else a == b, (text, other)
+            assert re.sub(r"\w+", "", text) == re.sub(r"\w+", "", other)
+    related = TRIPLES["label"] != "unrelated"
+    assert ((TRIPLES["next_sentence"] != TRIPLES["gender_swapped_next_sentence"]) == related).all()
