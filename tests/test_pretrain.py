@@ -4,6 +4,7 @@ import json
 import lzma
 import random
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -46,25 +47,11 @@ def text_folder(tmp_path_factory):
     return folder / "out"
 
 
+@cache
 def encoded(kind, folder):
     """The text's tokenizer and its token stream, of a kind."""
     tokenizer = loop.load_tokenizer(KINDS[kind].stream, folder, 400)
     return tokenizer, corpus.encode(tokenizer, corpus.documents([folder / "train.txt"]), workers=1)
-
-
-@pytest.fixture(scope="module")
-def bert_tokens(text_folder):
-    return encoded("bert", text_folder)
-
-
-@pytest.fixture(scope="module")
-def roberta_tokens(text_folder):
-    return encoded("roberta", text_folder)
-
-
-def test_documents_are_separated_by_blank_lines_and_read_compressed(tmp_path):
-    (tmp_path / "t.txt.xz").write_bytes(lzma.compress(b"a\nb\n\n\nc\n"))
-    assert list(corpus.documents([tmp_path / "t.txt.xz"])) == ["a\nb", "c"]
 
 
 FILLER = [f"Filler {i} and nothing else here at all today my friend." for i in range(50)]
@@ -153,8 +140,8 @@ def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
     assert (tmp_path / "one.txt").exists() and not (tmp_path / "out").exists()
 
 
-def test_streams_are_kept_and_cut(bert_tokens, tmp_path):
-    _, tokens = bert_tokens
+def test_streams_are_kept_cut_and_do_not_depend_on_the_number_of_workers(text_folder, tmp_path):
+    _, tokens = encoded("bert", text_folder)
     tokens.save(tmp_path / "kept.npz")
     assert same(Tokens.load(tmp_path / "kept.npz"), tokens)
     ends = [*tokens.documents[1:], len(tokens.ids)]
@@ -162,29 +149,28 @@ def test_streams_are_kept_and_cut(bert_tokens, tmp_path):
     for low, high in zip(tokens.documents, ends):
         inside = (tokens.sentences >= low) & (tokens.sentences < high)
         single.append(Tokens(tokens.ids[low:high], tokens.sentences[inside] - low, np.array([0])))
+    (tmp_path / "t.txt.xz").write_bytes(lzma.compress(b"a\nb\n\n\nc\n"))  # documents are apart by blank lines
+    assert list(corpus.documents([tmp_path / "t.txt.xz"])) == ["a\nb", "c"]
     assert same(Tokens.joined(single), tokens) and same(Tokens.joined(single[::2]), tokens.every_other_document())
-
-
-def same(one, other):
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "sentences", "documents"))
-
-
-def test_streams_do_not_depend_on_the_number_of_workers(text_folder, bert_tokens):
-    tokenizer, one = bert_tokens
+    tokenizer, one = encoded("bert", text_folder)
     texts = list(corpus.documents([text_folder / "train.txt"])) * 8  # more than one chunk of documents
     alone, many = corpus.encode(tokenizer, texts, workers=1), corpus.encode(tokenizer, texts, workers=2)
     assert same(alone, many)
     assert np.array_equal(alone.ids[: len(one.ids)], one.ids)
 
 
-def test_byte_level_streams_spell_the_text_and_give_a_word_the_space_before_it(text_folder, roberta_tokens):
+def same(one, other):
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "sentences", "documents"))
+
+
+def test_byte_level_streams_spell_the_text_and_give_a_word_the_space_before_it(text_folder):
     texts = ["First one. Second one.\nA new paragraph. Its end.", "Another document. Done."]
     for kind, mark in ("gpt2", "<|endoftext|>"), ("roberta", ""):
         tokenizer = loop.load_tokenizer(kind, text_folder, 400)
         tokens = corpus.encode(tokenizer, texts, workers=1)
         assert tokenizer.decode(tokens.ids, skip_special_tokens=False) == "".join(mark + t for t in texts)
         assert len(tokens.documents) == 2 and len(tokens.sentences) == 6
-    tokenizer, _ = roberta_tokens
+    tokenizer, _ = encoded("roberta", text_folder)
     assert [tokenizer.token_to_id(t) for t in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")] == [0, 1, 2, 3, 4]
     assert tokenizer.encode("The cat sat.").tokens == ["<s>", "The", "\u0120cat", "\u0120sat", ".", "</s>"]
     assert tokenizer.encode(" The").tokens == ["<s>", "\u0120The", "</s>"]
@@ -204,8 +190,8 @@ def pairs_of(batch):
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
-def test_packed_pairs_are_what_the_text_says(bert_tokens, seed, everyday):
-    tokenizer, tokens = bert_tokens
+def test_packed_pairs_are_what_the_text_says(text_folder, seed, everyday):
+    tokenizer, tokens = encoded("bert", text_folder)
     sampler = PairSampler(tokens, tokenizer, "cpu", everyday=everyday, longest=64)
     batch = sampler.draw(1024, generator=torch.Generator().manual_seed(seed))
     cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
@@ -225,8 +211,8 @@ def test_packed_pairs_are_what_the_text_says(bert_tokens, seed, everyday):
     assert batch.bounds[-1] == 1024 and (batch.bounds.diff() >= 0).all()
 
 
-def test_masking_follows_berts_proportions(bert_tokens):
-    tokenizer, tokens = bert_tokens
+def test_masking_follows_berts_proportions(text_folder):
+    tokenizer, tokens = encoded("bert", text_folder)
     batch = PairSampler(tokens, tokenizer, "cpu", longest=64).draw(65_536, generator=torch.Generator().manual_seed(0))
     now = batch.ids[batch.masked]
     assert len(batch.masked) == int(.15 * 65_536) and (batch.targets >= 5).all()
@@ -238,8 +224,8 @@ def test_masking_follows_berts_proportions(bert_tokens):
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
-def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, roberta_tokens, seed, everyday):
-    tokenizer, tokens = roberta_tokens
+def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, seed, everyday):
+    tokenizer, tokens = encoded("roberta", text_folder)
     sampler = SpanSampler(tokens, tokenizer, "cpu", everyday, 64)
     batch = sampler.draw(1024, generator=torch.Generator().manual_seed(seed))
     documents = list(corpus.documents([text_folder / "train.txt"]))
@@ -265,8 +251,8 @@ def spans_of(batch):
             yield ids[low:high].tolist(), batch.positions[low:high].tolist()
 
 
-def test_ordered_pairs_are_neighbours_and_half_of_them_are_swapped(bert_tokens):
-    tokenizer, tokens = bert_tokens
+def test_ordered_pairs_are_neighbours_and_half_of_them_are_swapped(text_folder):
+    tokenizer, tokens = encoded("bert", text_folder)
     sampler = PairSampler(tokens, tokenizer, "cpu", longest=64, order=True)
     batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
     sep, stream = tokenizer.token_to_id("[SEP]"), " ".join(map(str, tokens.ids))
@@ -394,8 +380,8 @@ def test_pairs_of_an_unlabelled_source_carry_no_label(kind, two_sources):
     assert labelled[True] == 0 and labelled[False] > 100
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_fast_loss_is_that_of_transformers_modules(kind, text_folder):
+@pytest.mark.parametrize("kind, matrices", [("bert", 12), ("roberta", 12), ("albert", 6), ("gpt2", 8)])
+def test_the_fast_loss_is_that_of_transformers_modules_and_muon_takes_the_layers_matrices(kind, matrices, text_folder):
     tokenizer, tokens = encoded(kind, text_folder)
     task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
     for weight in task.net.parameters():
@@ -409,9 +395,12 @@ def test_the_fast_loss_is_that_of_transformers_modules(kind, text_folder):
         found.append((loss.detach(), {name: weight.grad for name, weight in task.net.named_parameters()}))
     torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-3)
     assert all(gradient is not None for gradient in found[1][1].values())
+    muon, adam = ([weight for group in optimizer.param_groups for weight in group["params"]]
+                  for optimizer in loop.optimizers(task.net, 1e-3))
+    assert len(muon) == matrices and len({id(weight) for weight in muon + adam}) == len(list(task.net.parameters()))
 
 
-def test_batched_muon_takes_the_steps_of_torchs():
+def test_batched_muon_takes_the_steps_of_torchs_and_the_rate_rises_and_falls_to_nothing():
     torch.manual_seed(0)
     start = [torch.randn(shape) for shape in [(8, 8), (8, 8), (32, 8), (8, 32), (8, 32)]]
     ours, theirs = ([torch.nn.Parameter(m.clone()) for m in start] for _ in range(2))
@@ -425,24 +414,22 @@ def test_batched_muon_takes_the_steps_of_torchs():
     for one, other, before in zip(ours, theirs, start):
         assert (one - before).norm() > .1
         torch.testing.assert_close(one, other, atol=5e-3, rtol=0)  # both orthogonalise in bfloat16
-
-
-@pytest.mark.parametrize("kind, matrices", [("bert", 12), ("roberta", 12), ("albert", 6), ("gpt2", 8)])
-def test_muon_takes_the_matrices_inside_the_layers_alone(kind, matrices, text_folder):
-    task = KINDS[kind](encoded(kind, text_folder)[0], **SHAPE)
-    muon, adam = ([weight for group in optimizer.param_groups for weight in group["params"]]
-                  for optimizer in loop.optimizers(task.net, 1e-3))
-    assert len(muon) == matrices and len({id(weight) for weight in muon + adam}) == len(list(task.net.parameters()))
+    optimizer, rates = torch.optim.SGD([torch.zeros(1)], lr=9.), []
+    for step in range(10):
+        loop.set_rate([optimizer], 1., step, warmup=2, spent=step / 10)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([.5, .9, .8, .7, .6, .5, .4, .3, .2, .1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_path):
-    record = loop.train(kind, text_folder, tmp_path / kind, vocabulary=400, shape=SHAPE, device="cpu", steps=15,
-                        measure_batches=1, batch_tokens=512, learning_rate=2e-2, warmup=3, report=10**9)
+def test_training_learns_writes_an_ordinary_folder_and_goes_on_from_it(kind, text_folder, tmp_path):
+    options = dict(vocabulary=400, device="cpu", measure_batches=1, batch_tokens=512)
+    record = loop.train(kind, text_folder, tmp_path / kind, shape=SHAPE, steps=15, learning_rate=2e-2, warmup=3,
+                        report=10**9, **options)
     assert next(iter(record["heldout"].values())) < .3 * record["vocabulary"]  # untrained: about 1 of it
 
     folder = tmp_path / kind
-    model = models.load(folder)  # refuses a folder that lacks a weight
+    model = models.load(folder, device="cpu")  # refuses a folder that lacks a weight
     assert model.family == kind and (model.n_layers, model.n_heads) == (2, 2) and model.has_nsp == (kind == "bert")
     ids = model.tokenizer("The cat sat.").input_ids
     assert model.tokenizer.decode(ids, skip_special_tokens=True).lower() == "the cat sat."
@@ -455,6 +442,15 @@ def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_pa
     assert json.loads((folder / "training.json").read_text()) == record
     assert record["parameters"] == model.net.num_parameters() and not list(tmp_path.glob("*.checkpoint"))
     assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
+
+    on = loop.train(kind, text_folder, tmp_path / "on", start=str(folder), steps=1, learning_rate=1e-9, warmup=1,
+                    **options)  # a step that moves nothing
+    assert on["from"].pop("fresh") == ([] if kind != "albert" else [
+        f"{name}.{part}" for name in ("albert.pooler", "sop_classifier.classifier") for part in ("weight", "bias")])
+    assert on["from"] == {"model": str(folder), "revision": model.revision}
+    assert {name: on[name] for name in SHAPE} == SHAPE and on["training"]["steps"] == 1
+    after = models.load(tmp_path / "on", device="cpu").net.state_dict()
+    assert all(torch.equal(weight, after[name]) for name, weight in model.net.state_dict().items())
 
 
 def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monkeypatch):
@@ -478,31 +474,6 @@ def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monk
     again, steps_again = trained()
     assert steps == steps_again == 4 and not options["checkpoint"].exists()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_goes_on_from_given_weights(kind, text_folder, tmp_path):
-    def train(out, **options):
-        return loop.train(kind, text_folder, tmp_path / out, vocabulary=400, device="cpu", measure_batches=1,
-                          batch_tokens=512, warmup=1, **options)
-
-    train("base", shape=SHAPE, steps=1)
-    base = models.load(tmp_path / "base", device="cpu")
-    record = train("on", start=str(tmp_path / "base"), steps=1, learning_rate=1e-9)  # a step that moves nothing
-    assert record["from"].pop("fresh") == ([] if kind != "albert" else [
-        f"{name}.{part}" for name in ("albert.pooler", "sop_classifier.classifier") for part in ("weight", "bias")])
-    assert record["from"] == {"model": str(tmp_path / "base"), "revision": base.revision}
-    assert {name: record[name] for name in SHAPE} == SHAPE and record["training"]["steps"] == 1
-    after = models.load(tmp_path / "on", device="cpu").net.state_dict()
-    assert all(torch.equal(weight, after[name]) for name, weight in base.net.state_dict().items())
-
-
-def test_the_rate_rises_and_falls_to_nothing():
-    optimizer, rates = torch.optim.SGD([torch.zeros(1)], lr=9.), []
-    for step in range(10):
-        loop.set_rate([optimizer], 1., step, warmup=2, spent=step / 10)
-        rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == pytest.approx([.5, .9, .8, .7, .6, .5, .4, .3, .2, .1])
 
 
 def test_bad_requests_name_the_fix(tmp_path, text_folder):

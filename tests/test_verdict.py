@@ -51,20 +51,17 @@ def test_the_whole_interval_decides(estimate, outcome):
                             verdict.NO_INTERVAL if not estimate.has_interval else "")
 
 
-@pytest.mark.parametrize("side, estimate, outcome", [
-    (Side.AT_LEAST, Estimate(1.5, 1.0, 1.8), HOLDS), (Side.AT_MOST, Estimate(.5, .2, 1.0), HOLDS),
-    (Side.AT_LEAST, Estimate(.5, .2, 1.0), UNDECIDED), (Side.AT_MOST, Estimate(1.5, 1.0, 1.8), UNDECIDED),
-    (Side.AT_LEAST, Estimate(.5, .2, .9), FAILS), (Side.AT_MOST, Estimate(1.5, 1.1, 1.8), FAILS)])
-def test_a_threshold_that_belongs_to_the_claims_side(side, estimate, outcome):
-    assert judge(claim(side), estimate).outcome == outcome
-
-
-@pytest.mark.parametrize("estimate, outcome", [
-    (Estimate(1.05, .95, 1.15), HOLDS), (Estimate(1.05, .75, 1.25), HOLDS), (Estimate(1.05, .7, 1.2), UNDECIDED),
-    (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED),
-    (Estimate(1.3, 1.2, 1.4), UNDECIDED), (Estimate(1.0), UNDECIDED)])
-def test_no_effect_is_an_interval_inside_the_margin(estimate, outcome):
-    assert judge(claim(Side.WITHIN, margin=.25), estimate).outcome == outcome
+@pytest.mark.parametrize("side, margin, estimate, outcome", [
+    *((side, 0, *case) for side, case in (  # the threshold belongs to the claim's side
+        (Side.AT_LEAST, (Estimate(1.5, 1.0, 1.8), HOLDS)), (Side.AT_MOST, (Estimate(.5, .2, 1.0), HOLDS)),
+        (Side.AT_LEAST, (Estimate(.5, .2, 1.0), UNDECIDED)), (Side.AT_MOST, (Estimate(1.5, 1.0, 1.8), UNDECIDED)),
+        (Side.AT_LEAST, (Estimate(.5, .2, .9), FAILS)), (Side.AT_MOST, (Estimate(1.5, 1.1, 1.8), FAILS)))),
+    *((Side.WITHIN, .25, *case) for case in (  # no effect is an interval inside the margin
+        (Estimate(1.05, .95, 1.15), HOLDS), (Estimate(1.05, .75, 1.25), HOLDS), (Estimate(1.05, .7, 1.2), UNDECIDED),
+        (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED),
+        (Estimate(1.3, 1.2, 1.4), UNDECIDED), (Estimate(1.0), UNDECIDED)))])
+def test_a_threshold_that_belongs_to_the_claims_side_and_a_margin(side, margin, estimate, outcome):
+    assert judge(claim(side, margin), estimate).outcome == outcome
 
 
 @given(SIDES, st.lists(numbers, min_size=5, max_size=5).map(sorted), numbers, st.floats(0, 1e3))
