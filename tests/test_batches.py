@@ -54,10 +54,30 @@ def test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_toke
     assert torch.equal(bare["attention_mask"], theirs["attention_mask"])
 
 
-def test_word_probabilities_read_the_right_tokens():
+def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
     model, prompts = tiny("bert"), ["The [MASK] was late.", "A [MASK] said that."]
     frame, whole = fill.word_probabilities(model, prompts, ["doctor", "nurse"]), fill.probabilities(model, prompts)
     assert frame.shape == (2, 2) and frame.loc[1, "nurse"] == pytest.approx(whole[1, model.token_id("nurse")].item())
+    model = tiny("bert")
+    pairs = [(a, b) for a in TEXTS for b in TEXTS]
+    together = nsp.is_next(model, pairs)
+    alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
+    ids = model.tokenizer(*pairs[1], return_tensors="pt")
+    with torch.inference_mode():
+        logits = model.net(**ids).seq_relationship_logits
+    torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
+    model, sizes = tiny("bert"), []
+
+    def hungry(batch, indices):
+        sizes.append(len(indices))
+        if len(indices) > 2:
+            raise torch.OutOfMemoryError
+        return batch["input_ids"][:, 1]
+
+    encoded = batches.encode(model, TEXTS * 2)
+    assert batches.each(model, encoded, hungry, tokens=10_000) == [e["input_ids"][1] for e in encoded]
+    assert sizes == [8, 4, 2, 2, 4, 2, 2]
 
 
 def too_much(batch, indices):
@@ -74,7 +94,9 @@ def too_much(batch, indices):
     (lambda bert: batches.encode(bert, ["doctor " * 41]), "shorten it"),
     (lambda bert: batches.each(bert, batches.encode(bert, ["The doctor."]), too_much), "smaller model"),
     (lambda bert: embed.sentences(bert, []), "no sentences"),
-    (lambda bert: embed.words(bert, {}), "no words"),
+    (lambda bert: embed.words(bert, {}), "no words"), (lambda bert: embed.words(bert, {"he": []}), "has no sentence"),
+    (lambda bert: embed.words(bert, {"he": ["the hen likes her"]}), "'he' does not stand in 'the hen"),
+    *((lambda bert, texts=texts: pppl.pseudo_perplexity(bert, texts), "line") for texts in ([], [""], "he likes .")),
     (lambda bert: nsp.is_next(tiny("roberta"), [("a", "b")]), "next-sentence head"),
     (lambda bert: nsp.is_next(bert, []), "at least one"),
     (lambda bert: nsp.is_next(bert, ("A first.", "A second.")), "at least one"),
@@ -82,32 +104,6 @@ def too_much(batch, indices):
 def test_what_cannot_be_asked_is_refused_in_a_sentence(call, said):
     with pytest.raises(CompanionError, match=said):
         call(tiny("bert"))
-
-
-def test_a_batch_that_does_not_fit_is_halved():
-    model, sizes = tiny("bert"), []
-
-    def hungry(batch, indices):
-        sizes.append(len(indices))
-        if len(indices) > 2:
-            raise torch.OutOfMemoryError
-        return batch["input_ids"][:, 1]
-
-    encoded = batches.encode(model, TEXTS * 2)
-    assert batches.each(model, encoded, hungry, tokens=10_000) == [e["input_ids"][1] for e in encoded]
-    assert sizes == [8, 4, 2, 2, 4, 2, 2]
-
-
-def test_next_sentences_batched_equal_one_by_one():
-    model = tiny("bert")
-    pairs = [(a, b) for a in TEXTS for b in TEXTS]
-    together = nsp.is_next(model, pairs)
-    alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
-    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
-    ids = model.tokenizer(*pairs[1], return_tensors="pt")
-    with torch.inference_mode():
-        logits = model.net(**ids).seq_relationship_logits
-    torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
 
 
 def test_mini_bert_knows_what_its_card_says():
@@ -168,11 +164,6 @@ def test_words_are_the_mean_over_pieces_and_contexts_in_any_batches_and_sentence
 def test_where_a_word_stands(word, sentence, found):
     first, last = embed.find(word, sentence)
     assert sentence[first:last] == found and (word != "white" or first > 12)
-
-
-def test_a_word_that_is_not_there():
-    assert "'he' does not stand in 'the hen" in refusal(embed.words, tiny("bert"), {"he": ["the hen likes her"]})
-    assert "'he' has no sentence" in refusal(embed.words, tiny("bert"), {"he": []})
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -264,8 +255,3 @@ def test_lines_without_a_token_count_for_nothing_and_a_broken_model_is_noticed()
     model.net.cls.predictions.decoder.weight.mul_(1_000)
     with pytest.raises(AssertionError, match="perplexity of"):
         pppl.pseudo_perplexity(model, LINES)
-
-
-@pytest.mark.parametrize("texts", [[], [""], "he likes poetry ."])
-def test_no_line_is_refused(texts):
-    assert "line" in refusal(pppl.pseudo_perplexity, tiny("bert"), texts)

@@ -44,14 +44,11 @@ def test_intervals_and_what_stands_out_by_hand():
     assert tables.standing_out(np.array([-50., 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
 
 
-def test_layers_count_by_more_heads_than_chance_explains_and_fall_away_where_all_are_small():
+def test_layers_with_heads_redrawn_seats_and_what_the_highest_heads_carry():
     frame = pd.DataFrame([(layer, low, high) for layer, above, high in ((1, 2, .5), (2, 1, .5), (3, 0, .01))
                           for low in [.1] * above + [-.1] * (12 - above)], columns=["layer", "low", "high"])
     found = tables.layers_with_heads(frame, .05)  # one of twelve is not rare, two are; in the third none is large
     assert (found.value, found.low, found.high, found.n) == (1, 1, 2, 3)
-
-
-def test_seat_of_redrawn_words_has_the_values_interval():
     measured = result(np.zeros((1, 1)), seat=.5)
     drawn = tables.seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
@@ -60,9 +57,6 @@ def test_seat_of_redrawn_words_has_the_values_interval():
     assert (few.low, few.high) == pytest.approx((found.low, found.high), abs=.15)  # 40 words: two ways agree
     both = tables.seats(measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200)
     np.testing.assert_allclose(both, np.stack([drawn, -drawn], 1))
-
-
-def test_what_the_highest_heads_carry_is_judged_on_the_other_half():
     scores = np.array([[6., 2, 1, 1, -1, -1, -1, -1, -1, -1]])
     share, chance = tables.carried(result(scores), .1)
     assert (share.value, share.low, share.high, chance) == pytest.approx((.6, .6, .6, .25))
@@ -218,9 +212,6 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random
     assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
     assert table.loc["full", "change"] == table.loc["Random-3", "beyond random"] == ""
     assert table.loc["Top-3", "beyond random"].startswith("-0.0")
-
-
-def test_random_heads_of_the_same_cost_are_between_those_of_other_sizes():
     masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
     masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
     changes, rows = tables.seat_changes(masks, 50), tables.named(masks, (3, 7, 4))

@@ -153,9 +153,6 @@ def test_ids_have_one_start_and_one_mask(gendered, family):
         separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
         assert encoded["input_ids"].count(start) == 1 + separated
         assert model.is_causal or encoded["input_ids"].count(model.tokenizer.mask_token_id) == 1
-
-
-def test_a_pair_has_two_segments_and_a_base_prompt_one():
     rows = cloze.ten("nurse", "female", "doctor")
     base, known = cloze.encoded(tiny("bert"), rows, "pair")[:2]
     assert set(base["token_type_ids"]) == {0} and set(known["token_type_ids"]) == {0, 1}

@@ -320,7 +320,7 @@ def script(tmp_path):
     return call
 
 
-def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
+def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_nothing_heavy(script):
     status, _, calls = script(PIP_STATUS="1")
     assert status == 1 and "lib.publish" not in calls
     status, printed, calls = script("--only", "02")
@@ -333,6 +333,8 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
     with open(script.root / "pyproject.toml", "a") as stream:
         stream.write("# changed")
     assert "-m pip install" in script()[2]
+    code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
 
 
 def test_what_reproduce_hands_on(script, tmp_path):
@@ -362,11 +364,6 @@ def test_what_reproduce_hands_on(script, tmp_path):
     (tmp_path / "again").symlink_to("link")
     script.path = tmp_path / "again"
     assert script("--only", "02")[0] == 0
-
-
-def test_help_imports_nothing_heavy():
-    code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def frame_of(n, **columns):
     return pd.DataFrame(words | columns)
 
 
-def test_copies_of_a_sentence_add_nothing_to_the_clustered_test():
+def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
     weights, pairs = made_up(20), frame_of(20)
     once = counter.test(weights, [(2, 1)], pairs)
     again = counter.test(weights.repeat(5, 1, 1, 1), [(2, 1)], pd.concat([pairs] * 5))
@@ -156,6 +156,17 @@ def test_copies_of_a_sentence_add_nothing_to_the_clustered_test():
         assert again["t"][unit] == pytest.approx(once["t"][unit]) == pytest.approx(once["t"]["sentence"])
         assert again["n"][unit] == 20
     assert (again["n"]["female only"], again["n"]["male only"]) == (50, 50)
+    # women's sentences change by 1, 2, 3 in the first head, men's by 6; by 1 everywhere in the second
+    weights = torch.zeros(4, 2, 1, 2)
+    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
+    pairs = frame_of(4, group=["female"] * 3 + ["male"])
+    assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
+    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
+    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
+    assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
+    clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
+    again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
+    assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing
 
 
 def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
@@ -176,17 +187,3 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
     one_way = frame_of(20, group=["female"] * 20)  # no pair of words occurs both ways round
     assert "word pair" not in counter.test(made_up(20), [(2, 1)], one_way).index
-
-
-def test_the_balanced_difference_by_hand():
-    # women's sentences change by 1, 2, 3 in the first head, men's by 6; by 1 everywhere in the second
-    weights = torch.zeros(4, 2, 1, 2)
-    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
-    pairs = frame_of(4, group=["female"] * 3 + ["male"])
-    assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
-    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
-    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
-    assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
-    clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
-    again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
-    assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing

@@ -72,7 +72,7 @@ def test_a_change_of_preference(base, after, change):
     assert tables.change(base, after) == change
 
 
-def test_shares_add_up_to_one_and_slopes_are_for_ten_percent_more_women():
+def test_shares_slopes_and_equation_1_by_hand():
     shares = tables.shares(table({"base": .4, "unrelated": (.4, -.4), "target neutral": .9}))
     wide = shares.pivot(index="kind", columns="change", values="value")
     assert wide.sum(axis=1).round(9).eq(1).all()
@@ -81,10 +81,7 @@ def test_shares_add_up_to_one_and_slopes_are_for_ten_percent_more_women():
     frame["log_odds"] = .03 * frame["percent_women"] + 1
     frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
     np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
-
-
-def test_equation_1_by_hand():
-    """Base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely."""
+    # base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely
     answer = answered([.3, .2], [0, 1])
     known = (cloze.prompts()["kind"] != "base").to_numpy()
     answer["ids"][known], answer["p"][known] = [1, 2], [.4, .3]
@@ -189,11 +186,16 @@ def test_a_verdict_is_over_the_three_figures(scores, said, reading):
     assert verdict.found.startswith("k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 ")
 
 
-def test_readings_that_disagree_are_named():
+def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_not_shown():
     lines = {"main": four([1, 1, 1, 1]), "dictionary": four([None] * 3 + [-1]), "pooled": four([2, 2, 2, 2])}
     assert str(claims.overall(lines)) == "holds, dictionary: fails"
     lines["pooled"] = four([0, 1, 1, 1])
     assert str(claims.overall(lines)) == "holds, dictionary: fails; pooled: undecided"
+    answer = answered(P, GENDERS, backgrounds=1)
+    answer["mass"]["larger"] = np.tile([.1, .3], (len(answer["prompts"]), 1))
+    shown = tables.forms({"paper": answer})
+    assert list(shown.index) == ["paper", "paper; larger list"]
+    np.testing.assert_allclose(shown.loc["paper; larger list"], -.5)
 
 
 def test_each_model_of_a_claims_families_has_one_verdict():
@@ -221,11 +223,3 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
     readings = claims.readings({"null": answer}, every=True, ignore_gates=True, draws=200)
     assert Outcome.HOLDS not in {claims.over_k(four).outcome for lines in readings for four in lines.values()}
-
-
-def test_choices_that_change_nothing_are_not_shown():
-    answer = answered(P, GENDERS, backgrounds=1)
-    answer["mass"]["larger"] = np.tile([.1, .3], (len(answer["prompts"]), 1))
-    shown = tables.forms({"paper": answer})
-    assert list(shown.index) == ["paper", "paper; larger list"]
-    np.testing.assert_allclose(shown.loc["paper; larger list"], -.5)

@@ -1,6 +1,7 @@
 """Debiasing by continued training: swapped twins, what is trained, and that the difference is the trained model."""
 
 import json
+import os
 import random
 
 import pytest
@@ -109,12 +110,31 @@ def test_a_share_of_the_way_to_the_trained_weights_is_shipped_and_dropout_is_in_
     layer = task.net.bert.encoder.layer[1]
     assert (layer.attention.self.dropout.p, layer.attention.output.dropout.p, layer.output.dropout.p) == (.15, .2, .2)
     assert task.net.bert.embeddings.dropout.p == .2
-
-
-def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
     assert "Say how long" in refusal(debias.train, "cda", tmp_path, prepared, base)
     assert "no share" in refusal(train, "cda", base, prepared, tmp_path / "out", kept=1.5)
     assert "holds no text prepared for" in refusal(train, "cda", base, tmp_path, tmp_path / "out")
     assert "holds no prepared text" in refusal(debias.prepare, tmp_path, tmp_path / "out", base)
     save_tiny("roberta", tmp_path / "roberta")
     assert "no next-sentence head" in refusal(debias.Continued, models.load(str(tmp_path / "roberta"), device="cpu"))
+
+
+@pytest.mark.parametrize("heads, width", [(4, 24), (3, 32)])
+def test_short_attention_is_attention_inside_each_text(heads, width):
+    """Against torch, in Triton's interpreter where there is no GPU."""
+    pytest.importorskip("triton")
+    if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
+        pytest.skip("no GPU: set TRITON_INTERPRET=1 to run the kernels on a CPU")
+    from lib.training import kernels
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    bounds = torch.tensor([0, 50, 50, 180, 181, 400, 464, 520, 520, 800], dtype=torch.int32, device=device)
+    ours = torch.randn(800, 3, heads, width, device=device, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+    found, expected = kernels.short_attention(ours, bounds), kernels.dense(theirs, bounds)
+    back = torch.randn_like(found)
+    back[520:] = 0
+    found.backward(back), expected.backward(back)
+    for one, other in (found, expected), (ours.grad, theirs.grad):
+        assert (one - other)[:520].abs().max() < 1e-3 * other[:520].abs().max()
+    assert not found[520:].any() and not ours.grad[520:].any(), "padding longer than any text is zero"

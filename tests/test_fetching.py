@@ -5,7 +5,6 @@ A server on this machine stands for the model hub, and speaks as much of its lan
 
 import errno
 import hashlib
-import io
 import json
 import threading
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from huggingface_hub.utils import _http
 from lib import paths
 from lib.engine import models
 from lib.text import data
-from tests.tiny import refusal, save_tiny
+from tests.tiny import disk, refusal, save_tiny
 
 COMMIT = "c" * 40
 NEVER = "", 0, 0
@@ -128,22 +127,10 @@ def model(hub):
 @contextmanager
 def full_disk(error):
     """The disk has room for 3,000 bytes of each file that the hub serves, and then meets `error`."""
-    class Disk:
-        def __init__(self, file):
-            self.file, self.room = file, 3_000
-
-        def write(self, content):
-            self.file.write(content[:self.room])
-            self.room -= len(content)
-            if self.room < 0:
-                raise error()
-
-        def __getattr__(self, name):
-            return getattr(self.file, name)
-
     http_get = file_download.http_get
     with pytest.MonkeyPatch.context() as meanwhile:
-        meanwhile.setattr(file_download, "http_get", lambda url, file, **more: http_get(url, Disk(file), **more))
+        meanwhile.setattr(file_download, "http_get", lambda url, file, **more: http_get(
+            url, disk(3_000, error())(file.name, "a"), **more))
         yield
 
 
@@ -302,19 +289,11 @@ def test_a_file_is_fetched_once_aloud_and_again_where_the_copy_is_damaged(hub, s
 
 
 def test_a_file_on_a_full_disk_is_had_once_there_is_room(source, monkeypatch):
-    def disk(error):
-        class Disk(io.FileIO):
-            def write(self, content):
-                if self.tell() + len(content) > 70_000:
-                    raise error
-                return super().write(content)
-        return Disk
-
     get = source()
     for error, said in ((FULL[0](), "the disk is full: free some space"),
                         (OSError(errno.EACCES, "as the system says it"), "make that folder writable")):
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(pooch.downloaders, "open", disk(error), raising=False)
+            meanwhile.setattr(pooch.downloaders, "open", disk(70_000, error), raising=False)
             assert f"{said}, or set COMPANION_CACHE" in refusal(get)
         assert state() == ("to fetch", [])
     assert get().read_bytes() == PUBLISHED

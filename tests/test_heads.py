@@ -124,7 +124,7 @@ def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_store
     assert heads.asked(run, "gpt2", "race")[3:] == (50, 10, 0, 8)
 
 
-def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat():
+def test_some_heads_are_switched_off_as_all_are_also_where_memory_runs_out_half_way(monkeypatch):
     model = tiny("bert", dtype=torch.float64)
     chosen, s = heads.without_each(model, SETS, CONTEXTS, 3)
     assert {layer for layer, _ in chosen} == {1, 2, 3} and len(chosen) == len(s) - 1 == 4
@@ -137,9 +137,6 @@ def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat()
     by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
     assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
     assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
-
-
-def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):
     model, pool, calls = tiny("bert", dtype=torch.float64), embed.pool, []
     plain = heads.ablation(model, SETS, CONTEXTS)
 

@@ -85,7 +85,7 @@ def test_zero_in_the_mask_is_a_zeroed_column_block_of_the_output_projection(fami
     assert (masked - plain).abs().max() > 1e-3
 
 
-def test_a_forward_that_breaks_off_does_not_shift_alberts_layers():
+def test_a_forward_that_breaks_off_shifts_no_layer_and_one_that_was_there_is_given_back():
     model = tiny("albert")
     mask = real(model, LAYERS, HEADS)
     with hooks.head_mask(model, mask):
@@ -99,6 +99,17 @@ def test_a_forward_that_breaks_off_does_not_shift_alberts_layers():
             logits(model)
         handle.remove()
         assert torch.equal(logits(model), expected)
+    # accelerate puts a forward of its own on modules that it has placed
+    model = tiny("bert")
+    layer, states = model.net.base_model.encoder.layer[0], torch.zeros(1, 3, 32)
+    layer.forward = own = layer.forward
+    try:
+        with hooks.resume(model, 1, states), hooks.resume(model, 2, states):
+            pass
+        assert layer.__dict__["forward"] is own
+        assert "forward" not in model.net.base_model.encoder.layer[1].__dict__
+    finally:
+        del layer.forward
 
 
 @every_family
@@ -346,17 +357,3 @@ def test_a_forward_that_finishes_at_one_token_is_right_there(family):
     assert not torch.allclose(finished[rows, places + 1], whole[rows, places + 1])
     assert [value.shape[1] for value in seen.values()] == [whole.shape[1], 1]
     assert hook_count(model) == 0
-
-
-def test_resuming_nests_and_gives_back_a_forward_that_was_there():
-    """accelerate puts a forward of its own on modules that it has placed."""
-    model = tiny("bert")
-    layer, states = model.net.base_model.encoder.layer[0], torch.zeros(1, 3, 32)
-    layer.forward = own = layer.forward
-    try:
-        with hooks.resume(model, 1, states), hooks.resume(model, 2, states):
-            pass
-        assert layer.__dict__["forward"] is own
-        assert "forward" not in model.net.base_model.encoder.layer[1].__dict__
-    finally:
-        del layer.forward

@@ -41,11 +41,6 @@ def drawn(title="A finding in so many words", made_from="mini-bert, data mini", 
     return look.sign(figure, title, made_from)
 
 
-def test_a_signed_figure_is_one_of_the_family():
-    for width in (look.COLUMN, look.PAGE, 1.25 * look.PAGE):
-        look.check(drawn(width=width), models=["mini-gpt2", "mini-bert"])
-
-
 @pytest.mark.parametrize("figure, named", [
     (lambda: drawn("Losses"), "no finding"), (lambda: look.panels(1)[0], "no finding"),
     (lambda: drawn("word " * 40), "title is too long"), (lambda: drawn(width=1.4 * look.PAGE), "too wide"),
@@ -99,7 +94,7 @@ def test_a_title_takes_the_lines_it_needs(title):
     assert max(lengths) - min(lengths) <= 10
 
 
-def test_names_of_points_do_not_cover_each_other_and_a_legend_keeps_out_of_the_corner():
+def test_a_signed_figure_is_one_of_the_family_and_names_and_legend_keep_apart():
     rng = np.random.default_rng(0)
     x, y = rng.normal(.9, .02, (2, 60)).clip(0, .99)  # crowded into a corner
     figure, (ax,) = look.panels(1)
@@ -124,3 +119,5 @@ def test_names_of_points_do_not_cover_each_other_and_a_legend_keeps_out_of_the_c
     assert places["the corner"] - places["what is drawn"] > 10
     axis = max(y for text, y in places.items() if text not in ("the corner", "what is drawn"))
     assert 10 < places["what is drawn"] - axis < 40
+    for width in (look.COLUMN, look.PAGE, 1.25 * look.PAGE):
+        look.check(drawn(width=width), models=["mini-gpt2", "mini-bert"])

@@ -15,7 +15,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from lib import CompanionError, Run, paths
+from lib import CompanionError, paths
 from lib.engine import families, fill, models
 from tests.tiny import FAMILIES, batch, refusal, save_tiny
 
@@ -73,11 +73,17 @@ def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
     assert len(outputs.attentions) == 3 and all(attention is not None for attention in outputs.attentions)
 
 
-def test_a_dtype_and_a_placement_by_accelerate_can_be_asked_for(folders):
+def test_a_dtype_and_a_placement_can_be_asked_for_and_what_is_too_large_is_refused(folders, monkeypatch):
     assert models.load(folders["gpt2"][0], device="cpu", dtype=torch.bfloat16).net.dtype == torch.bfloat16
     model, saved = models.load(folders["gpt2"][0], device="auto"), folders["gpt2"][1]
     placed = model.net(**batch(model).to(model.device)).logits
     torch.testing.assert_close(placed.cpu(), saved.net(**batch(saved)).logits)
+
+    def full(self, *args):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", full)
+    assert "device='auto'" in refused(folders["gpt2"][0], device="cpu")
 
 
 def test_old_folders_are_read_with_other_names_no_next_sentence_head_and_a_plain_vocabulary(bert, folders):
@@ -155,13 +161,18 @@ def test_padding_is_on_the_right_no_text_outgrows_the_positions_and_words_have_t
             model.token_id("中")
 
 
-def test_the_registry_is_read_from_its_file():
+def test_the_registry_is_read_from_its_file_and_wins_over_a_folder_of_that_name(tmp_path, bert, folders, monkeypatch):
     assert {entry.family for entry in models.REGISTRY.values()} <= families.FAMILIES.keys()
     assert models.REGISTRY["mini-bert"].source == paths.MODELS / "mini-bert"
     assert models.REGISTRY["seed1"].source == paths.CACHE / "models" / "seed1"
     assert "--seed 1" in models.REGISTRY["seed1"].fix
     assert models.REGISTRY["gpt2"].source == "openai-community/gpt2" and models.usual_dtype("gpt2") == torch.float32
     assert models.usual_dtype("llama-2-7b") == torch.bfloat16 and models.pinned("org/unknown") is None
+    bert.rename(tmp_path / "mini-gpt2")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(models.REGISTRY, "mini-gpt2", models.Entry(folders["gpt2"][0], "gpt2", ""))
+    assert models.load("mini-gpt2", device="cpu").family == "gpt2"
+    assert models.load("./mini-gpt2", device="cpu").family == "bert"
 
 
 def without(key):
@@ -221,14 +232,6 @@ def test_what_cannot_be_asked_is_refused(name, options, said, monkeypatch):
     assert re.search(said, refused(name, **options))
 
 
-def test_a_model_too_large_for_the_device_is_refused(folders, monkeypatch):
-    def full(self, *args):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", full)
-    assert "device='auto'" in refused(folders["gpt2"][0], device="cpu")
-
-
 @pytest.mark.parametrize("family", ["bert", "gpt2", "roberta", "albert"])
 def test_an_untrained_network_is_drawn_from_its_seed(family, folders, monkeypatch, tmp_path):
     name, (shipped, trained) = "null" if family == "bert" else f"null-{family}", folders[family]
@@ -248,23 +251,6 @@ def test_an_untrained_network_is_drawn_from_its_seed(family, folders, monkeypatc
     assert models.locate(other.name) == (tmp_path / "models" / f"untrained-{family}", other.revision)
     assert not list(tmp_path.rglob("*.safetensors")) and not list(tmp_path.rglob("training.json"))
     assert first.has_nsp == trained.has_nsp and batch(first).input_ids.tolist() == batch(trained).input_ids.tolist()
-
-
-def test_a_run_takes_an_untrained_network_by_its_name(monkeypatch):
-    monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))  # the pin below is for this test alone
-    run = Run(model="null@3")
-    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "") and run.name.startswith("mini-null-3-")
-    assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
-    assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
-    assert Run(model="bert-base@abc").revision == "abc"
-
-
-def test_a_registry_name_wins_over_a_folder_of_that_name(tmp_path, bert, folders, monkeypatch):
-    bert.rename(tmp_path / "mini-gpt2")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(models.REGISTRY, "mini-gpt2", models.Entry(folders["gpt2"][0], "gpt2", ""))
-    assert models.load("mini-gpt2", device="cpu").family == "gpt2"
-    assert models.load("./mini-gpt2", device="cpu").family == "bert"
 
 
 def test_a_pickle_is_refused_unopened_and_the_sentence_says_how_to_convert_it(bert, folders, monkeypatch):
@@ -335,7 +321,7 @@ def load(folder, task="sequence-classification", **options):
     return models.load(str(folder), device="cpu", task=task, **options)
 
 
-def test_it_holds_what_differs_gives_back_the_whole_and_has_a_revision_of_both(classifier, folders, tmp_path):
+def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_damaged(classifier, folders, tmp_path):
     (model, folder), base = classifier, folders["bert"][0]
     stored = load_file(folder / "model.safetensors")
     assert set(stored) == {QUERY, "classifier.weight", "classifier.bias"}
@@ -357,6 +343,17 @@ def test_it_holds_what_differs_gives_back_the_whole_and_has_a_revision_of_both(c
     there = models.locate(str(folder))[1]
     change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
     assert len({before, after, there, models.locate(str(folder))[1]}) == 4
+    _, folder = classifier
+    assert "the task it was saved for" in refusal(load, folder, task=None)
+    good = load_file(folder / "model.safetensors")
+    save_file(good | {"bert.encoder.layer.9.output.dense.bias": torch.ones(32)}, folder / "model.safetensors")
+    assert "layer.9" in refusal(load, folder)  # of no use to anyone
+    save_file(good | {QUERY: good[QUERY][:8].contiguous()}, folder / "model.safetensors")
+    assert "[8, 32]" in refusal(load, folder) and "[32, 32]" in refusal(load, folder)
+    save_file({name: good[name] for name in (QUERY, "classifier.bias")}, folder / "model.safetensors")
+    assert "lacks 1 weights" in refusal(load, folder) and "classifier.weight" in refusal(load, folder)
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    assert "damaged" in refusal(load, folder)
 
 
 def test_a_language_model_keeps_its_tied_weights(folders, tmp_path):
@@ -373,20 +370,6 @@ def test_a_language_model_keeps_its_tied_weights(folders, tmp_path):
     labelled = load(tmp_path / "debiased", labels=2)  # and it can be fine-tuned
     assert torch.equal(labelled.net.state_dict()["bert.embeddings.word_embeddings.weight"],
                        again.net.state_dict()["bert.embeddings.word_embeddings.weight"])
-
-
-def test_bad_differences_are_refused(classifier, folders):
-    _, folder = classifier
-    assert "the task it was saved for" in refusal(load, folder, task=None)
-    good = load_file(folder / "model.safetensors")
-    save_file(good | {"bert.encoder.layer.9.output.dense.bias": torch.ones(32)}, folder / "model.safetensors")
-    assert "layer.9" in refusal(load, folder)  # of no use to anyone
-    save_file(good | {QUERY: good[QUERY][:8].contiguous()}, folder / "model.safetensors")
-    assert "[8, 32]" in refusal(load, folder) and "[32, 32]" in refusal(load, folder)
-    save_file({name: good[name] for name in (QUERY, "classifier.bias")}, folder / "model.safetensors")
-    assert "lacks 1 weights" in refusal(load, folder) and "classifier.weight" in refusal(load, folder)
-    (folder / "model.safetensors").write_bytes(b"not weights")
-    assert "damaged" in refusal(load, folder)
 
 
 @pytest.mark.parametrize("named, why", [("no-such-model", "There is no model"), ("./gone", "There is no folder"),

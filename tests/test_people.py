@@ -154,9 +154,6 @@ def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch
     assert kept == ["the doctor said that she was here", "the nurse said that he was late ."]
     record = json.loads((tmp_path / "out/chat.json").read_text())
     assert (record["asked"], record["kept"]) == (3, 2) and record["revision"].startswith("sha256:")
-
-
-def test_the_token_that_ends_an_answer_may_be_drawn():
     model = tiny("llama")
     ids, end = torch.tensor(model.tokenizer(["the doctor"] * 64).input_ids), model.tokenizer.eos_token_id
     with_end, without = (people.write(model, ids, torch.Generator().manual_seed(0), tokens=12, end=token)
@@ -186,7 +183,7 @@ def test_tuning_learns_the_answers_within_the_size(answers, size):
     assert finetune.answer_loss(models.load(out, device="cpu"), pair) < .8 * finetune.answer_loss(base, pair)
 
 
-def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_trained_first(answers):
+def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_trained_first(answers, tmp_path):
     model = models.load(answers / "base", device="cpu")
     (ids, targets), = finetune.encode_answers(model, [{"question": "who ?", "answer": "he likes poetry ."}])
     asked = targets == IGNORED
@@ -197,9 +194,6 @@ def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_tra
     few, many = finetune.within(net, .008), finetune.within(net, 8)
     assert few and all(".h.2." in name and ".mlp." not in name for name in few)
     assert sum(".mlp." in name for name in many) == 3 * 4 and "transformer.wte.weight" not in many
-
-
-def test_what_cannot_be_tuned_is_refused(answers, tmp_path):
     assert "chat write" in refusal(finetune.chat, tmp_path / "none", tmp_path / "out")
     save_tiny("bert", tmp_path / "bert")
     assert "name a decoder" in refusal(finetune.chat, answers, tmp_path / "out", str(tmp_path / "bert"))

@@ -79,7 +79,7 @@ def test_prepare_drops_documents_that_share_a_ten_gram(tmp_path):
     assert json.loads((tmp_path / "out/counts.json").read_text()) == record
 
 
-def test_prepare_counts_each_source_and_leaves_openers_out(tmp_path):
+def test_prepare_counts_each_source_leaves_openers_out_and_refuses_too_little(tmp_path):
     about = [f"My best friend works as a baker, number {i}. Good.\nMore." for i in range(20)]
     about += [f"The baker number {i} was late.\nMy friend works as a baker." for i in range(40)]
     sources = {"natural": [written(tmp_path / "a.txt", FILLER)], "people": [written(tmp_path / "b.txt", about)]}
@@ -94,6 +94,12 @@ def test_prepare_counts_each_source_and_leaves_openers_out(tmp_path):
     assert counts["people"]["left_out"] == 20 and counts["natural"]["left_out"] == 0
     assert sum(source["characters"] for source in counts.values()) == sum(map(len, parts["train.txt"]))
     assert sum(source["share"] for source in counts.values()) == pytest.approx(1, abs=1e-3)
+    one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
+    assert "more documents" in refusal(corpus.prepare, one, [], tmp_path / "out")
+    written(tmp_path / "other/counts.txt", ["Something else."])
+    for folder in (tmp_path, tmp_path / "other"):  # the text itself, other files
+        assert "new folder" in refusal(corpus.prepare, one, [], folder)
+    assert (tmp_path / "one.txt").exists() and not (tmp_path / "out").exists()
 
 
 def test_prepare_drops_every_prompt_of_the_papers(tmp_path):
@@ -129,15 +135,6 @@ def test_a_balanced_text_has_whole_documents_swapped_by_a_coin(tmp_path):
     words = re.findall(r"\w+", (tmp_path / "balanced/train.txt").read_text().lower())
     female, male = ((sum(map(words.count, group))) for group in (("she", "hers", "queen"), ("he", "king")))
     assert female / (female + male) == pytest.approx(.5, abs=.1) and 150 < swapped < 250
-
-
-def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
-    one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
-    assert "more documents" in refusal(corpus.prepare, one, [], tmp_path / "out")
-    written(tmp_path / "other/counts.txt", ["Something else."])
-    for folder in (tmp_path, tmp_path / "other"):  # the text itself, other files
-        assert "new folder" in refusal(corpus.prepare, one, [], folder)
-    assert (tmp_path / "one.txt").exists() and not (tmp_path / "out").exists()
 
 
 def test_streams_are_kept_cut_and_do_not_depend_on_the_number_of_workers(text_folder, tmp_path):
@@ -211,7 +208,7 @@ def test_packed_pairs_are_what_the_text_says(text_folder, seed, everyday):
     assert batch.bounds[-1] == 1024 and (batch.bounds.diff() >= 0).all()
 
 
-def test_masking_follows_berts_proportions(text_folder):
+def test_masking_has_berts_proportions_half_of_ordered_pairs_are_swapped_and_windows_begin_right(text_folder):
     tokenizer, tokens = encoded("bert", text_folder)
     batch = PairSampler(tokens, tokenizer, "cpu", longest=64).draw(65_536, generator=torch.Generator().manual_seed(0))
     now = batch.ids[batch.masked]
@@ -220,6 +217,25 @@ def test_masking_follows_berts_proportions(text_folder):
     assert (now == batch.targets).float().mean() == pytest.approx(.1, abs=.02)
     is_next = batch.not_next[batch.not_next >= 0] == 0
     assert .35 < is_next.float().mean() <= .52  # half, less the pairs whose A ends its document
+    tokenizer, tokens = encoded("bert", text_folder)
+    sampler = PairSampler(tokens, tokenizer, "cpu", longest=64, order=True)
+    batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
+    sep, stream = tokenizer.token_to_id("[SEP]"), " ".join(map(str, tokens.ids))
+    swapped = 0
+    for ids, _, _, label in pairs_of(batch):
+        a, b = ids[1 : ids.index(sep)], ids[ids.index(sep) + 1 : -1]
+        assert " ".join(map(str, b + a if label else a + b)) in stream
+        swapped += label
+    labelled = (batch.not_next >= 0).sum().item()
+    assert labelled > 300 and .4 < swapped / labelled < .6
+    fits = batch.bounds[1:-1] < 16_384
+    assert labelled < fits.sum(), "a pair whose first text ends its document has no label"
+    tokenizer, tokens = encoded("gpt2", text_folder)
+    windows = WindowSampler(tokens, tokenizer, "cpu", 16).draw(16 * 400, torch.Generator().manual_seed(0))
+    texts = [tokenizer.decode(w.tolist(), skip_special_tokens=False) for w in windows]
+    marked = sum(t.startswith("<|endoftext|>") for t in texts)
+    assert 60 < marked < 140
+    assert all(t.startswith(("<|endoftext|>The", " The", "The")) for t in texts)
 
 
 @settings(max_examples=8, deadline=None)
@@ -251,22 +267,6 @@ def spans_of(batch):
             yield ids[low:high].tolist(), batch.positions[low:high].tolist()
 
 
-def test_ordered_pairs_are_neighbours_and_half_of_them_are_swapped(text_folder):
-    tokenizer, tokens = encoded("bert", text_folder)
-    sampler = PairSampler(tokens, tokenizer, "cpu", longest=64, order=True)
-    batch = sampler.draw(16_384, generator=torch.Generator().manual_seed(0))
-    sep, stream = tokenizer.token_to_id("[SEP]"), " ".join(map(str, tokens.ids))
-    swapped = 0
-    for ids, _, _, label in pairs_of(batch):
-        a, b = ids[1 : ids.index(sep)], ids[ids.index(sep) + 1 : -1]
-        assert " ".join(map(str, b + a if label else a + b)) in stream
-        swapped += label
-    labelled = (batch.not_next >= 0).sum().item()
-    assert labelled > 300 and .4 < swapped / labelled < .6
-    fits = batch.bounds[1:-1] < 16_384
-    assert labelled < fits.sum(), "a pair whose first text ends its document has no label"
-
-
 @pytest.mark.parametrize("kind", ["bert", "albert", "roberta"])
 def test_packing_changes_no_output(kind, text_folder):
     """Every text alone through the plain model gives what it gives in the packed row."""
@@ -290,15 +290,6 @@ def test_packing_changes_no_output(kind, text_folder):
                 own = alone.sop_logits if kind == "albert" else alone.seq_relationship_logits
                 torch.testing.assert_close(own[0], labels[n], atol=1e-5, rtol=1e-4)
     assert compared > 40
-
-
-def test_windows_begin_at_documents_and_sentences(text_folder):
-    tokenizer, tokens = encoded("gpt2", text_folder)
-    windows = WindowSampler(tokens, tokenizer, "cpu", 16).draw(16 * 400, torch.Generator().manual_seed(0))
-    texts = [tokenizer.decode(w.tolist(), skip_special_tokens=False) for w in windows]
-    marked = sum(t.startswith("<|endoftext|>") for t in texts)
-    assert 60 < marked < 140
-    assert all(t.startswith(("<|endoftext|>The", " The", "The")) for t in texts)
 
 
 @pytest.fixture(scope="module")

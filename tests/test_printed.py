@@ -130,9 +130,6 @@ def test_comparison():
     assert printed.by_key(table)["Table 7", "Base", "D"] == ("0.71", "matches")
     whole = printed.compare("projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09")
     assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "other model": 2}
-
-
-def test_published_values_of_the_papers_models_have_sources():
     table = printed.reference()
     assert list(table) == ["what", "model", "value", "source"] and not table.isna().any().any()
     assert not table.duplicated(["what", "model"]).any() and table["value"].map(float).abs().max() < 100

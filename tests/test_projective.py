@@ -96,7 +96,7 @@ def test_scores_are_those_of_each_model_by_itself():
     assert (other["eta"] >= scores["eta"]).all() and (other["SNLI"] == scores["SNLI"]).all()
 
 
-def test_the_best_of_the_printed_models_are_viable():
+def test_the_best_of_the_printed_models_are_viable_and_found_in_stored_tables():
     base = PRINTED.loc["Base", "SNLI"]
     assert tables.best(PRINTED[2:], base).name == "+ attn (1, 1, 1, 1, 1)"
     levels = tables.by_level(PRINTED)
@@ -106,6 +106,12 @@ def test_the_best_of_the_printed_models_are_viable():
     assert viable["Layer 11 (1, 0, 1, 1, 0)"] == "in points" and viable["Layer 11 (0, 0, 1, 1, 1)"] == "no"
     none = PRINTED.assign(SNLI=PRINTED["SNLI"].where(PRINTED["level"] != "+ attn", .1))
     assert tables.by_level(none)["+ attn"] is None
+    stored = {"08_table7": PRINTED["S"].round(3).rename_axis("model").reset_index(),
+              "09_table7": tables.table7(scored()).reset_index()}
+    lowest, fairest = claims.best_settings(stored)
+    assert lowest == PRINTED["S"][2:].round(3).idxmin() and fairest in tables.NAMES[2:]
+    assert claims.best_settings(stored | {"09_table7": None}) == (lowest, "")
+    assert claims.best_settings(stored | {"08_table7": None}) == ("", fairest)
 
 
 HOLDS, FAILS, NO_CASE, UNDECIDED = Outcome.HOLDS, Outcome.FAILS, Outcome.NO_CASE, Outcome.UNDECIDED
@@ -264,12 +270,3 @@ def test_where_nothing_is_viable_or_the_classifier_guesses_there_is_no_case():
     guessing = fair()
     guessing["right"] = np.random.default_rng(0).random(guessing["right"].shape) < 1 / 3
     assert set(outcomes(claims.of_nli(guessing, PRINTED["S"], DRAWS)).values()) == {NO_CASE}
-
-
-def test_the_best_settings_of_stored_tables():
-    stored = {"08_table7": PRINTED["S"].round(3).rename_axis("model").reset_index(),
-              "09_table7": tables.table7(scored()).reset_index()}
-    lowest, fairest = claims.best_settings(stored)
-    assert lowest == PRINTED["S"][2:].round(3).idxmin() and fairest in tables.NAMES[2:]
-    assert claims.best_settings(stored | {"09_table7": None}) == (lowest, "")
-    assert claims.best_settings(stored | {"08_table7": None}) == ("", fairest)

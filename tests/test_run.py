@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import importlib.util
-import io
 import json
 import multiprocessing
 import os
@@ -29,7 +28,7 @@ from lib.publish import __main__ as command
 from lib.publish import measure
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
-from tests.tiny import refusal
+from tests.tiny import disk, refusal
 
 
 @pytest.fixture(autouse=True)
@@ -58,15 +57,14 @@ def profiles(tmp_path, monkeypatch):
     return add
 
 
-@pytest.mark.parametrize("parameters, name", [
-    (dict(), "mini"),
-    (dict(data="paper"), "mini-real"),
-    (dict(profile="paper"), "paper"),
-    (dict(model="gpt2-medium"), "mini-gpt2-medium"),
-    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base"),
+@pytest.mark.parametrize("parameters, name, is_control", [
+    (dict(), "mini", False), (dict(data="paper"), "mini-real", False), (dict(profile="paper"), "paper", False),
+    (dict(model="gpt2-medium"), "mini-gpt2-medium", False), (dict(model="null-gpt2"), "mini-null-gpt2", True),
+    (dict(profile="null"), "null", True), (dict(model="null"), "mini-null", True),
+    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base", False),
 ])
-def test_name_and_place(parameters, name, tmp_path, monkeypatch):
-    assert Run(**parameters).name == name
+def test_name_and_place_and_whether_it_is_a_control(parameters, name, is_control, tmp_path, monkeypatch):
+    assert Run(**parameters).name == name and Run(**parameters).is_control == is_control
     assert Run(**parameters).out == paths.FIGURES / name
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "elsewhere"))
     assert Run(**parameters).out == tmp_path / "elsewhere"
@@ -90,24 +88,15 @@ def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_al
     assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == ["claims/02.json"]
 
 
-@pytest.mark.parametrize("parameters, is_control", [
-    ({}, False), (dict(profile="null"), True), (dict(profile="null@2"), True), (dict(model="null@2"), True),
-    (dict(model="null-gpt2"), True), (dict(model="gpt2"), False), (dict(profile="paper"), False)])
-def test_which_runs_are_of_models_that_cannot_have_the_effect(parameters, is_control, tmp_path):
-    assert Run(**parameters).is_control == is_control
-    for name, said in (("balanced", True), ("unbalanced", False)):
-        replace(tmp_path / name / "config.json", b'{"model_type": "bert"}')
-        replace(tmp_path / name / "model.safetensors", b"")
-        assert Run(model=str(tmp_path / name)).is_control == said
-
-
 def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository(tmp_path):
     names = set()
-    for folder in ("c b", "c-b", "c/b"):
+    for folder, is_control in {"c b": False, "c-b": False, "c/b": False, "unbalanced": False, "balanced": True}.items():
         replace(tmp_path / folder / "config.json", b'{"model_type": "bert"}')
         replace(tmp_path / folder / "model.safetensors", b"")
         names.add(Run(model=str(tmp_path / folder)).name)
-    assert len(names) == 3 and Run(model="gpt2").name == "mini-gpt2"
+        assert Run(model=str(tmp_path / folder)).is_control == is_control
+    assert Run(profile="null@2").is_control and Run(model="null@2").is_control
+    assert len(names) == 5 and Run(model="gpt2").name == "mini-gpt2"
     for config in (b"{", b'{"a": "\xe9"}', b"[]"):  # not JSON, latin-1, a list
         replace(tmp_path / "c b" / "config.json", config)
         assert "config.json is damaged" in refusal(Run, model=str(tmp_path / "c b"))
@@ -161,6 +150,10 @@ def test_models_that_are_named(monkeypatch):
     assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
     assert models.pinned("FacebookAI/roberta-base") == "0123abc"
+    run = Run(model="null@3")
+    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "") and run.name.startswith("mini-null-3-")
+    assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
+    assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
     models.REGISTRY["seed1"] = dataclasses.replace(models.REGISTRY["seed1"], source=paths.ROOT / "nowhere")
     for name, message in {"mini-brt": "no model 'mini-brt'", "mini-bert@0123abc": "mini-bert is a folder, not a model "
                           "of the hub", "seed1": "seed1 is not on this machine yet: train it by"}.items():
@@ -209,23 +202,7 @@ def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path)
     assert made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
 
 
-def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
-    made = {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
-    for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
-        replace(paths.FIGURES / "mini-real" / file, content)
-        replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
-    table = Run().show_other("09_a")
-    pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
-    assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
-    assert Run().show_other("09_b").data.startswith(b"\x89PNG")
-    for damaged in (b"", b"[]"):
-        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
-        assert "figures/mini-real/09_b is damaged: restore it with" in refusal(Run().show_other, "09_b")
-    assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
-    assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
-
-
-def test_a_result_says_what_it_was_made_from(monkeypatch):
+def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command(monkeypatch, capsys):
     monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/03_counter_stereotype.ipynb")
     monkeypatch.setattr(models, "load", lambda name, device: SimpleNamespace(revision=f"{name} on {device}"))
     run = Run(profile="paper", model="gpt2-large", device="cuda", seed=7)
@@ -239,6 +216,19 @@ def test_a_result_says_what_it_was_made_from(monkeypatch):
     assert (made["run"], made["notebook"], made["seed"]) == ("paper-gpt2-large", "03_counter_stereotype", 7)
     assert made["versions"].keys() >= {"torch", "transformers"} and "+" not in made["versions"]["torch"]
     assert list(made["data"]) == ["paper"]
+    made = {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
+    for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
+        replace(paths.FIGURES / "mini-real" / file, content)
+        replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
+    table = Run().show_other("09_a")
+    pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
+    assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
+    assert Run().show_other("09_b").data.startswith(b"\x89PNG")
+    for damaged in (b"", b"[]"):
+        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
+        assert "figures/mini-real/09_b is damaged: restore it with" in refusal(Run().show_other, "09_b")
+    assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
+    assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
@@ -338,23 +328,15 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
 
 def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
     """What was computed is handed out all the same; what cannot even be begun is said before it is computed."""
-    class Disk(io.FileIO):
-        room = 0
-
-        def write(self, content):
-            if self.tell() + len(content) > self.room:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return super().write(content)
-
-    log = tmp_path / "log"
+    log, room = tmp_path / "log", 0
     monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(FileSystemStoreBackend, "_open_item", lambda self, name, mode: (
-            Disk if "w" in mode else open)(name, mode))
+            disk(room, OSError(errno.ENOSPC, "No space left on device")) if "w" in mode else open)(name, mode))
         with pytest.raises(CompanionError, match="^The disk is full, .*results could not be written: free some space"):
             Run().cached(noted, str(log), 21)
         assert not log.exists()
-        Disk.room = 150  # enough for joblib's note of the code, not for this result
+        room = 150  # enough for joblib's note of the code, not for this result
         with pytest.warns(CacheWarning, match="No space left on device"):
             assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
     assert not [*paths.CACHE.rglob("output.pkl")]

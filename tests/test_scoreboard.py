@@ -35,7 +35,7 @@ def folder(tmp_path):
     return store
 
 
-def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run():
+def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(folder):
     assert list(dict.fromkeys(claim.paper for claim in CLAIMS.values())) == list(PAPERS)
     for claim in CLAIMS.values():
         assert bool(claim.untestable) == (not claim.notebook) == (not claim.figure), claim.id
@@ -45,6 +45,15 @@ def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(
     without = {run for run in runs() if run not in table and not scoreboard.control_of(run)}
     assert len(table) == len(CLAIMS) and without == {"mini-smollm2-135m-instruct"}  # decides nothing
     assert all(set(scoreboard.kinds(table[run])) <= set(map(str, KINDS)) for run in set(runs()) & set(table))
+    control = Control("random heads", Estimate(.1), Estimate(.4, .2, .6))
+    full = Verdict(NEAR, HOLDS, "m", "50 %", estimate=Estimate(.5, .3, .7), control=control, gates={"SEAT": True})
+    redrawn = Verdict(NEAR, HOLDS, "n", "3 of 4", estimate=Estimate(3), redrawn=.981, gates={"a": True, "b": False})
+    rows = scoreboard.evidence({"mini": folder("mini", full, redrawn)})
+    columns = ["interval", "gates", "control", "null result"]
+    null = "; ".join(f"{name}: {NO_CONTROL}" for name in CLAIMS[NEAR].speaks)
+    assert rows[columns].to_numpy().tolist() == [
+        ["0.5 [0.3, 0.7]", "SEAT open", "random heads 0.1, difference 0.4 [0.2, 0.6]", null],
+        ["met in 98.1% of samples", "a open, b shut", "", null]]
 
 
 @pytest.mark.parametrize("outcomes, text, kind", [
@@ -83,18 +92,6 @@ def test_runs_stand_side_by_side_and_are_counted_by_paper(folder):
     assert lines[2][2:] == [f"1 hold, 1 fail, 1 undecided, {ours - 3} not run",
                             f"1 in part, 1 no case, {ours - 2} not run"]
     assert lines[4] == ["*Counteracts*", lines[4][1], "not run", "not run"] and lines[5][1] == str(len(CLAIMS))
-
-
-def test_a_row_of_evidence_has_interval_gates_control_and_null_result(folder):
-    control = Control("random heads", Estimate(.1), Estimate(.4, .2, .6))
-    full = Verdict(NEAR, HOLDS, "m", "50 %", estimate=Estimate(.5, .3, .7), control=control, gates={"SEAT": True})
-    redrawn = Verdict(NEAR, HOLDS, "n", "3 of 4", estimate=Estimate(3), redrawn=.981, gates={"a": True, "b": False})
-    rows = scoreboard.evidence({"mini": folder("mini", full, redrawn)})
-    columns = ["interval", "gates", "control", "null result"]
-    null = "; ".join(f"{name}: {NO_CONTROL}" for name in CLAIMS[NEAR].speaks)
-    assert rows[columns].to_numpy().tolist() == [
-        ["0.5 [0.3, 0.7]", "SEAT open", "random heads 0.1, difference 0.4 [0.2, 0.6]", null],
-        ["met in 98.1% of samples", "a open, b shut", "", null]]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def sets(seed, *sizes, width=5):
     return [torch.randn(size, width, generator=random, dtype=torch.float64) for size in sizes]
 
 
-def test_effect_size_by_hand():
+def test_effect_size_by_hand_and_it_is_differentiable():
     # s of a unit vector at angle t is cos t - sin t: here 1, 0 | 0, -1. Means 1/2, -1/2; deviation sqrt(2/3)
     diagonal = (EAST + NORTH) * 7  # its length must not matter
     size = seat.effect_size(torch.cat([EAST, diagonal]), torch.cat([diagonal, NORTH]), EAST, NORTH)
@@ -31,6 +31,9 @@ def test_effect_size_by_hand():
     # 3 long vectors east and one north: mean cosine with east 3/4, whatever the lengths
     A = torch.cat([EAST * 2, EAST * 5, EAST, NORTH * 100])
     assert seat.associations(EAST, A, NORTH).item() == pytest.approx(3 / 4)
+    parts = [part.requires_grad_() for part in sets(0, 3, 3, 2, 2)]
+    assert torch.autograd.gradcheck(seat.effect_size, parts)
+    refusal(seat.effect_size, parts[0], parts[1], parts[2][:0], parts[3])
 
 
 @settings(deadline=None, max_examples=50)
@@ -42,12 +45,6 @@ def test_lengths_do_not_matter_a_swap_turns_the_sign_and_equal_sets_bound_it_by_
     torch.testing.assert_close(seat.effect_size(Y, X, A, B), -size)
     torch.testing.assert_close(seat.effect_size(X, Y, B, A), -size)
     assert abs(size.item()) <= 2 + 1e-9
-
-
-def test_it_is_differentiable():
-    parts = [part.requires_grad_() for part in sets(0, 3, 3, 2, 2)]
-    assert torch.autograd.gradcheck(seat.effect_size, parts)
-    refusal(seat.effect_size, parts[0], parts[1], parts[2][:0], parts[3])
 
 
 @pytest.mark.parametrize("seed", range(5))

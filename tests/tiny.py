@@ -1,6 +1,7 @@
 """Tiny random models of the real classes, one per family: 3 layers, 4 heads, hidden size 32."""
 
 import copy
+import io
 from functools import cache
 
 import pytest
@@ -101,6 +102,17 @@ def refusal(call, *args, **options):
     message = str(caught.value)
     assert "\n" not in message and ": " in message, message
     return message
+
+
+def disk(room, error):
+    """What opens files on a disk that takes `room` bytes of each and then meets `error`."""
+    class Disk(io.FileIO):
+        def write(self, content):
+            if self.tell() + len(content) > room:
+                raise error
+            return super().write(content)
+
+    return Disk
 
 
 def batch(model, texts=("the doctor said that she was late .", "he likes poetry .")):
