@@ -378,7 +378,7 @@ def notebook(number, *cells, done=False):
     return SimpleNamespace(number=number, code="\n".join(cells), is_done=lambda: done)
 
 
-def test_what_is_missing_is_named_and_summed(bare, tmp_path, monkeypatch):
+def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before_it_is_asked_for(bare, tmp_path, monkeypatch):
     """And what is here already, or of notebooks that are done, is not."""
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
 
@@ -402,9 +402,6 @@ def test_what_is_missing_is_named_and_summed(bare, tmp_path, monkeypatch):
     assert "https://huggingface.co/meta-llama/Llama-2-7b-hf" in large[1] and "`hf auth login`" in large[1]
     assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
     assert notebooks.estimate(Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]) == []
-
-
-def test_the_classifier_is_made_before_the_notebook_that_names_it(bare, tmp_path, monkeypatch):
     folder = tmp_path / "made"
     entry = dataclasses.replace(models.REGISTRY["bert-base-nli"], source=folder)
     monkeypatch.setitem(models.REGISTRY, "bert-base-nli", entry)

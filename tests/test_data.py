@@ -40,7 +40,7 @@ def test_lists_have_the_papers_rows_and_counts_and_name_their_source():
         assert (shared[column] == winobias.loc[shared.index, column]).all()
 
 
-def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
+def test_shipped_tables_and_outside_texts_are_read_as_they_are(monkeypatch, tmp_path, files):
     monkeypatch.setattr(paths, "LISTS", tmp_path)
     monkeypatch.setattr(paths, "DEMO", tmp_path)
     (tmp_path / "odd.csv").write_text("# Source: none\n# two lines\nword,group\nnull,a\nnan,#b\n")
@@ -49,6 +49,19 @@ def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
     assert data.rows("odd") == [{"word": "null", "group": "a"}, {"word": "nan", "group": "#b"}]
     assert data.demo("lines") == ["One.", "Two."]
     assert re.search(r"no demo file 'line' .is it 'lines'.*lines, odd", refusal(data.demo, "line"))
+    files["wikitext2_raw/wiki.test.raw"] = " = A title = \n\n Some text . \n"
+    files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n"
+    files["news_commentary/news-commentary-v15.en.gz"] = "One.\n\nTwo.\n"
+    files["seat/t.jsonl"] = json.dumps({part: {"examples": [part]} for part in ("attr2", "attr1", "targ2", "targ1")})
+    files["reddit_top/sub.csv"] = 'title,selftext\nSalt &amp; pepper,\nnull,"Two\nlines"\n'
+    assert readers.wikitext() == ["= A title =", "Some text ."]
+    assert readers.news("bbc_news") == ["Title\n\nBody."]
+    assert readers.news("news_commentary") == ["One.", "Two."]
+    assert readers.reddit("sub") == ["Salt & pepper", "null\nTwo\nlines"]
+    assert readers.seat("t") == {"X": ["targ1"], "Y": ["targ2"], "A": ["attr1"], "B": ["attr2"]}
+    served = {"text": ["", " = A title = \n", " Some text . \n"]}
+    monkeypatch.setattr(data, "hub", lambda name, config, split: served)
+    assert readers.wikitext(full=True) == readers.wikitext()
 
 
 def test_every_source_is_pinned_licensed_and_counted():
@@ -135,22 +148,6 @@ def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropp
     files["snli_becel/test.tsv"] = "premise\thypothesis\tlabel\nA.\tB.\t3\n"
     with pytest.raises(AssertionError, match="label code"):
         readers.snli("test")
-
-
-def test_texts(files, monkeypatch):
-    files["wikitext2_raw/wiki.test.raw"] = " = A title = \n\n Some text . \n"
-    files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n"
-    files["news_commentary/news-commentary-v15.en.gz"] = "One.\n\nTwo.\n"
-    files["seat/t.jsonl"] = json.dumps({part: {"examples": [part]} for part in ("attr2", "attr1", "targ2", "targ1")})
-    files["reddit_top/sub.csv"] = 'title,selftext\nSalt &amp; pepper,\nnull,"Two\nlines"\n'
-    assert readers.wikitext() == ["= A title =", "Some text ."]
-    assert readers.news("bbc_news") == ["Title\n\nBody."]
-    assert readers.news("news_commentary") == ["One.", "Two."]
-    assert readers.reddit("sub") == ["Salt & pepper", "null\nTwo\nlines"]
-    assert readers.seat("t") == {"X": ["targ1"], "Y": ["targ2"], "A": ["attr1"], "B": ["attr2"]}
-    served = {"text": ["", " = A title = \n", " Some text . \n"]}
-    monkeypatch.setattr(data, "hub", lambda name, config, split: served)
-    assert readers.wikitext(full=True) == readers.wikitext()
 
 
 @pytest.mark.parametrize("at_hand, taken, said", [

@@ -149,7 +149,7 @@ def snli(monkeypatch):
     monkeypatch.setattr(readers, "snli", lambda split, full=False: splits[split])
 
 
-def test_the_nli_classifier_from_texts_to_folder(folder, tmp_path, snli, capsys):
+def test_the_nli_classifier_from_texts_to_folder_in_steps_and_in_one_command(folder, tmp_path, snli, capsys, monkeypatch):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
     # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
     assert nli.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}
@@ -171,9 +171,6 @@ def test_the_nli_classifier_from_texts_to_folder(folder, tmp_path, snli, capsys)
     assert record["test"] == round(right(finetune.predict(model, test), test.targets.numpy()), 4)
     assert main(["nli", "train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
     assert "run the command prepare" in capsys.readouterr().err
-
-
-def test_the_classifier_is_made_in_one_command_and_not_prepared_twice(folder, tmp_path, snli, monkeypatch):
     monkeypatch.setattr(nli, "PREPARED", tmp_path)
     make = ["nli", "make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
     assert main(make) == 0

@@ -98,7 +98,7 @@ def test_what_cannot_be_is_said(wrong):
     refusal(wrong)
 
 
-def test_the_sets_are_the_papers_and_fewer_are_a_part_of_them():
+def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question():
     gender, race = heads.gender_sets(), heads.race_sets()
     assert [len(side) for side in gender.parts()] == [82, 84, 202, 207]
     assert [len(side) for side in race.parts()] == [5, 6, 3, 3]
@@ -111,9 +111,6 @@ def test_the_sets_are_the_papers_and_fewer_are_a_part_of_them():
     whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
     assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
     assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
-
-
-def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
     run = SimpleNamespace(data="paper", seed=0, sizes=SimpleNamespace(
         heads_contexts=100, heads_race_contexts=50, heads_folds=10, heads_attributes={"paper": 1}, items=0))
     assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)

@@ -354,9 +354,6 @@ def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_d
     assert "lacks 1 weights" in refusal(load, folder) and "classifier.weight" in refusal(load, folder)
     (folder / "model.safetensors").write_bytes(b"not weights")
     assert "damaged" in refusal(load, folder)
-
-
-def test_a_language_model_keeps_its_tied_weights(folders, tmp_path):
     base = folders["bert"][0]
     model = models.load(str(base), device="cpu")
     model.net.state_dict()["bert.embeddings.word_embeddings.weight"].mul_(2)

@@ -100,7 +100,7 @@ def test_fairness_and_viability_by_hand_and_what_is_refused():
 
 
 @given(st.lists(LABEL, min_size=164 * 2, max_size=164 * 2))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_identical_predictions_agree_and_the_share_of_neutral_ones_is_that_of_all(drawn):
     pairs = nli.pairs(contexts=1)
     assert nli.by_occupation(drawn, pairs)["neutral"].mean() == pytest.approx(drawn.count("neutral") / len(drawn))

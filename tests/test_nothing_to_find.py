@@ -37,6 +37,7 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
     for judge in (claims.of_bias, claims.of_projections, claims.of_nli):
         monkeypatch.setattr(judge, "__defaults__", (9,))
+    monkeypatch.setattr(cloze_claims.readings, "__defaults__", (None, False, 200))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
     def judged(number, model, encoder="", judges=True):

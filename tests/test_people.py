@@ -26,7 +26,7 @@ STORY = ("The baker met Ann at the market and asked about her garden. It had rai
          "weeds. They laughed, bought apples from a boy with red boots, and walked home along the river before dark.")
 
 
-def test_no_opener_states_the_gender_of_the_person_and_the_lists_fill_them():
+def test_no_opener_states_the_gender_of_the_person_and_half_of_the_questions_are_about_people():
     openers = {kind: entry["openers"] for kind, entry in people.OPENERS.items() if kind in people.words()}
     occupation = openers["occupation"]
     assert {swaps.swap_all(opener) for opener in occupation} == set(occupation)  # whatever is said is said of both
@@ -42,11 +42,18 @@ def test_no_opener_states_the_gender_of_the_person_and_the_lists_fill_them():
     opened = people.opened(400, seed=1)
     assert opened == people.opened(400, seed=1) != people.opened(400, seed=2)
     assert not any("{" in text for text in opened) and all(text.lstrip('"')[0].isupper() for text in opened)
+    asked = people.questions(3_000, 0)
+    assert len(set(asked)) == 3_000 and asked == people.questions(3_000, 0) != people.questions(3_000, 1)
+    assert not any("{" in question for question in asked)
+    words = {word for kind in ("occupation", "relative", "stereotype") for word in people.words()[kind]}
+    about = sum(any(f" {word}" in question for word in words) for question in asked)
+    assert 1_300 < about < 1_900 and any("women" in question for question in asked)
+    assert len(people.questions(8_000, 0)) == 8_000 > len(set(people.questions(8_000, 0)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from([*STORY.split(), "Then", "it", "rained.", "\n", "[1]", "http", "é", "7", "“No”"])
-                | st.text(max_size=4), max_size=120).map(lambda words: f"{STORY} {' '.join(words)}"))
+                | st.text(max_size=4), max_size=40).map(lambda words: f"{STORY} {' '.join(words)}"))
 def test_what_passes_is_whole_plain_paragraphs(text):
     kept = people.clean(text)
     if kept is not None:
@@ -123,16 +130,6 @@ def test_a_run_writes_corpus_files_by_its_seed_and_goes_on_where_it_stopped(tmp_
     (tmp_path / "first/people2.txt.xz").write_bytes((tmp_path / "other/people2.txt.xz").read_bytes())
     resumed = run("first")
     assert resumed["people1.txt.xz"] == first["people1.txt.xz"] and resumed["people2.txt.xz"] == other["people2.txt.xz"]
-
-
-def test_half_of_the_questions_are_about_people_and_none_is_asked_twice():
-    asked = people.questions(3_000, 0)
-    assert len(set(asked)) == 3_000 and asked == people.questions(3_000, 0) != people.questions(3_000, 1)
-    assert not any("{" in question for question in asked)
-    words = {word for kind in ("occupation", "relative", "stereotype") for word in people.words()[kind]}
-    about = sum(any(f" {word}" in question for word in words) for question in asked)
-    assert 1_300 < about < 1_900 and any("women" in question for question in asked)
-    assert len(people.questions(8_000, 0)) == 8_000 > len(set(people.questions(8_000, 0)))
 
 
 def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch):

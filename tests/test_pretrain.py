@@ -185,7 +185,7 @@ def pairs_of(batch):
             yield ids[low:high].tolist(), batch.types[low:high].tolist(), batch.positions[low:high].tolist(), label
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
 def test_packed_pairs_are_what_the_text_says(text_folder, seed, everyday):
     tokenizer, tokens = encoded("bert", text_folder)
@@ -238,7 +238,7 @@ def test_masking_has_berts_proportions_half_of_ordered_pairs_are_swapped_and_win
     assert all(t.startswith(("<|endoftext|>The", " The", "The")) for t in texts)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10_000), everyday=st.sampled_from([0., .5, 1.]))
 def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, seed, everyday):
     tokenizer, tokens = encoded("roberta", text_folder)

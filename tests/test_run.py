@@ -393,7 +393,7 @@ RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
 MISSING = ("pandas", "scipy", "joblib", "pooch", "matplotlib", "seaborn", "IPython", "datasets")
 
 
-def test_a_result_comes_back_as_it_was(tmp_path):
+def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(tmp_path, monkeypatch, capsys):
     result = {"scores": np.arange(6.).reshape(2, 3), "names": np.array(["a", "bc"]), "seat": .5, "words": {"X": 3}}
     run_module.write(tmp_path / "a" / "x.npz", result, {"command": "c"})
     found, made_from = run_module.read(tmp_path / "a" / "x.npz")
@@ -405,9 +405,6 @@ def test_a_result_comes_back_as_it_was(tmp_path):
     for name in ("x", "y"):
         with pytest.raises(CompanionError, match="not a stored result"):  # a pickle, and a damaged file
             run_module.read(tmp_path / f"{name}.npz")
-
-
-def test_a_stored_result_is_taken_only_for_its_own_question(monkeypatch, capsys):
     run = Run(data="paper")
     args = heads.asked(run, "mini-bert", "gender")
     monkeypatch.setattr(Run, "cached", lambda *args, **kwargs: "computed")

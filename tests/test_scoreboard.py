@@ -39,6 +39,7 @@ def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(
     assert list(dict.fromkeys(claim.paper for claim in CLAIMS.values())) == list(PAPERS)
     for claim in CLAIMS.values():
         assert bool(claim.untestable) == (not claim.notebook) == (not claim.figure), claim.id
+        assert claim.figure[:2] == claim.notebook, claim.id
     tested = {each.claim for each in scoreboard.verdicts()["mini"]}
     assert tested == {claim.id for claim in CLAIMS.values() if not claim.untestable}
     table = scoreboard.board()

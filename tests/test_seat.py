@@ -36,7 +36,7 @@ def test_effect_size_by_hand_and_it_is_differentiable():
     refusal(seat.effect_size, parts[0], parts[1], parts[2][:0], parts[3])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seeds, st.floats(.01, 100), st.integers(2, 6))
 def test_lengths_do_not_matter_a_swap_turns_the_sign_and_equal_sets_bound_it_by_two(seed, factor, n):
     X, Y, A, B = sets(seed, n, n, 3, 2)

@@ -115,7 +115,7 @@ def test_every_listed_word_has_a_kind_patterns_without_listed_words_and_sentence
             assert set(tokens(sentence)) & LISTED == {word}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.sampled_from(USABLE), min_size=1, max_size=4, unique=True), st.integers(1, 60), st.integers(0, 9))
 def test_contexts_depend_on_kind_number_and_seed_alone(words, n, seed):
     together = contexts.from_patterns(words, n, seed)
@@ -158,7 +158,7 @@ def test_five_hundred_pairs(bias):
         assert len(counts) == 2 * 81 and counts.max() - counts.min() <= 1
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.sampled_from(sorted(GROUPS)), st.integers(1, 500), st.integers(0, 5))
 def test_fewer_pairs_are_the_first_of_more(bias, n, seed):
     some, all_ = contexts.counter_sentences(bias, n, seed), contexts.counter_sentences(bias, 500, seed)

@@ -42,7 +42,7 @@ def test_top_shares_the_stereotype_score_and_accuracy_by_hand():
     assert nsp.accuracy({"stereo": [.6], "anti": [.6], "unrelated": [.4]}) == 1
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(probabilities, st.floats(.01, 1), st.floats(.01, 1))
 def test_bounds_and_symmetry_and_a_larger_share_never_raises_the_mean(values, one, other):
     found = frame(values)
