@@ -378,7 +378,7 @@ def notebook(number, *cells, done=False):
     return SimpleNamespace(number=number, code="\n".join(cells), is_done=lambda: done)
 
 
-def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before_it_is_asked_for(bare, tmp_path, monkeypatch):
+def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(bare, tmp_path, monkeypatch):
     """And what is here already, or of notebooks that are done, is not."""
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
 

@@ -180,7 +180,7 @@ def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
     assert said in refusal(models.load, name)
 
 
-def test_a_model_that_breaks_off_is_not_half_there_the_next_run_fetches_it_and_the_cache_serves(hub, model, monkeypatch):
+def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_and_the_cache_serve_it(hub, model, monkeypatch):
     hub.breaks = WEIGHTS, 5_000, 99
     message = refusal(models.load, "org/model", device="cpu")
     assert message.startswith("org/model is not in this machine's hub cache and could not be fetched (RemoteProtocol")
@@ -285,7 +285,7 @@ def test_a_file_is_fetched_once_aloud_and_again_where_the_copy_is_damaged(hub, s
     assert SHA256 in capsys.readouterr().err  # of what came, where none is published
 
 
-def test_a_file_on_a_full_disk_is_had_once_there_is_room_and_what_is_not_the_published_one_not(source, monkeypatch, hub):
+def test_a_file_on_a_full_disk_is_had_once_there_is_room(source, monkeypatch):
     get = source()
     for error, said in ((FULL[0](), "the disk is full: free some space"),
                         (OSError(errno.EACCES, "as the system says it"), "make that folder writable")):
@@ -294,6 +294,9 @@ def test_a_file_on_a_full_disk_is_had_once_there_is_room_and_what_is_not_the_pub
             assert f"{said}, or set COMPANION_CACHE" in refusal(get)
         assert state() == ("to fetch", [])
     assert get().read_bytes() == PUBLISHED
+
+
+def test_what_is_not_the_published_file_or_cannot_be_reached_is_said_and_not_kept(hub, source, monkeypatch):
     assert "out of reach: connect to the network" in refusal(source("http://127.0.0.1:9/text"))
     assert "answers 404: find set/text.txt elsewhere" in refusal(source(f"{constants.ENDPOINT}/gone"))
     assert "no address of its own: set COMPANION_DATA to a folder" in refusal(source(url=None))

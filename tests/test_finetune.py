@@ -149,7 +149,7 @@ def snli(monkeypatch):
     monkeypatch.setattr(readers, "snli", lambda split, full=False: splits[split])
 
 
-def test_the_nli_classifier_from_texts_to_folder_in_steps_and_in_one_command(folder, tmp_path, snli, capsys, monkeypatch):
+def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(folder, tmp_path, snli, capsys, monkeypatch):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
     # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
     assert nli.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}

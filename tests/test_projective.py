@@ -12,7 +12,7 @@ from lib.projective import claims, nli, tables
 from lib.projective.claims import CLAIMS
 from lib.projective.projection import LEVELS, WRITTEN, Level
 from lib.projective.tables import NAMES
-from lib.verdict import PAPERS, Outcome
+from lib.verdict import Outcome
 from tests.test_triples import drawn
 
 PRINTED = tables.as_printed()
