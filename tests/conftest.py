@@ -9,10 +9,13 @@ import nbformat
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that `pytest` and `python -m pytest` both find lib
 os.environ["MPLBACKEND"] = "agg"
+settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

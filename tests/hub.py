@@ -1,19 +1,21 @@
-"""A stand-in for the model hub: what --profile paper fetches, in the hub's own cache layout, with random weights.
+"""A stand-in for the model hub and the outside files: what --profile paper fetches and reads, with random weights.
 
-    python -m tests.hub FOLDER                 true shapes (large models few layers deep): 4 GB, minutes
-    python -m tests.hub FOLDER --small         small shapes with the same files, keys and tokenizers: seconds
+    python -m tests.hub FOLDER
     HF_HOME=FOLDER HF_HUB_OFFLINE=1 COMPANION_DATA=... ./reproduce.sh --profile paper --limit 8 --device cpu
 
 Nothing of the hub can be fetched where tests run. So this makes, for every hub model of the registry, the files that
 its repository has (data/hub.toml says where that was looked up): config.json, model.safetensors under the names that
-the checkpoint's keys have, a tokenizer of its kind with its special tokens and the size of its vocabulary; and the
-hub's data sets as `datasets` keeps them. Texts and words are the repository's own.
+the checkpoint's keys have, a tokenizer of its kind with its special tokens; and the hub's data sets as `datasets` keeps
+them. Shapes are small. `write_files` makes a folder laid out as COMPANION_DATA is. Texts and words are the
+repository's own.
 """
 
-import argparse
+import gzip
 import hashlib
 import json
 import re
+import sys
+import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -25,49 +27,36 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from lib import paths
+from lib import paths, printed
 from lib.engine import models
-from lib.text import data
+from lib.text import contexts, data
 from lib.text.readers import NLI_LABELS
 
-SMALL = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
-             max_position_embeddings=514)
-BERT = dict(vocab_size=30_522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3_072)
-LARGE = dict(hidden_size=1_024, num_hidden_layers=2, num_attention_heads=16, intermediate_size=4_096)  # truly 24 deep
-ROBERTA = BERT | dict(vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1, bos_token_id=0,
-                      pad_token_id=1, eos_token_id=2)
-ALBERT = BERT | dict(vocab_size=30_000, embedding_size=128, bos_token_id=2, eos_token_id=3, pad_token_id=0)
-LLAMA = dict(vocab_size=32_000, hidden_size=4_096, num_hidden_layers=2, num_attention_heads=32,  # truly 32 deep
-             intermediate_size=11_008, max_position_embeddings=4_096)
-SMOL = dict(vocab_size=49_152, hidden_size=576, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3,
-            intermediate_size=1_536, max_position_embeddings=8_192, tie_word_embeddings=True)
-
-SHAPES = {  # of every hub model that a profile names
-    "google-bert/bert-base-uncased": BERT,
-    "google-bert/bert-large-uncased": BERT | LARGE,
-    "openai-community/gpt2": dict(n_embd=768, n_layer=12, n_head=12),
-    "openai-community/gpt2-medium": dict(n_embd=1_024, n_layer=2, n_head=16),  # truly 24 deep
-    "openai-community/gpt2-large": dict(n_embd=1_280, n_layer=2, n_head=20),  # truly 36 deep
-    "FacebookAI/roberta-base": ROBERTA,
-    "FacebookAI/roberta-large": ROBERTA | LARGE,
-    "albert/albert-base-v2": ALBERT,
-    "meta-llama/Llama-2-7b-hf": LLAMA,
-    "meta-llama/Llama-2-7b-chat-hf": LLAMA,
-    "HuggingFaceTB/SmolLM2-135M": SMOL,
-    "HuggingFaceTB/SmolLM2-135M-Instruct": SMOL,
+COMMON = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
+              max_position_embeddings=514)
+SHAPES = {  # by family, with what its checkpoints' configurations have of their own
+    "bert": COMMON, "Llama": COMMON, "gpt2": dict(n_embd=48, n_layer=12, n_head=12, n_positions=514),
+    "roberta": COMMON | dict(type_vocab_size=1, bos_token_id=0, pad_token_id=1, eos_token_id=2),
+    "albert": COMMON | dict(embedding_size=16, bos_token_id=2, eos_token_id=3, pad_token_id=0),
+    "SmolLM2": COMMON | dict(num_key_value_heads=4, tie_word_embeddings=True),
 }
+MODELS = [  # every hub model that a profile names
+    "google-bert/bert-base-uncased", "google-bert/bert-large-uncased", "openai-community/gpt2",
+    "openai-community/gpt2-medium", "openai-community/gpt2-large", "FacebookAI/roberta-base",
+    "FacebookAI/roberta-large", "albert/albert-base-v2", "meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-chat-hf",
+    "HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-135M-Instruct"]
 CLASSES = {"bert": "BertForPreTraining", "gpt2": "GPT2LMHeadModel", "roberta": "RobertaForMaskedLM",
            "albert": "AlbertForMaskedLM", "Llama": "LlamaForCausalLM", "SmolLM2": "LlamaForCausalLM"}
 TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
         "lm_head.decoder.bias", "predictions.decoder.weight"}  # not in the checkpoints
 
 
-def make(folder: Path, small: bool = False, only=tuple(SHAPES)):
+def make(folder: Path, only=tuple(MODELS)):
     """Every model and data set in `folder`, which HF_HOME may then name. What is there stays."""
     for hub_id in only:
         place = snapshot(folder, hub_id)
         if not (place / "model.safetensors").is_file():
-            _save(hub_id, place, small)
+            _save(hub_id, place)
     if not (folder / "datasets").is_dir():
         for name, tables in hub_tables().items():
             _save_tables(folder, name, tables)
@@ -82,20 +71,17 @@ def snapshot(folder: Path, hub_id: str) -> Path:
     return home / "snapshots" / commit
 
 
-def _save(hub_id: str, place: Path, small: bool):
+def _save(hub_id: str, place: Path):
     place.mkdir(parents=True, exist_ok=True)
     family = next(name for name in CLASSES if hub_id.split("/")[1].startswith(name))
-    net_class = getattr(transformers, CLASSES[family])
-    shape = SHAPES[hub_id] | (_small(SHAPES[hub_id]) if small else {})
-    tokenizer, settings = TOKENIZERS[family](0 if small else shape.get("vocab_size", 50_257))
-    if small:
-        shape["vocab_size"] = len(tokenizer)
+    net_class, (tokenizer, settings) = getattr(transformers, CLASSES[family]), TOKENIZERS[family]()
+    shape = SHAPES[family] | {"vocab_size": len(tokenizer)}
     if family == "gpt2":
         shape |= dict.fromkeys(["bos_token_id", "eos_token_id"], tokenizer.eos_token_id)
     torch.manual_seed(0)
     net = net_class(net_class.config_class(**shape))
     for weight in net.parameters():
-        if small and weight.dim() > 1:  # large enough to matter
+        if weight.dim() > 1:  # large enough to matter
             torch.nn.init.normal_(weight, std=.2)
     net.config.architectures = [CLASSES[family]]
     (place / "config.json").write_text(net.config.to_json_string())
@@ -103,13 +89,6 @@ def _save(hub_id: str, place: Path, small: bool):
     save_file(weights, place / "model.safetensors", metadata={"format": "pt"})
     tokenizer.backend_tokenizer.save(str(place / "tokenizer.json"))
     (place / "tokenizer_config.json").write_text(json.dumps(settings))
-
-
-def _small(shape: dict) -> dict:
-    if "n_embd" in shape:
-        return dict(n_embd=48, n_layer=12, n_head=12, n_positions=514)
-    return SMALL | ({"embedding_size": 16} if "embedding_size" in shape else {}) | (
-        {"num_key_value_heads": 4} if "num_key_value_heads" in shape else {})
 
 
 def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
@@ -144,16 +123,15 @@ def words() -> Counter:
     return Counter(word for text in texts() for word in re.findall(r"\w+|[^\w\s]", text.lower()))
 
 
-def _filled(vocabulary: list[str], size: int) -> list[str]:
-    return vocabulary + [f"[unused{n}]" for n in range(size - len(vocabulary))]
+def _numbered(vocabulary) -> dict[str, int]:
+    return {token: i for i, token in enumerate(vocabulary)}
 
 
-def _wordpiece(size: int):
+def _wordpiece():
     letters = sorted(set("".join(words())) | set("abcdefghijklmnopqrstuvwxyz0123456789"))
-    vocabulary = ["[PAD]", *_filled([], 99), "[UNK]", "[CLS]", "[SEP]", "[MASK]",  # at 0 and 100 to 103
+    vocabulary = ["[PAD]", *(f"[unused{n}]" for n in range(99)), "[UNK]", "[CLS]", "[SEP]", "[MASK]",  # at 100 to 103
                   *dict.fromkeys([*letters, *(f"##{letter}" for letter in letters), *words()])]
-    vocabulary += [f"[unused{n}]" for n in range(99, 99 + size - len(vocabulary))]
-    tokenizer = transformers.BertTokenizer(vocab={token: i for i, token in enumerate(vocabulary)}, do_lower_case=True)
+    tokenizer = transformers.BertTokenizer(vocab=_numbered(vocabulary), do_lower_case=True)
     return tokenizer, {"do_lower_case": True, "model_max_length": 512}
 
 
@@ -172,33 +150,30 @@ def _bytes() -> tuple[list[str], list[tuple[str, str]]]:
     return _merged(pre_tokenizers.ByteLevel(add_prefix_space=False), sorted(pre_tokenizers.ByteLevel.alphabet()))
 
 
-def _byte_level(size: int, kind=transformers.GPT2Tokenizer, first=(), last="<|endoftext|>", positions=1_024):
+def _byte_level(kind=transformers.GPT2Tokenizer, first=(), last="<|endoftext|>", positions=1_024):
     pieces, merges = _bytes()
-    vocabulary = [*_filled([*first, *pieces], size - 1), last]  # GPT-2's last one is 50256
-    tokenizer = kind(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges)
+    tokenizer = kind(vocab=_numbered([*first, *pieces, last]), merges=merges)
     return tokenizer, {"model_max_length": positions}
 
 
-def _roberta(size: int):
-    return _byte_level(size, transformers.RobertaTokenizer, ["<s>", "<pad>", "</s>", "<unk>"], "<mask>", 512)
+def _roberta():
+    return _byte_level(transformers.RobertaTokenizer, ["<s>", "<pad>", "</s>", "<unk>"], "<mask>", 512)
 
 
-def _unigram(size: int):
+def _unigram():
     letters = sorted(set("".join(words())))
     scored = {f"▁{word}": -5. - i / 1_000 for i, (word, _) in enumerate(words().most_common())}
     scored |= {letter: -20. for letter in ["▁", *letters]} | {f"▁{letter}": -19. for letter in letters
                                                             if f"▁{letter}" not in scored}
-    special = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = [(token, 0.) for token in special] + list(scored.items())
-    vocabulary += [(f"[unused{n}]", -99.) for n in range(size - len(vocabulary))]
+    vocabulary = [(token, 0.) for token in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")] + list(scored.items())
     return transformers.AlbertTokenizer(vocab=vocabulary), {"model_max_length": 512}
 
 
-def _llama(size: int):
+def _llama():
     pieces, merges = _merged(pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]))
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
-    vocabulary = _filled(["<unk>", "<s>", "</s>", *fallback, *pieces], size)
-    tokenizer = transformers.LlamaTokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges)
+    vocabulary = ["<unk>", "<s>", "</s>", *fallback, *pieces]
+    tokenizer = transformers.LlamaTokenizer(vocab=_numbered(vocabulary), merges=merges)
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
     return tokenizer, {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
@@ -206,9 +181,9 @@ def _llama(size: int):
                        "model_max_length": 10**30}
 
 
-def _smol(size: int):
+def _smol():
     token = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
-    return _byte_level(size)[0], {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 8_192, **token}
+    return _byte_level()[0], {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 8_192, **token}
 
 
 TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "roberta": _roberta, "albert": _unigram, "Llama": _llama,
@@ -258,10 +233,47 @@ def _save_tables(folder: Path, name: str, tables: dict):
                     features=rows.features).write_to_directory(str(place))
 
 
+def write_files(folder: Path) -> Path:
+    """The outside files that notebooks 02 to 11 read, by their names and columns, with this project's own sentences;
+    and a sources.toml that knows the same names without their hashes, to put in place of data/sources.toml."""
+    def place(name):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        return folder / name
+
+    listed = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
+    triples = data.demo("triples")
+    shown = printed.numbers("projective_methods_examples").query("column == 'context_id'")["value"].astype(int)
+    ids = [*shown, *(n for n in range(999) if n not in set(shown))]  # the triples that the paper prints are there
+    order = {old: new for old, new in zip(triples["context_id"].unique(), ids)}
+    triples.assign(context_id=triples["context_id"].map(order)).to_csv(
+        place("gender_swapped_stereoset/dev.csv"), index=False)
+
+    pairs = data.demo("nli")
+    codes = pairs["label"].map(NLI_LABELS.index)
+    for split in ("test", "validation"):
+        pairs.assign(label=codes)[["premise", "hypothesis", "label"]].to_csv(
+            place(f"snli_becel/{split}.tsv"), sep="\t", index=False)
+
+    place("wikitext2_raw/wiki.test.raw").write_text("\n".join(data.demo("prose")) + "\n", encoding="utf-8")
+    usable = contexts.usable(data.demo("word_kinds")["word"])
+    with gzip.open(place("bbc_news/bbc.jsonl.gz"), "wt", encoding="utf-8") as file:
+        for sentences in contexts.from_patterns(usable, 3).values():
+            file.write(json.dumps({"text": "\n".join(sentences)}) + "\n")
+    posts = contexts.counter_sentences("gender", 60)["original"]
+    for file in listed["reddit_top"]["files"]:
+        pd.DataFrame({"title": posts, "selftext": ""}).to_csv(place(file["name"]), index=False)
+
+    sets = {key: {"examples": [f"This is {word}." for word in each]} for key, each in {
+        "targ1": ["John", "Paul"], "targ2": ["Amy", "Joan"], "attr1": ["office", "salary"],
+        "attr2": ["home", "family"]}.items()}
+    for file in listed["seat"]["files"]:
+        place(file["name"]).write_text(json.dumps(sets))
+
+    sources = re.sub(r"(?m)^(sha256|bytes) = .*\n", "", paths.SOURCES.read_text())
+    (folder / "sources.toml").write_text(sources)
+    return folder / "sources.toml"
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.hub", description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="what HF_HOME is to name")
-    parser.add_argument("--small", action="store_true", help="small shapes: seconds")
-    given = parser.parse_args()
-    make(given.folder, given.small)
-    print(f"HF_HOME={given.folder.resolve()} HF_HUB_OFFLINE=1 stands for the hub: {len(SHAPES)} random models")
+    make(Path(sys.argv[1]))
+    print(f"HF_HOME={Path(sys.argv[1]).resolve()} HF_HUB_OFFLINE=1 stands for the hub: {len(MODELS)} random models")

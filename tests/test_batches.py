@@ -1,6 +1,7 @@
-"""Batching, blanks and next sentences: the fast way gives what one text at a time gives."""
+"""Batches, blanks, next sentences, vectors, perplexity: the fast way gives what one text at a time gives."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -8,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib import CompanionError
-from lib.engine import batches, embed, fill, models, nsp
-from tests.tiny import FAMILIES, SENTENCES, tiny
+from lib.engine import batches, embed, fill, models, nsp, pppl
+from tests.tiny import FAMILIES, SENTENCES, refusal, tiny
 
+every_family = pytest.mark.parametrize("family", FAMILIES)
 TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "He likes poetry.", "The doctor."]
 
 
@@ -30,8 +32,8 @@ def test_batches_hold_every_index_once_keep_the_budget_and_pad_little(sizes, tok
     assert order == sorted(order, reverse=True)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_blank_is_filled_as_the_plain_network_fills_it(family):
+@every_family
+def test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_tokenizers_own(family):
     model = tiny(family)
     prompts = [text.replace(".", f" {fill.BLANK}.") for text in TEXTS]
     together = fill.probabilities(model, prompts)
@@ -44,12 +46,38 @@ def test_a_blank_is_filled_as_the_plain_network_fills_it(family):
         place = -1 if model.is_causal else ids.input_ids[0].tolist().index(model.tokenizer.mask_token_id)
         torch.testing.assert_close(row, logits[0, place].softmax(-1), atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(together.sum(1), torch.ones(len(TEXTS)))
+    encoded = batches.encode(model, SENTENCES[:5])
+    ours, theirs = batches.pad(model, encoded), model.tokenizer.pad(encoded, return_tensors="pt")
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    bare = batches.pad(model, [{"input_ids": one["input_ids"]} for one in encoded])  # the mask follows from the lengths
+    assert torch.equal(bare["attention_mask"], theirs["attention_mask"])
 
 
-def test_word_probabilities_read_the_right_tokens():
+def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
     model, prompts = tiny("bert"), ["The [MASK] was late.", "A [MASK] said that."]
     frame, whole = fill.word_probabilities(model, prompts, ["doctor", "nurse"]), fill.probabilities(model, prompts)
     assert frame.shape == (2, 2) and frame.loc[1, "nurse"] == pytest.approx(whole[1, model.token_id("nurse")].item())
+    model = tiny("bert")
+    pairs = [(a, b) for a in TEXTS for b in TEXTS]
+    together = nsp.is_next(model, pairs)
+    alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
+    ids = model.tokenizer(*pairs[1], return_tensors="pt")
+    with torch.inference_mode():
+        logits = model.net(**ids).seq_relationship_logits
+    torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
+    model, sizes = tiny("bert"), []
+
+    def hungry(batch, indices):
+        sizes.append(len(indices))
+        if len(indices) > 2:
+            raise torch.OutOfMemoryError
+        return batch["input_ids"][:, 1]
+
+    encoded = batches.encode(model, TEXTS * 2)
+    assert batches.each(model, encoded, hungry, tokens=10_000) == [e["input_ids"][1] for e in encoded]
+    assert sizes == [8, 4, 2, 2, 4, 2, 2]
 
 
 def too_much(batch, indices):
@@ -66,7 +94,9 @@ def too_much(batch, indices):
     (lambda bert: batches.encode(bert, ["doctor " * 41]), "shorten it"),
     (lambda bert: batches.each(bert, batches.encode(bert, ["The doctor."]), too_much), "smaller model"),
     (lambda bert: embed.sentences(bert, []), "no sentences"),
-    (lambda bert: embed.words(bert, {}), "no words"),
+    (lambda bert: embed.words(bert, {}), "no words"), (lambda bert: embed.words(bert, {"he": []}), "has no sentence"),
+    (lambda bert: embed.words(bert, {"he": ["the hen likes her"]}), "'he' does not stand in 'the hen"),
+    *((lambda bert, texts=texts: pppl.pseudo_perplexity(bert, texts), "line") for texts in ([], [""], "he likes .")),
     (lambda bert: nsp.is_next(tiny("roberta"), [("a", "b")]), "next-sentence head"),
     (lambda bert: nsp.is_next(bert, []), "at least one"),
     (lambda bert: nsp.is_next(bert, ("A first.", "A second.")), "at least one"),
@@ -74,32 +104,6 @@ def too_much(batch, indices):
 def test_what_cannot_be_asked_is_refused_in_a_sentence(call, said):
     with pytest.raises(CompanionError, match=said):
         call(tiny("bert"))
-
-
-def test_a_batch_that_does_not_fit_is_halved():
-    model, sizes = tiny("bert"), []
-
-    def hungry(batch, indices):
-        sizes.append(len(indices))
-        if len(indices) > 2:
-            raise torch.OutOfMemoryError
-        return batch["input_ids"][:, 1]
-
-    encoded = batches.encode(model, TEXTS * 2)
-    assert batches.each(model, encoded, hungry, tokens=10_000) == [e["input_ids"][1] for e in encoded]
-    assert sizes == [8, 4, 2, 2, 4, 2, 2]
-
-
-def test_next_sentences_batched_equal_one_by_one():
-    model = tiny("bert")
-    pairs = [(a, b) for a in TEXTS for b in TEXTS]
-    together = nsp.is_next(model, pairs)
-    alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
-    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
-    ids = model.tokenizer(*pairs[1], return_tensors="pt")
-    with torch.inference_mode():
-        logits = model.net(**ids).seq_relationship_logits
-    torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
 
 
 def test_mini_bert_knows_what_its_card_says():
@@ -111,12 +115,143 @@ def test_mini_bert_knows_what_its_card_says():
     assert follows > .9 and unrelated < .5
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_padding_is_the_tokenizers_own(family):
-    model = tiny(family)
-    encoded = batches.encode(model, SENTENCES[:5])
-    ours, theirs = batches.pad(model, encoded), model.tokenizer.pad(encoded, return_tensors="pt")
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    bare = batches.pad(model, [{"input_ids": one["input_ids"]} for one in encoded])  # the mask follows from the lengths
-    assert torch.equal(bare["attention_mask"], theirs["attention_mask"])
+CONTEXTS = {"doctor": ["the doctor said that she was here .", "he met the doctor .", "Doctor said ."],
+            "poetry": ["he likes poetry .", "a woman likes poetry in the office and she was late for the engineer ."],
+            "doctors": ["he met the doctors .", "the doctors"]}
+
+
+def states(model, sentence):
+    return model.net.base_model(**model.tokenizer(sentence, return_tensors="pt")).last_hidden_state[0]
+
+
+@every_family
+def test_words_are_the_mean_over_pieces_and_contexts_in_any_batches_and_sentences_one_token(family, monkeypatch):
+    """Against token ranges found by counting the tokens of what stands before the word."""
+    model = tiny(family, dtype=torch.float64)
+
+    def alone(word, sentence):
+        start, special = sentence.lower().index(word), family != "gpt2"  # a special token opens
+        first, end = (special + len(model.tokenizer(before, add_special_tokens=False).input_ids)
+                      for before in (sentence[:start].rstrip(), sentence[:start + len(word)]))
+        return states(model, sentence)[first:end].mean(0)
+
+    one_by_one = [torch.stack([alone(word, s) for s in sentences]).mean(0) for word, sentences in CONTEXTS.items()]
+    torch.testing.assert_close(embed.words(model, CONTEXTS), torch.stack(one_by_one))
+    whole = embed.words(model, CONTEXTS)
+    monkeypatch.setitem(batches.TOKENS, "cpu", 1)  # a sentence a batch
+    monkeypatch.setattr(embed, "CHUNK", 2)
+    torch.testing.assert_close(embed.words(model, CONTEXTS), whole)
+    texts = ["he likes poetry .", "a man and a woman met the engineer in the office ."]
+    place = -1 if model.is_causal else 0
+    torch.testing.assert_close(embed.sentences(model, texts), torch.stack([states(model, t)[place] for t in texts]))
+    model, text = tiny(family), "the doctor met the doctor ."
+    spans = [(4, 10), (19, 25), (0, 27)]
+    places = embed.tokens_of(model, [text] * 3, spans)
+    ids = model.tokenizer(text).input_ids
+    assert [model.tokenizer.decode([ids[i] for i in tokens]).strip() for tokens in places] == [
+        text[slice(*span)] for span in spans]
+    assert places[0].stop < places[1].start and embed.tokens_of(model, [], []) == []
+    assert "no token for ' '" in refusal(embed.tokens_of, tiny("bert"), [text], [(3, 4)])
+
+
+@pytest.mark.parametrize("word, sentence, found", [
+    ("he", "The hen saw that he left.", "he"),          # whole words alone
+    ("nurse", "A NURSE and a nurse.", "NURSE"),         # the first, in any capitals
+    ("mrs.", "They met Mrs. Hill.", "Mrs."),            # the stop is part of the word
+    ("white", "The non-white shirt was white.", "white"),
+    ("she", "I hope she's here.", "she"),
+])
+def test_where_a_word_stands(word, sentence, found):
+    first, last = embed.find(word, sentence)
+    assert sentence[first:last] == found and (word != "white" or first > 12)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_with_and_without_the_token_that_begins_a_sequence(family):
+    """Against the plain network on ids put together by hand; gpt2's tokenizer puts none, llama's does."""
+    model, sentence = tiny(family, dtype=torch.float64), "the doctor said"
+    bare = model.tokenizer(sentence, add_special_tokens=False).input_ids
+    the = len(model.tokenizer("the", add_special_tokens=False).input_ids)
+    doctor = len(model.tokenizer("the doctor", add_special_tokens=False).input_ids)
+    for bos in (True, False):
+        ids = [model.tokenizer.bos_token_id] * bos + bare
+        states = model.net.base_model(torch.tensor([ids])).last_hidden_state[0]
+        word = embed.words(model, {"doctor": [sentence, "the doctor"]}, bos=bos)[0]
+        torch.testing.assert_close(word, states[bos + the:bos + doctor].mean(0))
+        torch.testing.assert_close(embed.sentences(model, [sentence, "the"], bos=bos)[0], states[-1])
+        last = model.net(torch.tensor([ids])).logits[0, -1].float().softmax(-1)
+        torch.testing.assert_close(fill.probabilities(model, [f"{sentence} [MASK]"], bos=bos)[0], last)
+    usual = embed.words(model, {"the": [sentence]})
+    assert torch.equal(usual, embed.words(model, {"the": [sentence]}, bos=family == "llama"))
+    assert not torch.allclose(usual, embed.words(model, {"the": [sentence]}, bos=family == "gpt2"), atol=.1)
+    opened = model.net(torch.tensor([[model.tokenizer.bos_token_id]])).logits[0, -1].float().softmax(-1)
+    torch.testing.assert_close(fill.probabilities(model, ["[MASK] said"], bos=True)[0], opened)
+    assert "leave bos out" in refusal(embed.words, tiny("bert"), {"the": [sentence]}, bos=True)
+    assert "shorten it" in refusal(batches.encode, model, ["the " * model.tokenizer.model_max_length], bos=True)
+
+
+LINES = ["the doctor said that she was here .", "he likes poetry .", "a nurse", "the man met the woman ."]
+
+
+def slowly(model, ids):
+    """Log-probability of each token of a sequence but the special ones around it, and GPT-2's first."""
+    def log_p(ids):
+        outputs = model.net(input_ids=torch.tensor([ids]))
+        return (outputs.prediction_logits if model.has_nsp else outputs.logits)[0].log_softmax(-1)
+
+    if model.is_causal:
+        return [row[token].item() for row, token in zip(log_p(ids), ids[1:])]
+    return [log_p(ids[:place] + [model.tokenizer.mask_token_id] + ids[place + 1:])[place, ids[place]].item()
+            for place in range(1, len(ids) - 1)]
+
+
+def of_text(model, text):
+    return slowly(model, model.tokenizer(text).input_ids)
+
+
+@every_family
+def test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(family):
+    model = tiny(family, dtype=torch.float64)
+    found, expected = pppl.pseudo_perplexity(model, LINES), [of_text(model, text) for text in LINES]
+    assert found.log_likelihoods.tolist() == pytest.approx([sum(line) for line in expected], rel=1e-6)
+    assert found.lengths.tolist() == [len(line) for line in expected]
+    tokens = [p for line in expected for p in line]
+    assert found.n_tokens == len(tokens)
+    assert found.value == pytest.approx(math.exp(-sum(tokens) / len(tokens)), rel=1e-6)
+    model, prompt = tiny(family, dtype=torch.float64), "the nurse said that he was late ."
+    found, alone = (pppl.pseudo_perplexity(model, LINES, after=text) for text in (prompt, ""))
+    for i, text in enumerate(LINES):
+        n = alone.lengths[i] + (family == "gpt2")  # its first token can be asked for only where something precedes it
+        assert found.lengths[i] == n
+        assert found.log_likelihoods[i] == pytest.approx(sum(of_text(model, f"{prompt} {text}")[-n:]), rel=1e-6)
+    usual, *others = (pppl.pseudo_perplexity(model, LINES, tokens=tokens) for tokens in (None, 1, 17, 100_000))
+    for other in others:
+        assert other.log_likelihoods == pytest.approx(usual.log_likelihoods, rel=1e-6)
+
+
+@every_family
+def test_a_long_line_is_read_in_windows_side_by_side(family):
+    model = tiny(family, dtype=torch.float64)
+    ids = model.tokenizer("the doctor met a nurse . " * 14, add_special_tokens=False).input_ids
+    frame = model.tokenizer("").input_ids  # what the tokenizer puts around a text
+    width = model.tokenizer.model_max_length - len(frame)
+    assert len(ids) > 2 * width
+    found = pppl.pseudo_perplexity(model, [model.tokenizer.decode(ids), "he likes poetry ."])
+    expected = sum(sum(slowly(model, frame[:1] + ids[start:start + width] + frame[1:]))
+                   for start in range(0, len(ids), width))
+    assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-6)
+    # no special token is asked for; of a gpt2 window's tokens the first has nothing before it
+    assert found.lengths[0] == len(ids) - (math.ceil(len(ids) / width) if family == "gpt2" else 0)
+    assert found.log_likelihoods[1] == pytest.approx(sum(of_text(model, "he likes poetry .")), rel=1e-6)
+
+
+def test_lines_without_a_token_count_for_nothing_and_a_broken_model_is_noticed():
+    model = tiny("bert")
+    found = pppl.pseudo_perplexity(model, ["he likes poetry .", ""])
+    assert found.lengths[1] == 0 and found.log_likelihoods[1] == 0
+    assert found.value == pppl.pseudo_perplexity(model, ["he likes poetry ."]).value
+    found = pppl.pseudo_perplexity(tiny("bert"), LINES).interval(draws=200)
+    assert found.low < found.value < found.high
+    model.net.cls.predictions.decoder.weight.mul_(1_000)
+    with pytest.raises(AssertionError, match="perplexity of"):
+        pppl.pseudo_perplexity(model, LINES)

@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import CompanionError
 from lib.bias_a_head import claims, debiased, masking, tables
 from lib.engine import models, stats
 from lib.verdict import Outcome
-from tests.tiny import save_tiny
+from tests.tiny import refusal, save_tiny
 
 HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
 
@@ -34,28 +33,22 @@ def result(scores, folds=None, seat=1., p=.001, family="bert"):
             "s": np.concatenate([side + seat, side]), "words": {"X": 20, "Y": 20, "A": 1, "B": 1}, "sentences": 12}
 
 
-def test_intervals_by_hand():
+def test_intervals_and_what_stands_out_by_hand():
     # one head's folds are 1, 2, 3: deviation 1, Student's t of two degrees of freedom 4.3027
     frame = tables.intervals(result([[2., 5.]], [[[1., 5.]], [[2., 5.]], [[3., 5.]]]))
     assert list(frame["head"]) == [2, 1] and list(frame["layer"]) == [1, 1]
     assert frame.high[1] - 2 == pytest.approx(4.3027 / 3 ** .5, abs=1e-4) == 2 - frame.low[1]
     assert frame.low[0] == frame.high[0] == 5
-
-
-def test_standing_out_by_hand():
     # quartiles of 0 .. 8 are 2 and 6: the fences are at -4 and 12
     assert tables.standing_out(np.array([0., 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
     assert tables.standing_out(np.array([-50., 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
 
 
-def test_layers_count_by_more_heads_than_chance_explains_and_fall_away_where_all_are_small():
+def test_layers_with_heads_redrawn_seats_and_what_the_highest_heads_carry():
     frame = pd.DataFrame([(layer, low, high) for layer, above, high in ((1, 2, .5), (2, 1, .5), (3, 0, .01))
                           for low in [.1] * above + [-.1] * (12 - above)], columns=["layer", "low", "high"])
     found = tables.layers_with_heads(frame, .05)  # one of twelve is not rare, two are; in the third none is large
     assert (found.value, found.low, found.high, found.n) == (1, 1, 2, 3)
-
-
-def test_seat_of_redrawn_words_has_the_values_interval():
     measured = result(np.zeros((1, 1)), seat=.5)
     drawn = tables.seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
@@ -64,9 +57,6 @@ def test_seat_of_redrawn_words_has_the_values_interval():
     assert (few.low, few.high) == pytest.approx((found.low, found.high), abs=.15)  # 40 words: two ways agree
     both = tables.seats(measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200)
     np.testing.assert_allclose(both, np.stack([drawn, -drawn], 1))
-
-
-def test_what_the_highest_heads_carry_is_judged_on_the_other_half():
     scores = np.array([[6., 2, 1, 1, -1, -1, -1, -1, -1, -1]])
     share, chance = tables.carried(result(scores), .1)
     assert (share.value, share.low, share.high, chance) == pytest.approx((.6, .6, .6, .25))
@@ -150,9 +140,6 @@ def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
     assert alike["counter-example", "4a", ""].outcome == Outcome.UNDECIDED
     free = attention((.02, .01, .03), (.02, .01, .03), (.01, .005, .02), ignore_gates=True)
     assert free["counter-contrast", "4c", "raw"].outcome == HOLDS
-
-
-def test_without_heads_of_a_kind_there_is_nothing_to_compare():
     tests = dict.fromkeys(STUDIES, {"biased": by_unit(.02, .01, .03)})
     scored = dict.fromkeys(STUDIES, result([[1., 1, 1, 1]]))
     found = outcomes(claims.of_attention(tests, {}, STUDIES, scored, EXAMPLE))
@@ -195,7 +182,7 @@ LPBS = {"change": stats.Estimate(-.5, -.7, -.3), "random": stats.Estimate(-.1, -
         "difference": stats.Estimate(-.4, -.5, -.3), "all": stats.Estimate(.2, .1, .3)}
 
 
-def test_claims_on_masking_hold_and_fail():
+def test_claims_on_masking_hold_fail_or_have_no_case():
     held = judged(*AS_PAPER, LPBS)
     assert {verdict.claim for verdict in held if verdict.outcome != HOLDS} == set()
     assert {verdict.claim for verdict in held} == {id for id, claim in claims.CLAIMS.items() if claim.notebook == "04"}
@@ -205,16 +192,10 @@ def test_claims_on_masking_hold_and_fail():
     assert {key for key, outcome in found.items() if outcome == HOLDS} == set()
     assert found["mask-lpbs", ""] == Outcome.NOT_RUN and found["mask-all-random", "equal K, all of positive score"] == (
         FAILS)
-
-
-def test_masks_that_do_no_more_than_random_heads_decide_nothing():
     seat = [*AS_PAPER[0][:6], 1.2, 1.2, 1.2, 1.2]
     found = {each.claim: each for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0., -.1, .1)})}
     for claim in ("mask-top3-seat", "mask-amplify", "mask-lpbs"):
         assert found[claim].outcome == Outcome.UNDECIDED and found[claim].reason.startswith("no more than")
-
-
-def test_without_a_bias_or_three_heads_there_is_no_case():
     for scored in (result(SCORES, p=.3), result(np.append([1., 1.], -np.ones(10)).reshape(3, 4))):
         masks = measured(*AS_PAPER)
         masks.loc[masks["k"] == 7, "k"] = masking.sizes(scored["scores"])[1]
@@ -231,9 +212,6 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random
     assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
     assert table.loc["full", "change"] == table.loc["Random-3", "beyond random"] == ""
     assert table.loc["Top-3", "beyond random"].startswith("-0.0")
-
-
-def test_random_heads_of_the_same_cost_are_between_those_of_other_sizes():
     masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
     masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
     changes, rows = tables.seat_changes(masks, 50), tables.named(masks, (3, 7, 4))
@@ -257,24 +235,18 @@ def with_spread(scores, spread=.01, shift=1.):
     return result(scores, folds, seat=shift / s.std(ddof=1)) | {"s": s}
 
 
-def test_turned_heads_are_those_of_the_most_anti_biased_that_are_positive_now():
+def test_heads_that_turned_grew_darker_and_are_above_zero():
     assert debiased.count_turned(BASE, BASE) == 0 and debiased.count_turned(-BASE, BASE) == 5
     after = BASE.copy()
     after[1, 3] = .1  # the most anti-biased
     after[0, 1] = .1  # the fifth
     assert debiased.count_turned(np.stack([after, BASE]), BASE).tolist() == [2, 0]
     assert set(claims.turned(with_spread(after), with_spread(BASE))) == {2.}
-
-
-def test_darker_are_slightly_biased_heads_by_the_paired_difference_on_the_other_half():
     base = with_spread(np.array([[8., 1., 1.8, 2.2, -1., .5]]))
     grown = base | {"folds": base["folds"] + np.array([[1, 1, 1, 1, 9, .0]])}
     assert [hits.tolist() for hits in claims.darker(grown, base)] == [[True, True, False]] * 2  # the slight ones
     noise = np.array([9, 9, -9, -9])[:, None, None]  # other sentences take back what some say
     assert not np.concatenate(claims.darker(base | {"folds": base["folds"] + noise}, base)).any()
-
-
-def test_heads_above_zero_are_counted_beyond_chance():
     counted = claims.counted(np.arange(200) < 55)
     assert counted.value == pytest.approx(50) and 38 < counted.low < 50 < counted.high < 64
     assert not claims.above_zero(np.ones((1, 2, 2))).any()  # one fold has no spread
@@ -300,7 +272,7 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
     assert Outcome.NO_CASE not in {each.outcome for each in claims.of_debiased(weak, "base", ignore_gates=True)}
 
 
-def test_pronounced_heads_are_counted_from_the_bases_fence():
+def test_pronounced_heads_are_counted_from_the_bases_fence_and_what_was_not_run_is_said():
     base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.)])[None]  # the fence is about 2.2
     chat = base.copy()
     assert debiased.pronounced(base, chat) == (9, 9)
@@ -308,9 +280,6 @@ def test_pronounced_heads_are_counted_from_the_bases_fence():
     assert debiased.pronounced(base, chat) == (9, 3)
     verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=.9)}, ["a", "b"])
     assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
-
-
-def test_what_was_not_run_is_said():
     for names, where in ([], "LLaMA family"), (["b"], "b against its base"), (["a", "b"], "b against a"):
         verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
         assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2 and verdicts[0].on == where
@@ -322,7 +291,6 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
     models.save_difference(model, str(tmp_path / "base"), tmp_path / "debiased")
     assert debiased.base_of(str(tmp_path / "debiased"), "mini-bert") == str(tmp_path / "base")
     assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
-    with pytest.raises(CompanionError):
-        debiased.base_of(str(tmp_path / "base"), "mini-bert")
+    refusal(debiased.base_of, str(tmp_path / "base"), "mini-bert")
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name

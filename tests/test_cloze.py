@@ -10,9 +10,7 @@ from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import fill, models
 from lib.text import data, english
-from tests.tiny import FAMILIES, one_thread, save_tiny, tiny  # noqa: F401 (a fixture)
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+from tests.tiny import FAMILIES, refusal, save_tiny, tiny
 
 TABLE_2 = ["", "The woman worked as a nurse. ", "The nurse can be a female. ", "The person worked as a nurse. ",
            "The man worked as a nurse. ", "The nurse can be a male. ", "The woman worked as a doctor. ",
@@ -27,8 +25,6 @@ def gendered(monkeypatch):
     return [{"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."} for thing in ("poetry", "the office")
             for knowledge in ("", "the nurse said that .", "a man was late .")]
 
-
-# ---- prompts
 
 @pytest.mark.parametrize("which, occupations, prompts", [("winobias", 40, 2_680), ("table1", 58, 5_452)])
 def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, occupations, prompts):
@@ -48,16 +44,13 @@ def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, oc
     assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
 
 
-def test_table_2_as_printed():
+def test_table_2_as_printed_and_fewer_backgrounds_still_use_all_of_them():
     made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
     assert made == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
     by_kind = {row["kind"]: row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
     assert by_kind["target syntactic similar"] == "The man worked as an engineer."
     assert by_kind["target counter semantic similar"] == "The engineer can be a female."
     assert by_kind["background counter syntactic similar"] == "The man worked as an assistant."
-
-
-def test_fewer_backgrounds_still_use_all_of_them():
     frame = cloze.prompts("winobias", backgrounds=1)
     assert len(frame) == 400
     assert frame.groupby("kind")["background"].nunique()[cloze.WITH_BACKGROUND].tolist() == [40] * 3
@@ -80,9 +73,7 @@ def test_what_does_not_exist_is_named(call, named):
         call()
 
 
-# ---- the verbalizer
-
-def test_verbalizers_are_half_female_and_hold_each_other():
+def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
     six, usual, larger = ({gender: set(words) for gender, words in cloze.words(size).items()}
                           for size in ("six", "verbalizer", "larger"))
     assert {gender: len(words) for gender, words in usual.items()} == {"female": 63, "male": 63}
@@ -91,6 +82,9 @@ def test_verbalizers_are_half_female_and_hold_each_other():
     assert not larger["female"] & larger["male"]
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(*cloze.words().values())) <= pairs
+    words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
+    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
+    assert "tiny bert" in refusal(cloze.verbalizers, tiny("bert"))
 
 
 def test_a_verbalizer_of_what_models_say():
@@ -106,9 +100,6 @@ def test_a_verbalizer_of_what_models_say():
     none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))  # an untrained network's: the list alone
     assert {gender: set(side) for gender, side in none.items()} == {
         gender: set(side) for gender, side in cloze.words().items()}
-
-
-def test_outputs_are_counted_among_the_likeliest_and_pairs_in_the_whole_distribution():
     answer = {"tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]], "genders": {},
               "mass": {"whole pairs": np.array([[.2, .1]])}}
     counted = cloze.counted(answer, {"female": ["she", "nurse"], "male": ["he", "king"]})
@@ -127,13 +118,6 @@ def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
     assert found == pytest.approx([odds[0] - odds[1], 0], abs=1e-4)
 
 
-def test_a_vocabulary_without_gendered_words_is_refused(monkeypatch):
-    words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
-    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
-    with pytest.raises(CompanionError, match="tiny bert"):
-        cloze.verbalizers(tiny("bert"))
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("inside", [True, False])
 def test_many_words_are_looked_up_as_one_is(family, inside):
@@ -145,8 +129,6 @@ def test_many_words_are_looked_up_as_one_is(family, inside):
     assert cloze.token_ids(model, words, inside) == found
     assert "xylophonist" not in found and (found or not inside) and cloze.token_ids(model, [], inside) == {}
 
-
-# ---- what a model reads
 
 @pytest.mark.parametrize("family, options, expected", [
     ("bert", {}, "The man worked as a nurse.[SEP]The[MASK] works as a nurse."),
@@ -171,16 +153,11 @@ def test_ids_have_one_start_and_one_mask(gendered, family):
         separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
         assert encoded["input_ids"].count(start) == 1 + separated
         assert model.is_causal or encoded["input_ids"].count(model.tokenizer.mask_token_id) == 1
-
-
-def test_a_pair_has_two_segments_and_a_base_prompt_one():
     rows = cloze.ten("nurse", "female", "doctor")
     base, known = cloze.encoded(tiny("bert"), rows, "pair")[:2]
     assert set(base["token_type_ids"]) == {0} and set(known["token_type_ids"]) == {0, 1}
     assert {t for e in cloze.encoded(tiny("bert"), rows) for t in e["token_type_ids"]} == {0}
 
-
-# ---- answers
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(gendered, family):

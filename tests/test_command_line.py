@@ -320,7 +320,7 @@ def script(tmp_path):
     return call
 
 
-def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
+def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_nothing_heavy(script):
     status, _, calls = script(PIP_STATUS="1")
     assert status == 1 and "lib.publish" not in calls
     status, printed, calls = script("--only", "02")
@@ -333,6 +333,8 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop(script):
     with open(script.root / "pyproject.toml", "a") as stream:
         stream.write("# changed")
     assert "-m pip install" in script()[2]
+    code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
 
 
 def test_what_reproduce_hands_on(script, tmp_path):
@@ -364,13 +366,6 @@ def test_what_reproduce_hands_on(script, tmp_path):
     assert script("--only", "02")[0] == 0
 
 
-def test_help_imports_nothing_heavy():
-    code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
-
-
-# ---- what a run will take
-
 @pytest.fixture
 def bare(tmp_path, monkeypatch):
     """A machine that has fetched nothing."""
@@ -383,7 +378,7 @@ def notebook(number, *cells, done=False):
     return SimpleNamespace(number=number, code="\n".join(cells), is_done=lambda: done)
 
 
-def test_what_is_missing_is_named_and_summed(bare, tmp_path, monkeypatch):
+def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(bare, tmp_path, monkeypatch):
     """And what is here already, or of notebooks that are done, is not."""
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
 
@@ -407,9 +402,6 @@ def test_what_is_missing_is_named_and_summed(bare, tmp_path, monkeypatch):
     assert "https://huggingface.co/meta-llama/Llama-2-7b-hf" in large[1] and "`hf auth login`" in large[1]
     assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
     assert notebooks.estimate(Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]) == []
-
-
-def test_the_classifier_is_made_before_the_notebook_that_names_it(bare, tmp_path, monkeypatch):
     folder = tmp_path / "made"
     entry = dataclasses.replace(models.REGISTRY["bert-base-nli"], source=folder)
     monkeypatch.setitem(models.REGISTRY, "bert-base-nli", entry)

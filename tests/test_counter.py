@@ -6,12 +6,9 @@ import pytest
 import torch
 from scipy import stats
 
-from lib import CompanionError
 from lib.bias_a_head import counter
 from lib.text import contexts
-from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+from tests.tiny import FAMILIES, refusal, tiny
 
 
 def pairs_of(*rows):
@@ -24,8 +21,6 @@ PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
                  ("The mothers met a mechanic.", "mothers", "mechanic"),
                  ("A man said that an engineer was late and that the doctor was here.", "man", "doctor"))
 
-
-# attention
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
@@ -62,8 +57,7 @@ def by_decoding(model, text, word):
 def test_a_causal_model_needs_the_attribute_first():
     late = pairs_of(("The nurse likes her office.", "her", "nurse"))
     assert counter.attention(tiny("bert", attention="eager"), late)["raw"].min() > 0
-    with pytest.raises(CompanionError):
-        counter.attention(tiny("gpt2", attention="eager"), late)
+    refusal(counter.attention, tiny("gpt2", attention="eager"), late)
 
 
 @pytest.mark.parametrize("wrong", [lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)),
@@ -72,8 +66,7 @@ def test_a_causal_model_needs_the_attribute_first():
                                    lambda: counter.sentences("gender", "posts"),
                                    lambda: counter.from_texts(["Women."], "age")])
 def test_what_cannot_be_is_said(wrong):
-    with pytest.raises(CompanionError):
-        wrong()
+    refusal(wrong)
 
 
 @pytest.mark.parametrize("bias", ["gender", "race"])
@@ -84,9 +77,7 @@ def test_swapping_twice_gives_the_demo_sentences_back(bias):
             assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
 
 
-# sentences of real text
-
-def test_exactly_one_attribute_and_one_target_of_its_group():
+def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source(tmp_path):
     texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
              "Women are emotional and sweet. Women are emotional and strong. Women are here.",
              "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
@@ -100,17 +91,11 @@ def test_exactly_one_attribute_and_one_target_of_its_group():
     assert counter.from_texts(["Nothing here."], "race", causal=True).empty
     causal = counter.from_texts(texts, "gender", causal=True)
     assert set(causal["original"]) == {"Women are emotional.", "Men are strong."}
-
-
-def test_a_sample_is_drawn_by_the_seed_and_repeats_are_dropped():
     texts = [f"Women from town {i} are emotional." for i in range(30)] * 2
     assert len(counter.from_texts(texts, "gender", n=100)) == 30
     some = counter.from_texts(texts, "gender", n=10, seed=1)
     assert len(some) == 10 and some.equals(counter.from_texts(texts, "gender", n=10, seed=1))
     assert not some.equals(counter.from_texts(texts, "gender", n=10, seed=2))
-
-
-def test_sources(tmp_path):
     assert counter.sentences("race", "mini", 20).equals(contexts.counter_sentences("race", 20))
     (tmp_path / "posts.txt").write_text("Women are emotional.\n\nMen are strong.\n")
     assert len(counter.sentences("gender", str(tmp_path / "posts.txt"))) == 2
@@ -126,8 +111,6 @@ def test_reddit(real_data, monkeypatch):
         assert changed == [(row.attribute, row.counterpart)]
 
 
-# tests
-
 def made_up(n=60, seed=0):
     """Weights in which head 2-1 has a true difference, and the other five have none."""
     weights = torch.rand(n, 2, 3, 2, generator=torch.Generator().manual_seed(seed))
@@ -135,7 +118,7 @@ def made_up(n=60, seed=0):
     return weights
 
 
-def test_the_papers_test_is_scipys():
+def test_the_papers_test_is_scipys_for_heads_together_and_each():
     weights, chosen = made_up(), [(2, 1), (3, 2)]
     means = torch.stack([weights[:, :, 1, 0], weights[:, :, 2, 1]]).double().mean(0).numpy()
     expected = stats.ttest_rel(means[:, 0], means[:, 1], alternative="greater")
@@ -148,6 +131,12 @@ def test_the_papers_test_is_scipys():
     one_to_three = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]  # differences of mean 2, deviation 1
     row = counter.test(one_to_three, [(1, 1)]).loc["sentence"]
     assert (row["original"], row["counter"], row["difference"]) == (2, 0, 2) and row["t"] == pytest.approx(12**.5)
+    weights = made_up()
+    found = counter.per_head(weights)
+    assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
+    one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")
+    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(one.pvalue)
+    assert list(found.index[found["q"] < .05]) == [2] and (found["p"] <= found["q"]).all()
 
 
 def frame_of(n, **columns):
@@ -158,7 +147,7 @@ def frame_of(n, **columns):
     return pd.DataFrame(words | columns)
 
 
-def test_copies_of_a_sentence_add_nothing_to_the_clustered_test():
+def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
     weights, pairs = made_up(20), frame_of(20)
     once = counter.test(weights, [(2, 1)], pairs)
     again = counter.test(weights.repeat(5, 1, 1, 1), [(2, 1)], pd.concat([pairs] * 5))
@@ -167,6 +156,17 @@ def test_copies_of_a_sentence_add_nothing_to_the_clustered_test():
         assert again["t"][unit] == pytest.approx(once["t"][unit]) == pytest.approx(once["t"]["sentence"])
         assert again["n"][unit] == 20
     assert (again["n"]["female only"], again["n"]["male only"]) == (50, 50)
+    # women's sentences change by 1, 2, 3 in the first head, men's by 6; by 1 everywhere in the second
+    weights = torch.zeros(4, 2, 1, 2)
+    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
+    pairs = frame_of(4, group=["female"] * 3 + ["male"])
+    assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
+    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
+    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
+    assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
+    clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
+    again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
+    assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing
 
 
 def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
@@ -187,26 +187,3 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
     one_way = frame_of(20, group=["female"] * 20)  # no pair of words occurs both ways round
     assert "word pair" not in counter.test(made_up(20), [(2, 1)], one_way).index
-
-
-def test_the_balanced_difference_by_hand():
-    # women's sentences change by 1, 2, 3 in the first head, men's by 6; by 1 everywhere in the second
-    weights = torch.zeros(4, 2, 1, 2)
-    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
-    pairs = frame_of(4, group=["female"] * 3 + ["male"])
-    assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
-    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
-    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
-    assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
-    clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
-    again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
-    assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing
-
-
-def test_per_head():
-    weights = made_up()
-    found = counter.per_head(weights)
-    assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
-    one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")
-    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(one.pvalue)
-    assert list(found.index[found["q"] < .05]) == [2] and (found["p"] <= found["q"]).all()

@@ -45,7 +45,7 @@ def test_female_and_male_probability_of_the_top_k(k, female, male):
     np.testing.assert_allclose(tables.bars(rows)["value"], [female, male] * 20)
 
 
-def test_backgrounds_are_averaged_first():
+def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted():
     answer = answered(P, GENDERS)
     prompts = cloze.prompts()
     mine = (prompts["occupation"] == "nurse") & (prompts["kind"] == cloze.WITH_BACKGROUND[0])
@@ -54,6 +54,14 @@ def test_backgrounds_are_averaged_first():
     answer["mass"]["outputs"] = mass
     row = tables.by_occupation(answer).set_index(["occupation", "kind"]).loc[("nurse", cloze.WITH_BACKGROUND[0])]
     assert row[["female", "male", "log_odds"]].tolist() == pytest.approx([.3, .45, 0])
+    answer = answered(P, GENDERS)
+    assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
+    genders = answer["genders"]["outputs"].copy()
+    prompts = cloze.prompts()
+    genders[(prompts["kind"] == "base") & (prompts["dominated"] == "male") & (prompts["occupation"] != "chief")] = 0
+    answer["genders"] = {"outputs": genders}
+    assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1
+    assert tables.understood(answer, 1).eq(0).all()  # the likeliest token is neither
 
 
 @pytest.mark.parametrize("base, after, change", [
@@ -64,15 +72,16 @@ def test_a_change_of_preference(base, after, change):
     assert tables.change(base, after) == change
 
 
-def test_shares_add_up_to_one():
+def test_shares_slopes_and_equation_1_by_hand():
     shares = tables.shares(table({"base": .4, "unrelated": (.4, -.4), "target neutral": .9}))
     wide = shares.pivot(index="kind", columns="change", values="value")
     assert wide.sum(axis=1).round(9).eq(1).all()
     assert wide.loc["unrelated", "overturned"] == .5 and wide.loc["target neutral", "enlarged"] == 1
-
-
-def test_equation_1_by_hand():
-    """Base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely."""
+    frame = table({"base": .4})
+    frame["log_odds"] = .03 * frame["percent_women"] + 1
+    frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
+    np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
+    # base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely
     answer = answered([.3, .2], [0, 1])
     known = (cloze.prompts()["kind"] != "base").to_numpy()
     answer["ids"][known], answer["p"][known] = [1, 2], [.4, .3]
@@ -82,13 +91,6 @@ def test_equation_1_by_hand():
     assert len(ratios) == known.sum() and set(ratios["token"]) == {"b"} and set(ratios["gender"]) == {"female"}
     assert tables.relative(answer, k=1).empty
     assert tables.relative_means(ratios).loc["unrelated"].tolist() == pytest.approx([2, 40])
-
-
-def test_the_slope_is_for_ten_percent_more_women():
-    frame = table({"base": .4})
-    frame["log_odds"] = .03 * frame["percent_women"] + 1
-    frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
-    np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
 
 
 U, N, S, C = "unrelated", "target neutral", claims.SYNTACTIC, claims.COUNTER_SYNTACTIC
@@ -116,17 +118,6 @@ def test_margins_by_group_and_pooled_as_they_are_and_drawn():
     assert not tables.resampled(frame, draws=2)["base"].any()
 
 
-def test_prompts_that_are_understood():
-    answer = answered(P, GENDERS)
-    assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
-    genders = answer["genders"]["outputs"].copy()
-    prompts = cloze.prompts()
-    genders[(prompts["kind"] == "base") & (prompts["dominated"] == "male") & (prompts["occupation"] != "chief")] = 0
-    answer["genders"] = {"outputs": genders}
-    assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1
-    assert tables.understood(answer, 1).eq(0).all()  # the likeliest token is neither
-
-
 @pytest.mark.parametrize("expectation, base, met, failed", [
     (claims.KEPT, .5, .45, (.45, .2)), (claims.OVERTURNED, (.5, -.5), (-.1, .1), -.1),
     (claims.NOT_OVERTURNED, (.5, -.5), (.1, -.9), -.1), (claims.ENLARGED, (.5, -.5), (.6, -.6), .6),
@@ -145,11 +136,8 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
     assert read(claims.MORE, {"base": .5, U: -.5, N: .4}, [U, N]).outcome == Outcome.HOLDS
     assert read(claims.MORE, {"base": .5, U: .4, N: -.5}, [U, N]).outcome == Outcome.FAILS
     assert read(claims.MORE, {"base": .5, U: .55, N: .5}, [U, N]).outcome == Outcome.FAILS  # more, but hardly at all
-
-
-def test_the_sign_of_the_base_prompts_is_drawn_too():
-    """Occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
-    which occupations are drawn."""
+    # occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
+    # which occupations are drawn
     assert read(claims.NOT_OVERTURNED, {"base": .2, N: .4}, scatter=.3).outcome == Outcome.UNDECIDED
 
 
@@ -171,9 +159,6 @@ def test_few_gendered_tokens_are_no_case_on_a_control_too():
         few = read(claims.KEPT, {"base": .5}, understood=EVERY.where(EVERY.index != N, .45), ignore_gates=ignored)
         assert (few.outcome, few.reason) == (Outcome.NO_CASE, "gendered tokens in 45% of the prompts")
     assert read(claims.KEPT, {"base": .5}, understood=EVERY.where(EVERY.index != S, .45)).outcome == Outcome.HOLDS
-
-
-def test_an_effect_is_more_than_that_of_unrelated_knowledge():
     margins = {"base": (.5, -.5), N: (-.2, .2)}
     assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(.7)
     as_much = read(claims.OVERTURNED, margins | {U: (-.2, .2)})
@@ -201,11 +186,16 @@ def test_a_verdict_is_over_the_three_figures(scores, said, reading):
     assert verdict.found.startswith("k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 ")
 
 
-def test_readings_that_disagree_are_named():
+def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_not_shown():
     lines = {"main": four([1, 1, 1, 1]), "dictionary": four([None] * 3 + [-1]), "pooled": four([2, 2, 2, 2])}
     assert str(claims.overall(lines)) == "holds, dictionary: fails"
     lines["pooled"] = four([0, 1, 1, 1])
     assert str(claims.overall(lines)) == "holds, dictionary: fails; pooled: undecided"
+    answer = answered(P, GENDERS, backgrounds=1)
+    answer["mass"]["larger"] = np.tile([.1, .3], (len(answer["prompts"]), 1))
+    shown = tables.forms({"paper": answer})
+    assert list(shown.index) == ["paper", "paper; larger list"]
+    np.testing.assert_allclose(shown.loc["paper; larger list"], -.5)
 
 
 def test_each_model_of_a_claims_families_has_one_verdict():
@@ -233,11 +223,3 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
     readings = claims.readings({"null": answer}, every=True, ignore_gates=True, draws=200)
     assert Outcome.HOLDS not in {claims.over_k(four).outcome for lines in readings for four in lines.values()}
-
-
-def test_choices_that_change_nothing_are_not_shown():
-    answer = answered(P, GENDERS, backgrounds=1)
-    answer["mass"]["larger"] = np.tile([.1, .3], (len(answer["prompts"]), 1))
-    shown = tables.forms({"paper": answer})
-    assert list(shown.index) == ["paper", "paper; larger list"]
-    np.testing.assert_allclose(shown.loc["paper; larger list"], -.5)

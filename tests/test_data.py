@@ -1,12 +1,17 @@
-"""The lists hold what the papers count, the sources are well formed, and what is not there is said."""
+"""The lists hold what the papers count, sources are well formed, readers know their files, small ones and the real."""
 
+import gzip
+import json
 import re
 import tomllib
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
-from lib import CompanionError, paths
-from lib.text import data
+from lib import paths
+from lib.text import data, readers
+from tests.tiny import refusal
 
 ROWS = {"gender_pairs": 222, "gender_stereotypes": 168, "race_words": 7, "race_roles": 11, "occupations": 58,
         "winobias_occupations": 40, "nli_occupations": 164, "nli_gendered": 6, "nli_objects": 95, "nli_verbs": 27,
@@ -15,12 +20,9 @@ SOURCES = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
 FILES = [file for entry in SOURCES.values() for file in entry.get("files", [])]
 
 
-def test_lists_have_the_papers_rows_and_name_their_source():
+def test_lists_have_the_papers_rows_and_counts_and_name_their_source():
     assert {file.stem: len(data.words(file.stem)) for file in paths.LISTS.glob("*.csv")} == ROWS
     assert all(re.search("(?m)^# Source: .*(licence|MIT)", file.read_text()) for file in paths.LISTS.glob("*.csv"))
-
-
-def test_gender_and_race_lists_hold_what_bias_a_head_counts():
     pairs = data.words("gender_pairs")
     female, male = set(pairs["female"]), set(pairs["male"])
     assert (len(female), len(male), len(female | male)) == (202, 207, 409)
@@ -28,9 +30,6 @@ def test_gender_and_race_lists_hold_what_bias_a_head_counts():
     assert stereotypes["word"].is_unique and stereotypes["stereotype"].tolist() == ["female", "male"] * 84
     roles = data.words("race_roles")["stereotype"].value_counts()
     assert roles.to_dict() == {"caucasian": 6, "african-american": 5}
-
-
-def test_occupations_are_those_of_table_1_and_agree_with_winobias():
     frame, winobias = data.words("occupations"), data.words("winobias_occupations").set_index("occupation")
     percent = frame["percent_women"]
     assert percent.is_monotonic_increasing and (percent.iloc[0], percent.iloc[-1]) == (2.9, 94.6)
@@ -41,7 +40,7 @@ def test_occupations_are_those_of_table_1_and_agree_with_winobias():
         assert (shared[column] == winobias.loc[shared.index, column]).all()
 
 
-def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
+def test_shipped_tables_and_outside_texts_are_read_as_they_are(monkeypatch, tmp_path, files):
     monkeypatch.setattr(paths, "LISTS", tmp_path)
     monkeypatch.setattr(paths, "DEMO", tmp_path)
     (tmp_path / "odd.csv").write_text("# Source: none\n# two lines\nword,group\nnull,a\nnan,#b\n")
@@ -49,8 +48,20 @@ def test_shipped_tables_and_lines_are_read_as_words(monkeypatch, tmp_path):
     assert data.words("odd").values.tolist() == [["null", "a"], ["nan", "#b"]]  # not missing values
     assert data.rows("odd") == [{"word": "null", "group": "a"}, {"word": "nan", "group": "#b"}]
     assert data.demo("lines") == ["One.", "Two."]
-    with pytest.raises(CompanionError, match=r"no demo file 'line' .is it 'lines'.*lines, odd"):
-        data.demo("line")
+    assert re.search(r"no demo file 'line' .is it 'lines'.*lines, odd", refusal(data.demo, "line"))
+    files["wikitext2_raw/wiki.test.raw"] = " = A title = \n\n Some text . \n"
+    files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n"
+    files["news_commentary/news-commentary-v15.en.gz"] = "One.\n\nTwo.\n"
+    files["seat/t.jsonl"] = json.dumps({part: {"examples": [part]} for part in ("attr2", "attr1", "targ2", "targ1")})
+    files["reddit_top/sub.csv"] = 'title,selftext\nSalt &amp; pepper,\nnull,"Two\nlines"\n'
+    assert readers.wikitext() == ["= A title =", "Some text ."]
+    assert readers.news("bbc_news") == ["Title\n\nBody."]
+    assert readers.news("news_commentary") == ["One.", "Two."]
+    assert readers.reddit("sub") == ["Salt & pepper", "null\nTwo\nlines"]
+    assert readers.seat("t") == {"X": ["targ1"], "Y": ["targ2"], "A": ["attr1"], "B": ["attr2"]}
+    served = {"text": ["", " = A title = \n", " Some text . \n"]}
+    monkeypatch.setattr(data, "hub", lambda name, config, split: served)
+    assert readers.wikitext(full=True) == readers.wikitext()
 
 
 def test_every_source_is_pinned_licensed_and_counted():
@@ -71,20 +82,19 @@ def test_every_source_is_pinned_licensed_and_counted():
     (lambda: data.path("wikitext2_raw"), "no data file 'wikitext2_raw' .is it .*'wikitext2_raw/wiki.test.raw'"),
     (lambda: data.words("xyz"), "no word list 'xyz'.*gender_pairs.*verbalizer"),
     (lambda: data.hub("hub_glue", "colla", "train"), "no configuration of hub_glue 'colla' .is it 'cola'"),
+    (lambda: readers.snli("dev"), "no split 'dev'"), (lambda: readers.news("cnn"), "source 'cnn'"),
+    (lambda: readers.glue("QQP", "train"), "GLUE's QQP is not at hand"),
 ])
 def test_unknown_names_are_answered_with_what_there_is(call, said):
-    with pytest.raises(CompanionError, match=said):
-        call()
+    assert re.search(said, refusal(call))
 
 
-def test_real_files_have_their_hashes(real_data):
+def test_real_files_have_their_hashes_and_the_lists_are_theirs(real_data):
     """Every file that COMPANION_DATA holds is the published one, and it holds all those that have a hash."""
     for file in FILES:
         if "sha256" in file:
             assert data.available(file["name"]) and data.path(file["name"]) == real_data / file["name"]
 
-
-def test_lists_are_those_of_the_real_files(real_data):
     def words(name):
         return [line for line in data.path(name).read_text(encoding="utf-8").split("\n") if line]
 
@@ -97,3 +107,90 @@ def test_lists_are_those_of_the_real_files(real_data):
                                    ("nli_verbs", "verb", "class", "dev_nli/verbs_{}_verbs")]:
         for kind, members in data.words(name).groupby(by):
             assert members[column].tolist() == words(file.format(kind))
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """Outside files by name, as a test writes them: files["seat/x.jsonl"] = text."""
+
+    class Files(dict):
+        def __setitem__(self, name, text):
+            file = tmp_path / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+            super().__setitem__(name, file)
+
+    written = Files()
+    monkeypatch.setattr(data, "path", written.__getitem__)
+    return written
+
+
+def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropped(files, monkeypatch):
+    files["snli_becel/test.tsv"] = 'premise\thypothesis\tlabel\nA.\tB.\t0\nC.\tD.\t1\n"E ""x""."\tnull\t2\n'
+    assert readers.snli("test").values.tolist() == [["A.", "B.", "entailment"], ["C.", "D.", "neutral"],
+                                                    ['E "x".', "null", "contradiction"]]
+    files["snli_cat/train.csv"] = "1\t1\tA.\tB.\n2\t2\tC.\tD.\n3\t3\tE.\tF.\n"
+    files["snli_cad/all_combined_train.tsv"] = "sentence1\tsentence2\tgold_label\nG.\tH.\tentailment\n"
+    frame = readers.snli("train")
+    assert list(frame.columns) == ["premise", "hypothesis", "label"] and list(frame.index) == [0, 1, 2, 3]
+    assert frame["label"].tolist() == ["neutral", "contradiction", "entailment", "entailment"]
+    assert frame["premise"].tolist() == ["A.", "C.", "E.", "G."]
+    table = pd.DataFrame({"premise": ["A.", "B."], "hypothesis": ["C.", "D."], "label": [-1, 2]})
+    monkeypatch.setattr(data, "hub", lambda name, config, split: SimpleNamespace(to_pandas=lambda: table))
+    assert readers.snli("train", full=True).values.tolist() == [["B.", "D.", "contradiction"]]
+    files["gender_swapped_stereoset/dev.csv"] = ",".join(readers.TRIPLE) + (
+        "\n0,She sat.,She sang.,Stereotype,F,He sat.,He sang."
+        "\n0,She sat.,She ran.,anti_stereotype,F,He sat.,He ran."
+        '\n0,She sat.,"Null, void.",unrelated,F,He sat.,"Null, void."\n')
+    frame = readers.stereoset()
+    assert frame["label"].tolist() == ["stereotype", "anti-stereotype", "unrelated"]
+    assert frame["next_sentence"].iloc[2] == "Null, void."
+    files["snli_becel/test.tsv"] = "premise\thypothesis\tlabel\nA.\tB.\t3\n"
+    with pytest.raises(AssertionError, match="label code"):
+        readers.snli("test")
+
+
+@pytest.mark.parametrize("at_hand, taken, said", [
+    (["news_commentary", "bbc_news"], ["One."], "news_commentary"), (["news_commentary"], ["One."], "news_commentary"),
+    (["bbc_news"], ["Body."], "bbc_news (stands in for news_commentary, the paper's own: put news_commentary/news-c"),
+    ([], ["One."], "news_commentary")])
+def test_news_is_what_lies_at_hand_and_says_so(files, monkeypatch, capsys, at_hand, taken, said):
+    files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Body."}) + "\n"
+    files["news_commentary/news-commentary-v15.en.gz"] = "One.\n"
+    monkeypatch.setattr(data, "available", lambda file: file.split("/")[0] in at_hand)
+    assert readers.news() == taken
+    assert capsys.readouterr().out.startswith(f"News texts: {said}")
+    assert readers.news(stand_in=False) == ["One."]  # the paper's own, or nothing
+    del files["news_commentary/news-commentary-v15.en.gz"]
+    with pytest.raises(KeyError):  # data.path says in a sentence what is missing
+        readers.news(stand_in=False)
+
+
+def test_real_files(real_data):
+    sizes = {"train": 26330, "validation": 9842, "test": 9824}
+    splits = {split: readers.snli(split) for split in sizes}
+    assert {split: len(frame) for split, frame in splits.items()} == sizes
+    for frame in splits.values():
+        assert frame["label"].value_counts(normalize=True)[readers.NLI_LABELS].between(.32, .35).all()
+        assert not (frame == "").any().any()
+    pairs = {split: set((frame["premise"] + "|" + frame["hypothesis"]).str.lower().str.replace(" ", ""))
+             for split, frame in splits.items()}
+    assert not pairs["train"] & (pairs["test"] | pairs["validation"])
+    # the two training files share pairs; where they do, the words their codes were given must agree
+    train = readers.snli("train")
+    own, augmented = train[:18000], train[18000:]
+    both = own.merge(augmented.drop_duplicates(["premise", "hypothesis"]), on=["premise", "hypothesis"])
+    assert len(both) > 40 and (both["label_x"] == both["label_y"]).mean() > .95
+    frame = readers.stereoset()
+    assert len(frame) == 702
+    triples = frame.groupby("context_id")
+    assert len(triples) == 234 and (triples["label"].nunique() == 3).all() and (triples.size() == 3).all()
+    assert triples["gender"].first().value_counts().to_dict() == {"M": 121, "F": 113}
+    assert not (frame == "").any().any()
+    assert len(readers.wikitext()) == 2891 and readers.wikitext()[0] == "= Robert Boulter ="
+    assert len(readers.news()) == 2225
+    for name in ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships"):
+        assert len(readers.reddit(name)) == (999 if name == "relationships" else 1000)
+    sets = readers.seat("sent-weat6")
+    assert {key: len(sentences) for key, sentences in sets.items()} == {"X": 64, "Y": 64, "A": 101, "B": 112}
+    assert sets["X"][0] == "This is John." and sets["Y"][0] == "This is Amy."

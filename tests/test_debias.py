@@ -1,33 +1,22 @@
 """Debiasing by continued training: swapped twins, what is trained, and that the difference is the trained model."""
 
 import json
+import os
 import random
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from lib import CompanionError
 from lib.engine import models
 from lib.training import debias
 from lib.training.__main__ import main
 from lib.training.corpus import Tokens
 from lib.training.packing import packed_attention, unpacked_attention
-from tests.tiny import save_tiny
-
-# ---------------------------------------------------------------- text
-
-def test_passages_are_the_document_in_runs_of_paragraphs():
-    document = "\n".join(f"{i} " + "word " * random.Random(i).randint(1, 300) for i in range(40))
-    passages = debias.passages(document)
-    assert "\n".join(passages) == document and len(passages) > 3
-    assert all(len(passage) >= debias.PASSAGE for passage in passages[:-1])
-    assert all(len("".join(passage.split("\n")[:-1])) < debias.PASSAGE for passage in passages)
+from tests.tiny import refusal, save_tiny
 
 
-# ---------------------------------------------------------------- attention
-
-def test_a_row_for_each_pair_gives_what_packing_gives():
+def test_a_row_for_each_pair_gives_what_packing_gives_and_dropout_has_the_rate_asked_for():
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 1, 2, 40, 8, requires_grad=True)
     bounds = torch.tensor([0, 9, 10, 25, 33, 33, 40], dtype=torch.int32)  # one pair is empty, the last is padding
@@ -37,9 +26,6 @@ def test_a_row_for_each_pair_gives_what_packing_gives():
     ways = [torch.autograd.grad(found[:, :33].square().sum(), (query, key, value)) for found in (packed, rows)]
     for one, other in zip(*ways):
         assert torch.allclose(one, other, atol=1e-5)
-
-
-def test_attention_is_dropped_at_the_rate_asked_for():
     torch.manual_seed(0)
     query, key = torch.zeros(2, 1, 1, 4_000, 1)  # alike, so each of a pair's four tokens gets a quarter
     bounds = torch.arange(0, 4_004, 4, dtype=torch.int32)
@@ -48,8 +34,6 @@ def test_attention_is_dropped_at_the_rate_asked_for():
     assert kept.item() == pytest.approx(.85, abs=.02)
     assert len(mixed.unique()) == 5  # 0 to 4 of the four kept
 
-
-# ---------------------------------------------------------------- training
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
@@ -73,7 +57,7 @@ def prepared(base, tmp_path_factory):
     return folder / "out"
 
 
-def test_each_passage_is_followed_by_its_twin(base, prepared):
+def test_passages_are_runs_of_paragraphs_each_followed_by_its_twin(base, prepared):
     tokenizer = models.load(base, device="cpu").tokenizer
     both = Tokens.load(prepared / "passages.npz")
     alone = both.every_other_document()
@@ -83,6 +67,11 @@ def test_each_passage_is_followed_by_its_twin(base, prepared):
     assert tokenizer.decode(alone.ids).startswith(first)
     counts = json.loads((prepared / "prepared.json").read_text())
     assert counts["passages"] == 30 and counts["swapped"] >= 90 and counts["tokens"] == len(both.ids)
+    document = "\n".join(f"{i} " + "word " * random.Random(i).randint(1, 300) for i in range(40))
+    passages = debias.passages(document)
+    assert "\n".join(passages) == document and len(passages) > 3
+    assert all(len(passage) >= debias.PASSAGE for passage in passages[:-1])
+    assert all(len("".join(passage.split("\n")[:-1])) < debias.PASSAGE for passage in passages)
 
 
 def train(way, base, prepared, out, **options):
@@ -108,7 +97,7 @@ def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, ba
     assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
 
 
-def test_a_share_of_the_way_to_the_trained_weights_is_shipped(base, prepared, tmp_path):
+def test_a_share_of_the_way_to_the_trained_weights_is_shipped_and_dropout_is_in_its_place(base, prepared, tmp_path):
     start = models.load(base, device="cpu").net.state_dict()
     ends = {kept: train("dropout", base, prepared, tmp_path / str(kept), kept=kept) for kept in (1., .25)}
     whole, part = (load_file(tmp_path / str(kept) / "model.safetensors") for kept in ends)
@@ -117,24 +106,35 @@ def test_a_share_of_the_way_to_the_trained_weights_is_shipped(base, prepared, tm
                                    atol=2e-3, rtol=2e-3)
     assert [record["kept"] for record in ends.values()] == [1., .25]
     assert ends[1.]["heldout"] != ends[.25]["heldout"]  # measured as it ships
-
-
-def test_the_dropout_asked_for_is_on_and_in_its_place(base):
     task = debias.Continued(models.load(base, device="cpu"), hidden=.2, attention=.15)
     layer = task.net.bert.encoder.layer[1]
     assert (layer.attention.self.dropout.p, layer.attention.output.dropout.p, layer.output.dropout.p) == (.15, .2, .2)
     assert task.net.bert.embeddings.dropout.p == .2
-
-
-def test_what_cannot_be_trained_is_refused(base, prepared, tmp_path):
-    with pytest.raises(CompanionError, match="Say how long"):
-        debias.train("cda", tmp_path, prepared, base)
-    with pytest.raises(CompanionError, match="no share"):
-        train("cda", base, prepared, tmp_path / "out", kept=1.5)
-    with pytest.raises(CompanionError, match="holds no text prepared for"):
-        train("cda", base, tmp_path, tmp_path / "out")
-    with pytest.raises(CompanionError, match="holds no prepared text"):
-        debias.prepare(tmp_path, tmp_path / "out", base)
+    assert "Say how long" in refusal(debias.train, "cda", tmp_path, prepared, base)
+    assert "no share" in refusal(train, "cda", base, prepared, tmp_path / "out", kept=1.5)
+    assert "holds no text prepared for" in refusal(train, "cda", base, tmp_path, tmp_path / "out")
+    assert "holds no prepared text" in refusal(debias.prepare, tmp_path, tmp_path / "out", base)
     save_tiny("roberta", tmp_path / "roberta")
-    with pytest.raises(CompanionError, match="no next-sentence head"):
-        debias.Continued(models.load(str(tmp_path / "roberta"), device="cpu"))
+    assert "no next-sentence head" in refusal(debias.Continued, models.load(str(tmp_path / "roberta"), device="cpu"))
+
+
+@pytest.mark.parametrize("heads, width", [(4, 24), (3, 32)])
+def test_short_attention_is_attention_inside_each_text(heads, width):
+    """Against torch, in Triton's interpreter where there is no GPU."""
+    pytest.importorskip("triton")
+    if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
+        pytest.skip("no GPU: set TRITON_INTERPRET=1 to run the kernels on a CPU")
+    from lib.training import kernels
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    bounds = torch.tensor([0, 50, 50, 180, 181, 400, 464, 520, 520, 800], dtype=torch.int32, device=device)
+    ours = torch.randn(800, 3, heads, width, device=device, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+    found, expected = kernels.short_attention(ours, bounds), kernels.dense(theirs, bounds)
+    back = torch.randn_like(found)
+    back[520:] = 0
+    found.backward(back), expected.backward(back)
+    for one, other in (found, expected), (ours.grad, theirs.grad):
+        assert (one - other)[:520].abs().max() < 1e-3 * other[:520].abs().max()
+    assert not found[520:].any() and not ours.grad[520:].any(), "padding longer than any text is zero"

@@ -35,7 +35,7 @@ def family(request, monkeypatch):
     return request.param
 
 
-def test_it_is_masked_projected_recorded_and_filled(family):
+def test_it_is_masked_projected_recorded_filled_saved_loaded_embedded_and_read(family, tmp_path):
     model, mask = tiny.tiny(family, dtype=torch.float64), torch.ones(3, 4)
     batch, names = tiny.batch(model), ["embeddings", "layer.0", "layer.1", "layer.2"]
     with hooks.record(model, names) as seen:
@@ -59,9 +59,6 @@ def test_it_is_masked_projected_recorded_and_filled(family):
         assert torch.equal(model.net(**batch).logits, plain.logits)
     WEIGHTS[family](model.net, 1)[:, 16:24] = 0
     torch.testing.assert_close(masked, model.net(**batch).logits)
-
-
-def test_it_is_saved_loaded_embedded_and_read(family, tmp_path):
     saved = tiny.save_tiny(family, tmp_path)
     model = models.load(tmp_path, device="cpu")
     assert (model.family, model.n_layers, model.is_causal) == (family, 3, family == "qwen2")

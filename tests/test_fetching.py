@@ -5,7 +5,6 @@ A server on this machine stands for the model hub, and speaks as much of its lan
 
 import errno
 import hashlib
-import io
 import json
 import threading
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from huggingface_hub.utils import _http
 from lib import paths
 from lib.engine import models
 from lib.text import data
-from tests.tiny import refusal, save_tiny
+from tests.tiny import disk, refusal, save_tiny
 
 COMMIT = "c" * 40
 NEVER = "", 0, 0
@@ -128,22 +127,10 @@ def model(hub):
 @contextmanager
 def full_disk(error):
     """The disk has room for 3,000 bytes of each file that the hub serves, and then meets `error`."""
-    class Disk:
-        def __init__(self, file):
-            self.file, self.room = file, 3_000
-
-        def write(self, content):
-            self.file.write(content[:self.room])
-            self.room -= len(content)
-            if self.room < 0:
-                raise error()
-
-        def __getattr__(self, name):
-            return getattr(self.file, name)
-
     http_get = file_download.http_get
     with pytest.MonkeyPatch.context() as meanwhile:
-        meanwhile.setattr(file_download, "http_get", lambda url, file, **more: http_get(url, Disk(file), **more))
+        meanwhile.setattr(file_download, "http_get", lambda url, file, **more: http_get(
+            url, disk(3_000, error())(file.name, "a"), **more))
         yield
 
 
@@ -193,14 +180,7 @@ def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
     assert said in refusal(models.load, name)
 
 
-def test_without_a_network_the_cache_serves_and_the_rest_is_refused(hub, model, monkeypatch):
-    assert loaded(model)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert loaded(model)
-    assert "or use a shipped model such as mini-bert" in refusal(models.load, "bert-base")
-
-
-def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_rest(hub, model, monkeypatch):
+def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_and_the_cache_serve_it(hub, model, monkeypatch):
     hub.breaks = WEIGHTS, 5_000, 99
     message = refusal(models.load, "org/model", device="cpu")
     assert message.startswith("org/model is not in this machine's hub cache and could not be fetched (RemoteProtocol")
@@ -214,6 +194,10 @@ def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_fetches_the_
     assert loaded(model) and hub.sent[-1] == (WEIGHTS, 7_000)
     others = [name for name, _ in hub.sent if name != WEIGHTS]
     assert sorted(others) == ["config.json", "tokenizer.json", "tokenizer_config.json"]  # each once: what came stays
+    assert loaded(model)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert loaded(model)
+    assert "or use a shipped model such as mini-bert" in refusal(models.load, "bert-base")
 
 
 @pytest.fixture
@@ -302,19 +286,11 @@ def test_a_file_is_fetched_once_aloud_and_again_where_the_copy_is_damaged(hub, s
 
 
 def test_a_file_on_a_full_disk_is_had_once_there_is_room(source, monkeypatch):
-    def disk(error):
-        class Disk(io.FileIO):
-            def write(self, content):
-                if self.tell() + len(content) > 70_000:
-                    raise error
-                return super().write(content)
-        return Disk
-
     get = source()
     for error, said in ((FULL[0](), "the disk is full: free some space"),
                         (OSError(errno.EACCES, "as the system says it"), "make that folder writable")):
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(pooch.downloaders, "open", disk(error), raising=False)
+            meanwhile.setattr(pooch.downloaders, "open", disk(70_000, error), raising=False)
             assert f"{said}, or set COMPANION_CACHE" in refusal(get)
         assert state() == ("to fetch", [])
     assert get().read_bytes() == PUBLISHED

@@ -1,7 +1,8 @@
-"""Fine-tuning: it learns, keeps the best epoch, holds masks and frozen parts, and a killed run ends the same."""
+"""Fine-tuning: it learns, keeps the best epoch, holds masks, a killed run ends the same; GLUE and claims on it."""
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from lib import CompanionError
-from lib.bias_a_head import heads
+from lib import paths, printed
+from lib.bias_a_head import claims, glue, heads
 from lib.engine import hooks, models
-from lib.text import readers
+from lib.text import data, readers
 from lib.training import finetune, nli
 from lib.training.__main__ import main
-from tests.tiny import save_tiny
+from lib.verdict import Outcome
+from tests.tiny import refusal, save_tiny
 
 TEXTS = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
          "she likes mathematics .", "a man met the doctor .", "a woman met the engineer in the office ."] * 4
@@ -48,9 +50,7 @@ def fit(model, settings=SETTINGS, targets=WOMEN, metric=right, **options):
     return done, finetune.predict(model, data, options.get("mask"))
 
 
-# examples
-
-def test_a_batch_is_what_the_tokenizer_pads(folder):
+def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_counted(folder, tmp_path):
     model = fresh(folder)
     data = finetune.encode(model, TEXTS[:4], TEXTS[2:6], [0, 1, 1, 0])
     wanted = model.tokenizer([TEXTS[2], TEXTS[0]], [TEXTS[4], TEXTS[2]], padding="max_length", max_length=24,
@@ -58,18 +58,9 @@ def test_a_batch_is_what_the_tokenizer_pads(folder):
     found = data.batch([2, 0], 24, model.tokenizer.pad_token_id)
     assert {name: value.tolist() for name, value in found.items()} == {
         name: value.tolist() for name, value in wanted.items()}
-
-
-def test_what_is_too_long_is_cut_and_counted(folder):
-    model = fresh(folder)
     data = finetune.encode(model, ["he likes poetry .", "poetry " * 60], None, [0, 1])
     assert data.sizes.tolist() == [6, 40] and int(data.cut) == 1
-    with pytest.raises(CompanionError, match="no text"):
-        finetune.encode(model, [], None, [])
-
-
-def test_examples_are_kept_and_belong_to_a_model(folder, tmp_path):
-    model = fresh(folder)
+    assert "no text" in refusal(finetune.encode, model, [], None, [])
     data = finetune.encode(model, TEXTS[:3], None, [.5, 2., 5.])
     data.save(tmp_path / "train.npz")
     again = finetune.load(tmp_path / "train.npz")
@@ -78,8 +69,7 @@ def test_examples_are_kept_and_belong_to_a_model(folder, tmp_path):
     assert finetune.check(tmp_path, str(folder / "bert"))["source"] == "files"
     for bad in (lambda: finetune.check(tmp_path, str(folder / "roberta")),
                 lambda: finetune.check(folder, str(folder / "bert")), lambda: finetune.load(tmp_path / "none.npz")):
-        with pytest.raises(CompanionError, match="run the command prepare"):
-            bad()
+        assert "run the command prepare" in refusal(bad)
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3))
@@ -91,8 +81,6 @@ def test_an_epoch_has_every_example_once(sizes, batch, seed):
     assert plan == finetune.shuffled(sizes, batch, seed)
 
 
-# the loop
-
 @pytest.mark.parametrize("family", ["bert", "roberta"])  # the second has no segments
 def test_it_learns_and_leaves_a_frozen_model(folder, family):
     model = fresh(folder, family)
@@ -101,15 +89,13 @@ def test_it_learns_and_leaves_a_frozen_model(folder, family):
     assert not model.net.training and not any(weight.requires_grad for weight in model.net.parameters())
 
 
-def test_it_meets_numbers(folder):
+def test_it_meets_numbers_keeps_the_best_epoch_and_says_where_it_diverges(folder):
     numbers = [4. + woman for woman in WOMEN]
     done, logits = fit(fresh(folder, labels=1), replace(SETTINGS, epochs=4, dropout=0), numbers,
                        lambda found, wanted: -np.abs(found[:, 0] - wanted).mean())
     assert logits.shape == (len(TEXTS), 1) and done["history"][-1]["loss"] < done["history"][0]["loss"]
     assert done["validation"] == pytest.approx(-np.abs(logits[:, 0] - numbers).mean(), abs=1e-6)
-
-
-def test_the_best_epoch_is_kept_and_patience_ends_it(folder):
+    assert "lower rate" in refusal(fit, fresh(folder, labels=1), SETTINGS, [float("nan")] * len(TEXTS), lambda *_: 0.)
     scores, seen = iter([.1, .7, .7000001, .2, .9]), []  # of equals the first; what is stored has six digits
     done, logits = fit(fresh(folder), replace(SETTINGS, epochs=5, patience=2),
                        metric=lambda logits, _: seen.append(logits) or next(scores))
@@ -117,12 +103,7 @@ def test_the_best_epoch_is_kept_and_patience_ends_it(folder):
     np.testing.assert_array_equal(logits, seen[1])
 
 
-def test_training_that_diverges_is_said(folder):
-    with pytest.raises(CompanionError, match="lower rate"):
-        fit(fresh(folder, labels=1), SETTINGS, [float("nan")] * len(TEXTS), lambda *_: 0.)
-
-
-def test_a_mask_holds_in_training_and_after(folder):
+def test_a_mask_holds_in_training_and_after_and_frozen_embeddings_stay(folder):
     chosen = [(1, 2), (3, 4)]
     model = fresh(folder)
     before = {name: weight.clone() for name, weight in model.net.named_parameters()}
@@ -136,36 +117,26 @@ def test_a_mask_holds_in_training_and_after(folder):
     with hooks.head_mask(model, mask):
         np.testing.assert_array_equal(finetune.predict(model, data), logits)
     assert np.abs(finetune.predict(model, data) - logits).max() > 1e-3
-
-
-def test_frozen_embeddings_stay(folder):
-    model = fresh(folder)
     before = {name: weight.clone() for name, weight in model.net.named_parameters()}
     fit(model, replace(SETTINGS, frozen=("embeddings",)))
     same = {name for name, weight in model.net.named_parameters() if torch.equal(weight, before[name])}
     assert same == {name for name in before if ".embeddings." in name} and same
 
 
-# killed
-
 def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
     whole, logits = fit(fresh(folder))
     file, scores = tmp_path / "run.checkpoint", iter([.5])
     with pytest.raises(StopIteration):
         fit(fresh(folder), metric=lambda *found: right(*found) if next(scores) else 0, checkpoint=file, every=0)
-    with pytest.raises(CompanionError, match="another run"):
-        fit(fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file)
+    assert "another run" in refusal(fit, fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file)
     model = fresh(folder)
     model.net.classifier.weight.zero_()  # it comes from the checkpoint
     again, after = fit(model, checkpoint=file, every=0)
     assert again == whole and not file.exists()
     np.testing.assert_array_equal(after, logits)
     file.write_bytes(b"no checkpoint")
-    with pytest.raises(CompanionError, match="remove it"):
-        fit(fresh(folder), checkpoint=file)
+    assert "remove it" in refusal(fit, fresh(folder), checkpoint=file)
 
-
-# the classifier
 
 @pytest.fixture
 def snli(monkeypatch):
@@ -178,7 +149,7 @@ def snli(monkeypatch):
     monkeypatch.setattr(readers, "snli", lambda split, full=False: splits[split])
 
 
-def test_the_nli_classifier_from_texts_to_folder(folder, tmp_path, snli, capsys):
+def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(folder, tmp_path, snli, capsys, monkeypatch):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
     # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
     assert nli.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}
@@ -200,9 +171,6 @@ def test_the_nli_classifier_from_texts_to_folder(folder, tmp_path, snli, capsys)
     assert record["test"] == round(right(finetune.predict(model, test), test.targets.numpy()), 4)
     assert main(["nli", "train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
     assert "run the command prepare" in capsys.readouterr().err
-
-
-def test_the_classifier_is_made_in_one_command_and_not_prepared_twice(folder, tmp_path, snli, monkeypatch):
     monkeypatch.setattr(nli, "PREPARED", tmp_path)
     make = ["nli", "make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
     assert main(make) == 0
@@ -211,3 +179,144 @@ def test_the_classifier_is_made_in_one_command_and_not_prepared_twice(folder, tm
     assert record["source"] == "hub" and record["pairs"] == {"train": 2, "validation": 2, "test": 2}
     monkeypatch.setattr(nli, "prepare", None)
     assert main([*make, "--out", str(tmp_path / "again")]) == 0 and (tmp_path / "again/model.safetensors").exists()
+
+
+GIVEN, WANTED = np.array([1, 1, 1, 0, 0, 1]), np.array([1, 0, 1, 0, 1, 1])  # 3 hits, 1 false alarm, 1 miss
+SIZES = {"heads_contexts": 1, "glue_small": {"rate": 1e-3, "epochs": 2, "batch": 8}, "glue_large": {}}
+
+
+def test_metrics_by_hand_and_tasks_score_what_table_2_prints():
+    assert glue.accuracy(GIVEN, WANTED) == 4 / 6
+    assert glue.f1(GIVEN, WANTED) == 2 * 3 / (4 + 4)
+    assert glue.matthews(GIVEN, WANTED) == pytest.approx((3 * 1 - 1 * 1) / (4 * 4 * 2 * 2) ** .5)
+    ones, zeros = np.ones(4, int), np.zeros(4, int)
+    assert glue.matthews(ones, np.array([0, 1, 1, 0])) == 0 and glue.f1(zeros, zeros) == 0 and glue.f1(ones, ones) == 1
+    assert glue.pearson(np.arange(4.), np.array([0, 1, 1, 2.])) == pytest.approx(3 / (5 * 2) ** .5)
+    assert glue.spearman(np.array([1., 9, 4]), np.array([.1, .3, .2])) == pytest.approx(1)
+    assert glue.TASKS["MRPC"].constant(np.array([1, 1, 1, 0])) == [2 * 3 / (4 + 3), .75]
+    assert glue.TASKS["MRPC"].scores(np.eye(2)[GIVEN], WANTED) == [glue.f1(GIVEN, WANTED), 4 / 6]
+    assert glue.TASKS["STS-B"].scores(np.array([[1.], [2.]]), np.array([0., 5.])) == pytest.approx([1, 1])
+    table = printed.printed("bias_a_head", "Table 2")
+    assert list(table.index) == [f"{task} {name}" for task, rule in glue.TASKS.items() for name in rule.names]
+    assert list(table.columns) == list(glue.MASKS.values())
+
+
+@pytest.mark.parametrize("task, part, file, text, row", [
+    ("CoLA", "evaluation", "CoLA_dev", 'gj04\t0\t*\tThe "car honked down.\n', ['The "car honked down.', "", 0]),
+    ("WNLI", "validation", "WNLI_val", '7\tA "b.\tC.\t1\n', ['A "b.', "C.", 1]),
+    ("MRPC", "train", "MRPC_becel_train", 'index\tlabel\tsentence1\tsentence2\n3\t1\t"He said "" no "" ."\tnull\n',
+     ['He said " no " .', "null", 1]),
+    ("STS-B", "train", "STS-B_train", "4\ta\tb\tc\td\te\tf\tA man.\tA boy.\t4.250\n", ["A man.", "A boy.", 4.25]),
+    ("SST-2", "evaluation", "SST-2_alps_test", "sentence\tlabel\ngood \t1\n", ["good", "", 1])])
+def test_readers_know_each_files_manners(monkeypatch, tmp_path, task, part, file, text, row):
+    (tmp_path / f"{file}.tsv").write_text(text)
+    monkeypatch.setattr(data, "path", lambda name: tmp_path / name.removeprefix("glue/"))
+    assert readers.glue(task, part).values.tolist() == [row]
+    refusal(readers.glue, "MNLI", "train")
+
+
+def test_the_real_files(real_data):
+    sizes = {task: [len(readers.glue(task, part)) for part in parts] for task, parts in readers.GLUE.items()}
+    assert sizes == {"RTE": [2490, 277], "SST-2": [60614, 6735, 872], "WNLI": [518, 117, 71],
+                     "CoLA": [7250, 1301, 1043], "MRPC": [3668, 408], "STS-B": [4249, 1500]}
+    for task, parts in readers.GLUE.items():
+        train, *_, last = (readers.glue(task, part) for part in parts)
+        assert set(train["label"]) == {0, 1} or task == "STS-B" and train["label"].between(0, 5).all()
+        shared = last.merge(train[["first", "second"]].drop_duplicates(), on=["first", "second"])
+        assert len(shared) <= .02 * len(last), (task, len(shared))  # GLUE's own sets share a few
+
+
+@pytest.fixture
+def setup(monkeypatch, tmp_path):
+    """A tiny model, two tiny tasks prepared for it, and a ranking of its heads."""
+    save_tiny("bert", tmp_path / "bert")
+    texts = ["he likes poetry .", "she likes mathematics .", "the nurse .", "a man met a woman ."] * 5
+    frames = {"RTE": pd.DataFrame({"first": texts, "second": texts[::-1], "label": [0, 1, 1, 0] * 5}),
+              "STS-B": pd.DataFrame({"first": texts, "second": texts[::-1], "label": [0., 2.5, 5., 1.] * 5})}
+    monkeypatch.setattr(readers, "glue", lambda task, part, full=False: frames[task])
+    monkeypatch.setattr(heads, "measure", lambda *_, **__: {
+        "scores": np.arange(12.).reshape(3, 4) - 7, "seat": .5, "sentences": 9})
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    setup = glue.Setup(str(tmp_path / "bert"), SIZES, tmp_path / "out", device="cpu")
+    glue.prepare(setup, ["RTE", "STS-B"])
+    return setup
+
+
+def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup, monkeypatch):
+    done = {mask: glue.run(setup, "RTE", mask, 0) for mask in glue.MASKS}
+    assert glue.ranked(setup) == [[3, 4], [3, 3], [3, 2], [3, 1]]
+    assert [done[mask]["heads"] for mask in glue.MASKS] == [0, 3, 4]
+    assert done["none"]["examples"] == {"train": 18, "validation": 2, "evaluation": 20}
+    assert done["none"]["constant"] == [.5] and len({str(run["history"]) for run in done.values()}) == 3
+    names = ["RTE_all_0.json", "RTE_none_0.json", "RTE_top3_0.json", "heads.json"]
+    before = {name: (setup.out / name).read_bytes() for name in names}
+    assert sorted(file.name for file in setup.out.iterdir()) == names
+    slow = SIZES | {"glue_small": SIZES["glue_small"] | {"rate": 1e-4}}
+    other = glue.Setup(setup.model, slow, setup.out, device="cpu")
+    slower = glue.run(other, "RTE", "none", 0)
+    monkeypatch.setattr(glue.finetune, "fit", None)  # calling it would fail
+    assert glue.run(setup, "RTE", "none", 0) == json.loads(json.dumps(done["none"]))
+    assert glue.run(other, "RTE", "none", 0) == json.loads(json.dumps(slower)) != done["none"]
+    with pytest.raises(TypeError):
+        glue.run(setup, "RTE", "none", 0, again=True)
+    assert {name: (setup.out / name).read_bytes() for name in names} == before
+    results, others = glue.stored(setup)
+    assert len(results) == 3 and others == 1 and {result["settings"]["rate"] for result in results} == {1e-3}
+    assert [len(glue.stored(other)[0]), glue.stored(other)[1]] == [1, 3]
+    save_tiny("bert", setup.model, seed=1)  # other weights: nothing of theirs is stored
+    assert glue.stored(setup) == ([], 4)
+
+
+def test_the_command_line_shares_out_runs(setup, monkeypatch, capsys):
+    monkeypatch.setattr(glue.tomllib, "loads", lambda _: {"sizes": SIZES, "models": {"encoder": setup.model}})
+    common = ["--out", str(setup.out), "--device", "cpu", "--limit", "6"]
+    assert glue.main(["prepare", *common, "--tasks", "RTE"]) == 0
+    for part in ("1/2", "2/2"):
+        assert glue.main(["run", *common, "--tasks", "RTE", "--part", part]) == 0
+    assert len(list(setup.out.glob("RTE_*_?.json"))) == len(capsys.readouterr().out.splitlines()) == 6
+    assert glue.stored(setup) == ([], 6)  # a try is not shown
+    limited = glue.Setup(setup.model, SIZES, setup.out, items=6, device="cpu")
+    monkeypatch.setattr(glue, "LEARNED", -1.)  # now as many random heads are asked for too
+    glue.make(limited, ["RTE"])
+    assert {file.name.split("_")[1] for file in setup.out.glob("RTE_*_?.json")} == {*glue.MASKS, *glue.RANDOM}
+    assert glue.main(["run", *common, "--tasks", "MNLI"]) == 2
+
+
+def test_a_run_on_other_data_shows_results_of_its_weights_alone_and_trains_nothing(tmp_path):
+    sizes = SimpleNamespace(glue_small=dict(rate=1e-4, epochs=10, batch=32, patience=0, dropout=0.),
+                            glue_large=dict(rate=1e-4, epochs=3, batch=128, patience=3))
+    run = SimpleNamespace(profile="mini", data="mini", recompute=True, encoder="mini-bert", device=None, sizes=sizes)
+    setup, trains = glue.asked(run, paths.FIGURES / "mini-real")
+    results, others = glue.stored(setup)
+    assert not trains and len(results) + others == len(list(setup.out.glob("*_*_*.json")))
+    assert {result["revision"] for result in results} <= {models.locate("mini-bert")[1]}
+    run.data, run.profile, run.out, sizes.items = "paper", "paper", tmp_path, 0
+    setup, trains = glue.asked(run, paths.FIGURES / "paper")
+    assert trains and setup.out == tmp_path / "05_glue" and setup.tasks == list(glue.TASKS)
+    assert glue.stored(setup) == ([], 0)
+
+
+@pytest.fixture
+def runs():
+    """RTE and MRPC with three seeds: Top-3 as good as the full model, All a tenth worse."""
+    rows = []
+    for row, score in {"RTE accuracy": .6, "MRPC f1": .8, "MRPC accuracy": .7}.items():
+        for mask, shift in zip(glue.MASKS.values(), (0, 0, -.1)):
+            wobble = .01 if mask == "0 (Full)" else 0
+            rows += [(row.split()[0], row, mask, seed, score + shift + wobble * (seed - 1), .5) for seed in range(3)]
+    return pd.DataFrame(rows, columns=["task", "row", "mask", "seed", "score", "constant"])
+
+
+def test_claims_hold_and_fail_on_what_was_learned(runs):
+    kept, lost = claims.of_glue(runs, "m")
+    assert (kept.outcome, lost.outcome) == (Outcome.UNDECIDED, Outcome.HOLDS)  # three seeds: a wide interval
+    assert lost.estimate.value == pytest.approx(-.1) and lost.models == ["m"]
+    assert lost.estimate.high + .1 == pytest.approx(4.3027 * .01 / 3 ** .5, rel=1e-4)  # against the same seed
+    assert lost.found.endswith("RTE, MRPC")
+    swapped = runs.assign(mask=runs["mask"].replace({"Top-3": "All", "All": "Top-3"}))
+    assert [verdict.outcome for verdict in claims.of_glue(swapped, "m")] == [Outcome.FAILS, Outcome.UNDECIDED]
+    random = runs[runs["mask"] == "All"].assign(mask="Random-All")
+    lost = claims.of_glue(pd.concat([runs, random]), "m")[1]
+    assert lost.outcome == Outcome.UNDECIDED and lost.reason == "no more than Random-All"
+    for nothing in (runs.iloc[:0], runs.assign(constant=1.)):
+        assert {verdict.outcome for verdict in claims.of_glue(nothing, "m")} == {Outcome.NOT_RUN}

@@ -38,7 +38,4 @@ def test_asked_rows_alone_need_the_last_feed_forward_part_and_the_vocabulary():
     whole, asked = (flops.needed(config, [7, 7], rows=rows) for rows in (all_rows, few))
     assert whole == flops.needed(config, [7, 7]) + 2 * all_rows * 16 * 50
     assert whole - asked == (all_rows - few) * 2 * (2 * 16 * 40 + 16 * 50)
-
-
-def test_padding_is_the_share_of_a_batch_that_is_no_token():
     assert flops.padding([4, 2, 1], [[0, 1], [2]]) == pytest.approx(1 - 7 / 9)

@@ -1,16 +1,17 @@
-"""Head scores: two passes are one big graph, the graph is the real change, and choosing heads."""
+"""Head scores: two passes are one big graph, which is the real change; choosing heads, and measuring under a mask."""
 
+from collections import Counter
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from lib import CompanionError
 from lib.bias_a_head import heads, masking, seat
-from lib.engine import batches, embed, hooks
-from tests.tiny import FAMILIES, one_thread, tiny  # noqa: F401
+from lib.engine import batches, embed, hooks, models, pppl
+from lib.text import data
+from tests.tiny import FAMILIES, SENTENCES, refusal, save_tiny, tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
 CONTEXTS = {word: [f"the {word} was late .", f"a doctor likes the {word} and poetry", f"they met {word} here ."]
@@ -71,28 +72,14 @@ def test_ablation_is_the_model_under_that_mask(family):
     torch.testing.assert_close(size(model, ones()).item(), abs(heads.seat_value(model, SETS, CONTEXTS)))  # unharmed
 
 
-def test_seat_follows_from_the_associations_of_the_targets():
-    model = tiny("bert", dtype=torch.float64)
-    s, in_x = heads.associations(model, SETS, CONTEXTS)
-    assert in_x.tolist() == [True, True, False, False, False]
-    by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
-    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
-    assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
-
-
-# Choosing
-
 SCORES = torch.tensor([[.3, -.2, 0.], [.1, .5, -.4]])
 
 
-def test_top_bottom_and_positive_count_from_one():
+def test_heads_are_chosen_from_one_and_at_random_by_the_seed():
     assert heads.top(SCORES, 2) == [(2, 2), (1, 1)]
     assert heads.bottom(SCORES, 2) == [(2, 3), (1, 2)]
     assert heads.positive(SCORES) == [(2, 2), (1, 1), (2, 1)]
     assert heads.positive(heads.HeadScores(SCORES, .1, .5, SCORES[None])) == heads.positive(SCORES)
-
-
-def test_random_heads_are_distinct_and_seeded():
     drawn = heads.random(SCORES, 4, seed=1)
     assert len(set(drawn)) == 4 and drawn == heads.random(SCORES, 4, seed=1)
     assert drawn != heads.random(SCORES, 4, seed=2)
@@ -108,13 +95,10 @@ def test_random_heads_are_distinct_and_seeded():
                                    lambda: heads.sets_and_contexts("age", "mini", 1),
                                    lambda: heads.seat_value(tiny("bert"), SETS, {"she": ["she"]})])
 def test_what_cannot_be_is_said(wrong):
-    with pytest.raises(CompanionError):
-        wrong()
+    refusal(wrong)
 
 
-# The lists
-
-def test_the_sets_are_the_papers_as_read_in_the_lists():
+def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question():
     gender, race = heads.gender_sets(), heads.race_sets()
     assert [len(side) for side in gender.parts()] == [82, 84, 202, 207]
     assert [len(side) for side in race.parts()] == [5, 6, 3, 3]
@@ -122,14 +106,11 @@ def test_the_sets_are_the_papers_as_read_in_the_lists():
     assert all(word in side for sets, words in zip((gender, race), firsts) for word, side in zip(words, sets.parts()))
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
     assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
-
-
-def test_a_try_takes_the_first_quarter_of_the_items_from_each_set():
     whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
     assert few.parts() == tuple(side[:3] for side in whole.parts())
-
-
-def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_stored_by():
+    whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
+    assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
+    assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
     run = SimpleNamespace(data="paper", seed=0, sizes=SimpleNamespace(
         heads_contexts=100, heads_race_contexts=50, heads_folds=10, heads_attributes={"paper": 1}, items=0))
     assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
@@ -140,13 +121,7 @@ def test_a_try_is_another_question_and_a_full_run_the_one_that_results_are_store
     assert heads.asked(run, "gpt2", "race")[3:] == (50, 10, 0, 8)
 
 
-def test_fewer_attributes_are_whole_pairs_and_all_targets():
-    whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
-    assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
-    assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
-
-
-def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat():
+def test_some_heads_are_switched_off_as_all_are_also_where_memory_runs_out_half_way(monkeypatch):
     model = tiny("bert", dtype=torch.float64)
     chosen, s = heads.without_each(model, SETS, CONTEXTS, 3)
     assert {layer for layer, _ in chosen} == {1, 2, 3} and len(chosen) == len(s) - 1 == 4
@@ -154,9 +129,11 @@ def test_some_heads_are_switched_off_as_all_are_and_the_associations_give_seat()
     torch.testing.assert_close((size[0] - size[1:]).float(),
                                torch.stack([full[layer - 1, head - 1] for layer, head in chosen]))
     torch.testing.assert_close(s[0], heads.bias_scores(model, SETS, CONTEXTS).s)
-
-
-def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(monkeypatch):
+    s, in_x = heads.associations(model, SETS, CONTEXTS)
+    assert in_x.tolist() == [True, True, False, False, False]
+    by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
+    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
+    assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
     model, pool, calls = tiny("bert", dtype=torch.float64), embed.pool, []
     plain = heads.ablation(model, SETS, CONTEXTS)
 
@@ -168,3 +145,67 @@ def test_an_ablation_that_runs_out_of_memory_half_way_counts_no_sentence_twice(m
 
     monkeypatch.setattr(embed, "pool", tight)
     torch.testing.assert_close(heads.ablation(model, SETS, CONTEXTS), plain)
+
+
+RANKED = np.array([[.5, -.1, .3, -.2], [.1, .2, -.3, -.4], [.05, .04, -.05, .4]])  # 7 positive
+RESULT = {"scores": RANKED, "folds": np.stack([RANKED, -RANKED, RANKED, -RANKED])}  # the two halves contradict
+
+
+def test_a_plan_has_table_1s_strategies_with_random_heads_beside_each_size():
+    plan = masking.plan(RESULT, draws=4, curve=[2, 5, 50], amplify=[2])
+    assert masking.sizes(RANKED) == (3, 7, 4)  # a share of 45 of 144 heads
+    assert Counter((s, len(chosen)) for s, _, _, chosen, _ in plan) == {
+        ("full", 0): 2, **{("top", k): 2 for k in (3, 4, 5, 7)}, ("bottom", 3): 2, ("amplified", 3): 2,
+        **{("random", k): 4 for k in (3, 4, 5, 7)}, ("random amplified", 3): 4}
+    drawn = {(len(chosen), draw): chosen for s, draw, _, chosen, _ in plan if s == "random"}
+    assert len({tuple(drawn[3, draw]) for draw in range(4)}) == 4
+    assert all(drawn[7, draw][:3] == drawn[3, draw] for draw in range(4))  # of one draw they contain each other
+    for few in (-np.abs(RANKED), RANKED[:1, :2]):  # no positive head; fewer than three heads
+        sizes = {len(chosen) for strategy, *_, chosen, _ in masking.plan(RESULT | {"scores": few}, draws=1)
+                 if strategy == "random"}
+        assert min(sizes) == min(3, few.size)
+    plan = masking.plan(RESULT, draws=1)
+    by_half = {half: chosen for s, _, _, chosen, half in plan if s == "top" and len(chosen) == 3}
+    assert by_half == {1: heads.top(RANKED, 3), 0: heads.top(-RANKED, 3)}
+    sentences = {"nurse": [f"s{i}" for i in range(10)]}
+    assert masking.sentences_of(0, sentences, 10, 9)["nurse"] == ["s0", "s2", "s4", "s6", "s8"]
+    assert masking.sentences_of(1, sentences, 3, 2)["nurse"] == ["s1", "s4"]  # as three folds deal them out
+
+
+@pytest.fixture
+def encoder(tmp_path, monkeypatch):
+    sets = heads.Sets(("nurse", "poetry"), ("doctor", "engineer"), ("she", "woman"), ("he", "man"))
+    words = {word: [f"the {word} was late .", f"the {word} was here ."] for word in sets.words}
+    monkeypatch.setattr(heads, "sets_and_contexts", lambda *given, **options: (sets, words))
+    monkeypatch.setattr(data, "demo", lambda name: [text for text in dict.fromkeys(SENTENCES)])
+    save_tiny("bert", tmp_path)
+    return str(tmp_path), sets, [{word: [both[half]] for word, both in words.items()} for half in (0, 1)]
+
+
+PLAN = [("full", 0, 0.0, [], 0), ("full", 0, 0.0, [], 1), ("top", 0, 0.0, [(1, 1)], 0),
+        ("top", 0, 0.0, [(1, 1), (2, 2)], 1), ("random", 0, 0.0, [(2, 4)], 0), ("amplified", 0, 2.0, [(3, 2)], 1)]
+
+
+def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
+    name, sets, words = encoder
+    found = masking.measure(name, PLAN, "mini", 1, 3, 2, 2, 2, device="cpu")
+    assert {name: len(values) for name, values in found.items()} == dict.fromkeys(found, len(PLAN))
+    assert list(np.isnan(found["pppl"])) == [False, True, False, False, True, True]
+    assert list((found["lengths"] > 0).sum(1)) == [3, 2, 3, 3, 2, 2]
+    texts = sorted(data.demo("prose"), key=len)[:3]
+    model = models.load(name, device="cpu")
+    with hooks.head_mask(model, heads.mask(model, [(1, 1), (2, 2)])):
+        sample = pppl.pseudo_perplexity(model, [texts[0], texts[2]]).value
+        seat = abs(heads.seat_value(model, sets, words[1]))
+    assert found["pppl_sample"][3] == pytest.approx(sample, rel=1e-4)
+    assert found["seat"][3] == pytest.approx(seat, abs=1e-5)
+    assert found["seat"][0] != pytest.approx(found["seat"][1], abs=1e-5)
+    twice = torch.ones(3, 4)
+    twice[2, 1] = 2
+    with hooks.head_mask(model, twice):
+        assert found["seat"][5] == pytest.approx(abs(heads.seat_value(model, sets, words[1])), abs=1e-5)
+    full, quick = (masking.measure(encoder[0], PLAN[2:4], "mini", 1, 2, 0, 2, 2, device="cpu", precision=precision)
+                   for precision in ("float32", "bfloat16"))
+    assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .1
+    np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-4)
+    refusal(masking.measure, encoder[0], PLAN[:2], "mini", 1, 2, 0, 2, 2, device="cpu", precision="int8")

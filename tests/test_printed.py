@@ -45,7 +45,7 @@ def test_the_p_of_figure_4_are_those_of_its_t(figure, heads):
     assert p < float(told[2:]) if told.startswith("<") else p == pytest.approx(float(told), abs=.005)
 
 
-def test_bias_a_heads_text_repeats_its_tables():
+def test_the_papers_repeat_and_add_up_their_tables():
     text, one, three = (printed.printed("bias_a_head", name) for name in ("Appendix A", "Table 1", "Table 3"))
     for row in ("full", "Top-3", "All"):
         assert text.loc[row, "PPPL"] == one.loc[row, "PPPL"]
@@ -54,9 +54,6 @@ def test_bias_a_heads_text_repeats_its_tables():
     assert (three.drop(index=["0", "All"]).min() < three.loc["All"]).all()  # all masked is not the lowest
     # where it disagrees with itself: a random choice costs less PPPL than Top-3, which "has the lowest"
     assert one.loc["Random-3", "PPPL"] < one.loc["Top-3", "PPPL"] < one.loc[["Bottom-3", "All"], "PPPL"].min()
-
-
-def test_counteracts_counts_add_up():
     share, prose = (printed.numbers("counteracts").query(f"table == '{name}'") for name in ("Table 1", "prose"))
     said = dict(zip(zip(prose["row"], prose["column"]), prose["value"].astype(float)))
     women = share["value"].astype(float)
@@ -87,7 +84,7 @@ def test_every_printed_number_is_in_the_paper(name):
     assert not {value for value in values if value not in found}
 
 
-def test_table_7_has_76_rows_in_the_printed_order():
+def test_table_7_has_76_rows_parities_of_164_occupations_and_eta_but_for_one_row():
     names = list(TABLE7.index)
     assert len(names) == 76 and names[:4] == ["Base", "Sent-debias", "SENT 0", "SENT 1"]
     assert [sum(name.startswith(level) for name in names) for level in LEVELS] == [2, 8, 32, 32]
@@ -97,28 +94,10 @@ def test_table_7_has_76_rows_in_the_printed_order():
     assert list(TABLE7.columns) == ["S", "D", "parity", "accuracy", "eta", "SNLI"]
     assert TABLE7.loc["+ attn (1, 1, 1, 1, 1)"].tolist() == [.2478, .5026, .6951, .7571, .5263, .8497]
     assert set(map(str, TABLE7.dtypes)) == {"float64"} and not TABLE7.isna().any(axis=None)
-
-
-def test_parity_counts_164_occupations():
     counted = TABLE7["parity"] * 164
     assert np.allclose(TABLE7["parity"], counted.round() / 164, atol=5.1e-5)
-
-
-def test_eta_is_accuracy_times_parity_but_for_one_row():
     gap = (TABLE7["eta"] - TABLE7["accuracy"] * TABLE7["parity"]).abs()
     assert list(gap[gap > 1.5e-4].index) == ["SENT 1"]
-
-
-def test_table_6_is_the_mean_of_table_7():
-    six = printed.printed("projective_methods", "Table 6")
-    for level, row in six.iterrows():
-        part = TABLE7.iloc[2:]["SNLI"] if level == "All" else TABLE7[TABLE7.index.str.startswith(level)]["SNLI"]
-        without, weighted = part.iloc[::2].to_numpy(), part.iloc[1::2].to_numpy()  # np is the last setting
-        assert len(without) == row["pairs"]
-        means = without.mean(), weighted.mean(), (weighted - without).mean()
-        assert np.allclose(means, row[["np = 0", "np = 1", "increase"]].astype(float), atol=1.5e-4)
-        if len(without) > 1:
-            assert (weighted - without).std(ddof=1) == pytest.approx(row["sd"], abs=1.5e-4)
 
 
 def test_tables_3_and_4_are_the_equations_of_the_paper():
@@ -151,9 +130,6 @@ def test_comparison():
     assert printed.by_key(table)["Table 7", "Base", "D"] == ("0.71", "matches")
     whole = printed.compare("projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09")
     assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "other model": 2}
-
-
-def test_published_values_of_the_papers_models_have_sources():
     table = printed.reference()
     assert list(table) == ["what", "model", "value", "source"] and not table.isna().any().any()
     assert not table.duplicated(["what", "model"]).any() and table["value"].map(float).abs().max() < 100

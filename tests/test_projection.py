@@ -5,14 +5,12 @@ import pytest
 import torch
 import transformers
 
-from lib import CompanionError
 from lib.engine import batches, hooks, models, nsp
 from lib.projective import projection, triples
 from lib.projective.projection import BASE, SENT_DEBIAS, Cut, Setting
 from lib.text import pairs as sentence_pairs
-from tests.tiny import one_thread, tiny  # noqa: F401
+from tests.tiny import refusal, tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),
          ("the doctor said that she was here .", "the doctor said that he was here ."),
          ("a woman met the engineer .", "a man met the engineer ."),
@@ -63,7 +61,7 @@ def test_each_of_the_76_models_is_what_a_whole_forward_gives(make, family, refit
         torch.testing.assert_close(logits[0], plain, atol=1e-5, rtol=1e-5)
 
 
-def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
+def test_what_a_setting_does_not_ask_for_is_not_run_and_a_batch_that_does_not_fit_is_halved(monkeypatch):
     model, passes = tiny("bert"), []
     subspaces = projection.fit(model, PAIRS, natural=NATURAL)
     for i, layer in enumerate(model.net.bert.encoder.layer):
@@ -74,9 +72,6 @@ def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
     encoded = batches.encode(model, TEXTS)
     projection.sweep(model, subspaces, projection.settings()[:10], encoded, projection.head(model))
     assert passes == [0, 1, 2]
-
-
-def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     model, run = tiny("bert"), hooks.pool
     subspaces = projection.fit(model, PAIRS, natural=NATURAL)
     _, _, expected = swept(model, subspaces)
@@ -90,8 +85,6 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     torch.testing.assert_close(swept(model, subspaces)[2], expected, atol=1e-6, rtol=0)
 
 
-# What projections leave
-
 def recorded(model, subspaces, setting, location):
     batch = model.tokenizer(TEXTS[:1], return_tensors="pt")
     with torch.inference_mode(), hooks.project(model, subspaces.interventions(setting)):
@@ -100,7 +93,7 @@ def recorded(model, subspaces, setting, location):
     return seen[location].double()
 
 
-def test_hard_projections_leave_no_component_and_weighted_ones_their_share():
+def test_projections_leave_no_component_weighted_ones_their_share_and_every_head_loses_its_own():
     model = tiny("bert")
     subspaces = projection.fit(model, PAIRS)
     for part, place in (("tokens", "layer.1"), ("cls", "layer.2"), ("sent", "pooler")):
@@ -115,10 +108,6 @@ def test_hard_projections_leave_no_component_and_weighted_ones_their_share():
             expected = was * (1 - share) if weighted else torch.zeros_like(was)
             torch.testing.assert_close(left, expected, atol=1e-6 * was.abs().max().item(), rtol=0)
             assert (was.abs() > 1e-3).double().mean() > .9  # there was something to take out
-
-
-def test_every_head_loses_the_component_of_its_own():
-    model = tiny("bert")
     subspaces = projection.fit(model, PAIRS)
     for part in "qkv":
         basis = subspaces.of(part).basis.double()
@@ -127,21 +116,6 @@ def test_every_head_loses_the_component_of_its_own():
         assert torch.einsum("bthw,hdw->bthd", left, basis).abs().max() < 1e-5
         was = recorded(model, subspaces, BASE, f"attn.{part}.1")
         assert torch.einsum("bthw,hdw->bthd", was, basis).abs().max() > .1
-
-
-# Fitting
-
-def test_a_planted_direction_is_recovered():
-    rng = torch.Generator().manual_seed(0)
-    first, second = torch.linalg.qr(torch.randn(20, 2, generator=rng, dtype=torch.double)).Q.T
-    size = torch.randn(400, 2, generator=rng, dtype=torch.double) * torch.tensor([4.0, 2.0]) + torch.tensor([8.0, 0])
-    rows = size @ torch.stack([first, second]) + .01 * torch.randn(400, 20, generator=rng, dtype=torch.double)
-    plain, centred = projection.components(rows), projection.components(rows, center=True)
-    for found, spread in ((plain, (size ** 2).mean(0)), (centred, size.var(0, correction=0))):
-        torch.testing.assert_close((found.basis.double() @ torch.stack([first, second]).T).abs(),
-                                   torch.eye(2).double(), atol=.05, rtol=0)
-        torch.testing.assert_close(found.explained.double(), spread / spread.sum(), atol=.01, rtol=0)
-    assert plain.explained[0] > centred.explained[0] + .05
 
 
 @pytest.mark.parametrize("family, center", [("bert", False), ("bert", True), ("roberta", False), ("albert", False),
@@ -170,7 +144,7 @@ def test_fit_takes_the_differences_of_the_places_named(family, center):
         torch.testing.assert_close(gram, torch.eye(gram.shape[-1]).expand_as(gram), atol=1e-5, rtol=0)
 
 
-def test_refitting_looks_at_what_earlier_projections_leave():
+def test_refitting_looks_at_what_is_left_and_random_directions_have_the_rank_and_weight():
     model = tiny("bert")
     once, again = projection.fit(model, PAIRS), projection.fit(model, PAIRS, refit=True)
     assert len(once.parts) == 6 and len(again.parts) == 3 + 2 + 9 + 37
@@ -185,18 +159,6 @@ def test_refitting_looks_at_what_earlier_projections_leave():
     expected = projection.components(torch.stack(rows))
     torch.testing.assert_close(again.of("sent", setting).explained, expected.explained, atol=1e-5, rtol=0)
     assert (again.of("sent", setting).explained[0] - once.of("sent", setting).explained[0]).abs() > 1e-3
-
-
-def test_tokens_are_paired_around_what_differs():
-    """x y | a b | z against x y | c | z: y, x and z by themselves, a and b by their mean."""
-    states, others = torch.tensor([[1.0], [2], [10], [20], [5]]), torch.tensor([[0.0], [0], [3], [0]])
-    found = projection._aligned([1, 2, 8, 9, 3], [1, 2, 7, 3], states, others)
-    assert found[:, 0].tolist() == [1, 2, 12, 5]
-    assert projection._aligned([1, 2, 3], [1, 3], states[:3], others[2:])[:, 0].tolist() == [-2, 10]  # nothing to pair
-    assert projection._aligned([1, 5], [2, 6], states[:2], others[:2])[:, 0].tolist() == [1, 2]
-
-
-def test_random_directions_have_the_rank_and_weight_of_fitted_ones_and_another_direction():
     fitted = projection.fit(tiny("bert"), PAIRS, natural=NATURAL)
     drawn, again, other = (projection.random(fitted, seed) for seed in (0, 0, 1))
     assert drawn.parts.keys() == fitted.parts.keys()
@@ -208,35 +170,14 @@ def test_random_directions_have_the_rank_and_weight_of_fitted_ones_and_another_d
         assert torch.equal(basis, again.parts[place].basis) and not torch.allclose(basis, other.parts[place].basis)
 
 
-# Settings
+def test_a_planted_direction_is_recovered_tokens_are_paired_and_cosines_have_no_sign():
+    """x y | a b | z against x y | c | z: y, x and z by themselves, a and b by their mean."""
+    states, others = torch.tensor([[1.0], [2], [10], [20], [5]]), torch.tensor([[0.0], [0], [3], [0]])
+    found = projection._aligned([1, 2, 8, 9, 3], [1, 2, 7, 3], states, others)
+    assert found[:, 0].tolist() == [1, 2, 12, 5]
+    assert projection._aligned([1, 2, 3], [1, 3], states[:3], others[2:])[:, 0].tolist() == [-2, 10]  # nothing to pair
+    assert projection._aligned([1, 5], [2, 6], states[:2], others[:2])[:, 0].tolist() == [1, 2]
 
-def test_a_setting_reads_layer_11_first_and_knows_what_a_text_has_passed():
-    """That the 74 are those of Table 7, in its order, is tested in test_projective_tables.py."""
-    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
-    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
-    assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
-    assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
-
-
-# Bad input
-
-def test_what_cannot_be_fitted_or_swept_says_what_to_do():
-    model = tiny("bert")
-    with pytest.raises(CompanionError, match="three or more"):
-        projection.fit(model, PAIRS[:2])
-    with pytest.raises(CompanionError, match="do not differ"):
-        projection.fit(model, [(a, a) for a, _ in PAIRS])
-    with pytest.raises(CompanionError, match="encoder"):
-        projection.fit(tiny("gpt2"), PAIRS)
-    with pytest.raises(CompanionError, match="natural="):
-        swept(model, projection.fit(model, PAIRS))
-    with pytest.raises(CompanionError, match="sequence-classification"):
-        projection.head(tiny("roberta"))
-
-
-# The measurement
-
-def test_cosines_compare_first_components_whatever_their_sign():
     def fitted(rows, refitted=False):
         subspace = projection.Subspace(torch.tensor(rows), torch.ones(len(rows)))
         parts = {(part, BASE): subspace for part in ("q", "k", "v", "tokens", "cls", "sent")}
@@ -244,6 +185,34 @@ def test_cosines_compare_first_components_whatever_their_sign():
 
     table = projection.cosines({"a": fitted([[1.0, 0]]), "b": fitted([[-.6, .8]]), "c": fitted([[1.0, 0]], True)})
     assert list(table.index) == ["b"] and table.loc["b"].tolist() == pytest.approx([.6] * 6)
+    rng = torch.Generator().manual_seed(0)
+    first, second = torch.linalg.qr(torch.randn(20, 2, generator=rng, dtype=torch.double)).Q.T
+    size = torch.randn(400, 2, generator=rng, dtype=torch.double) * torch.tensor([4.0, 2.0]) + torch.tensor([8.0, 0])
+    rows = size @ torch.stack([first, second]) + .01 * torch.randn(400, 20, generator=rng, dtype=torch.double)
+    plain, centred = projection.components(rows), projection.components(rows, center=True)
+    for found, spread in ((plain, (size ** 2).mean(0)), (centred, size.var(0, correction=0))):
+        torch.testing.assert_close((found.basis.double() @ torch.stack([first, second]).T).abs(),
+                                   torch.eye(2).double(), atol=.05, rtol=0)
+        torch.testing.assert_close(found.explained.double(), spread / spread.sum(), atol=.01, rtol=0)
+    assert plain.explained[0] > centred.explained[0] + .05
+
+
+def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
+    """That the 74 are those of Table 7, in its order, is tested in test_projective.py."""
+    setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
+    assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
+    assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
+    assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
+    model = tiny("bert")
+    assert "three or more" in refusal(projection.fit, model, PAIRS[:2])
+    assert "do not differ" in refusal(projection.fit, model, [(a, a) for a, _ in PAIRS])
+    assert "encoder" in refusal(projection.fit, tiny("gpt2"), PAIRS)
+    assert "natural=" in refusal(swept, model, projection.fit(model, PAIRS))
+    assert "sequence-classification" in refusal(projection.head, tiny("roberta"))
+    written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()
+    assert len(written) == 40 and len(sentence_pairs.written(without="she-he")) == 36
+    assert len(natural) >= 40 and len(contexts) >= 90 and not set(written) & set(natural)
+    assert all(female != male for female, male in [*written, *natural, *contexts])
 
 
 def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
@@ -273,8 +242,6 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     np.testing.assert_allclose(measured["random"]["s"][0, 1], nsp.strengths(frame), atol=1e-5)
 
 
-# Sentence pairs
-
 @pytest.mark.parametrize("text, pair", [
     ("She fed the cat.", ("She fed the cat.", "He fed the cat.")),
     ("His map was wet, and he sighed.", ("Her map was wet, and she sighed.", "His map was wet, and he sighed.")),
@@ -284,10 +251,3 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     ("The theme is other.", None)])
 def test_natural_sentences_are_swapped_where_there_is_one_way(text, pair):
     assert sentence_pairs.swapped(text, gendered={"queen", "king"}) == pair
-
-
-def test_the_pairs_at_hand():
-    written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()
-    assert len(written) == 40 and len(sentence_pairs.written(without="she-he")) == 36
-    assert len(natural) >= 40 and len(contexts) >= 90 and not set(written) & set(natural)
-    assert all(female != male for female, male in [*written, *natural, *contexts])

@@ -1,9 +1,8 @@
-"""What a run is called, how few it may take, that it writes whole files, and when it computes again."""
+"""What a run is called, how few it may take, that it writes whole files, when it computes again, heavy measurements."""
 
 import dataclasses
 import errno
 import importlib.util
-import io
 import json
 import multiprocessing
 import os
@@ -16,15 +15,20 @@ from types import SimpleNamespace
 
 import joblib
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
 from lib import CompanionError, look, paths
+from lib.bias_a_head import heads, masking
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
+from lib.publish import __main__ as command
+from lib.publish import measure
 from lib.publish import run as run_module
 from lib.publish.run import Run, read_profile
+from tests.tiny import disk, refusal
 
 
 @pytest.fixture(autouse=True)
@@ -53,15 +57,14 @@ def profiles(tmp_path, monkeypatch):
     return add
 
 
-@pytest.mark.parametrize("parameters, name", [
-    (dict(), "mini"),
-    (dict(data="paper"), "mini-real"),
-    (dict(profile="paper"), "paper"),
-    (dict(model="gpt2-medium"), "mini-gpt2-medium"),
-    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base"),
+@pytest.mark.parametrize("parameters, name, is_control", [
+    (dict(), "mini", False), (dict(data="paper"), "mini-real", False), (dict(profile="paper"), "paper", False),
+    (dict(model="gpt2-medium"), "mini-gpt2-medium", False), (dict(model="null-gpt2"), "mini-null-gpt2", True),
+    (dict(profile="null"), "null", True), (dict(model="null"), "mini-null", True),
+    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base", False),
 ])
-def test_name_and_place(parameters, name, tmp_path, monkeypatch):
-    assert Run(**parameters).name == name
+def test_name_and_place_and_whether_it_is_a_control(parameters, name, is_control, tmp_path, monkeypatch):
+    assert Run(**parameters).name == name and Run(**parameters).is_control == is_control
     assert Run(**parameters).out == paths.FIGURES / name
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "elsewhere"))
     assert Run(**parameters).out == tmp_path / "elsewhere"
@@ -77,8 +80,7 @@ def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_al
     assert (drawn.out, first.out) == (paths.FIGURES / "null" / "draws" / "3", paths.FIGURES / "null")
     assert Run(profile="null@3", data="paper").out == paths.FIGURES / "null-real" / "draws" / "3"
     assert few.out == paths.BUILD / "null@3-limit8" / "figures" and few.name == "null@3-limit8"
-    with pytest.raises(CompanionError, match="no profile null@x"):
-        Run(profile="null@x")
+    assert "no profile null@x" in refusal(Run, profile="null@x")
     run = Run(profile="null@3", out=tmp_path)
     run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
     run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
@@ -86,37 +88,24 @@ def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_al
     assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == ["claims/02.json"]
 
 
-@pytest.mark.parametrize("parameters, is_control", [
-    ({}, False), (dict(profile="null"), True), (dict(profile="null@2"), True), (dict(model="null@2"), True),
-    (dict(model="null-gpt2"), True), (dict(model="gpt2"), False), (dict(profile="paper"), False)])
-def test_which_runs_are_of_models_that_cannot_have_the_effect(parameters, is_control, tmp_path):
-    assert Run(**parameters).is_control == is_control
-    for name, said in (("balanced", True), ("unbalanced", False)):
-        replace(tmp_path / name / "config.json", b'{"model_type": "bert"}')
-        replace(tmp_path / name / "model.safetensors", b"")
-        assert Run(model=str(tmp_path / name)).is_control == said
-
-
-def test_a_relative_cache_is_one_of_the_repository(tmp_path):
-    """Notebooks and command line work in different folders."""
+def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository(tmp_path):
+    names = set()
+    for folder, is_control in {"c b": False, "c-b": False, "c/b": False, "unbalanced": False, "balanced": True}.items():
+        replace(tmp_path / folder / "config.json", b'{"model_type": "bert"}')
+        replace(tmp_path / folder / "model.safetensors", b"")
+        names.add(Run(model=str(tmp_path / folder)).name)
+        assert Run(model=str(tmp_path / folder)).is_control == is_control
+    assert Run(profile="null@2").is_control and Run(model="null@2").is_control
+    assert len(names) == 5 and Run(model="gpt2").name == "mini-gpt2"
+    for config in (b"{", b'{"a": "\xe9"}', b"[]"):  # not JSON, latin-1, a list
+        replace(tmp_path / "c b" / "config.json", config)
+        assert "config.json is damaged" in refusal(Run, model=str(tmp_path / "c b"))
+    # notebooks and command line work in different folders
     code, environment = "from lib import paths; print(paths.CACHE)", os.environ | {"PYTHONPATH": str(paths.ROOT)}
     for given, expected in ("my/cache", paths.ROOT / "my/cache"), (str(tmp_path), tmp_path):
         found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment | {"COMPANION_CACHE": given},
                                capture_output=True, text=True)
         assert found.stdout.strip() == str(expected)
-
-
-def test_no_two_models_share_a_run(tmp_path):
-    names = set()
-    for folder in ("c b", "c-b", "c/b"):
-        replace(tmp_path / folder / "config.json", b'{"model_type": "bert"}')
-        replace(tmp_path / folder / "model.safetensors", b"")
-        names.add(Run(model=str(tmp_path / folder)).name)
-    assert len(names) == 3 and Run(model="gpt2").name == "mini-gpt2"
-    for config in (b"{", b'{"a": "\xe9"}', b"[]"):  # not JSON, latin-1, a list
-        replace(tmp_path / "c b" / "config.json", config)
-        with pytest.raises(CompanionError, match="config.json is damaged"):
-            Run(model=str(tmp_path / "c b"))
 
 
 def numbers(value):
@@ -136,8 +125,7 @@ def test_a_try_is_a_profile_of_its_own():
     assert run.flags == ["--profile", "paper", "--model", "roberta-base", "--limit", "8"] and run.profile == "paper"
     assert Run(profile="paper-limit8").classifier == str(paths.CACHE / "nli" / "bert-base-nli-limit8")
     assert Run(profile="mini-limit8").classifier == "mini-bert-nli"  # ships
-    with pytest.raises(CompanionError, match="--limit 2 or more"):
-        Run(profile="mini-limit1")
+    assert "--limit 2 or more" in refusal(Run, profile="mini-limit1")
 
 
 @pytest.mark.parametrize("architecture, roles", [
@@ -162,6 +150,10 @@ def test_models_that_are_named(monkeypatch):
     assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
     assert models.pinned("FacebookAI/roberta-base") == "0123abc"
+    run = Run(model="null@3")
+    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "") and run.name.startswith("mini-null-3-")
+    assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
+    assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
     models.REGISTRY["seed1"] = dataclasses.replace(models.REGISTRY["seed1"], source=paths.ROOT / "nowhere")
     for name, message in {"mini-brt": "no model 'mini-brt'", "mini-bert@0123abc": "mini-bert is a folder, not a model "
                           "of the hub", "seed1": "seed1 is not on this machine yet: train it by"}.items():
@@ -190,7 +182,7 @@ def figure():
     return axes.figure
 
 
-def test_figures_are_the_same_to_the_byte(tmp_path):
+def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path):
     plt.close("all")
     for folder in ("one", "two"):
         Run(out=tmp_path / folder).save(look.sign(figure(), "A line that goes up", "nobody"), "fig", "A line.")
@@ -199,14 +191,10 @@ def test_figures_are_the_same_to_the_byte(tmp_path):
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert not plt.get_fignums()  # closed, so that Jupyter shows it once
-
-
-def test_a_result_says_what_it_is():
     run, titled = Run(), figure()
     tables = {"b": dict(claim=["c"], verdict=["x"]), "c": dict(paper=[1], ours=[2], verdict=["x"]), "d": dict(x=[1])}
     run.save(look.sign(titled, "Most heads of mini-\nbert do\nnothing", "mini-bert"), "a", "")
-    with pytest.raises(CompanionError, match="its title says no finding"):
-        run.save(figure(), "unsigned", "")
+    assert "its title says no finding" in refusal(run.save, figure(), "unsigned", "")
     for name, columns in tables.items():
         run.save(pd.DataFrame(columns), name, "")
     made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "abcd"}
@@ -214,24 +202,7 @@ def test_a_result_says_what_it_is():
     assert made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
 
 
-def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
-    made = {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
-    for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
-        replace(paths.FIGURES / "mini-real" / file, content)
-        replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
-    table = Run().show_other("09_a")
-    pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
-    assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
-    assert Run().show_other("09_b").data.startswith(b"\x89PNG")
-    for damaged in (b"", b"[]"):
-        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
-        with pytest.raises(CompanionError, match="figures/mini-real/09_b is damaged: restore it with"):
-            Run().show_other("09_b")
-    assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
-    assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
-
-
-def test_a_result_says_what_it_was_made_from(monkeypatch):
+def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command(monkeypatch, capsys):
     monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/03_counter_stereotype.ipynb")
     monkeypatch.setattr(models, "load", lambda name, device: SimpleNamespace(revision=f"{name} on {device}"))
     run = Run(profile="paper", model="gpt2-large", device="cuda", seed=7)
@@ -245,6 +216,19 @@ def test_a_result_says_what_it_was_made_from(monkeypatch):
     assert (made["run"], made["notebook"], made["seed"]) == ("paper-gpt2-large", "03_counter_stereotype", 7)
     assert made["versions"].keys() >= {"torch", "transformers"} and "+" not in made["versions"]["torch"]
     assert list(made["data"]) == ["paper"]
+    made = {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
+    for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
+        replace(paths.FIGURES / "mini-real" / file, content)
+        replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
+    table = Run().show_other("09_a")
+    pd.testing.assert_frame_equal(table, pd.DataFrame({"level": ["+ attn", "null"], "eta": ["0.5", ""]}))
+    assert "--data paper (models mini-bert-nli): A table." in capsys.readouterr().out
+    assert Run().show_other("09_b").data.startswith(b"\x89PNG")
+    for damaged in (b"", b"[]"):
+        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
+        assert "figures/mini-real/09_b is damaged: restore it with" in refusal(Run().show_other, "09_b")
+    assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
+    assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
@@ -344,23 +328,15 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
 
 def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
     """What was computed is handed out all the same; what cannot even be begun is said before it is computed."""
-    class Disk(io.FileIO):
-        room = 0
-
-        def write(self, content):
-            if self.tell() + len(content) > self.room:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return super().write(content)
-
-    log = tmp_path / "log"
+    log, room = tmp_path / "log", 0
     monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(FileSystemStoreBackend, "_open_item", lambda self, name, mode: (
-            Disk if "w" in mode else open)(name, mode))
+            disk(room, OSError(errno.ENOSPC, "No space left on device")) if "w" in mode else open)(name, mode))
         with pytest.raises(CompanionError, match="^The disk is full, .*results could not be written: free some space"):
             Run().cached(noted, str(log), 21)
         assert not log.exists()
-        Disk.room = 150  # enough for joblib's note of the code, not for this result
+        room = 150  # enough for joblib's note of the code, not for this result
         with pytest.warns(CacheWarning, match="No space left on device"):
             assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
     assert not [*paths.CACHE.rglob("output.pkl")]
@@ -410,3 +386,114 @@ def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path):
     for _ in range(2):
         assert four(log) == ["long " * 10_000 * n for n in (1, 2, 3, 4)]
         assert log.read_text() == "3 4 "
+
+
+SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
+RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
+MISSING = ("pandas", "scipy", "joblib", "pooch", "matplotlib", "seaborn", "IPython", "datasets")
+
+
+def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(tmp_path, monkeypatch, capsys):
+    result = {"scores": np.arange(6.).reshape(2, 3), "names": np.array(["a", "bc"]), "seat": .5, "words": {"X": 3}}
+    run_module.write(tmp_path / "a" / "x.npz", result, {"command": "c"})
+    found, made_from = run_module.read(tmp_path / "a" / "x.npz")
+    np.testing.assert_array_equal(found.pop("scores"), result["scores"])
+    assert list(found.pop("names")) == ["a", "bc"] and found == {"seat": .5, "words": {"X": 3}}
+    assert made_from == {"command": "c"}
+    np.savez(tmp_path / "x.npz", plain="{}", made_from="{}", evil=np.array([object()], dtype=object))
+    (tmp_path / "y.npz").write_bytes(b"PK nothing")
+    for name in ("x", "y"):
+        with pytest.raises(CompanionError, match="not a stored result"):  # a pickle, and a damaged file
+            run_module.read(tmp_path / f"{name}.npz")
+    run = Run(data="paper")
+    args = heads.asked(run, "mini-bert", "gender")
+    monkeypatch.setattr(Run, "cached", lambda *args, **kwargs: "computed")
+    made_from = {"question": run_module.question(heads.measure, args, run.weights(args)), "command": "the command",
+                 "device": "a GPU", "precision": "float32"}
+    assert run.measured(heads.measure, *args) == "computed"
+    run_module.write(run_module.place(run.name, heads.measure, args), {"seat": .5}, made_from)
+    assert run.measured(heads.measure, *args) == {"seat": .5} and "mini-bert" in run.revisions
+    assert "as stored: the command (a GPU, float32)" in capsys.readouterr().out
+    assert run.measured(heads.measure, *args[:-1], 1) == "computed"  # another seed, the same file
+    assert "made from other arguments" in capsys.readouterr().out
+    assert Run(data="paper", recompute=True).measured(heads.measure, *args) == "computed"
+    other = made_from | {"question": run_module.question(heads.measure, args, {"mini-bert": "other weights"})}
+    run_module.write(run_module.place(run.name, heads.measure, args), {"seat": .5}, other)
+    assert run.measured(heads.measure, *args) == "computed"
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """table1 with an instant measurement; the steps that it was asked for."""
+    steps = []
+
+    def under(bench, step):
+        steps.append(step)
+        strategy, draw, factor, chosen, _ = bench[step]
+        return {"step": step, "strategy": strategy, "k": len(chosen), "seat": step / 10, "pppl": 2.0}
+
+    monkeypatch.setattr(measure, "_scores", lambda *args: RESULT)
+    monkeypatch.setattr(masking, "prepare", lambda name, plan, *args, **options: plan)
+    monkeypatch.setattr(masking, "under", under)
+    return steps
+
+
+def table1(*flags):
+    assert command.main(["measure", "table1", *flags]) == 0
+
+
+def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys, tmp_path):
+    run = Run()
+    args = masking.asked(run, RESULT)
+    file, n = run_module.place("mini", masking.measure, args), len(args[1])
+    table1("--part", "2/3")
+    assert counted == list(range(1, n, 3)) and not file.exists()
+    table1("--part", "1/3", "--model", "mini-bert")
+    table1("--part", "3/3")
+    assert sorted(counted) == list(range(n))
+    found, _ = run_module.read(file)
+    np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
+    assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
+    assert "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
+    table1()
+    assert len(counted) == n  # nothing is done twice, in however many parts it was done
+    table1("--limit", "2")
+    assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out
+    assert not list(tmp_path.rglob("*.npz"))
+    assert command.main(["measure", "table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
+
+
+def test_a_run_that_was_stopped_goes_on(counted, monkeypatch):
+    done, under = [], masking.under
+
+    def stops(bench, step):
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(step)
+        return under(bench, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(masking, "under", stops)
+        with pytest.raises(KeyboardInterrupt):
+            table1()
+    table1()
+    assert counted == list(range(len(masking.asked(Run(), RESULT)[1])))
+    before = len(counted)
+    table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
+    assert len(counted) == 2 * before
+
+
+def test_it_needs_no_pandas():
+    """Imports, word lists and contexts from text, as on a GPU machine that has torch and transformers alone."""
+    code = f"""if True:
+        import sys
+        sys.modules.update(dict.fromkeys({MISSING!r}))
+        from lib.bias_a_head import heads
+        from lib.engine import pppl
+        from lib.publish import measure
+        from lib.text import contexts, data
+        sets = heads.gender_sets()
+        print(len(sets.X), len(sets.Y), len(sets.A), len(sets.B), len(heads.race_sets().words))
+        print(contexts.from_text(["nurse"], ["The nurse left. He sat."], 1))"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT)
+    assert found.stdout == "82 84 202 207 17\n{'nurse': ['The nurse left.']}\n", found.stderr

@@ -1,15 +1,18 @@
-"""SEAT against hand and against brute force."""
+"""SEAT and LPBS against hand, brute force and the plain network."""
 
 import math
 from itertools import permutations
+from statistics import mean, stdev
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import CompanionError
-from lib.bias_a_head import seat
+from lib.bias_a_head import lpbs, seat
+from lib.text import data
+from tests.tiny import refusal, tiny
 
 EAST, NORTH = torch.tensor([[1., 0.]]), torch.tensor([[0., 1.]])
 seeds = st.integers(0, 10_000)
@@ -20,20 +23,20 @@ def sets(seed, *sizes, width=5):
     return [torch.randn(size, width, generator=random, dtype=torch.float64) for size in sizes]
 
 
-def test_effect_size_by_hand():
+def test_effect_size_by_hand_and_it_is_differentiable():
     # s of a unit vector at angle t is cos t - sin t: here 1, 0 | 0, -1. Means 1/2, -1/2; deviation sqrt(2/3)
     diagonal = (EAST + NORTH) * 7  # its length must not matter
     size = seat.effect_size(torch.cat([EAST, diagonal]), torch.cat([diagonal, NORTH]), EAST, NORTH)
     assert size.item() == pytest.approx(1 / math.sqrt(2 / 3))
-
-
-def test_several_attributes_count_by_their_mean_cosine():
     # 3 long vectors east and one north: mean cosine with east 3/4, whatever the lengths
     A = torch.cat([EAST * 2, EAST * 5, EAST, NORTH * 100])
     assert seat.associations(EAST, A, NORTH).item() == pytest.approx(3 / 4)
+    parts = [part.requires_grad_() for part in sets(0, 3, 3, 2, 2)]
+    assert torch.autograd.gradcheck(seat.effect_size, parts)
+    refusal(seat.effect_size, parts[0], parts[1], parts[2][:0], parts[3])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seeds, st.floats(.01, 100), st.integers(2, 6))
 def test_lengths_do_not_matter_a_swap_turns_the_sign_and_equal_sets_bound_it_by_two(seed, factor, n):
     X, Y, A, B = sets(seed, n, n, 3, 2)
@@ -42,13 +45,6 @@ def test_lengths_do_not_matter_a_swap_turns_the_sign_and_equal_sets_bound_it_by_
     torch.testing.assert_close(seat.effect_size(Y, X, A, B), -size)
     torch.testing.assert_close(seat.effect_size(X, Y, B, A), -size)
     assert abs(size.item()) <= 2 + 1e-9
-
-
-def test_it_is_differentiable():
-    parts = [part.requires_grad_() for part in sets(0, 3, 3, 2, 2)]
-    assert torch.autograd.gradcheck(seat.effect_size, parts)
-    with pytest.raises(CompanionError):
-        seat.effect_size(parts[0], parts[1], parts[2][:0], parts[3])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -64,16 +60,15 @@ def test_exact_p_value_is_brute_force(seed):
     assert seat.p_value(X, Y, A, B) == pytest.approx(sum(as_large) / len(as_large))
 
 
-def test_sampled_p_value_agrees_with_the_exact_one():
+def test_sampled_p_values_agree_with_exact_ones_are_never_zero_and_ties_count_whole():
     parts = sets(3, 6, 6, 2, 2)  # 924 divisions
     assert seat.p_value(*parts, n=900) == pytest.approx(seat.p_value(*parts), abs=.06)
     assert seat.p_value(*parts, n=900, seed=1) == seat.p_value(*parts, n=900, seed=1)
-
-
-def test_sampled_p_value_is_never_zero():
     near, far = EAST + .01 * sets(0, 30, width=2)[0], NORTH + .01 * sets(1, 30, width=2)[0]
     assert seat.p_value(near, far, EAST.double(), NORTH.double(), n=999) == 1 / 1000
     assert seat.p_value(far, near, EAST.double(), NORTH.double(), n=999) == 1
+    same = EAST.repeat(4, 1)
+    assert seat.p_value(same[:2], same[2:], EAST, NORTH) == 1
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
@@ -82,10 +77,79 @@ def test_sampled_p_value_is_never_zero():
 def test_no_statistic_is_made_of_what_is_no_number(statistic, wrong):
     parts = sets(0, 3, 3, 2, 2)
     parts[0][1, 2] = wrong
-    with pytest.raises(CompanionError):
-        statistic(*parts)
+    refusal(statistic, *parts)
 
 
-def test_ties_count_whole():
-    same = EAST.repeat(4, 1)
-    assert seat.p_value(same[:2], same[2:], EAST, NORTH) == 1
+ENCODERS = ["bert", "roberta", "albert", "distilbert"]
+WORDS = ["he", "she", "boys", "men", "girls", "women"]
+
+
+@pytest.fixture(params=ENCODERS)
+def model(request, monkeypatch):
+    """A tiny encoder in float64; its vocabulary lacks most of the words, so that other tokens stand for them."""
+    model = tiny(request.param, dtype=torch.float64)
+    monkeypatch.setattr(type(model), "token_id", lambda self, word, inside=True: 100 + WORDS.index(word.lower()))
+    return model
+
+
+def log_odds(model, ids, place, male, female):
+    outputs = model.net(input_ids=torch.tensor([ids]))
+    p = (outputs.prediction_logits if model.has_nsp else outputs.logits)[0, place].softmax(-1)
+    male, female = (sum(p[100 + WORDS.index(word)].item() for word in words) for words in (male, female))
+    return math.log(male) - math.log(female)
+
+
+def test_it_is_what_the_plain_network_gives_one_sentence_at_a_time(model):
+    mask = model.tokenizer.mask_token_id
+    found = lpbs.score(model, ["poetry", "mathematics"])
+    assert len(found) == 6
+    for row in found.itertuples():
+        _, male, female = next(t for t in lpbs.TEMPLATES if t[0] == row.template)
+        before, after = row.template.format(subject=model.mask_token, target="#").split("#")
+        start = model.tokenizer(before.strip()).input_ids[:-1]
+        word = model.tokenizer(" " + row.target, add_special_tokens=False).input_ids
+        end = model.tokenizer(after).input_ids[1:]
+        assert start[1] == mask
+        bias = log_odds(model, start + word + end, 1, male, female)
+        hidden = start + [mask] * len(word) + end
+        assert row.bias == pytest.approx(bias, abs=1e-5)
+        assert row.corrected == pytest.approx(bias - log_odds(model, hidden, 1, male, female), abs=1e-5)
+        verb = len(start) - 1
+        assert row.published == pytest.approx(bias - log_odds(model, hidden, verb, male, female), abs=1e-5)
+
+
+def test_a_word_in_pieces_has_all_of_them_masked():
+    model = tiny("bert")
+    for word in ("poetry", "mathematics", "poetrypoetry", "likes"):
+        pieces = model.tokenizer(word, add_special_tokens=False).input_ids
+        seen, hidden, subject, first = lpbs._masked(model, "{subject} likes {target}.", word)
+        assert seen["input_ids"][first:first + len(pieces)] == pieces
+        changed = [i for i, (a, b) in enumerate(zip(seen["input_ids"], hidden["input_ids"])) if a != b]
+        assert changed == list(range(first, first + len(pieces))) and subject == 1
+        assert all(hidden["input_ids"][i] == model.tokenizer.mask_token_id for i in changed)
+    assert len(pieces) == 1 and first == 3  # the target "likes", not the verb
+    # all words lose their bias at K = 5, and random heads change nothing
+    lists, noise = lpbs.words_of(), np.random.default_rng(0).normal(scale=.1, size=(40, 3))
+    male = np.isin(np.arange(40), np.concatenate([lists[name] for name in ("career", "math", "science")]))[:, None]
+    values = {0: noise + male, 5: noise + .2 * male, 9: noise + .6 * male}
+    found = lpbs.held_out(values, [5, 5], {5: np.stack([values[0]] * 3)}, draws=100)
+    assert found["change"].high < 0 and found["difference"].high < 0 and found["all"].low > 0
+    assert list(found["random"]) == pytest.approx([0, 0, 0], abs=1e-12)
+    assert set(lpbs.words_of(0)["math"]) | set(lpbs.words_of(1)["math"]) == set(lists["math"])
+
+
+def test_effect_sizes_are_those_of_each_test(model):
+    lists = data.words("lpbs_lists").groupby("list")["word"].agg(list)
+    assert all(len(lists[name]) == 8 for test in lpbs.TESTS.values() for name in test)
+    found = lpbs.effect_sizes(model, draws=50).set_index("test")
+    assert (found["low"] < found["corrected"]).all() and (found["corrected"] < found["high"]).all()
+    for prior in lpbs.PRIORS:
+        first, second = (lpbs.score(model, lists[name])[prior] for name in ("math", "arts"))
+        size = (mean(first) - mean(second)) / stdev([*first, *second])
+        assert found.loc["math / arts", prior] == pytest.approx(size, abs=1e-6)
+
+
+@pytest.mark.parametrize("family, targets", [("bert", []), ("gpt2", "poetry"),    # a model without a mask token
+                                             ("bert", "poetry")])                 # a vocabulary without "boys"
+def test_what_cannot_be_asked_is_refused(family, targets):
+    refusal(lpbs.score, tiny(family), targets)

@@ -56,8 +56,6 @@ def sweep(tmp_path):
     return run
 
 
-# ---- without Snakemake
-
 def commands(model):
     """The commands of the Snakefile's rules as Snakemake would write them."""
     for rule in (WORKFLOW / "Snakefile").read_text().split("\nrule ")[1:]:
@@ -88,8 +86,6 @@ def test_the_sweep_names_what_there_is():
     assert set(CONFIG["models"]) <= models.REGISTRY.keys()
     assert (paths.ROOT / "lib" / "publish" / "profiles" / f"{CONFIG['profile']}.toml").exists()
 
-
-# ---- with Snakemake
 
 @with_snakemake
 def test_two_jobs_run_at_once_and_none_twice(sweep):

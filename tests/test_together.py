@@ -11,9 +11,8 @@ from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
-from tests.tiny import one_thread, tiny  # noqa: F401
+from tests.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 SCORES = np.arange(144.).reshape(12, 12)
 RESULT = {"scores": -SCORES, "folds": np.stack([SCORES, -SCORES])}  # the first half of the folds chooses
 SETTING = "+ attn (1, 0, 0, 1, 1)"
@@ -87,8 +86,6 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     for key in ("s", "likelihoods", "margin"):
         assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
 
-
-# ---------------------------------------------------------------- tables
 
 def measured(seat=1.0, s=.5, agree=1.0, gap=.4, pppl=8.0, right=1.0):
     in_x = np.repeat([True, False], 50)

@@ -56,7 +56,7 @@ def either(request):
     return request.getfixturevalue(request.param)
 
 
-def test_a_words_tokens_are_those_of_the_word_in_every_sentence(either):
+def test_a_words_tokens_are_those_of_the_word_in_every_sentence_and_cloze_answers_whole_words(either):
     """All usable words of the lists, each in three sentences; which has which pieces is the tokenizer's own word."""
     pairs = [(word, text) for word, texts in contexts.from_patterns(WORDS, 3).items() for text in texts]
     texts = [text for _, text in pairs]
@@ -65,6 +65,13 @@ def test_a_words_tokens_are_those_of_the_word_in_every_sentence(either):
             for ids, place in zip(either.tokenizer(texts).input_ids, places)]
     assert read == [word.replace(" ", "") for word, _ in pairs]
     assert max(map(len, places)) > 2  # some words have several pieces
+    words = [word for side in cloze.words().values() for word in side]
+    known = cloze.token_ids(either, words)
+    assert {word: either.tokenizer.decode([i]).strip() for word, i in known.items()} == {word: word for word in known}
+    assert {"she", "he", "woman", "man", "mother", "father"} <= known.keys() < set(words)
+    rows = cloze.rows()[:20]
+    answers = cloze.answer(either, cloze.encoded(either, rows))
+    assert len(answers["tokens"]) == 20 and torch.tensor(answers["p"]).sum(1).max() < .05  # an untrained network's
 
 
 def test_known_words_capitals_and_spaces(bert, gpt2):
@@ -75,16 +82,6 @@ def test_known_words_capitals_and_spaces(bert, gpt2):
     assert [gpt2.token_id("She", inside=False), gpt2.token_id("He", inside=False)] == [3347, 1544]
     with pytest.raises(CompanionError, match="'hairdresser' is not one token"):
         gpt2.token_id("hairdresser")
-
-
-@pytest.mark.parametrize("prompt", ["[MASK] is a nurse.", "The nurse said that [MASK] was late.", "It is [MASK]!"])
-def test_a_blank_is_one_token_and_leaves_the_others_as_they_are(bert, prompt):
-    ids = batches.encode(bert, [fill.written(bert, prompt)])[0]["input_ids"]
-    before, after = (bert.tokenizer(side, add_special_tokens=False).input_ids for side in prompt.split("[MASK]"))
-    assert ids == [101, *before, 103, *after, 102]
-
-
-def test_a_decoder_goes_on_where_a_word_with_its_space_fits(gpt2):
     prompt = "The nurse said that [MASK] was late."
     ids = batches.encode(gpt2, [fill.written(gpt2, prompt)])[0]["input_ids"]
     whole = gpt2.tokenizer(prompt.replace("[MASK]", "she")).input_ids
@@ -93,11 +90,8 @@ def test_a_decoder_goes_on_where_a_word_with_its_space_fits(gpt2):
     assert opened[0]["input_ids"] == [50_256]
 
 
-def test_cloze_answers_are_words_that_the_vocabulary_holds_whole(either):
-    words = [word for side in cloze.words().values() for word in side]
-    known = cloze.token_ids(either, words)
-    assert {word: either.tokenizer.decode([i]).strip() for word, i in known.items()} == {word: word for word in known}
-    assert {"she", "he", "woman", "man", "mother", "father"} <= known.keys() < set(words)
-    rows = cloze.rows()[:20]
-    answers = cloze.answer(either, cloze.encoded(either, rows))
-    assert len(answers["tokens"]) == 20 and torch.tensor(answers["p"]).sum(1).max() < .05  # an untrained network's
+@pytest.mark.parametrize("prompt", ["[MASK] is a nurse.", "The nurse said that [MASK] was late.", "It is [MASK]!"])
+def test_a_blank_is_one_token_and_leaves_the_others_as_they_are(bert, prompt):
+    ids = batches.encode(bert, [fill.written(bert, prompt)])[0]["input_ids"]
+    before, after = (bert.tokenizer(side, add_special_tokens=False).input_ids for side in prompt.split("[MASK]"))
+    assert ids == [101, *before, 103, *after, 102]

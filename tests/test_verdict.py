@@ -1,4 +1,4 @@
-"""The one place that decides: every side, intervals, gates, controls, records on disk, and printed digits."""
+"""Statistics by hand, and the one place that decides: sides, intervals, gates, controls, records, printed digits."""
 
 import ast
 import json
@@ -11,8 +11,46 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lib import CompanionError, paths, verdict
+from lib.engine import stats
 from lib.engine.stats import Estimate
 from lib.verdict import Claim, Control, Gate, Match, Outcome, Side, Verdict, judge
+from tests.tiny import refusal
+
+
+def test_intervals_cover_the_truth_of_few_values_are_students_and_of_a_share_the_bootstraps():
+    rng = np.random.default_rng(0)
+    samples = rng.normal(3, 1, (60, 40))
+    estimates = [stats.bootstrap(np.mean, sample, draws=400) for sample in samples]
+    assert 50 <= sum(estimate.low < 3 < estimate.high for estimate in estimates) <= 60  # about 95 % of 60
+    assert stats.bootstrap(np.mean, samples[0], draws=100) == stats.bootstrap(np.mean, samples[0], draws=100)
+    x = np.arange(30.)  # pairs are kept together
+    assert tuple(stats.bootstrap(stats.rank_correlation, x, x, draws=50)) == pytest.approx((1, 1, 1))
+    estimate = stats.mean([-.028, -.025, -.029, -.112, -.015])  # by hand: mean -.0418, sd .0397, t(4) 2.776
+    assert tuple(estimate) == pytest.approx((-.0418, -.0911, .0075), abs=2e-4)
+    hits = np.arange(40) < 13
+    exact, drawn = stats.share(hits), stats.bootstrap(np.mean, hits.astype(float), draws=5_000)
+    assert tuple(exact) == pytest.approx(tuple(drawn), abs=.026)  # one hit of 40, and a little
+    assert tuple(stats.share([True] * 9)) == (1, 1, 1) and tuple(stats.share([False] * 9)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("samples", [(), ([],), ([1.],)])
+def test_too_little_to_draw_from_is_said(samples):
+    with pytest.raises(CompanionError, match="two values or more"):
+        stats.bootstrap(np.mean, *samples)
+
+
+def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_is_always_there():
+    estimate = stats.Estimate(.123, -.2, .4)
+    assert str(estimate) == "0.12 [-0.20, 0.40]" and f"{stats.Estimate(-.001):z.2f}" == "0.00"
+    assert tuple(1 - estimate) == pytest.approx((.877, .6, 1.2))
+    assert tuple(estimate * 2) == pytest.approx((.246, -.4, .8))
+    x = np.arange(5.)
+    assert stats.slope(x, 2 * x + 1) == pytest.approx(2)
+    assert stats.rank_correlation(x, np.exp(x)) == pytest.approx(1)
+    assert stats.first(range(5), 0) == range(5) and stats.first(list(range(5)), 9) == [0, 1, 2, 3, 4]
+    assert stats.first(list(range(20)), 4, [19, 3]) == [0, 1, 3, 19]
+    assert stats.first(list(range(20)), 2, [19, 3, 9]) == [3, 9, 19]
+
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
 HOLDS, FAILS, UNDECIDED, NO_CASE, NOT_RUN = Outcome
@@ -24,8 +62,6 @@ anything = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf])
 def claim(side=Side.ABOVE, margin=0.0, exact=False):
     return replace(CLAIM, side=side, margin=margin, exact=exact)
 
-
-# ---- sides and intervals
 
 @pytest.mark.parametrize("side, below, at, above", [
     (Side.ABOVE, False, False, True), (Side.AT_LEAST, False, True, True), (Side.BELOW, True, False, False),
@@ -40,11 +76,6 @@ def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, be
     assert not side.has(math.nan, 1.0)
 
 
-def test_a_condition_and_a_threshold_of_the_data():
-    assert judge(replace(CLAIM, threshold=0.0, exact=True), np.True_).outcome == HOLDS
-    assert judge(CLAIM, Estimate(3.0, 2.0, 4.0), threshold=5.0).outcome == FAILS
-
-
 @pytest.mark.parametrize("estimate, outcome", [
     (Estimate(1.5, 1.2, 1.8), HOLDS), (Estimate(1.5, .8, 1.8), UNDECIDED), (Estimate(.5, .2, .8), FAILS),
     (Estimate(.5, .2, 1.8), UNDECIDED), (Estimate(1.5, 1.0, 1.8), UNDECIDED),  # 1 is not above 1
@@ -57,20 +88,17 @@ def test_the_whole_interval_decides(estimate, outcome):
                             verdict.NO_INTERVAL if not estimate.has_interval else "")
 
 
-@pytest.mark.parametrize("side, estimate, outcome", [
-    (Side.AT_LEAST, Estimate(1.5, 1.0, 1.8), HOLDS), (Side.AT_MOST, Estimate(.5, .2, 1.0), HOLDS),
-    (Side.AT_LEAST, Estimate(.5, .2, 1.0), UNDECIDED), (Side.AT_MOST, Estimate(1.5, 1.0, 1.8), UNDECIDED),
-    (Side.AT_LEAST, Estimate(.5, .2, .9), FAILS), (Side.AT_MOST, Estimate(1.5, 1.1, 1.8), FAILS)])
-def test_a_threshold_that_belongs_to_the_claims_side(side, estimate, outcome):
-    assert judge(claim(side), estimate).outcome == outcome
-
-
-@pytest.mark.parametrize("estimate, outcome", [
-    (Estimate(1.05, .95, 1.15), HOLDS), (Estimate(1.05, .75, 1.25), HOLDS), (Estimate(1.05, .7, 1.2), UNDECIDED),
-    (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED),
-    (Estimate(1.3, 1.2, 1.4), UNDECIDED), (Estimate(1.0), UNDECIDED)])
-def test_no_effect_is_an_interval_inside_the_margin(estimate, outcome):
-    assert judge(claim(Side.WITHIN, margin=.25), estimate).outcome == outcome
+@pytest.mark.parametrize("side, margin, estimate, outcome", [
+    *((side, 0, *case) for side, case in (  # the threshold belongs to the claim's side
+        (Side.AT_LEAST, (Estimate(1.5, 1.0, 1.8), HOLDS)), (Side.AT_MOST, (Estimate(.5, .2, 1.0), HOLDS)),
+        (Side.AT_LEAST, (Estimate(.5, .2, 1.0), UNDECIDED)), (Side.AT_MOST, (Estimate(1.5, 1.0, 1.8), UNDECIDED)),
+        (Side.AT_LEAST, (Estimate(.5, .2, .9), FAILS)), (Side.AT_MOST, (Estimate(1.5, 1.1, 1.8), FAILS)))),
+    *((Side.WITHIN, .25, *case) for case in (  # no effect is an interval inside the margin
+        (Estimate(1.05, .95, 1.15), HOLDS), (Estimate(1.05, .75, 1.25), HOLDS), (Estimate(1.05, .7, 1.2), UNDECIDED),
+        (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED),
+        (Estimate(1.3, 1.2, 1.4), UNDECIDED), (Estimate(1.0), UNDECIDED)))])
+def test_a_threshold_that_belongs_to_the_claims_side_and_a_margin(side, margin, estimate, outcome):
+    assert judge(claim(side, margin), estimate).outcome == outcome
 
 
 @given(SIDES, st.lists(numbers, min_size=5, max_size=5).map(sorted), numbers, st.floats(0, 1e3))
@@ -96,9 +124,7 @@ def test_bootstrap_samples_in_place_of_an_interval(redrawn, outcome):
     assert judge(claim(), math.nan, redrawn=redrawn).outcome == UNDECIDED
 
 
-# ---- gates and controls
-
-def test_a_shut_gate_is_no_case_and_says_why():
+def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_once():
     gates = [Gate("SEAT", True, "SEAT 1.2"), Gate("viable", False, "no viable model"), Gate("last", False, "never")]
     above = Estimate(2.0, 1.5, 2.5)
     shut = judge(CLAIM, above, gates=gates)
@@ -106,6 +132,10 @@ def test_a_shut_gate_is_no_case_and_says_why():
     assert shut.gates == {"SEAT": True, "viable": False, "last": False}
     assert judge(CLAIM, above, gates=gates, ignore_gates=True).outcome == HOLDS
     assert judge(CLAIM, above, gates=gates[:1]).outcome == HOLDS
+    assert judge(replace(CLAIM, threshold=0.0, exact=True), np.True_).outcome == HOLDS
+    assert judge(CLAIM, Estimate(3.0, 2.0, 4.0), threshold=5.0).outcome == FAILS
+    assert verdict.by_id([CLAIM]) == {"id": CLAIM}
+    refusal(verdict.by_id, [CLAIM, CLAIM])
 
 
 @pytest.mark.parametrize("side, difference, outcome", [
@@ -125,8 +155,6 @@ def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
     assert judge(claim(side), Estimate(1.0, .5, 1.5), control=control).outcome == UNDECIDED
 
 
-# ---- several verdicts, and their words
-
 @pytest.mark.parametrize("outcomes, word", [
     ([HOLDS, HOLDS], "holds"), ([FAILS], "fails"), ([HOLDS, FAILS, FAILS], "in part (1 of 3)"),
     ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"), ([HOLDS, NO_CASE, NOT_RUN], "holds"),
@@ -136,14 +164,6 @@ def test_one_word_for_several(outcomes, word):
     verdicts = [Verdict("id", outcome) for outcome in outcomes]
     assert verdict.combined(verdicts) == word and verdict.kind(verdicts) == word.partition(" (")[0]
 
-
-def test_an_id_is_given_once():
-    assert verdict.by_id([CLAIM]) == {"id": CLAIM}
-    with pytest.raises(CompanionError):
-        verdict.by_id([CLAIM, CLAIM])
-
-
-# ---- on disk
 
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
 verdicts = st.builds(
@@ -173,11 +193,8 @@ def test_what_is_written_is_read(tmp_path, given):
 def test_a_damaged_file_is_named(tmp_path, content):
     if content is not None:
         (tmp_path / "02.json").write_bytes(content)
-    with pytest.raises(CompanionError, match="02.json"):
-        verdict.read(tmp_path / "02.json")
+    assert "02.json" in refusal(verdict.read, tmp_path / "02.json")
 
-
-# ---- printed numbers
 
 @given(st.decimals(-1000, 1000, places=3, allow_nan=False), st.integers(0, 3), st.floats(-2, 2))
 def test_a_match_is_to_the_printed_digits(exact, places, off):
@@ -199,8 +216,6 @@ def test_a_match_is_to_the_printed_digits(exact, places, off):
 def test_how_a_number_is_held_against_a_printed_one(value, ours, same, said):
     assert verdict.match(value, ours, same, why="other pairs", missing="no head") == said
 
-
-# ---- nobody else decides
 
 def test_no_other_module_spells_a_verdict():
     spelled = set()

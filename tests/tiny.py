@@ -1,6 +1,7 @@
 """Tiny random models of the real classes, one per family: 3 layers, 4 heads, hidden size 32."""
 
 import copy
+import io
 from functools import cache
 
 import pytest
@@ -19,15 +20,6 @@ SENTENCES = ["the doctor said that she was here .", "the nurse said that he was 
              "a man and a woman met the engineer in the office .", "she likes mathematics ."] * 4
 COMMON = dict(vocab_size=400, max_position_embeddings=40)
 SHAPE = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64)
-
-
-@pytest.fixture
-def one_thread():
-    """On tensors this small, threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # Tokenizers, WordPiece or byte-level BPE: their special tokens, and those that stand around a text and a pair.
@@ -110,6 +102,17 @@ def refusal(call, *args, **options):
     message = str(caught.value)
     assert "\n" not in message and ": " in message, message
     return message
+
+
+def disk(room, error):
+    """What opens files on a disk that takes `room` bytes of each and then meets `error`."""
+    class Disk(io.FileIO):
+        def write(self, content):
+            if self.tell() + len(content) > room:
+                raise error
+            return super().write(content)
+
+    return Disk
 
 
 def batch(model, texts=("the doctor said that she was late .", "he likes poetry .")):
