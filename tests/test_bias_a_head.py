@@ -223,6 +223,19 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random
     assert np.isnan(tables.change_at_equal_pppl(masks, changes, rows["Dose"]).value)
 
 
+def test_factual_gender_under_a_mask_by_hand():
+    masks = measured([2.0] * 10, [4.] * 10)
+    known, half, none = ([1., 1.] * 8, [1., -1.] * 8, [1., 1.] * 4 + [-1., -1.] * 4)
+    masks["facts"] = [np.array({"top": half, "random": none}.get(strategy, known)) for strategy in masks["strategy"]]
+    changes, rows = tables.fact_changes(masks, 200), tables.named(masks, (3, 7, 4))
+    assert tuple(tables.change(changes, rows["Top-3"])) == (-.5, -.5, -.5)  # one of each pair, whichever are drawn
+    random = tables.change(changes, rows["Random-3"], unit="pairs")
+    assert random.value == -.5 and random.low < -.6 and random.high > -.4 and random.unit == "pairs"
+    assert tables.change(changes, rows["Top-3"], rows["Random-3"]).value == 0
+    masks["facts"] = [np.zeros(0)] * len(masks)  # a vocabulary without the pronouns
+    assert np.isnan(tables.change(tables.fact_changes(masks, 20), rows["Top-3"]).value)
+
+
 # 06: debiased models and LLaMA
 
 BASE = np.array([[4., -1., -2., .5], [-3., .1, -4., -5.]])
@@ -292,5 +305,9 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
     assert debiased.base_of(str(tmp_path / "debiased"), "mini-bert") == str(tmp_path / "base")
     assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
     refusal(debiased.base_of, str(tmp_path / "base"), "mini-bert")
+    save_tiny("gpt2", tmp_path / "decoder")
+    asked, again = (debiased.answers(str(tmp_path / "decoder"), ["who is she ?"] * n, tokens=3, device="cpu")
+                    for n in (1, 2))
+    assert again == asked * 2 and 0 < len(asked[0].split()) <= 3
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name

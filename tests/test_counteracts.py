@@ -90,7 +90,10 @@ def test_shares_slopes_and_equation_1_by_hand():
     ratios = tables.relative(answer, k=2)
     assert len(ratios) == known.sum() and set(ratios["token"]) == {"b"} and set(ratios["gender"]) == {"female"}
     assert tables.relative(answer, k=1).empty
-    assert tables.relative_means(ratios).loc["unrelated"].tolist() == pytest.approx([2, 40])
+    means = tables.relative_means(ratios)
+    assert means.loc["unrelated", [("ratio", "female"), ("tokens", "female")]].tolist() == pytest.approx([2, 40])
+    none = tables.relative_means(tables.relative(answer, k=1))  # an untrained network may share no token
+    assert none.shape == means.shape and none["ratio"].isna().all(axis=None) and not none["tokens"].any(axis=None)
 
 
 U, N, S, C = "unrelated", "target neutral", claims.SYNTACTIC, claims.COUNTER_SYNTACTIC

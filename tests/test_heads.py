@@ -9,7 +9,7 @@ import torch
 
 from lib.bias_a_head import heads, masking, seat
 from lib.engine import batches, embed, hooks, models, pppl
-from lib.text import data
+from lib.text import data, factual
 from tests.tiny import FAMILIES, SENTENCES, refusal, save_tiny, tiny
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -178,6 +178,9 @@ def encoder(tmp_path, monkeypatch):
     words = {word: [f"the {word} was late .", f"the {word} was here ."] for word in sets.words}
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *given, **options: (sets, words))
     monkeypatch.setattr(data, "demo", lambda name: [text for text in dict.fromkeys(SENTENCES)])
+    asked = [{"sentence": "the {} said that {{}} was here .".format(who), "right": right, "wrong": wrong}
+             for who, right, wrong in (("woman", "she", "he"), ("man", "he", "she"))]
+    monkeypatch.setattr(data, "rows", lambda *_: asked)
     save_tiny("bert", tmp_path)
     return str(tmp_path), sets, [{word: [both[half]] for word, both in words.items()} for half in (0, 1)]
 
@@ -197,6 +200,7 @@ def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
     with hooks.head_mask(model, heads.mask(model, [(1, 1), (2, 2)])):
         sample = pppl.pseudo_perplexity(model, [texts[0], texts[2]]).value
         seat = abs(heads.seat_value(model, sets, words[1]))
+        np.testing.assert_allclose(found["facts"][3], factual.log_odds(model), atol=1e-4)
     assert found["pppl_sample"][3] == pytest.approx(sample, rel=1e-4)
     assert found["seat"][3] == pytest.approx(seat, abs=1e-5)
     assert found["seat"][0] != pytest.approx(found["seat"][1], abs=1e-5)

@@ -151,6 +151,13 @@ def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch
     assert kept == ["the doctor said that she was here", "the nurse said that he was late ."]
     record = json.loads((tmp_path / "out/chat.json").read_text())
     assert (record["asked"], record["kept"]) == (3, 2) and record["revision"].startswith("sha256:")
+    tokenizer = tiny("llama").tokenizer  # a chat model may end an answer with another token than a text
+    nurse = tokenizer.convert_ids_to_tokens(tokenizer(" nurse", add_special_tokens=False).input_ids)[-1]
+    monkeypatch.setattr(people, "END", nurse)
+    answers = iter(["the doctor said that she was here nurse he was"] * 3)
+    assert main([*command, "--out", str(tmp_path / "other")]) == 0
+    kept = [json.loads(line)["answer"] for line in (tmp_path / "other/chat.jsonl").read_text().splitlines()]
+    assert set(kept) == {"the doctor said that she was here"}
     model = tiny("llama")
     ids, end = torch.tensor(model.tokenizer(["the doctor"] * 64).input_ids), model.tokenizer.eos_token_id
     with_end, without = (people.write(model, ids, torch.Generator().manual_seed(0), tokens=12, end=token)

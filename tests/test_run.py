@@ -81,6 +81,9 @@ def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_al
     assert Run(profile="null@3", data="paper").out == paths.FIGURES / "null-real" / "draws" / "3"
     assert few.out == paths.BUILD / "null@3-limit8" / "figures" and few.name == "null@3-limit8"
     assert "no profile null@x" in refusal(Run, profile="null@x")
+    balanced = Run(profile="balanced")
+    assert (balanced.encoder, balanced.cloze, balanced.decoder) == ("balanced", ["balanced"], "null-gpt2")
+    assert balanced.is_control and balanced.out == paths.FIGURES / "balanced"
     run = Run(profile="null@3", out=tmp_path)
     run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
     run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})

@@ -80,10 +80,11 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True)]
     none, masked, prompted = together.measure("mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2)
     assert {name: len(values) for name, values in none.items()} == {
-        "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 8, "dominated": 8, "associations": 4, "in_x": 4}
+        "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 8, "dominated": 8, "associations": 4, "in_x": 4,
+        "facts": 2}
     assert (none["dominated"] > 0).sum() == 4 and (abs(none["margin"]) <= 1).all()
     assert "associations" not in prompted and (prompted["lengths"] == none["lengths"]).all()
-    for key in ("s", "likelihoods", "margin"):
+    for key in ("s", "likelihoods", "margin", "facts"):
         assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
 
 
@@ -94,7 +95,7 @@ def measured(seat=1.0, s=.5, agree=1.0, gap=.4, pppl=8.0, right=1.0):
     return {"associations": noise + in_x * seat, "in_x": in_x, "s": np.full(30, s), "d": np.full(30, .2),
             "neutral": np.full(10, .5), "agree": np.full(10, agree), "margin": dominated * gap / 2,
             "dominated": dominated, "likelihoods": np.full(4, -5 * np.log(pppl)), "lengths": np.full(4, 5),
-            "right": np.full(20, right)}
+            "right": np.full(20, right), "facts": np.array([[1., 1.], [1., -1.]] * 3)}
 
 
 PLAN = [Remedy("none", role=Role.NONE), Remedy("mask Top-3", [(1, 1)], role=Role.FOUND),
