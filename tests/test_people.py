@@ -151,6 +151,9 @@ def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch
     assert kept == ["the doctor said that she was here", "the nurse said that he was late ."]
     record = json.loads((tmp_path / "out/chat.json").read_text())
     assert (record["asked"], record["kept"]) == (3, 2) and record["revision"].startswith("sha256:")
+
+
+def test_the_token_that_ends_an_answer_may_be_drawn():
     model = tiny("llama")
     ids, end = torch.tensor(model.tokenizer(["the doctor"] * 64).input_ids), model.tokenizer.eos_token_id
     with_end, without = (people.write(model, ids, torch.Generator().manual_seed(0), tokens=12, end=token)
