@@ -72,6 +72,8 @@ def test_bounds_and_symmetry_and_a_larger_share_never_raises_the_mean(values, on
     *((lambda share=share: nsp.strength(TABLE3, share), "above 0 and up to 1") for share in (0, -.1, 1.1)),
     (lambda: nsp.strength(TABLE3.drop(columns="gs_anti")), "lack the column 'gs_anti'"),
     (lambda: nsp.distance({"unrelated": [], "gs_unrelated": []}), "no triple pairs"),
+    *((lambda wrong=wrong: nli.pairs(**wrong), "choose") for wrong in (
+        {"contexts": 0}, {"contexts": 34}, {"reading": "six words", "contexts": 12}, {"reading": "three"})),
 ])
 def test_what_cannot_be_measured_is_said(call, said):
     with pytest.raises(CompanionError, match=said):
@@ -191,12 +193,6 @@ def test_premise_and_hypothesis_differ_in_the_person_alone_and_fitting_pairs_sha
         assert (female.split()[1], male.split()[1]) in {("woman", "man"), ("lady", "gentleman"), ("girl", "guy")}
         article, noun = act.split()[-2:]
         assert article == ("an" if noun[0] in "aeiou" else "a")
-
-
-@pytest.mark.parametrize("wrong", [{"contexts": 0}, {"contexts": 34}, {"reading": "six words", "contexts": 12},
-                                   {"reading": "three"}])
-def test_what_pairs_refuses(wrong):
-    assert "choose" in refusal(nli.pairs, **wrong)
 
 
 def test_fairness_and_viability_by_hand_and_what_is_refused():
