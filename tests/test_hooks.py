@@ -1,4 +1,4 @@
-"""What the hooks claim, proved on tiny models of every family and of a new one, in float64 where a number is compared."""
+"""What the hooks claim, proved on tiny models of every family and a new one, in float64 where a number is compared."""
 
 import copy
 import math
