@@ -1,7 +1,6 @@
 """Fine-tuning, GLUE and debiasing: they learn, keep what is best, hold masks, and a killed run ends the same."""
 
 import json
-import os
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -426,25 +425,3 @@ def test_a_share_of_the_way_to_the_trained_weights_is_shipped_and_dropout_is_in_
     assert "holds no prepared text" in refusal(debias.prepare, tmp_path, tmp_path / "out", base)
     save_tiny("roberta", tmp_path / "roberta")
     assert "no next-sentence head" in refusal(debias.Continued, models.load(str(tmp_path / "roberta"), device="cpu"))
-
-
-@pytest.mark.parametrize("heads, width", [(4, 24), (3, 32)])
-def test_short_attention_is_attention_inside_each_text(heads, width):
-    """Against torch, in Triton's interpreter where there is no GPU."""
-    pytest.importorskip("triton")
-    if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
-        pytest.skip("no GPU: set TRITON_INTERPRET=1 to run the kernels on a CPU")
-    from lib.training import kernels
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(0)
-    bounds = torch.tensor([0, 50, 50, 180, 181, 400, 464, 520, 520, 800], dtype=torch.int32, device=device)
-    ours = torch.randn(800, 3, heads, width, device=device, requires_grad=True)
-    theirs = ours.detach().clone().requires_grad_()
-    found, expected = kernels.short_attention(ours, bounds), kernels.dense(theirs, bounds)
-    back = torch.randn_like(found)
-    back[520:] = 0
-    found.backward(back), expected.backward(back)
-    for one, other in (found, expected), (ours.grad, theirs.grad):
-        assert (one - other)[:520].abs().max() < 1e-3 * other[:520].abs().max()
-    assert not found[520:].any() and not ours.grad[520:].any(), "padding longer than any text is zero"
