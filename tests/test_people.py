@@ -158,6 +158,9 @@ def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch
     assert main([*command, "--out", str(tmp_path / "other")]) == 0
     kept = [json.loads(line)["answer"] for line in (tmp_path / "other/chat.jsonl").read_text().splitlines()]
     assert set(kept) == {"the doctor said that she was here"}
+
+
+def test_the_token_that_ends_an_answer_may_be_drawn():
     model = tiny("llama")
     ids, end = torch.tensor(model.tokenizer(["the doctor"] * 64).input_ids), model.tokenizer.eos_token_id
     with_end, without = (people.write(model, ids, torch.Generator().manual_seed(0), tokens=12, end=token)

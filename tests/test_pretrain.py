@@ -79,7 +79,7 @@ def test_prepare_drops_documents_that_share_a_ten_gram(tmp_path):
     assert json.loads((tmp_path / "out/counts.json").read_text()) == record
 
 
-def test_prepare_counts_each_source_leaves_openers_out_and_refuses_too_little(tmp_path):
+def test_prepare_counts_each_source_and_leaves_openers_out(tmp_path):
     about = [f"My best friend works as a baker, number {i}. Good.\nMore." for i in range(20)]
     about += [f"The baker number {i} was late.\nMy friend works as a baker." for i in range(40)]
     sources = {"natural": [written(tmp_path / "a.txt", FILLER)], "people": [written(tmp_path / "b.txt", about)]}
@@ -94,6 +94,9 @@ def test_prepare_counts_each_source_leaves_openers_out_and_refuses_too_little(tm
     assert counts["people"]["left_out"] == 20 and counts["natural"]["left_out"] == 0
     assert sum(source["characters"] for source in counts.values()) == sum(map(len, parts["train.txt"]))
     assert sum(source["share"] for source in counts.values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
     one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
     assert "more documents" in refusal(corpus.prepare, one, [], tmp_path / "out")
     written(tmp_path / "other/counts.txt", ["Something else."])

@@ -1,19 +1,287 @@
-"""Projective methods: the paper's own numbers give back what it prints and claims of them, turned round they do not."""
+"""Projective methods: triples and NLI pairs by hand, the paper's own numbers, and claims on numbers turned round."""
 
+import re
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
-from lib import printed, verdict
-from lib.engine import nsp
-from lib.projective import claims, nli, tables
+from lib import CompanionError, paths, printed, verdict
+from lib.engine import hooks, models, nsp
+from lib.projective import claims, nli, projection, tables, triples
 from lib.projective.claims import CLAIMS
 from lib.projective.projection import LEVELS, WRITTEN, Level
 from lib.projective.tables import NAMES
+from lib.text import data, readers
+from lib.text import pairs as sentence_pairs
 from lib.verdict import Outcome
-from tests.test_triples import drawn
+from tests.test_projection import classifier
+from tests.tiny import refusal, save_tiny
+
+# The paper's Table 3 in the file's labels: the swapped Anti of the paper is the file's swapped stereotype row.
+TABLE3 = pd.DataFrame({"stereo": [.9994, .9986], "anti": [.9836, .0253], "gs_stereo": [.9997, .9930],
+                       "gs_anti": [.9894, .9888]})
+
+probabilities = arrays.arrays(float, st.tuples(st.integers(2, 40), st.just(6)), elements=st.floats(0, 1, width=32))
+
+
+def columns(values):
+    return dict(zip(nsp.COLUMNS, values.T))
+
+
+def test_top_shares_the_stereotype_score_and_accuracy_by_hand():
+    assert nsp.strength(TABLE3, .5) == pytest.approx(.9691)  # of the two: test_printed.py has them one by one
+    values = np.array([-.9, .5, .1, .3, -.2, .0, .05, .2, .4, .02])
+    assert nsp.top_mean(values, .1) == pytest.approx(.5)
+    assert nsp.top_mean(values, .24) == pytest.approx(.45)  # 2.4 of ten: two
+    assert nsp.top_mean(values, .26) == pytest.approx(.4)   # 2.6 of ten: three
+    assert nsp.top_mean(values, .001) == pytest.approx(.5)  # at least one
+    assert nsp.top_mean(values, 1) == pytest.approx(values.mean())  # -.9 is not among the most biased
+    assert nsp.top_mean(np.arange(234.)) == pytest.approx(222)  # the 23 from 211 to 233
+    triples = pd.DataFrame({"stereo": [.9, .5, .2, .8], "anti": [.1, .5, .3, .7], "gs_stereo": [.9, 1, 1, .1],
+                            "gs_anti": [.1, 0, 0, .2], "unrelated": 0.0, "gs_unrelated": 0.0})
+    assert nsp.stereotype_score(triples) == .5
+    assert nsp.stereotype_score(nsp.swapped(triples)) == .25  # labels change places: only the last
+    one = {name: [.9] for name in nsp.COLUMNS} | {"anti": [.4], "gs_unrelated": [.1]}
+    assert nsp.accuracy(one) == pytest.approx(4 / 6)  # the anti-stereotype and one unrelated sentence are called wrong
+    assert nsp.accuracy({"stereo": [.6], "anti": [.6], "unrelated": [.4]}) == 1
+
+
+@settings(max_examples=50)
+@given(probabilities, st.floats(.01, 1), st.floats(.01, 1))
+def test_bounds_and_symmetry_and_a_larger_share_never_raises_the_mean(values, one, other):
+    found = columns(values)
+    s, d = nsp.strengths(found), nsp.distances(found)
+    assert (np.abs(s) <= 2).all() and (d >= 0).all() and (d <= 1).all()
+    back = nsp.swapped(found) | {"gs_stereo": found["anti"], "gs_anti": found["stereo"],
+                                 "gs_unrelated": found["unrelated"]}  # which side is called the swapped one
+    assert np.allclose(nsp.strengths(back), s) and np.allclose(nsp.distances(back), d)
+    turned = found | {"stereo": found["anti"], "anti": found["stereo"], "gs_stereo": found["gs_anti"],
+                      "gs_anti": found["gs_stereo"]}
+    assert np.allclose(nsp.strengths(turned), -s)
+    assert nsp.strength(found, max(one, other)) <= nsp.strength(found, min(one, other)) + 1e-12
+    assert nsp.strength(pd.DataFrame(found), one) == nsp.strength(found, one)  # a frame or a dict
+
+
+@pytest.mark.parametrize("call, said", [
+    *((lambda share=share: nsp.strength(TABLE3, share), "above 0 and up to 1") for share in (0, -.1, 1.1)),
+    (lambda: nsp.strength(TABLE3.drop(columns="gs_anti")), "lack the column 'gs_anti'"),
+    (lambda: nsp.distance({"unrelated": [], "gs_unrelated": []}), "no triple pairs"),
+    *((lambda wrong=wrong: nli.pairs(**wrong), "choose") for wrong in (
+        {"contexts": 0}, {"contexts": 34}, {"reading": "six words", "contexts": 12}, {"reading": "three"})),
+])
+def test_what_cannot_be_measured_is_said(call, said):
+    with pytest.raises(CompanionError, match=said):
+        call()
+
+
+def small():
+    """Three triples, numbered 0, 1 and 3, rows of each in another order; the last one is full of quirks."""
+    rows = [(0, "She sat.", "She sang.", "stereotype", "F", "He sat.", "He sang."),
+            (0, "She sat.", "She ran.", "anti-stereotype", "F", "He sat.", "He ran."),
+            (0, "She sat.", "Iron rusts.", "unrelated", "F", "He sat.", "Iron rusts."),
+            (1, "He ate.", "Iron rusts.", "unrelated", "M", "She ate.", "Iron rusts."),
+            (1, "He ate.", "He left!", "stereotype", "M", "She ate.", "She left!"),
+            (1, "He ate.", "He cried.", "anti-stereotype", "M", "She ate.", "She cried."),
+            (3, "He ate.", "He left", "anti-stereotype", "M", "She ate.", "She left"),
+            (3, "He ate.", "the man has an dog.", "stereotype", "M", "She ate.", "the man has an dog."),
+            (3, "He ate.", "Rain fell.", "unrelated", "M", "She eats.", "Snow fell.")]
+    frame = pd.DataFrame(rows, columns=readers.TRIPLE)
+    return frame.assign(line=np.arange(len(frame)) + 2)
+
+
+def drawn(n=40, seed=0):
+    """Probabilities of n triple pairs, drawn at random."""
+    values = np.random.default_rng(seed).random((n, 6))
+    return pd.DataFrame(values, columns=nsp.COLUMNS).assign(gender=["F", "M"] * (n // 2)).rename_axis("context_id")
+
+
+def test_a_frame_puts_every_probability_in_its_place_and_quirks_are_counted():
+    pairs = triples.pairs(small())
+    assert len(pairs) == 18 and pairs[0] == ("She sat.", "She sang.") and pairs[9] == ("He sat.", "He sang.")
+    frame = triples.frame(small(), np.arange(18) / 100)
+    assert list(frame.columns) == ["gender", *nsp.COLUMNS] and list(frame.index) == [0, 1, 3]
+    assert frame.loc[0].tolist() == ["F", .00, .01, .02, .09, .10, .11]
+    assert frame.loc[3].tolist() == ["M", .07, .06, .08, .16, .15, .17]
+    rows = triples.triples("mini", items=8)
+    assert rows["context_id"].nunique() == 8 and len(rows) == 24 and list(rows.index) == list(range(24))
+    assert len(triples.triples("mini")) == 300
+    counted = triples.quirks(small())
+    assert counted["rows"].tolist() == [1] * 8 and (counted["context_id"] == "3").all()
+    assert (triples.quirks(triples.triples("mini"))["rows"] == 0).all()  # what this project wrote has none
+
+
+def test_measure_gives_each_pair_what_one_by_one_gives(tmp_path, monkeypatch):
+    model = save_tiny("bert", tmp_path)
+    monkeypatch.setattr(triples, "triples", lambda data, items: small())
+    measured = triples.measure(str(tmp_path))
+    alone = [nsp.is_next(model, [pair]).item() for pair in triples.pairs(small())]
+    expected = triples.frame(small(), alone)[nsp.COLUMNS]
+    assert np.allclose(measured["file"][nsp.COLUMNS], expected, atol=1e-5)
+    changed = (measured["stops"][nsp.COLUMNS] - measured["file"][nsp.COLUMNS]).abs() > 1e-9
+    assert changed.sum(axis=1).to_dict() == {0: 0, 1: 0, 3: 2}  # one sentence of triple 3, on both sides
+
+
+def test_real_counts_examples_stand_where_data_paper_says_and_no_stored_result_quotes_them(real_data):
+    rows = triples.triples("paper")
+    assert triples.quirks(rows)["rows"].tolist()[:2] == [12, 103]
+    assert rows["context_id"].nunique() == 234 == rows["context_id"].max() + 1 - 8  # 8 were taken out
+    few = triples.triples("paper", items=8)
+    assert few["context_id"].nunique() == 8 and set(triples.printed_ids()["value"]) <= set(few["context_id"])
+    rows = triples.triples("paper")
+    places = printed.numbers("projective_methods_examples").pivot(index=["table", "row"], columns="column")["value"]
+    lines = (real_data / "gender_swapped_stereoset/dev.csv").read_text(encoding="utf-8").splitlines()
+    for place in places.astype(int).itertuples():
+        assert lines[place.line - 1].startswith(f"{place.context_id},")
+        assert rows.groupby("context_id")["line"].min()[place.context_id] == place.line
+    cues = {39: "cooking", 185: "aggressive", 5: "cookies", 114: "Tomorrow", 224: "Blankets"}
+    for number, cue in cues.items():
+        assert rows[rows["context_id"] == number]["next_sentence"].str.contains(cue).sum() == 1
+    sentences = {text for names in triples.SIDES.values() for name in names
+                 for text in triples.triples("paper")[name] if len(text.split()) > 3}
+    stored = [path for path in paths.FIGURES.glob("mini*/07_*") if path.suffix in (".csv", ".json", ".svg")]
+    assert stored
+    for path in [*stored, *paths.PAPER.glob("*.csv"), paths.DEMO / "triples.csv", paths.DEMO / "screened.csv"]:
+        text = path.read_text(encoding="utf-8")
+        assert not [sentence for sentence in sentences if sentence in text], path.name
+
+
+PEOPLE = nli.pairs()
+LABEL = st.sampled_from(nli.LABELS)
+
+
+def few_pairs(occupations=2, contexts=3):
+    """The first contexts of the first occupations, as nli.pairs has them."""
+    frame = nli.pairs(contexts=contexts)
+    return frame[frame["occupation"].isin(frame["occupation"].unique()[:occupations])].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("reading, contexts, words", [
+    ("man, woman", 33, ["man", "woman"]), ("six words", 11, ["man", "woman", "gentleman", "lady", "guy", "girl"])])
+def test_both_readings_make_the_papers_10824_pairs(reading, contexts, words):
+    frame = nli.pairs(reading)
+    assert len(frame) == 10_824 == 164 * 66
+    assert list(frame) == ["premise", "hypothesis", "occupation", "gender", "context"]
+    assert list(frame["occupation"].unique()) == list(data.words("nli_occupations")["occupation"])
+    assert frame["context"].nunique() == contexts and frame["gender"].value_counts().to_dict() == dict.fromkeys(
+        ("male", "female"), 5_412)
+    assert list(frame["hypothesis"].str.split().str[1].unique()) == words
+    assert not frame.duplicated(["premise", "hypothesis"]).any()
+
+
+def test_premise_and_hypothesis_differ_in_the_person_alone_and_fitting_pairs_share_nothing():
+    for row in PEOPLE.itertuples():
+        assert row.premise == f"The {row.occupation} {row.context}."
+        assert row.hypothesis == f"The {'man' if row.gender == 'male' else 'woman'} {row.context}."
+    assert {"prepared a pie", "ate an apple", "sold an armchair", "drove a bus"} <= set(PEOPLE["context"])
+    shown = nli.pairs(contexts=2, items=8)  # a try has few occupations, those that are shown among them
+    assert set(shown["occupation"]) == set(nli.SHOWN) and len(shown) == 3 * 2 * 2
+    few = nli.pairs(contexts=5)
+    assert few.equals(PEOPLE[PEOPLE["context"].isin(few["context"])].reset_index(drop=True)) and len(few) == 164 * 2 * 5
+    pairs = nli.fitting_pairs()
+    assert len(pairs) == 27 * 3 == len(set(pairs))
+    acts, occupations = set(PEOPLE["context"]), set(PEOPLE["occupation"])
+    for (premise, female), (same, male) in pairs:
+        act = premise.removeprefix("The person ").removesuffix(".")
+        assert premise == same and act not in acts and not occupations & set(premise.split())
+        assert female.endswith(f" {act}.") and male.endswith(f" {act}.")
+        assert (female.split()[1], male.split()[1]) in {("woman", "man"), ("lady", "gentleman"), ("girl", "guy")}
+        article, noun = act.split()[-2:]
+        assert article == ("an" if noun[0] in "aeiou" else "a")
+
+
+def test_fairness_and_viability_by_hand_and_what_is_refused():
+    """Two occupations, three contexts. The first: man always neutral, woman twice. The second: alike, one neutral."""
+    pairs = few_pairs()
+    predicted = ["neutral", "neutral", "neutral", "neutral", "neutral", "contradiction",
+                 "entailment", "entailment", "neutral", "neutral", "contradiction", "contradiction"]
+    table = nli.by_occupation(predicted, pairs)
+    assert table["neutral"].mean() == pytest.approx(7 / 12)
+    shuffled = np.random.default_rng(0).permutation(12)  # the order of the pairs does not matter
+    moved = nli.by_occupation(np.array(predicted)[shuffled], pairs.iloc[shuffled])
+    pd.testing.assert_frame_equal(table, moved.loc[table.index])
+    assert list(table.index) == ["accountant", "actor"]
+    np.testing.assert_allclose(table[["neutral", "male", "female", "agree"]],
+                               [[5 / 6, 1, 2 / 3, 2 / 3], [1 / 3, 1 / 3, 1 / 3, 1]])
+    base = .8889
+    assert nli.viable(.8389, base) and not nli.viable(.8388, base)
+    assert nli.viable(.8445, base, relative=True) and not nli.viable(.8444, base, relative=True)
+    assert nli.viable([.8407, .8370, .8458], base).tolist() == [True, False, True]
+    assert nli.viable([.8407, .8370, .8458], base, relative=True).tolist() == [False, False, True]
+    assert nli.viable(.9, .9, within=0)
+    pairs, order = few_pairs(), ["contradiction", "entailment", "neutral"]
+    drawn = np.random.default_rng(0).choice(nli.LABELS, len(pairs))
+    p = np.full((len(pairs), 3), .2)
+    p[np.arange(len(pairs)), [order.index(label) for label in drawn]] = .6
+    assert (nli.predictions(p, order) == drawn).all() and (nli.predictions(torch.tensor(p), order) == drawn).all()
+    assert nli.by_occupation(p, pairs, order).equals(nli.by_occupation(drawn, pairs))
+    pairs = few_pairs()
+    assert "11 predictions for 12 pairs" in refusal(nli.by_occupation, ["neutral"] * 11, pairs)
+    assert "'maybe' is no label" in refusal(nli.by_occupation, ["maybe"] * 12, pairs)
+    assert "2 labels were given with 3 names" in refusal(nli.by_occupation, np.full((12, 2), .5), pairs)
+    assert "counterpart" in refusal(nli.by_occupation, ["neutral"] * 11, pairs.head(11))
+
+
+@given(st.lists(LABEL, min_size=164 * 2, max_size=164 * 2))
+@settings(max_examples=8)
+def test_identical_predictions_agree_and_the_share_of_neutral_ones_is_that_of_all(drawn):
+    pairs = nli.pairs(contexts=1)
+    assert nli.by_occupation(drawn, pairs)["neutral"].mean() == pytest.approx(drawn.count("neutral") / len(drawn))
+    assert (nli.by_occupation(np.repeat(drawn[::2], 2), pairs)["agree"] == 1).all()
+
+
+def test_labels_come_from_the_config_and_probabilities_are_those_of_single_forwards():
+    other = ["contradiction", "entailment", "neutral"]
+    assert nli.labels(classifier("bert", other)) == other
+    assert nli.labels(classifier("bert", ["ENTAILMENT", "NEUTRAL", "CONTRADICTION"])) == list(nli.LABELS)
+    with pytest.raises(CompanionError, match=re.escape("LABEL_0".lower())):
+        nli.labels(classifier("bert", ["LABEL_0", "LABEL_1", "LABEL_2"]))
+    model, pairs = classifier("bert", nli.LABELS), few_pairs()
+    found = nli.probabilities(model, pairs)
+    assert found.shape == (12, 3) and torch.allclose(found.sum(-1), torch.ones(12))
+    for i, row in enumerate(pairs.itertuples()):
+        one = model.tokenizer(row.premise, row.hypothesis, return_tensors="pt")
+        assert torch.allclose(model.net(**one).logits.softmax(-1)[0], found[i], atol=1e-5)
+
+
+def test_measure_on_a_saved_classifier(tmp_path):
+    """Its own label order; base is the plain model, a setting the model under its hooks, right is against the gold."""
+    order = ["contradiction", "entailment", "neutral"]
+    model = classifier("bert", order, max_position_embeddings=256)
+    model.net.save_pretrained(tmp_path)
+    model.tokenizer.model_max_length = 256
+    model.tokenizer.save_pretrained(tmp_path)
+
+    both, pairs = nli.measure(str(tmp_path), "mini", 1, 1, items=8), nli.pairs(contexts=1, items=8)
+    single = nli.under(both, nli.SINGLE)
+    assert single["labels"] == order and single["probabilities"].shape == (76, len(pairs), 3)
+    assert single["right"].shape == (76, 8) and nli.asked(both).equals(pairs)
+    model = models.load(str(tmp_path), task="sequence-classification")
+    np.testing.assert_allclose(single["probabilities"][0], nli.probabilities(model, pairs), atol=1e-5)
+    task = nli.task_pairs("mini", items=8)
+    answers = nli.predictions(nli.probabilities(model, task), order)
+    np.testing.assert_array_equal(single["right"][0], answers == task["label"].to_numpy(str))
+    subspaces = projection.fit(model, sentence_pairs.written())
+    with hooks.project(model, subspaces.interventions(projection.models()[60])):
+        np.testing.assert_allclose(single["probabilities"][60], nli.probabilities(model, pairs), atol=1e-5)
+    assert not np.allclose(single["probabilities"][60], single["probabilities"][0], atol=1e-3)
+    other = nli.under(both, nli.PAIRS)["probabilities"]
+    np.testing.assert_array_equal(other[:2], single["probabilities"][:2])  # base and sent-debias have no such choice
+    assert not np.allclose(other[2:], single["probabilities"][2:], atol=1e-3)
+    neutral, agree = nli.by_model(single)
+    random = both["random"]
+    assert random["neutral"].shape == random["agree"].shape == (1, *neutral.shape) and random["right"].shape == (1, 76)
+    np.testing.assert_array_equal(random["neutral"][0, 0], neutral[0])  # base is base
+    table = nli.by_occupation(single["probabilities"][60], pairs, order)
+    np.testing.assert_allclose(table[["neutral", "agree"]], np.transpose([neutral[60], agree[60]]))
+    for name in ("", "bert-base-nli"):
+        assert "python -m lib.training nli make" in refusal(nli.measure, name)
+
 
 PRINTED = tables.as_printed()
 PRINTED = PRINTED.assign(**{"eta low": PRINTED["eta"], "eta high": PRINTED["eta"]})

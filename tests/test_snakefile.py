@@ -101,16 +101,12 @@ def test_two_jobs_run_at_once_and_none_twice(sweep):
 
 
 @with_snakemake
-def test_a_job_that_failed_is_done_again_alone(sweep):
+def test_a_job_that_failed_is_done_again_alone_and_two_models_of_one_folder_are_refused(sweep):
     (sweep.folder / "broken").write_text("org/two")
     status, printed, calls = sweep("--cores", "1", "--keep-going")
     assert status == 1 and [call.split()[-1] for call in calls].count("org/two") == 2  # tried again once
     (sweep.folder / "broken").write_text("no such model")
     status, printed, calls = sweep("--cores", "1")
     assert status == 0 and [call.split()[-1] for call in calls] == ["org/two"]
-
-
-@with_snakemake
-def test_two_models_of_one_folder_are_refused(sweep):
     status, printed, calls = sweep("-n", models="org/name, org-name")
     assert status and "leave one out" in printed and not calls
