@@ -1,4 +1,4 @@
-"""The inventory of all runs: whole, escaped, the same each time, asking nothing of the network; in a real browser too."""
+"""The inventory of all runs: whole, escaped, the same each time, asking nothing of the network; in a browser too."""
 
 import errno
 import io
@@ -254,7 +254,7 @@ def test_errors_are_one_sentence(project, monkeypatch, capsys):
     assert runs() == {}  # has no finished notebook yet
     Run(out=paths.FIGURES / "mini").judged("02", [])
     assert command.main(["report"]) == 0
-    assert capsys.readouterr().out == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}\n"
+    assert capsys.readouterr().out == f"The report: {paths.BUILD / 'report' / 'index.html'}\n"
     before = (paths.BUILD / "report" / "index.html").read_bytes()
 
     for number, said in ((errno.ENOSPC, f"The disk is full, {paths.BUILD / 'report' / 'index.html'} could not"),

@@ -30,7 +30,7 @@ RUNS = {  # nearest to the papers first: a figure is taken from the first that h
 DECIDING = {"Bias A-head": ("heads-small-set", "mask-top3-seat"), "Projective Methods": ("lower-s", "attn-viable"),
             "Counteracts": ("syntactic-over-semantic", "unrelated-not-overturned")}  # the first answers the question
 ANSWERS = {Outcome.HOLDS: "Borne out", IN_PART: "Borne out in part", Outcome.FAILS: "Not borne out",
-           Outcome.UNDECIDED: "Undecided", NOT_SPECIFIC: "Borne out, but also by models that cannot have a stereotype",
+           Outcome.UNDECIDED: "Undecided", NOT_SPECIFIC: "Not specific, models without stereotypes bear it out too",
            Outcome.NO_CASE: "No case", Outcome.NOT_RUN: "Not run"}
 TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
                                undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -66,9 +66,11 @@ def _answer(paper, rows, tests, names):
     for claim in DECIDING[paper]:
         row = rows[rows["id"] == claim].iloc[0]
         run = next((run for run in names if row[run].kind != Outcome.NOT_RUN), "")
-        mine = [each for each in tests.get(run, []) if each.claim == claim and getattr(each.estimate, "has_interval", 0)]
-        said = [f"{each.on or ', '.join(each.models)}: " + (each.found if "[" in each.found else
-                f"{each.estimate:z.3g}, threshold {each.threshold or 0:.3g}") + (f" ({each.reason})" if each.reason else "")
+        mine = [each for each in tests.get(run, []) if each.claim == claim and each.estimate is not None
+                and each.estimate.has_interval]
+        said = [f"{each.on or ', '.join(each.models)}: "
+                f"{each.found if '[' in each.found else f'{each.estimate:z.3g}, threshold {each.threshold or 0:.3g}'}"
+                f"{f' ({each.reason})' if each.reason else ''}"
                 for each in sorted(mine, key=lambda each: each.outcome == Outcome.NO_CASE)]
         found.append((row["claim"], str(row[run].kind if run else Outcome.NOT_RUN), run, said))
     return ANSWERS[found[0][1]], found
@@ -86,7 +88,7 @@ def _asked_of_controls(folders, table, names):
     trainings of one model, where there are several."""
     specific, seeds = scoreboard.specificity(folders), scoreboard.seeds(folders)
     again = {} if seeds.empty else dict(zip(seeds["id"], seeds["holds in"]))
-    return [{"claim": row["claim"], "paper": row["source"], "specific": specific[row["id"]].is_specific,
-             "held": specific[row["id"]].held, "trainings": again.get(row["id"], ""),
+    return [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "trainings": again.get(row["id"], ""),
+             "specific": specific[row["id"]].is_specific, "held": specific[row["id"]].held,
              "said": {run: str(row[run].kind) for run in names}}
             for row in table.to_dict("records") if not CLAIMS[row["id"]].untestable]

@@ -1,4 +1,4 @@
-"""Everything that the runs under figures/ hold on one page, build/report/inventory.html: what article.py's rests on.
+"""Everything that the runs under figures/ hold on one page, build/report/inventory.html: what the article rests on.
 
 Verdicts come from the records in claims/NN.json, printed numbers from numbers/NN.json, figures and tables from their
 files and the json beside each. The same files give the same page: the only times on it are those of the notebooks
