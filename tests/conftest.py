@@ -76,3 +76,15 @@ def cells(tmp_path, monkeypatch):
         return names
 
     return execute
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """A real browser; where there is none, the test is skipped."""
+    from tests import browser
+
+    if browser.PROGRAM is None:
+        pytest.skip("Chromium is not installed: on Debian, apt-get install chromium")
+    it = browser.Browser(tmp_path_factory.mktemp("profile"))
+    yield it
+    it.close()

@@ -95,7 +95,7 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["01", "02"])
     assert re.search(r"01_first +done in \d+ s\n", printed) and "./reproduce.sh lab" in printed
-    assert printed.splitlines()[-1] == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}"
+    assert printed.splitlines()[-1] == f"The report: {paths.BUILD / 'report' / 'index.html'}"
     assert text(project.copy("01_first")).strip() == sys.executable
     assert "The 02_second" in (paths.BUILD / "mini" / "02_second.html").read_text()
 

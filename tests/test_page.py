@@ -1,4 +1,4 @@
-"""The page of all runs: whole, escaped, the same each time, asking nothing of the network; in a real browser too."""
+"""The inventory of all runs: whole, escaped, the same each time, asking nothing of the network; in a browser too."""
 
 import errno
 import io
@@ -20,7 +20,6 @@ from lib.publish import notebooks
 from lib.publish import page as pages
 from lib.publish.run import Run, runs
 from lib.verdict import Outcome, Verdict
-from tests import browser
 
 EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
 NASTY = 'a < b & "c" <script>alert(1)</script> {{ 7 * 7 }} é'
@@ -81,7 +80,12 @@ def project(tmp_path, monkeypatch):
     """Folders of its own for figures, notebooks and build; a function that makes the page."""
     for name in ("FIGURES", "NOTEBOOKS", "BUILD"):
         monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    return lambda: Page(pages.write({folder.name: folder for folder in paths.FIGURES.iterdir()}).read_text("utf-8"))
+
+    def made():
+        article = pages.write({folder.name: folder for folder in paths.FIGURES.iterdir()})
+        return Page(article.with_name("inventory.html").read_text("utf-8"))
+
+    return made
 
 
 def said(claim, outcome, on, reason="", found=""):
@@ -130,6 +134,8 @@ def test_the_page_stands_alone_and_can_be_read_by_all(stored):
     ids = {a.get("id") for _, a in page.elements}
     for link in page.all("a"):
         target = unquote(link["href"])
+        if target == "index.html":  # the article, which is written beside it
+            continue
         if target.startswith("#"):
             assert target[1:] in ids, target
         elif not target.startswith("https:"):
@@ -190,9 +196,6 @@ def test_board_claims_and_numbers(project):
     assert known == {NEAR: ["in part 1 of 2", "holds", "figure paper.02_fig1_distributions"],
                      LAYERS: ["no case", "no case", "figures of 02"],
                      FAST: [verdict.UNTESTABLE, verdict.UNTESTABLE, "none"]}
-    glance = next(cells for _, cells in page.rows if cells[0].startswith("Bias A-head"))
-    assert " ".join(glance[1].split()).startswith("1 in part, 1 no case")
-    assert " ".join(glance[2].split()).startswith("1 hold, 1 no case")
 
 
 def test_what_a_control_bears_out_is_shown_apart_and_a_damaged_draw_leaves_it_out(project, capsys):
@@ -238,7 +241,7 @@ def test_executed_notebooks_are_linked_where_they_are(project):
         "end_time": "2026-01-02T03:04:05.678+00:00", "duration": 61.4}}}))
     page = project()
     assert page.text.count("2026-01-02 03:04 UTC, 61 s") == 2  # in the list of notebooks, and with the figure
-    links = [a["href"] for a in page.all("a") if a["href"].endswith(".html")]
+    links = [a["href"] for a in page.all("a") if a["href"].endswith(".html") and a["href"] != "index.html"]
     assert links == ["../mini/02_heads.html"] and (paths.BUILD / "report" / links[0]).resolve().is_file()
     assert "02 Heads" in page.text
 
@@ -251,7 +254,7 @@ def test_errors_are_one_sentence(project, monkeypatch, capsys):
     assert runs() == {}  # has no finished notebook yet
     Run(out=paths.FIGURES / "mini").judged("02", [])
     assert command.main(["report"]) == 0
-    assert capsys.readouterr().out == f"All of it on one page: {paths.BUILD / 'report' / 'index.html'}\n"
+    assert capsys.readouterr().out == f"The report: {paths.BUILD / 'report' / 'index.html'}\n"
     before = (paths.BUILD / "report" / "index.html").read_bytes()
 
     for number, said in ((errno.ENOSPC, f"The disk is full, {paths.BUILD / 'report' / 'index.html'} could not"),
@@ -301,15 +304,6 @@ LOW_CONTRAST = """{
     [...document.querySelectorAll("p, h1, h2, h3, a, th, td, small, .chip, .run, summary, dt, dd, code")]
       .filter(e => e.checkVisibility() && ratio(e) < 4.5).map(e => e.outerHTML)
 }"""
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    if browser.PROGRAM is None:
-        pytest.skip("Chromium is not installed: on Debian, apt-get install chromium")
-    it = browser.Browser(tmp_path_factory.mktemp("profile"))
-    yield it
-    it.close()
 
 
 @pytest.fixture(scope="module")
@@ -385,6 +379,14 @@ def test_filters(page, address):
     assert page.run("document.getElementById('mini.02_fig1').checkVisibility()")
     page.open(f"{address}#verdict=fails&run=mini")  # a view can be sent
     assert shown(page, "tr[data-run]") == ["mini/02/fails"]
+
+
+def test_a_figure_is_enlarged_and_closed_again(page):
+    opened = "document.getElementById('large').open && document.querySelector('#large img').alt"
+    page.run("document.querySelector('figure .enlarge').click()")
+    assert page.run(opened) == "All heads, ranked."
+    page.run("document.querySelector('#large button').click()")
+    assert page.run(opened) is False
 
 
 def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):

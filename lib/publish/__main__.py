@@ -1,7 +1,7 @@
 """The command line: run the notebooks in order, each once, and say where to look.
 
-Executed copies go to build/<run>/, as notebooks and as web pages; build/report/ shows all runs on one page. A notebook
-whose copy is complete and up to date is not run again; so a run that failed or was stopped goes on where it was.
+Executed copies go to build/<run>/, as notebooks and as web pages; build/report/ has an article and an inventory of
+all runs. A notebook whose copy is complete and up to date is not run again; so a run that failed goes on where it was.
 """
 
 import argparse
@@ -24,7 +24,7 @@ EPILOG = """\
 also:
   ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
   ./reproduce.sh lab                      open the notebooks in JupyterLab
-  ./reproduce.sh report                   make the page build/report/index.html again, from what is in figures/
+  ./reproduce.sh report                   make the report build/report/index.html again, from what is in figures/
   ./reproduce.sh estimate                 what a run would fetch, make and take; nothing is run
   ./reproduce.sh card MODEL               what the papers' measures say of any model: a page in build/cards
   ./reproduce.sh measure heads            a heavy measurement without notebooks, stored for them: heads, table1
@@ -230,7 +230,7 @@ def carry_out(notebook, width):
 
 
 def write_report(folders):
-    print(f"All of it on one page: {short(page.write(folders))}")
+    print(f"The report: {short(page.write(folders))}")
 
 
 def write_readme():

@@ -1,4 +1,4 @@
-"""One page of everything that the runs under figures/ hold: build/report/index.html, with nothing fetched from outside.
+"""Everything that the runs under figures/ hold on one page, build/report/inventory.html: what the article rests on.
 
 Verdicts come from the records in claims/NN.json, printed numbers from numbers/NN.json, figures and tables from their
 files and the json beside each. The same files give the same page: the only times on it are those of the notebooks
@@ -17,24 +17,15 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import quote
 
-import jinja2
 from PIL import Image
 
 from lib import CompanionError, paths, printed, verdict
 from lib.engine.files import replace
-from lib.publish import card, scoreboard
+from lib.publish import article, card, scoreboard
+from lib.publish.article import PAPERS, RUNS, TEMPLATES
 from lib.publish.run import runs
 from lib.publish.scoreboard import ALL_PAPERS, KINDS
 
-# the only addresses outside that the page links to
-PAPERS = {
-    "Bias A-head": (range(2, 7), "https://arxiv.org/abs/2311.10395", "Yang, Duan, Abbasi, Lalor and Tam",
-                    "Which attention heads carry a stereotype?"),
-    "Projective Methods": (range(7, 10), "https://arxiv.org/abs/2403.18803", "Dawkins, Nejadgholi, Gillis and McCuaig",
-                           "What does a projection inside BERT remove, and what does it cost?"),
-    "Counteracts": (range(10, 12), "https://arxiv.org/abs/2301.04347", "Zhang",
-                    "Do counterexamples in the prompt move a model?"),
-}
 TABLE_ROWS = 40  # of a table among the figures; the whole is in its file
 IS_NUMBER = re.compile(r"\s*[-+<]?\s?\d*\.?\d+(e[-+]?\d+)?%?( \[.*\])?\s*")
 
@@ -109,12 +100,14 @@ def collect(folders):
 
 
 def write(folders):
-    """Make the page of these runs, {name: folder}, and return its path. What is damaged is left out, and said."""
+    """Make both pages of these runs, {name: folder}; the article's path. What is damaged is left out, and said."""
     damaged, target = [], paths.BUILD / "report" / "index.html"
-    text = render(folders, damaged)
+    folders = {run: folder for run, folder in folders.items() if _readable(run, folder, damaged)}
+    pages = {"inventory.html": render(folders, damaged), "index.html": article.render(folders)}
     print(*damaged, sep="\n", end="\n" if damaged else "", file=sys.stderr)
     try:
-        replace(target, text.encode())
+        for name in sorted(pages):
+            replace(target.with_name(name), pages[name].encode())
     except OSError as error:
         raise CompanionError(f"The report could not be written ({error.strerror}): make {target.parent} writable, "
                              "then run ./reproduce.sh report.") from None
@@ -122,8 +115,8 @@ def write(folders):
 
 
 def render(folders, damaged):
-    """The page, as text; sentences on what had to be left out are added to `damaged`."""
-    folders = {run: folder for run, folder in sorted(folders.items()) if _readable(run, folder, damaged)}
+    """The inventory, as text; sentences on what had to be left out are added to `damaged`."""
+    folders = dict(sorted(folders.items()))
     results = collect(folders)
     shown = [result for result in results if result.made.get("kind") not in ("claims", "numbers")]
     shown.sort(key=lambda result: (result.number, result.is_table))  # figures first
@@ -145,11 +138,8 @@ def render(folders, damaged):
     claims, numbers = list(_claims(folders, pictures)), list(_numbers(folders))
     kinds = {row["kind"] for row in claims + numbers} | {cell["kind"] for row in board for cell in row["verdicts"]}
     notebooks = _notebooks({row["number"] for row in claims + numbers} | {each.number for each in results}, folders)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-                                     lstrip_blocks=True)
-    return environment.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8")).render(
-        plural=scoreboard.PLURAL, runs=list(folders), papers=PAPERS, notebooks=notebooks,
-        glance=_glance(table, names), board=_grouped(board, "paper"), board_runs=names,
+    return TEMPLATES.get_template("page.html").render(
+        runs=list(folders), notebooks=notebooks, board=_grouped(board, "paper"), board_runs=names,
         verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in kinds],
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
         gallery=[(number, list(group)) for number, group in groupby(shown, key=lambda result: result.number)],
@@ -221,13 +211,6 @@ def _grouped(rows, *keys):
     return [(key, _grouped(group, *keys[1:])) for key, group in groups.items()]
 
 
-def _glance(table, names):
-    """(paper, [of a run: (kind, count), ...]) for every paper with tested claims."""
-    papers = table.groupby("source", sort=False) if names else ()
-    return [(paper, [[(str(kind), n) for kind in KINDS if (n := sum(cell.kind == kind for cell in rows[run]))]
-                     for run in names]) for paper, rows in papers]
-
-
 def _notebooks(numbers, folders):
     """{number: (title, {run: (address of the executed copy, when)})} for every notebook that made something."""
     stems = {file.stem[:2]: file.stem for file in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
@@ -259,9 +242,6 @@ def _address(file):
 
 README = paths.ROOT / "README.md"
 BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "09_strength", "Counteracts": "11_slopes"}
-RUNS = {  # nearest to the papers first: a figure is taken from the first that has it
-    "paper": "the papers' models on the papers' data", "mini-real": "the shipped models on the papers' data",
-    "mini": "the shipped models on sentences written for this project"}
 
 
 def write_readme() -> bool:

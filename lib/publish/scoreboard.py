@@ -89,6 +89,7 @@ class Specificity(NamedTuple):
 
     is_specific: bool
     text: str
+    held: dict[str, tuple[int, int]]  # by control: how many tests hold, of how many
 
 
 def control_of(run: str) -> str:
@@ -111,15 +112,15 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
                         asked[control].setdefault(each.claim, []).append(each.outcome)
     found = {}
     for claim in CLAIMS.values():
-        is_specific, said = True, []
+        is_specific, said, counts = True, [], {}
         for control in claim.speaks:
             outcomes = asked[control].get(claim.id, [])
-            held, n = outcomes.count(Outcome.HOLDS), len(outcomes)
+            held, n = counts[control] = outcomes.count(Outcome.HOLDS), len(outcomes)
             chance = control == NULL and n and not stats.more_than_chance(held, n)
             is_specific &= not held or bool(chance)
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
         apart = [] if is_specific else [NOT_SPECIFIC]
-        found[claim.id] = Specificity(is_specific, "; ".join([*apart, *said]) or "no control speaks of it")
+        found[claim.id] = Specificity(is_specific, "; ".join([*apart, *said]) or "no control speaks of it", counts)
     return found
 
 

@@ -1,0 +1,94 @@
+"""The report as an article, build/report/index.html: three questions with their answers, then six figures to explore.
+
+Answers are made from the records behind the board, and say no more than these. Figures are drawn by the script in
+article.html, from tables that notebooks store and that travel in the page; what no run has stored, a section says.
+"""
+
+import csv
+import re
+from pathlib import Path
+
+import jinja2
+
+from lib import look
+from lib.publish import scoreboard
+from lib.publish.scoreboard import CLAIMS, IN_PART, KINDS, NOT_SPECIFIC
+from lib.verdict import Outcome
+
+# the only addresses outside that the pages link to
+PAPERS = {
+    "Bias A-head": (range(2, 7), "https://arxiv.org/abs/2311.10395", "Yang, Duan, Abbasi, Lalor and Tam",
+                    "Which attention heads carry a stereotype?"),
+    "Projective Methods": (range(7, 10), "https://arxiv.org/abs/2403.18803", "Dawkins, Nejadgholi, Gillis and McCuaig",
+                           "What does a projection inside BERT remove, and what does it cost?"),
+    "Counteracts": (range(10, 12), "https://arxiv.org/abs/2301.04347", "Zhang",
+                    "Do counterexamples in the prompt move a model?"),
+}
+RUNS = {  # nearest to the papers first: a figure is taken from the first that has it
+    "paper": "the papers' models on the papers' data", "mini-real": "the shipped models on the papers' data",
+    "mini": "the shipped models on sentences written for this project"}
+DECIDING = {"Bias A-head": ("heads-small-set", "mask-top3-seat"), "Projective Methods": ("lower-s", "attn-viable"),
+            "Counteracts": ("syntactic-over-semantic", "unrelated-not-overturned")}  # the first answers the question
+ANSWERS = {Outcome.HOLDS: "Borne out", IN_PART: "Borne out in part", Outcome.FAILS: "Not borne out",
+           Outcome.UNDECIDED: "Undecided", NOT_SPECIFIC: "Not specific, models without stereotypes bear it out too",
+           Outcome.NO_CASE: "No case", Outcome.NOT_RUN: "Not run"}
+TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True,
+                               undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+TABLES = sorted({*re.findall(r'"(\d\d_\w+)"', Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))})
+
+
+def render(folders):
+    """The article on these runs, {name: folder}, as text."""
+    near = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
+    table, tests = scoreboard.board(folders), scoreboard.verdicts(folders)
+    names = [run for run in near if run in table]
+    tables = {run: {name: rows for name in TABLES if (rows := _rows(folders[run] / f"{name}.csv"))} for run in near}
+    data = {"runs": near, "tables": tables, "claims": _asked_of_controls(folders, table, names)}
+    return TEMPLATES.get_template("article.html").render(
+        data=data, papers=PAPERS, means=RUNS, runs=[run for run in near if tables[run]], board_runs=names, look=look,
+        answers={paper: _answer(paper, table[table["source"] == paper], tests, names) for paper in PAPERS},
+        glance=_glance(table, names), plural=scoreboard.PLURAL)
+
+
+def _rows(file):
+    """A stored table, header first, all text; empty where there is none, or a damaged one: the inventory names it."""
+    try:
+        with open(file, newline="", encoding="utf-8") as stream:
+            return list(csv.reader(stream))
+    except (OSError, ValueError, csv.Error):
+        return []
+
+
+def _answer(paper, rows, tests, names):
+    """(how the answer begins, [(a claim's words, kind, run, what its tests found), ...]), by the run nearest to the
+    paper's that tests the claim. Found is what the notebook says, or the interval and what it has to lie beyond."""
+    found = []
+    for claim in DECIDING[paper]:
+        row = rows[rows["id"] == claim].iloc[0]
+        run = next((run for run in names if row[run].kind != Outcome.NOT_RUN), "")
+        mine = [each for each in tests.get(run, []) if each.claim == claim and each.estimate is not None
+                and each.estimate.has_interval]
+        said = [f"{each.on or ', '.join(each.models)}: "
+                f"{each.found if '[' in each.found else f'{each.estimate:z.3g}, threshold {each.threshold or 0:.3g}'}"
+                f"{f' ({each.reason})' if each.reason else ''}"
+                for each in sorted(mine, key=lambda each: each.outcome == Outcome.NO_CASE)]
+        found.append((row["claim"], str(row[run].kind if run else Outcome.NOT_RUN), run, said))
+    return ANSWERS[found[0][1]], found
+
+
+def _glance(table, names):
+    """(paper, [of a run: (kind, count), ...]) for every paper with tested claims."""
+    papers = table.groupby("source", sort=False) if names else ()
+    return [(paper, [[(str(kind), n) for kind in KINDS if (n := sum(cell.kind == kind for cell in rows[run]))]
+                     for run in names]) for paper, rows in papers]
+
+
+def _asked_of_controls(folders, table, names):
+    """Of every claim: what the runs say, how often it holds in models that cannot have the effect, and in how many
+    trainings of one model, where there are several."""
+    specific, seeds = scoreboard.specificity(folders), scoreboard.seeds(folders)
+    again = {} if seeds.empty else dict(zip(seeds["id"], seeds["holds in"]))
+    return [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "trainings": again.get(row["id"], ""),
+             "specific": specific[row["id"]].is_specific, "held": specific[row["id"]].held,
+             "said": {run: str(row[run].kind) for run in names}}
+            for row in table.to_dict("records") if not CLAIMS[row["id"]].untestable]

@@ -1,0 +1,188 @@
+"""The article: answers say what the records say, controls change what is drawn, in a real browser."""
+
+import shutil
+
+import pytest
+
+from lib import Estimate, paths
+from lib.publish import article
+from lib.publish import page as pages
+from lib.publish.run import Run, runs
+from lib.verdict import Outcome, Verdict
+from tests.test_page import LOW_CONTRAST, NEAR, Page, add, said
+
+SMALL_SET = "heads-small-set"
+SHOT = """[...document.querySelectorAll("figure, .none, .trainings")].map(e => e.outerHTML).join()"""
+SET = """const set = (field, value) => { field.type === "checkbox" ? field.checked = value : field.value = value
+    field.dispatchEvent(new Event("input", {bubbles: true})) };"""
+
+
+def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
+    def of(outcome, null=None):
+        undecided = Verdict(SMALL_SET, outcome, on="m", found="", estimate=Estimate(.4, .3, .6, 10), threshold=.5)
+        for run, verdict in {"mini": undecided, "null": null and said(SMALL_SET, null, "n")}.items():
+            shutil.rmtree(tmp_path / run, ignore_errors=True)
+            Run(out=tmp_path / run).judged("02", [verdict] if verdict else [])
+        page = Page(article.render({"mini": tmp_path / "mini", "null": tmp_path / "null"}))
+        glance = next(cells for _, cells in page.rows if cells[0] == "Bias A-head")[1]
+        return " ".join(page.text.split()), " ".join(glance.split())
+
+    text, glance = of(Outcome.UNDECIDED)
+    assert "Undecided: biases are mostly encoded in a small set of heads." in text
+    assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance.startswith("1 undecided, ")
+    assert "Not run: some projection lowers S below the base model's." in text  # the paper without a record
+    assert "Borne out: biases" in of(Outcome.HOLDS)[0]
+    assert "Not specific, models without stereotypes bear it out too: biases" in of(Outcome.HOLDS, Outcome.HOLDS)[0]
+    assert "Not borne out: biases" in of(Outcome.FAILS)[0]
+
+
+def test_the_answers_are_of_the_run_nearest_to_the_papers(tmp_path):
+    for run, outcome in {"mini": Outcome.HOLDS, "paper": Outcome.FAILS, "mini-real": Outcome.HOLDS}.items():
+        Run(out=tmp_path / run).judged("02", [said(SMALL_SET, outcome, "m")])
+    text = article.render({run: tmp_path / run for run in ("mini", "mini-real", "paper")})
+    assert text.index("Not borne out") and "Borne out:" not in text
+    assert text == article.render({run: tmp_path / run for run in ("paper", "mini", "mini-real")})
+
+
+# ---- in a real browser
+
+@pytest.fixture
+def opened(chromium, tmp_path):
+    """A function that opens the article on {run: folder}; no complaint may have been made in the end."""
+    def open_(folders, width=1280, scheme="light"):
+        file = tmp_path / "index.html"
+        file.write_text(article.render(folders), encoding="utf-8")
+        chromium.look(width, scheme=scheme)
+        chromium.open(file.as_uri())
+        return chromium
+
+    yield open_
+    assert chromium.complaints == []
+    assert chromium.requests == [(tmp_path / "index.html").as_uri()]
+
+
+@pytest.fixture
+def made_up(tmp_path):
+    """Two runs with every table that a figure can be drawn from, and a control."""
+    folder = tmp_path / "mini"
+    for name in article.TABLES:
+        if (file := paths.ROOT / "figures" / "mini" / f"{name}.csv").is_file():
+            folder.mkdir(exist_ok=True)
+            shutil.copy(file, folder)
+    add(folder, "02_heads", "model,bias,layer,head,score,low,high,ablation\nmini-bert,gender,1,1,0.2,0.1,0.3,-0.1\n"
+        "mini-bert,gender,1,2,0.1,-0.1,0.3,0.02\nmini-bert,gender,2,1,-0.2,-0.3,-0.1,0.1\n")
+    add(folder, "03_attention", "model,layer,head,sentence,tokens,weights\n"
+        "mini-bert,1,1,stereotyped,she cooks,0.5 0.5 0.25 0.75\nmini-bert,1,1,swapped,he cooks,1 0 0 1\n")
+    add(folder, "03_tests", "figure,heads,unit,n,difference,low,high,t,p\n" + "".join(
+        f"4a m gender,{heads},sentence,100,0,-0.2,0.2,0,1\n"
+        f"4a m gender,{heads},female only,50,{up},0.8,1.2,{10 * up},0\n"
+        f"4a m gender,{heads},male only,50,-1,-1.2,-0.8,-10,1\n" for heads, up in {"biased": 1, "regular": 2}.items())
+        + "4b m gender,biased,sentence,9,1,1,1,1,1\n4b m gender,biased,female only,5,1,.9,1.1,9,1\n"
+        "4b m gender,biased,male only,4,1,.9,1.1,9,1\n")
+    shutil.copytree(folder, tmp_path / "mini-real")
+    add(tmp_path / "mini-real", "12_mitigations", "mitigation,SEAT,PPPL\nnone,1.00,2.00\n"
+        'mask,"0.50 (-0.50 [-0.60, -0.40])","2.00 (+0.00 [-0.10, +0.10])"\nprompt,does not apply,does not apply\n')
+    both = [said(NEAR, Outcome.HOLDS, "m"), said(SMALL_SET, Outcome.FAILS, "m"),
+            said("ss-twin", Outcome.UNDECIDED, "m")]
+    for run in ("mini", "mini-real"):
+        Run(out=tmp_path / run).judged("02", both)
+    Run(out=tmp_path / "null").judged("02", [said(NEAR, Outcome.HOLDS, "n"), said(SMALL_SET, Outcome.FAILS, "n")])
+    Run(out=tmp_path / "null").judged("07", [said("ss-twin", Outcome.FAILS, "n")])
+    return {run: tmp_path / run for run in ("mini", "mini-real", "null")}
+
+
+def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opened):
+    text = article.render(runs())
+    assert len(text.encode()) < 6e6 and "@import" not in text and "url(" not in text
+    page, cited = Page(text), {address for _, address, *_ in pages.PAPERS.values()}
+    assert {a["href"] for a in page.all("a") if "//" in a["href"]} == cited
+    assert "inventory.html" in {a["href"] for a in page.all("a")} and all("scope" in head for head in page.all("th"))
+    for scheme in ("light", "dark"):
+        shown = opened(runs(), scheme=scheme)
+        assert shown.run(LOW_CONTRAST) == []
+    drawn = shown.run("""[...document.querySelectorAll("section figure")].filter(e => e.checkVisibility()).map(e => [
+        e.querySelector("svg").getAttribute("aria-label"), e.querySelector(".finding").textContent,
+        e.querySelectorAll("svg *").length, e.querySelectorAll("tbody tr").length])""")
+    assert len(drawn) == 6
+    for words, finding, shapes, rows in drawn:
+        assert finding and finding in words and "NaN" not in words + finding and "undefined" not in words + finding
+        assert shapes > 5 and (rows or "No control was run" in finding)
+    named = "[...document.querySelectorAll('select, input')].every(e => e.closest('label').textContent.trim())"
+    assert shown.run(named)
+    shown.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+    for width in (360, 768):
+        shown.look(width)
+        assert shown.run("new Promise(done => setTimeout(done, 100))") is None
+        assert shown.run("document.documentElement.scrollWidth") == width
+
+
+def test_every_control_changes_what_is_drawn(opened, made_up):
+    page = opened(made_up)
+    names = page.run("""[...document.forms].flatMap((form, i) => [...form.elements].map((e, j) => [
+        i, j, (form.closest("section")?.id ?? "all") + " " + e.name, e.tagName])).filter(e => e[3] !== "FIELDSET")""")
+    assert len(names) == 1 + 4 + 3 + 9 + 4 + 3 + 1  # the run, and of each section
+    for form, place, name, _ in names:
+        before, after, back = page.run(f"""{{ {SET}
+            const field = document.forms[{form}].elements[{place}], before = {SHOT}
+            const old = field.type === "checkbox" ? field.checked : field.value
+            const choice = [...field.options ?? []].find(each => each.value !== old)?.value
+            set(field, {{ checkbox: !old, range: "90" }}[field.type] ?? choice)
+            const after = {SHOT}
+            set(field, old);
+            [before, after, {SHOT}] }}""")
+        assert before != after, name
+        assert before == back, name
+
+
+def test_heads_are_hidden_chosen_and_shown_with_their_attention(opened, made_up):
+    page = opened(made_up)
+    scored = "document.querySelectorAll('#heads rect.hot').length"
+    assert page.run(scored) == 3
+    page.run("document.forms[1].elements.hide.click()")
+    assert page.run(scored) == 2  # 1-2 includes 0
+    page.run("document.querySelector('#heads rect.hot').dispatchEvent(new Event('click'))")
+    assert page.run("document.querySelector('#heads .detail').textContent").startswith(
+        "Head 1-1: score +0.2000 [+0.1000, +0.3000]; SEAT changes by −0.1 without it.")
+    assert page.run("[...document.querySelectorAll('.maps td[title]')].map(e => e.title)")[:4] == [
+        "she to she: 0.50", "she to cooks: 0.50", "cooks to she: 0.25", "cooks to cooks: 0.75"]
+
+
+def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
+    """Groups of means +1 and -1 and variance 1/2: of 100 sentences t is 0 at half and half, sqrt(200) at one end."""
+    page = opened(made_up)
+    told = "document.querySelector('#swaps .detail').textContent"
+    assert "At 50 % about women, t would be 0.0." in page.run(told)
+    page.run(f"{{ {SET} set(document.querySelector('#swaps input'), 100) }}")
+    assert "At 100 % about women, t would be 14.1." in page.run(told)
+    page.run("document.querySelector('#swaps input').focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.ask("Input.dispatchKeyEvent", type=kind, key="ArrowLeft", code="ArrowLeft", windowsVirtualKeyCode=37)
+    assert "At 99 % about women" in page.run(told)
+
+
+def test_an_occupation_is_chosen_where_they_are_stored(opened, made_up):
+    add(made_up["mini-real"], "11_occupations", "model,occupation,percent_women,kind,female,male\n" + "".join(
+        f"mini-bert,{job},50,{kind},{female},0.1\n" for job, female in {"nurse": .4, "cook": .2}.items()
+        for kind in ("base", "target syntactic similar")))
+    page = opened(made_up)
+    assert page.run("[...document.forms[4].elements.job.options].map(o => o.value)") == ["nurse", "cook"]
+    page.run(f"{{ {SET} set(document.forms[4].elements.job, 'cook') }}")
+    assert page.run("document.querySelector('#cloze tbody').textContent").count("0.200") == 2
+
+
+def test_what_no_run_has_stored_is_said(opened, tmp_path):
+    Run(out=tmp_path / "mini").judged("02", [said(NEAR, Outcome.HOLDS, "m")])
+    add(tmp_path / "mini", "08_table7", 'model,"S, paper",S,"D, paper",D\nBase,.3,.2,.7,\nSENT 1,.2,,.6,.5\n')
+    page = opened({"mini": tmp_path / "mini"})
+    shown = "[...document.querySelectorAll('section')].map(e => [e.id, e.querySelector('figure')?.checkVisibility()])"
+    assert dict(page.run(shown)) == {"heads": False, "swaps": False, "projections": True, "cloze": False,
+                                     "controls": True, "remedies": False, "glance": None}
+    assert page.run("[...document.querySelectorAll('.none')].filter(e => e.checkVisibility()).length") == 4
+    assert page.run("document.querySelectorAll('#projections path.model').length") == 2  # of the paper; ours are half
+    assert "No control was run" in page.run("document.querySelector('#controls .finding').textContent")
+    assert "not run yet" in page.run("document.querySelector('.trainings').textContent")
+    page.ask("Emulation.setScriptExecutionDisabled", value=True)
+    page.open((tmp_path / "index.html").as_uri())
+    assert page.run("[...document.querySelectorAll('form, figure, noscript')].filter(e => e.checkVisibility())"
+                    ".map(e => e.tagName)") == ["NOSCRIPT"]
+    page.ask("Emulation.setScriptExecutionDisabled", value=False)
