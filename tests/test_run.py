@@ -445,7 +445,7 @@ def table1(*flags):
     assert command.main(["measure", "table1", *flags]) == 0
 
 
-def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys, tmp_path):
+def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
     run = Run()
     args = masking.asked(run, RESULT)
     file, n = run_module.place("mini", masking.measure, args), len(args[1])
@@ -460,6 +460,9 @@ def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys, tmp_p
     assert "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
     table1()
     assert len(counted) == n  # nothing is done twice, in however many parts it was done
+
+
+def test_a_try_stores_nothing(counted, tmp_path, capsys):
     table1("--limit", "2")
     assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out
     assert not list(tmp_path.rglob("*.npz"))

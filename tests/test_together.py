@@ -19,7 +19,7 @@ SETTING = "+ attn (1, 0, 0, 1, 1)"
 PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said"), ("she likes it .", "he likes .")]
 
 
-def test_a_plan_has_none_first_and_the_control_as_often_as_it_is_drawn():
+def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behind():
     plan = together.plan(RESULT, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in plan] == [
         "none", "mask Top-3", *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0", "counter-prompt"]
@@ -28,9 +28,6 @@ def test_a_plan_has_none_first_and_the_control_as_often_as_it_is_drawn():
     assert [name for name, *_ in together.plan(RESULT, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
     one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
     assert [row.heads for row in together.plan(one, [], "mini")[1:3]] == [[(1, 1)]] * 2
-
-
-def test_what_is_applied_acts_and_leaves_nothing_behind():
     model = tiny("bert")
     subspaces, asked = projection.fit(model, PAIRS), [("she was late .", "he likes poetry .")]
 
