@@ -65,7 +65,7 @@ def opened(chromium, tmp_path):
 def made_up(tmp_path):
     """Two runs with every table that a figure can be drawn from, and a control."""
     folder = tmp_path / "mini"
-    for name in article.TABLES:
+    for name in set(article.TABLES) - {"11_occupations"}:  # where it is stored there is no choice of k
         if (file := paths.ROOT / "figures" / "mini" / f"{name}.csv").is_file():
             folder.mkdir(exist_ok=True)
             shutil.copy(file, folder)

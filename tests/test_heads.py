@@ -178,7 +178,7 @@ def encoder(tmp_path, monkeypatch):
     words = {word: [f"the {word} was late .", f"the {word} was here ."] for word in sets.words}
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *given, **options: (sets, words))
     monkeypatch.setattr(data, "demo", lambda name: [text for text in dict.fromkeys(SENTENCES)])
-    asked = [{"sentence": "the {} said that {{}} was here .".format(who), "right": right, "wrong": wrong}
+    asked = [{"sentence": f"the {who} said that {{}} was here .", "right": right, "wrong": wrong}
              for who, right, wrong in (("woman", "she", "he"), ("man", "he", "she"))]
     monkeypatch.setattr(data, "rows", lambda *_: asked)
     save_tiny("bert", tmp_path)

@@ -218,7 +218,9 @@ def test_another_result_is_another_readme(tmp_path, monkeypatch):
     """The stored runs' verdicts and the README's figures, in a folder where they can be changed."""
     figures = tmp_path / "figures"
     for run, folder in runs().items():
-        shutil.copytree(folder / "claims", figures / run / "claims")
+        for part in ("claims", "draws"):
+            if (folder / part).is_dir():
+                shutil.copytree(folder / part, figures / run / part)
         for file in [file for name in page.BEST.values() for file in folder.glob(f"{name}.*")]:
             shutil.copy(file, figures / run)
     shutil.copy(page.README, tmp_path)
@@ -226,6 +228,8 @@ def test_another_result_is_another_readme(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "FIGURES", figures)
     monkeypatch.setattr(page, "README", tmp_path / "README.md")
     assert not page.write_readme()
+    shutil.rmtree(figures / "mini-real")
+    assert "(figures/mini/02_fig2_heatmaps.png)" in page.figures_part() and page.write_readme()
     shutil.copytree(figures / "mini", figures / "mini-real")  # a run on real data goes before the one on ours
     assert "(figures/mini-real/02_fig2_heatmaps.png)" in page.figures_part() and page.write_readme()
 
