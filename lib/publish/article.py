@@ -44,8 +44,9 @@ def render(folders):
     names = [run for run in near if run in table]
     tables = {run: {name: rows for name in TABLES if (rows := _rows(folders[run] / f"{name}.csv"))} for run in near}
     data = {"runs": near, "tables": tables, "claims": _asked_of_controls(folders, table, names)}
+    fullest = sorted((run for run in near if tables[run]), key=lambda run: -len(tables[run]))  # drawn first
     return TEMPLATES.get_template("article.html").render(
-        data=data, papers=PAPERS, means=RUNS, runs=[run for run in near if tables[run]], board_runs=names, look=look,
+        data=data, papers=PAPERS, means=RUNS, runs=fullest, board_runs=names, look=look,
         answers={paper: _answer(paper, table[table["source"] == paper], tests, names) for paper in PAPERS},
         glance=_glance(table, names), plural=scoreboard.PLURAL)
 
