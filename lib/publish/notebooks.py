@@ -137,6 +137,8 @@ class Notebook:
         for i, cell in enumerate(content.cells, start=1):
             cell.id = f"{self.number}-{i:02d}"
             cell.metadata = {"tags": cell.metadata.tags} if cell.metadata.get("tags") else {}
+        for cell in [cell for cell in content.cells if cell.cell_type == "code"][:2]:  # imports and parameters, folded
+            cell.metadata["jupyter"] = {"source_hidden": True}
         for count, cell in enumerate((cell for cell in content.cells if cell.cell_type == "code"), start=1):
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"  # bars and warnings
                             and WIDGET not in output.get("data", {})]  # which says nothing without its kernel
