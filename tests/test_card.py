@@ -64,7 +64,7 @@ def test_prompts_suit_the_model_and_odds_are_those_of_the_blank(name, prompt):
     frame = contexts.pronoun_odds(model)
     assert len(frame) == 58 and (frame.she + frame.he < 1).all()
     nurse = frame[frame.occupation == "nurse"].iloc[0]
-    top = fill.top(model, contexts.pronoun_prompt(model, "nurse"), k=5)
+    top = fill.top(model, contexts.pronoun_prompt(model, "nurse"), k=100)
     top = top.set_index(top.word.str.lower()).probability
     assert nurse.she == pytest.approx(top["she"], abs=1e-5)
     assert nurse.log_odds == pytest.approx(np.log2(top["she"] / top["he"]), abs=1e-4)

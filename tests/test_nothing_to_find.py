@@ -100,7 +100,7 @@ def test_notebooks_end_on_a_model_of_any_shape(layers, heads, cells, few_draws, 
         tiny_models.save_tiny(family, tmp_path / name, seed)
     profile = run.read_profile("mini-limit8")
     profile["models"] |= {name: str(tmp_path / name) for name in ("encoder", "decoder")}
-    profile["models"] |= {"debiased": [str(tmp_path / "debiased")], "cloze": []}
+    profile["models"] |= {"debiased": [str(tmp_path / "debiased")], "cloze": [], "llama": []}
     monkeypatch.setattr(run, "read_profile", lambda name: profile)
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
     outcomes = {}

@@ -96,9 +96,9 @@ def words(name: str) -> pd.DataFrame:
     return _shipped(paths.LISTS, name, "word list")
 
 
-def rows(name: str, folder: Path = paths.LISTS) -> list[dict[str, str]]:
+def rows(name: str, folder: Path | None = None) -> list[dict[str, str]]:
     """The same list as `words`, one dict per row, every value a string: for machines without pandas."""
-    with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    with ((folder or paths.LISTS) / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(dropwhile(lambda line: line.startswith("#"), file)))
 
 
