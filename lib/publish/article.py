@@ -43,7 +43,8 @@ def render(folders):
     table, tests = scoreboard.board(folders), scoreboard.verdicts(folders)
     names = [run for run in near if run in table]
     tables = {run: {name: rows for name in TABLES if (rows := _rows(folders[run] / f"{name}.csv"))} for run in near}
-    data = {"runs": near, "tables": tables, "claims": _asked_of_controls(folders, table, names)}
+    data = {"runs": near, "tables": tables, "claims": _asked_of_controls(folders, table, names),
+            "held": [str(Outcome.HOLDS), IN_PART, NOT_SPECIFIC]}
     fullest = sorted((run for run in near if tables[run]), key=lambda run: -len(tables[run]))  # drawn first
     return TEMPLATES.get_template("article.html").render(
         data=data, papers=PAPERS, means=RUNS, runs=fullest, board_runs=names, look=look,
