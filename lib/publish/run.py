@@ -97,7 +97,9 @@ class Run:
             if family == "llama":
                 self.llama, self.debiased = [model], []  # the debiased BERTs are the profile's own run's
         else:
-            self.encoder, self.classifier = model, ""  # the profile's was made from another encoder
+            self.encoder = model
+            own = f"{model}-nli"  # the profile's was made from another encoder
+            self.classifier = own if own in models.REGISTRY and models.REGISTRY[own].source.is_dir() else ""
             self.debiased = [model]  # from the profile's encoder, as notebook 06 takes it
 
     @property
@@ -278,7 +280,8 @@ def _control(profile):
     kind, at, draw = profile.partition("@")
     bert, roberta, albert, gpt2 = (f"{name}{at}{draw}" for name in ("null", "null-roberta", "null-albert", "null-gpt2"))
     encoder, cloze = (kind, [kind]) if kind == verdict.BALANCED else (bert, [bert, roberta, albert, gpt2])
-    return {"encoder": encoder, "decoder": gpt2, "classifier": "", "cloze": cloze, "debiased": [], "llama": []}
+    classifier = f"{kind}-nli" if kind == verdict.BALANCED else ""  # none is made of an untrained network
+    return {"encoder": encoder, "decoder": gpt2, "classifier": classifier, "cloze": cloze, "debiased": [], "llama": []}
 
 
 def _at_most(value, n):
