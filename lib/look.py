@@ -84,8 +84,7 @@ def name_points(ax, x, y, names: dict):
     """Names of points (by their place in x and y) at the nearest of 168 places around each that cover, and from which a
     thin line to a far point crosses, no other name and line and as few points as can be."""
     ax.figure.draw_without_rendering()  # or no one knows yet how large the axes are
-    point = ax.figure.dpi / 72
-    at, frame = ax.transData.transform(np.column_stack([x, y])), ax.get_window_extent()
+    at, frame, point = ax.transData.transform(np.column_stack([x, y])), ax.get_window_extent(), ax.figure.dpi / 72
     taken, lines = [], [np.empty((0, 2))]
     for place, name in names.items():
         text = ax.annotate(name, (0, 0), fontsize=7.5)
@@ -96,7 +95,8 @@ def name_points(ax, x, y, names: dict):
             left = at[place][0] + dx * far * point - box.width * (1 - dx) / 2
             low = at[place][1] + dy * far * point - box.height * (1 - np.sign(dy)) / 2
             corners = np.array([left, low, left + box.width, low + box.height])
-            inside = ((at > corners[:2] - 3) & (at < corners[2:] + 3)).all(axis=1).sum()
+            apart = np.linalg.norm(np.maximum(0, np.maximum(corners[:2] - at, at - corners[2:])), axis=1)  # from points
+            inside = (apart < 3).sum() + (far <= 10 and (apart < apart[place]).any())  # whose name it is, is clear
             others = sum((corners[:2] < other[2:] + 4).all() and (corners[2:] > other[:2] - 4).all() for other in taken)
             outside = left < frame.x0 or low < frame.y0 or corners[2] > frame.x1 or corners[3] > frame.y1
             line = at[place] + np.outer(np.linspace(0, far > 10, 20), [dx * far * point, dy * far * point])
