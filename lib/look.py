@@ -47,16 +47,16 @@ def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
 
 
 def sign(figure, title: str, made_from: str):
-    """The finding above the figure, in as many lines as it needs, and in its lower corner which model and data it comes
-    from, in print that can be read when the figure is made as small as the page."""
+    """The finding above the figure, in as many lines as it needs (none ends within an interval or a name), and in its
+    lower corner which model and data it comes from, in print that can be read at the size of a page."""
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
-    letters, glued = len(title), re.sub(r" (?=%|\[)|(?<=,) (?=[^ []+\])", "\u00a0", title)  # an interval is on one line
+    letters, glued = len(title), re.sub(r" (?=%|\[)|(?<=,) (?=[^ []+\])", "\u00a0", title).replace("-", "\u2011")
     while heading.get_window_extent().width > .96 * figure.bbox.width and letters > 20:
         heading.set_text(textwrap.fill(glued, letters := letters - 1))
     lines = heading.get_text().count("\n")
     while lines and textwrap.fill(glued, letters - 1).count("\n") == lines:  # lines of like length
         heading.set_text(textwrap.fill(glued, letters := letters - 1))
-    heading.set_text(heading.get_text().replace("\u00a0", " "))
+    heading.set_text(heading.get_text().replace("\u00a0", " ").replace("\u2011", "-"))
     if figure.legends:  # to stay where they are: a tight frame, as figures are saved with, moves them into the corner
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
