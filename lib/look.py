@@ -5,6 +5,7 @@ does not is green. All of them keep apart for the colour-blind (Okabe and Ito's 
 a figure that is wider, by at most a quarter, has text that can still be read when it is made as small as the page.
 """
 
+import re
 import textwrap
 from itertools import product
 
@@ -46,22 +47,22 @@ def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
 
 
 def sign(figure, title: str, made_from: str):
-    """The finding above the figure, in as many lines as it needs, and in its lower corner which model and data it comes
-    from, in print that can be read when the figure is made as small as the page."""
+    """The finding above the figure, in as many lines as it needs (none ends within an interval or a name), and in its
+    lower corner which model and data it comes from, in print that can be read at the size of a page."""
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
-    letters = len(title)
+    letters, glued = len(title), re.sub(r" (?=%|\[)|(?<=,) (?=[^ []+\])", "\u00a0", title).replace("-", "\u2011")
     while heading.get_window_extent().width > .96 * figure.bbox.width and letters > 20:
-        heading.set_text(textwrap.fill(title, letters := letters - 1))
+        heading.set_text(textwrap.fill(glued, letters := letters - 1))
     lines = heading.get_text().count("\n")
-    while lines and textwrap.fill(title, letters - 1).count("\n") == lines:  # lines of like length
-        heading.set_text(textwrap.fill(title, letters := letters - 1))
+    while lines and textwrap.fill(glued, letters - 1).count("\n") == lines:  # lines of like length
+        heading.set_text(textwrap.fill(glued, letters := letters - 1))
+    heading.set_text(heading.get_text().replace("\u00a0", " ").replace("\u2011", "-"))
     if figure.legends:  # to stay where they are: a tight frame, as figures are saved with, moves them into the corner
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     for legend in figure.legends:
         legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)
-    size = 7 * max(1, figure.get_figwidth() / PAGE)
-    figure.text(.995, -.01, made_from, ha="right", va="top", fontsize=size, color=NEITHER)
+    figure.text(.995, -.01, made_from, ha="right", va="top", size=7 * max(1, figure.get_figwidth() / PAGE), c=NEITHER)
     return figure
 
 
@@ -80,15 +81,11 @@ def check(figure, models=()):
 
 
 def name_points(ax, x, y, names: dict):
-    """Names of points (by their place in x and y) where they cover neither each other nor, if it can be, a point.
-
-    Each goes to the nearest of 168 places around its point that cover least; a thin line leads to a far one.
-    """
-    figure = ax.figure
-    figure.draw_without_rendering()  # or no one knows yet how large the axes are
-    point = figure.dpi / 72
-    at, frame = ax.transData.transform(np.column_stack([x, y])), ax.get_window_extent()
-    taken = []
+    """Names of points (by their place in x and y) at the nearest of 168 places around each that cover, and from which a
+    thin line to a far point crosses, no other name and line and as few points as can be."""
+    ax.figure.draw_without_rendering()  # or no one knows yet how large the axes are
+    at, frame, point = ax.transData.transform(np.column_stack([x, y])), ax.get_window_extent(), ax.figure.dpi / 72
+    taken, lines = [], [np.empty((0, 2))]
     for place, name in names.items():
         text = ax.annotate(name, (0, 0), fontsize=7.5)
         box = text.get_window_extent()
@@ -98,12 +95,16 @@ def name_points(ax, x, y, names: dict):
             left = at[place][0] + dx * far * point - box.width * (1 - dx) / 2
             low = at[place][1] + dy * far * point - box.height * (1 - np.sign(dy)) / 2
             corners = np.array([left, low, left + box.width, low + box.height])
-            inside = ((at > corners[:2] - 3) & (at < corners[2:] + 3)).all(axis=1).sum()
-            others = sum((corners[:2] < other[2:] + 1).all() and (corners[2:] > other[:2] - 1).all() for other in taken)
+            apart = np.linalg.norm(np.maximum(0, np.maximum(corners[:2] - at, at - corners[2:])), axis=1)  # from points
+            inside = (apart < 3).sum() + (far <= 10 and (apart < apart[place]).any())  # whose name it is, is clear
+            others = sum((corners[:2] < other[2:] + 4).all() and (corners[2:] > other[:2] - 4).all() for other in taken)
             outside = left < frame.x0 or low < frame.y0 or corners[2] > frame.x1 or corners[3] > frame.y1
-            tried.append((50 * (others + outside) + inside + far / 40, corners, far, dx, dy))
-        _, corners, far, dx, dy = min(tried, key=lambda trial: trial[0])
-        taken.append(corners)
+            line = at[place] + np.outer(np.linspace(0, far > 10, 20), [dx * far * point, dy * far * point])
+            crossed = sum(((line > other[:2]) & (line < other[2:])).all(axis=1).any() for other in taken)
+            crossed += ((np.concatenate(lines) > corners[:2]) & (np.concatenate(lines) < corners[2:])).all(axis=1).any()
+            tried.append((50 * (others + outside) + 20 * crossed + inside + far / 40, corners, line, far, dx, dy))
+        _, corners, line, far, dx, dy = min(tried, key=lambda trial: trial[0])
+        taken, lines = [*taken, corners], [*lines, line]
         ax.annotate(name, (np.asarray(x)[place], np.asarray(y)[place]), xytext=(dx * far, dy * far), fontsize=7.5,
                     textcoords="offset points", ha={1: "left", 0: "center", -1: "right"}[dx],
                     va={1: "bottom", 0: "center", -1: "top"}[np.sign(dy)],
@@ -129,7 +130,7 @@ def fillers(ax, frame, title: str):
     places = range(len(frame))[::-1]
     colors = [{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word]
     bars = ax.barh(places, frame.probability, height=.7, color=colors)
-    ax.bar_label(bars, [f"{p:.2f}" for p in frame.probability], padding=3, fontsize=8)
+    ax.bar_label(bars, [f"{p:.2f}" if p >= .005 else "< .01" for p in frame.probability], padding=3, fontsize=8)
     ax.set_yticks(places, frame.word)
-    ax.set(title=title, xlim=(0, max(frame.probability) * 1.25), xlabel="probability")
+    ax.set(title=title, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6), xlabel="probability")
     ax.grid(axis="y", visible=False)

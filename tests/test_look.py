@@ -84,6 +84,14 @@ def test_panels_stay_on_the_page(n, width, shape):
     assert figure.get_figwidth() <= 1.25 * look.PAGE
 
 
+def test_no_line_of_a_title_ends_within_an_interval_or_a_name():
+    for width in (3, 4, 5, 6):
+        figure, _ = look.panels(1, width)
+        look.sign(figure, "From mini-gpt2 to mini-gpt2-chat it falls by 0.20 [0.12, 0.28], 5 %, to mini-bert's", "m")
+        for part in ("0.20 [0.12, 0.28]", "5 %", "mini-gpt2-chat", "mini-bert's"):
+            assert any(part in line for line in figure.get_suptitle().split("\n"))
+
+
 @pytest.mark.parametrize("title", ["Short", "word " * 40, "a-title-that-has-no-space-" * 2])
 def test_a_title_takes_the_lines_it_needs(title):
     figure, _ = look.panels(2)

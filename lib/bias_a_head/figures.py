@@ -9,9 +9,9 @@ from lib import look
 from lib.bias_a_head import heads
 
 
-def distribution(ax, scores: np.ndarray, title: str):
+def distribution(ax, scores: np.ndarray, title: str, bins=24):
     """Fig. 1: a histogram of all scores with its density, one mark per head; triangles at the three highest."""
-    sns.histplot(x=scores.ravel(), bins=24, kde=True, color=look.NEITHER, edgecolor="white", linewidth=.4, ax=ax)
+    sns.histplot(x=scores.ravel(), bins=bins, kde=True, color=look.NEITHER, edgecolor="white", linewidth=.4, ax=ax)
     sns.rugplot(x=scores.ravel(), height=.03, color="#333333", linewidth=.6, ax=ax)
     ax.axvline(0, color="#333333", linewidth=.8, linestyle=":")
     best = heads.top(scores, min(3, scores.size))
@@ -24,16 +24,16 @@ def distribution(ax, scores: np.ndarray, title: str):
     ax.margins(x=.08)
 
 
-def heatmap(figure, ax, scores: np.ndarray, title: str, framed: dict | None = None, darkest: float | None = None,
-            hatched=()):
+def heatmap(ax, scores: np.ndarray, title: str, darkest: float, hatched=(), framed: dict | None = None, beside=()):
     """Fig. 2: one cell per head, the darker the more biased; negative scores are shown as zero, as in the paper.
 
-    framed   {(layer, head): colour of its frame}; left out, the three highest
-    darkest  the score of the darkest red, for panels that share a scale
+    darkest  the score of the darkest red: one for panels that are compared
     hatched  (layer, head) of those whose interval includes 0
+    framed   {(layer, head): colour of its frame}; left out, the three highest
+    beside   the panels to whose right the scale is drawn: those that share it
     """
     n_layers, n_heads = scores.shape
-    image = ax.imshow(scores.clip(min=0), cmap=look.HEAT, vmin=0, vmax=darkest, aspect="equal", origin="lower",
+    image = ax.imshow(scores.clip(min=0), cmap=look.HEAT, vmin=0, vmax=max(darkest, 1e-9), origin="lower",
                       extent=(.5, n_heads + .5, .5, n_layers + .5))
     for (layer, head), color in (framed or dict.fromkeys(heads.top(scores, min(3, scores.size)), "#333333")).items():
         ax.add_patch(plt.Rectangle((head - .5, layer - .5), 1, 1, fill=False, edgecolor=color, linewidth=1.2))
@@ -44,6 +44,5 @@ def heatmap(figure, ax, scores: np.ndarray, title: str, framed: dict | None = No
     ax.set_yticks(range(1, n_layers + 1, max(1, n_layers // 12)))
     ax.tick_params(labelsize=7, length=2)
     ax.grid(visible=False)
-    bar = figure.colorbar(image, ax=ax, shrink=.8, pad=.02)
-    bar.set_label("bias score", size=8)
-    bar.ax.tick_params(labelsize=7)
+    if len(beside):
+        ax.figure.colorbar(image, ax=beside, shrink=.8, pad=.02, label="bias score").ax.tick_params(labelsize=7)
