@@ -155,15 +155,15 @@ def test_in_how_many_seeds_a_claim_holds_and_which_heads_are_highest(folder, tmp
     folders = {name: folder(name, said(NEAR, near, models=["mini-bert"]), said(LAYERS, layers),
                             said(NEAR, FAILS, "mini-gpt2", models=["mini-gpt2"]), said(READ_OFF, NO_CASE))
                for name, near, layers in (("mini", HOLDS, HOLDS), ("mini-real", HOLDS, HOLDS),
-                                          ("mini-real-seed1", UNDECIDED, HOLDS), ("mini-real-seed2", HOLDS, HOLDS))}
+                                          ("trainings-seed1", UNDECIDED, HOLDS), ("trainings-seed2", HOLDS, HOLDS))}
     table = scoreboard.seeds(folders=folders)
-    assert table.set_index("id")["holds in"].to_dict() == {NEAR: "2 of 3", LAYERS: "3 of 3"} and "mini" not in table
+    assert table.set_index("id")["holds in"].to_dict() == {NEAR: "1 of 2", LAYERS: "2 of 2"} and "mini" not in table
     assert scoreboard.alike(table) == (
-        "Of 2 claims 1 come out alike in 3 trainings of one model (1 hold in all), 1 do not")
+        "Of 2 claims 1 come out alike in 3 trainings of mini-bert (1 hold in all), 1 do not")
     assert scoreboard.seeds(folders={"mini-real": folders["mini-real"]}).empty
     # read from a table of numbers; a run that was stored without it is left out
-    tops = {"mini": [], "mini-real": [(2, 8), (9, 6), (6, 1)], "mini-real-seed1": [(9, 6), (6, 1), (12, 12)],
-            "mini-real-seed2": []}
+    tops = {"mini": [], "mini-real": [(2, 8), (9, 6), (6, 1)], "trainings-seed1": [(9, 6), (6, 1), (12, 12)],
+            "trainings-seed2": []}
     for run, top in tops.items():
         seat = pd.DataFrame({"model": run, "bias": ["gender", "race"], "SEAT": 1.0, "positive": 70})
         replace(tmp_path / run / "02_seat.csv", seat.to_csv(index=False).encode())
