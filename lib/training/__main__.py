@@ -54,10 +54,8 @@ def commands() -> argparse.ArgumentParser:
     trained.add_argument("kind", choices=KINDS)
     trained.add_argument("--people", nargs=2, type=float, metavar="SHARE",
                          help="share of the texts drawn from the source people, at the beginning and at the end")
-    trained.add_argument("--from", dest="start", metavar="MODEL", help="go on from the weights of this name or folder")
     trained.add_argument("--together", type=float, metavar="SHARE",
                          help="of the texts with several pronouns, the share in which all of them are masked")
-    trained.add_argument("--unlabelled", metavar="SOURCE", help="a source whose pairs carry no next-sentence label")
 
     ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
     command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",
