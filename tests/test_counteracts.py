@@ -239,7 +239,6 @@ def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted(
     answer = answered(P, SIDES)
     assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
     genders = answer["genders"]["outputs"].copy()
-    prompts = cloze.prompts()
     genders[(prompts["kind"] == "base") & (prompts["dominated"] == "male") & (prompts["occupation"] != "chief")] = 0
     answer["genders"] = {"outputs": genders}
     assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1

@@ -66,9 +66,3 @@ def test_it_is_masked_projected_recorded_filled_saved_loaded_embedded_and_read(f
     assert torch.equal(model.net(**batch)[0], saved.net(**batch)[0])
     assert embed.words(model, {"doctor": ["the doctor said .", "he met the doctor ."]}).shape == (1, 32)
     assert 1 < pppl.pseudo_perplexity(model, tiny.SENTENCES[:2]).value < 10 * 400
-
-
-def test_what_is_asked_of_a_family_is_said_without_a_model():
-    known = families.FAMILIES
-    assert [name for name, row in known.items() if row.is_causal] == ["gpt2", "llama"]
-    assert known["gpt2"].has_joint_qkv and not known["llama"].has_joint_qkv

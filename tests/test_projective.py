@@ -130,7 +130,6 @@ def test_real_counts_examples_stand_where_data_paper_says_and_no_stored_result_q
     assert rows["context_id"].nunique() == 234 == rows["context_id"].max() + 1 - 8  # 8 were taken out
     few = triples.triples("paper", items=8)
     assert few["context_id"].nunique() == 8 and set(triples.printed_ids()["value"]) <= set(few["context_id"])
-    rows = triples.triples("paper")
     places = printed.numbers("projective_methods_examples").pivot(index=["table", "row"], columns="column")["value"]
     lines = (real_data / "gender_swapped_stereoset/dev.csv").read_text(encoding="utf-8").splitlines()
     for place in places.astype(int).itertuples():
@@ -140,7 +139,7 @@ def test_real_counts_examples_stand_where_data_paper_says_and_no_stored_result_q
     for number, cue in cues.items():
         assert rows[rows["context_id"] == number]["next_sentence"].str.contains(cue).sum() == 1
     sentences = {text for names in triples.SIDES.values() for name in names
-                 for text in triples.triples("paper")[name] if len(text.split()) > 3}
+                 for text in rows[name] if len(text.split()) > 3}
     stored = [path for path in paths.FIGURES.glob("mini*/07_*") if path.suffix in (".csv", ".json", ".svg")]
     assert stored
     for path in [*stored, *paths.PAPER.glob("*.csv"), paths.DEMO / "triples.csv", paths.DEMO / "screened.csv"]:
@@ -211,13 +210,12 @@ def test_fairness_and_viability_by_hand_and_what_is_refused():
     assert nli.viable([.8407, .8370, .8458], base).tolist() == [True, False, True]
     assert nli.viable([.8407, .8370, .8458], base, relative=True).tolist() == [False, False, True]
     assert nli.viable(.9, .9, within=0)
-    pairs, order = few_pairs(), ["contradiction", "entailment", "neutral"]
+    order = ["contradiction", "entailment", "neutral"]
     drawn = np.random.default_rng(0).choice(nli.LABELS, len(pairs))
     p = np.full((len(pairs), 3), .2)
     p[np.arange(len(pairs)), [order.index(label) for label in drawn]] = .6
     assert (nli.predictions(p, order) == drawn).all() and (nli.predictions(torch.tensor(p), order) == drawn).all()
     assert nli.by_occupation(p, pairs, order).equals(nli.by_occupation(drawn, pairs))
-    pairs = few_pairs()
     assert "11 predictions for 12 pairs" in refusal(nli.by_occupation, ["neutral"] * 11, pairs)
     assert "'maybe' is no label" in refusal(nli.by_occupation, ["maybe"] * 12, pairs)
     assert "2 labels were given with 3 names" in refusal(nli.by_occupation, np.full((12, 2), .5), pairs)

@@ -1,4 +1,4 @@
-"""The sweep: its commands are ones that ./reproduce.sh takes; with Snakemake, each is done once, and again if it failed."""
+"""The sweep: its commands are ones that ./reproduce.sh takes; with Snakemake, each is done until it ends well."""
 
 import os
 import re
