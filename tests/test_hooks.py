@@ -61,6 +61,8 @@ def output_projection(net, layer):
         "distilbert": lambda: net.distilbert.transformer.layer[layer].attention.out_lin.weight,
         "gpt2": lambda: net.transformer.h[layer].attn.c_proj.weight.T,
         "llama": lambda: net.model.layers[layer].self_attn.o_proj.weight,
+        "electra": lambda: net.electra.encoder.layer[layer].attention.output.dense.weight,  # of test_families.py
+        "qwen2": lambda: net.model.layers[layer].self_attn.o_proj.weight,
     }[net.config.model_type]()
 
 

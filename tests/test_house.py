@@ -20,7 +20,7 @@ def test_lib_and_tests_stay_thin():
     assert sum(lines.values()) <= 11_627  # 10,500 is where it has to go: no room to grow
     assert [file for file, n in lines.items() if n > 500] == []
     tests = (paths.ROOT / "tests").glob("*.py")
-    assert sum(len(file.read_text().splitlines()) for file in tests) <= 8_520  # 8,000 is where it has to go
+    assert sum(len(file.read_text().splitlines()) for file in tests) <= 8_501  # 8,000 is where it has to go
 
 
 def test_imports_point_one_way():
