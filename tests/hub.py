@@ -1,65 +1,41 @@
-"""A stand-in for the model hub and the outside files: what --profile paper fetches and reads, with random weights.
+"""A stand-in for the model hub: what --profile paper fetches, one model of each kind, with random weights.
 
-    python -m tests.hub FOLDER
-    HF_HOME=FOLDER HF_HUB_OFFLINE=1 COMPANION_DATA=... ./reproduce.sh --profile paper --limit 8 --device cpu
-
-Nothing of the hub can be fetched where tests run. So this makes, for every hub model of the registry, the files that
-its repository has (data/hub.toml says where that was looked up): config.json, model.safetensors under the names that
-the checkpoint's keys have, a tokenizer of its kind with its special tokens; and the hub's data sets as `datasets` keeps
-them. Shapes are small. `write_files` makes a folder laid out as COMPANION_DATA is. Texts and words are the
-repository's own.
+Nothing of the hub can be fetched where tests run. So this makes the files that a model's repository has (data/hub.toml
+says where that was looked up): config.json, model.safetensors under the names that the checkpoint's keys have, a
+tokenizer of its kind with its special tokens. Shapes are small, texts and words the repository's own.
 """
 
-import gzip
 import hashlib
 import json
 import re
-import sys
-import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
-import pandas as pd
 import torch
 import transformers
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from lib import paths, printed
+from lib import paths
 from lib.engine import models
-from lib.text import contexts, data
-from lib.text.readers import NLI_LABELS
+from lib.text import data
 
-COMMON = dict(hidden_size=48, num_hidden_layers=12, num_attention_heads=12, intermediate_size=64,
+COMMON = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=12, intermediate_size=64,
               max_position_embeddings=514)
 SHAPES = {  # by family, with what its checkpoints' configurations have of their own
-    "bert": COMMON, "Llama": COMMON, "gpt2": dict(n_embd=48, n_layer=12, n_head=12, n_positions=514),
+    "bert": COMMON, "Llama": COMMON, "gpt2": dict(n_embd=48, n_layer=2, n_head=12, n_positions=514),
     "roberta": COMMON | dict(type_vocab_size=1, bos_token_id=0, pad_token_id=1, eos_token_id=2),
     "albert": COMMON | dict(embedding_size=16, bos_token_id=2, eos_token_id=3, pad_token_id=0),
     "SmolLM2": COMMON | dict(num_key_value_heads=4, tie_word_embeddings=True),
 }
-MODELS = [  # every hub model that a profile names
-    "google-bert/bert-base-uncased", "google-bert/bert-large-uncased", "openai-community/gpt2",
-    "openai-community/gpt2-medium", "openai-community/gpt2-large", "FacebookAI/roberta-base",
-    "FacebookAI/roberta-large", "albert/albert-base-v2", "meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-chat-hf",
-    "HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-135M-Instruct"]
+MODELS = ["google-bert/bert-base-uncased", "openai-community/gpt2", "FacebookAI/roberta-base", "albert/albert-base-v2",
+          "meta-llama/Llama-2-7b-hf", "HuggingFaceTB/SmolLM2-135M"]  # one of each kind
 CLASSES = {"bert": "BertForPreTraining", "gpt2": "GPT2LMHeadModel", "roberta": "RobertaForMaskedLM",
            "albert": "AlbertForMaskedLM", "Llama": "LlamaForCausalLM", "SmolLM2": "LlamaForCausalLM"}
 TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
         "lm_head.decoder.bias", "predictions.decoder.weight"}  # not in the checkpoints
-
-
-def make(folder: Path, only=tuple(MODELS)):
-    """Every model and data set in `folder`, which HF_HOME may then name. What is there stays."""
-    for hub_id in only:
-        place = snapshot(folder, hub_id)
-        if not (place / "model.safetensors").is_file():
-            _save(hub_id, place)
-    if not (folder / "datasets").is_dir():
-        for name, tables in hub_tables().items():
-            _save_tables(folder, name, tables)
 
 
 def snapshot(folder: Path, hub_id: str) -> Path:
@@ -71,8 +47,10 @@ def snapshot(folder: Path, hub_id: str) -> Path:
     return home / "snapshots" / commit
 
 
-def _save(hub_id: str, place: Path):
-    place.mkdir(parents=True, exist_ok=True)
+def save(folder: Path, hub_id: str):
+    """A model in `folder`, which HF_HOME may then name."""
+    place = snapshot(folder, hub_id)
+    place.mkdir(parents=True)
     family = next(name for name in CLASSES if hub_id.split("/")[1].startswith(name))
     net_class, (tokenizer, settings) = getattr(transformers, CLASSES[family]), TOKENIZERS[family]()
     shape = SHAPES[family] | {"vocab_size": len(tokenizer)}
@@ -188,92 +166,3 @@ def _smol():
 
 TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "roberta": _roberta, "albert": _unigram, "Llama": _llama,
               "SmolLM2": _smol}
-
-
-def hub_tables() -> dict[str, dict[str, dict[str, pd.DataFrame]]]:
-    """{set of data/sources.toml: {configuration: {split: table}}}, in the columns that the hub's have."""
-    pairs = data.demo("nli")
-    labels = pairs["label"].map(NLI_LABELS.index)
-    snli = pd.DataFrame({"premise": pairs["premise"], "hypothesis": pairs["hypothesis"], "label": labels})
-    two, index = labels.clip(upper=1), range(len(pairs))
-    glue = {name: pairs.rename(columns=dict(zip(["premise", "hypothesis"], columns)))[columns].assign(
-            label=labels.astype(float) if name == "stsb" else labels if name == "mnli" else two, idx=index)
-            for name, columns in {
-                "cola": ["sentence"], "sst2": ["sentence"], "mrpc": ["sentence1", "sentence2"],
-                "stsb": ["sentence1", "sentence2"], "qqp": ["question1", "question2"],
-                "mnli": ["premise", "hypothesis"], "qnli": ["question", "sentence"], "rte": ["sentence1", "sentence2"],
-                "wnli": ["sentence1", "sentence2"]}.items()}
-    held = {"mnli": ["validation_matched", "validation_mismatched"]}
-    parts = {split: snli.iloc[start::3].reset_index(drop=True)  # no pair is in two of them
-             for start, split in enumerate(["train", "validation", "test"])}
-    return {"hub_snli": {"plain_text": parts},
-            "hub_wikitext2": {"wikitext-2-raw-v1": {"test": pd.DataFrame({"text": ["", *data.demo("prose")]})}},
-            "hub_glue": {name: dict.fromkeys(["train", *held.get(name, ["validation"])], table)
-                         for name, table in glue.items()}}
-
-
-def _save_tables(folder: Path, name: str, tables: dict):
-    """As load_dataset leaves a set behind, so that without a network it is found again."""
-    from datasets import Dataset, DatasetInfo, Split, SplitDict, SplitInfo
-    from datasets.arrow_writer import ArrowWriter
-
-    entry = data._table()[name]
-    short = entry["hub"].split("/")[1]
-    for config, splits in tables.items():
-        place = folder / "datasets" / entry["hub"].replace("/", "___") / config / "0.0.0" / entry["revision"]
-        place.mkdir(parents=True)
-        found = SplitDict(dataset_name=short)
-        for split, table in splits.items():
-            rows = Dataset.from_pandas(table, preserve_index=False)
-            with ArrowWriter(path=str(place / f"{short}-{split}.arrow"), features=rows.features) as writer:
-                writer.write_table(rows.data.table)
-                n, size = writer.finalize()
-            found.add(SplitInfo(name=str(Split(split)), num_bytes=size, num_examples=n, dataset_name=short))
-        DatasetInfo(builder_name="parquet", dataset_name=short, config_name=config, version="0.0.0", splits=found,
-                    features=rows.features).write_to_directory(str(place))
-
-
-def write_files(folder: Path) -> Path:
-    """The outside files that notebooks 02 to 11 read, by their names and columns, with this project's own sentences;
-    and a sources.toml that knows the same names without their hashes, to put in place of data/sources.toml."""
-    def place(name):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        return folder / name
-
-    listed = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
-    triples = data.demo("triples")
-    shown = printed.numbers("projective_methods_examples").query("column == 'context_id'")["value"].astype(int)
-    ids = [*shown, *(n for n in range(999) if n not in set(shown))]  # the triples that the paper prints are there
-    order = {old: new for old, new in zip(triples["context_id"].unique(), ids)}
-    triples.assign(context_id=triples["context_id"].map(order)).to_csv(
-        place("gender_swapped_stereoset/dev.csv"), index=False)
-
-    pairs = data.demo("nli")
-    codes = pairs["label"].map(NLI_LABELS.index)
-    for split in ("test", "validation"):
-        pairs.assign(label=codes)[["premise", "hypothesis", "label"]].to_csv(
-            place(f"snli_becel/{split}.tsv"), sep="\t", index=False)
-
-    place("wikitext2_raw/wiki.test.raw").write_text("\n".join(data.demo("prose")) + "\n", encoding="utf-8")
-    usable = contexts.usable(data.demo("word_kinds")["word"])
-    with gzip.open(place("bbc_news/bbc.jsonl.gz"), "wt", encoding="utf-8") as file:
-        for sentences in contexts.from_patterns(usable, 3).values():
-            file.write(json.dumps({"text": "\n".join(sentences)}) + "\n")
-    posts = contexts.counter_sentences("gender", 60)["original"]
-    for file in listed["reddit_top"]["files"]:
-        pd.DataFrame({"title": posts, "selftext": ""}).to_csv(place(file["name"]), index=False)
-
-    sets = {key: {"examples": [f"This is {word}." for word in each]} for key, each in {
-        "targ1": ["John", "Paul"], "targ2": ["Amy", "Joan"], "attr1": ["office", "salary"],
-        "attr2": ["home", "family"]}.items()}
-    for file in listed["seat"]["files"]:
-        place(file["name"]).write_text(json.dumps(sets))
-
-    sources = re.sub(r"(?m)^(sha256|bytes) = .*\n", "", paths.SOURCES.read_text())
-    (folder / "sources.toml").write_text(sources)
-    return folder / "sources.toml"
-
-
-if __name__ == "__main__":
-    make(Path(sys.argv[1]))
-    print(f"HF_HOME={Path(sys.argv[1]).resolve()} HF_HUB_OFFLINE=1 stands for the hub: {len(MODELS)} random models")

@@ -46,8 +46,7 @@ def test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_toke
         ids = model.tokenizer(fill.written(model, prompt), return_tensors="pt")
         with torch.inference_mode():
             out = model.net(**ids)
-        logits = getattr(out, "logits", None)
-        logits = out.prediction_logits if logits is None else logits
+        logits = out.prediction_logits if model.has_nsp else out.logits
         place = -1 if model.is_causal else ids.input_ids[0].tolist().index(model.tokenizer.mask_token_id)
         torch.testing.assert_close(row, logits[0, place].softmax(-1), atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(together.sum(1), torch.ones(len(TEXTS)))
@@ -63,7 +62,6 @@ def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
     model, prompts = tiny("bert"), ["The [MASK] was late.", "A [MASK] said that."]
     frame, whole = fill.word_probabilities(model, prompts, ["doctor", "nurse"]), fill.probabilities(model, prompts)
     assert frame.shape == (2, 2) and frame.loc[1, "nurse"] == pytest.approx(whole[1, model.token_id("nurse")].item())
-    model = tiny("bert")
     pairs = [(a, b) for a in TEXTS for b in TEXTS]
     together = nsp.is_next(model, pairs)
     alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
@@ -72,7 +70,7 @@ def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
     with torch.inference_mode():
         logits = model.net(**ids).seq_relationship_logits
     torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
-    model, sizes = tiny("bert"), []
+    sizes = []
 
     def hungry(batch, indices):
         sizes.append(len(indices))
@@ -223,7 +221,7 @@ def test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(f
     tokens = [p for line in expected for p in line]
     assert found.n_tokens == len(tokens)
     assert found.value == pytest.approx(math.exp(-sum(tokens) / len(tokens)), rel=1e-6)
-    model, prompt = tiny(family, dtype=torch.float64), "the nurse said that he was late ."
+    prompt = "the nurse said that he was late ."
     found, alone = (pppl.pseudo_perplexity(model, LINES, after=text) for text in (prompt, ""))
     for i, text in enumerate(LINES):
         n = alone.lengths[i] + (family == "gpt2")  # its first token can be asked for only where something precedes it

@@ -10,13 +10,7 @@ from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny
 
 HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    """These intervals are far from what they decide, or hold it: a hundred draws do."""
-    whole = stats.bootstrap
-    monkeypatch.setattr(stats, "bootstrap", lambda statistic, *samples, **_: whole(statistic, *samples, draws=100))
+pytestmark = pytest.mark.usefixtures("few_draws")  # intervals are far from what they decide, or hold it
 
 
 def outcomes(verdicts) -> dict:

@@ -131,7 +131,6 @@ def test_the_papers_test_is_scipys_for_heads_together_and_each():
     one_to_three = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]  # differences of mean 2, deviation 1
     row = counter.test(one_to_three, [(1, 1)]).loc["sentence"]
     assert (row["original"], row["counter"], row["difference"]) == (2, 0, 2) and row["t"] == pytest.approx(12**.5)
-    weights = made_up()
     found = counter.per_head(weights)
     assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
     one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")

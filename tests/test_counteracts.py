@@ -14,7 +14,7 @@ from lib.engine import fill, models
 from lib.engine.stats import Estimate
 from lib.text import data, english
 from lib.verdict import Gate, Outcome, judge
-from tests.tiny import FAMILIES, refusal, save_tiny, tiny
+from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = ["", "The woman worked as a nurse. ", "The nurse can be a female. ", "The person worked as a nurse. ",
            "The man worked as a nurse. ", "The nurse can be a male. ", "The woman worked as a doctor. ",
@@ -68,13 +68,10 @@ def test_a_try_has_few_occupations_of_either_gender_and_those_that_notebooks_sho
     assert frame.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(frame["occupation"])
 
 
-@pytest.mark.parametrize("call, named", [
+test_what_does_not_exist_is_named = refuses(
     (lambda: cloze.prompts("bls"), "bls"), (lambda: cloze.ten("nurse", "nobody"), "nobody"),
     (lambda: cloze.words("huge"), "huge"),
-    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "tab")])
-def test_what_does_not_exist_is_named(call, named):
-    with pytest.raises(CompanionError, match=named):
-        call()
+    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "tab"))
 
 
 def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
@@ -239,7 +236,6 @@ def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted(
     answer = answered(P, SIDES)
     assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
     genders = answer["genders"]["outputs"].copy()
-    prompts = cloze.prompts()
     genders[(prompts["kind"] == "base") & (prompts["dominated"] == "male") & (prompts["occupation"] != "chief")] = 0
     answer["genders"] = {"outputs": genders}
     assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1

@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers
 
-from lib.engine import embed, families, fill, hooks, models, pppl
-from tests import tiny
+from lib.engine import families, models
+from tests import test_batches, test_hooks, tiny
 
 ROWS = {
     "electra": replace(
@@ -21,10 +21,6 @@ NETS = {
     "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
         **tiny.SHAPE, **tiny.COMMON, num_key_value_heads=2)),
 }
-WEIGHTS = {  # W^O of a layer
-    "electra": lambda net, layer: net.electra.encoder.layer[layer].attention.output.dense.weight,
-    "qwen2": lambda net, layer: net.model.layers[layer].self_attn.o_proj.weight,
-}
 
 
 @pytest.fixture(params=list(ROWS))
@@ -35,40 +31,16 @@ def family(request, monkeypatch):
     return request.param
 
 
-def test_it_is_masked_projected_recorded_filled_saved_loaded_embedded_and_read(family, tmp_path):
-    model, mask = tiny.tiny(family, dtype=torch.float64), torch.ones(3, 4)
-    batch, names = tiny.batch(model), ["embeddings", "layer.0", "layer.1", "layer.2"]
-    with hooks.record(model, names) as seen:
-        plain = model.net(**batch, output_hidden_states=True)
-    assert all(torch.equal(seen[name], state) for name, state in zip(names, plain.hidden_states, strict=True))
-
-    mask[1, 2] = 0
-    with hooks.head_mask(model, mask):
-        masked = model.net(**batch).logits
-    basis = torch.linalg.qr(torch.randn(32, 1, dtype=torch.float64)).Q.T
-    with hooks.project(model, {"layer.1": hooks.Projection(basis)}), hooks.record(model, ["layer.1"]) as seen:
-        projected = model.net(**batch).logits
-    assert (seen["layer.1"] @ basis.T).abs().max() < 1e-12 < (projected - plain.logits).abs().max()
-
-    prompts = ["the doctor said that [MASK] .", "he likes [MASK] ."]
-    for prompt, row in zip(prompts, fill.probabilities(model, prompts)):
-        ids = model.tokenizer(fill.written(model, prompt), return_tensors="pt")
-        place = -1 if model.is_causal else ids.input_ids[0].tolist().index(model.tokenizer.mask_token_id)
-        torch.testing.assert_close(row, model.net(**ids).logits[0, place].float().softmax(-1), check_dtype=False)
-    with hooks.head_mask(model, torch.ones(3, 4)):
-        assert torch.equal(model.net(**batch).logits, plain.logits)
-    WEIGHTS[family](model.net, 1)[:, 16:24] = 0
-    torch.testing.assert_close(masked, model.net(**batch).logits)
+def test_what_is_proved_of_every_family_is_so_of_it(family, tmp_path, monkeypatch):
+    """Masks, projections, recordings, fillers, vectors and perplexity; and it is saved and loaded."""
+    test_hooks.test_zero_in_the_mask_is_a_zeroed_column_block_of_the_output_projection(family)
+    test_hooks.test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family, 1.0, [0.0, 0.0])
+    test_hooks.test_nested_in_any_order_and_no_hook_stays_whatever_happens(family)
+    test_batches.test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_tokenizers_own(family)
+    test_batches.test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(family)
+    test_batches.test_words_are_the_mean_over_pieces_and_contexts_in_any_batches_and_sentences_one_token(
+        family, monkeypatch)
     saved = tiny.save_tiny(family, tmp_path)
     model = models.load(tmp_path, device="cpu")
     assert (model.family, model.n_layers, model.is_causal) == (family, 3, family == "qwen2")
-    batch = tiny.batch(saved)
-    assert torch.equal(model.net(**batch)[0], saved.net(**batch)[0])
-    assert embed.words(model, {"doctor": ["the doctor said .", "he met the doctor ."]}).shape == (1, 32)
-    assert 1 < pppl.pseudo_perplexity(model, tiny.SENTENCES[:2]).value < 10 * 400
-
-
-def test_what_is_asked_of_a_family_is_said_without_a_model():
-    known = families.FAMILIES
-    assert [name for name, row in known.items() if row.is_causal] == ["gpt2", "llama"]
-    assert known["gpt2"].has_joint_qkv and not known["llama"].has_joint_qkv
+    assert torch.equal(model.net(**tiny.batch(saved))[0], saved.net(**tiny.batch(saved))[0])

@@ -343,7 +343,6 @@ def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_d
     there = models.locate(str(folder))[1]
     change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
     assert len({before, after, there, models.locate(str(folder))[1]}) == 4
-    _, folder = classifier
     assert "the task it was saved for" in refusal(load, folder, task=None)
     good = load_file(folder / "model.safetensors")
     save_file(good | {"bert.encoder.layer.9.output.dense.bias": torch.ones(32)}, folder / "model.safetensors")
@@ -354,7 +353,6 @@ def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_d
     assert "lacks 1 weights" in refusal(load, folder) and "classifier.weight" in refusal(load, folder)
     (folder / "model.safetensors").write_bytes(b"not weights")
     assert "damaged" in refusal(load, folder)
-    base = folders["bert"][0]
     model = models.load(str(base), device="cpu")
     model.net.state_dict()["bert.embeddings.word_embeddings.weight"].mul_(2)
     models.save_difference(model, str(base), tmp_path / "debiased")

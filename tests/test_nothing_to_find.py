@@ -1,13 +1,12 @@
 """Notebooks on models of any shape in which there is nothing to find: they run to their end and say so."""
 
 import json
-from functools import partial
 
 import pytest
 import torch
 import transformers
 
-from lib import CompanionError, look, verdict
+from lib import look, verdict
 from lib.counteracts import claims as cloze_claims
 from lib.projective import claims, nli
 from lib.publish import run
@@ -52,7 +51,7 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number, layers, collapsed", [
-    ("07", 1, False), ("07", 2, True), ("08", 2, True), ("08", 3, False), ("09", 2, True), ("09", 3, False)])
+    ("07", 1, False), ("07", 2, True), ("08", 2, True), ("08", 3, False), ("09", 2, True)])
 def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, capsys):
     encoder = save(tmp_path / "encoder", layers=layers, collapsed=collapsed)
     classifier = save(tmp_path / "classifier", "classifier", layers, collapsed) if number == "09" else ""
@@ -62,17 +61,6 @@ def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, cap
         assert {one.outcome for one in verdicts} == {verdict.Outcome.NO_CASE}
     if number == "07":
         assert "no case" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("number, make, says", [
-    ("07", partial(save_tiny, "roberta"), "choose a BERT"), ("08", partial(save_tiny, "roberta"), "load a BERT"),
-    ("09", partial(save_tiny, "bert"), "python -m lib.training nli make"),
-    ("08", partial(save, layers=1), "two or more layers"),
-    ("09", partial(save, kind="classifier", layers=1), "two or more layers")])
-def test_what_cannot_be_measured_is_refused_in_a_sentence_that_names_the_fix(number, make, says, execute, tmp_path):
-    make(folder=tmp_path / "model")
-    with pytest.raises(CompanionError, match=says):
-        execute(number, str(tmp_path / "model"))
 
 
 @pytest.mark.parametrize("family, is_control", [("bert", True), ("gpt2", False)])
@@ -89,7 +77,7 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(family, is_control,
     assert verdict.Outcome.HOLDS not in {one.outcome for one in verdicts}
 
 
-@pytest.mark.parametrize("layers, heads", [(3, 4), (1, 2), (5, 3)])
+@pytest.mark.parametrize("layers, heads", [(1, 2), (5, 3)])
 def test_notebooks_end_on_a_model_of_any_shape(layers, heads, cells, few_draws, tmp_path, monkeypatch):
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)  # words are cut into letters
     monkeypatch.setattr(tiny_models, "SHAPE", dict(hidden_size=8 * heads, num_hidden_layers=layers,

@@ -108,7 +108,6 @@ def test_projections_leave_no_component_weighted_ones_their_share_and_every_head
             expected = was * (1 - share) if weighted else torch.zeros_like(was)
             torch.testing.assert_close(left, expected, atol=1e-6 * was.abs().max().item(), rtol=0)
             assert (was.abs() > 1e-3).double().mean() > .9  # there was something to take out
-    subspaces = projection.fit(model, PAIRS)
     for part in "qkv":
         basis = subspaces.of(part).basis.double()
         assert basis.shape == (4, 1, 8)
@@ -206,7 +205,8 @@ def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
     model = tiny("bert")
     assert "three or more" in refusal(projection.fit, model, PAIRS[:2])
     assert "do not differ" in refusal(projection.fit, model, [(a, a) for a, _ in PAIRS])
-    assert "encoder" in refusal(projection.fit, tiny("gpt2"), PAIRS)
+    for other in (tiny("gpt2"), classifier("bert", num_hidden_layers=1)):
+        assert "encoder of two or more layers" in refusal(projection.fit, other, PAIRS)
     assert "natural=" in refusal(swept, model, projection.fit(model, PAIRS))
     assert "sequence-classification" in refusal(projection.head, tiny("roberta"))
     written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()

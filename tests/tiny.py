@@ -2,6 +2,7 @@
 
 import copy
 import io
+import re
 from functools import cache
 
 import pytest
@@ -102,6 +103,15 @@ def refusal(call, *args, **options):
     message = str(caught.value)
     assert "\n" not in message and ": " in message, message
     return message
+
+
+def refuses(*cases):
+    """A test that each call is refused in a sentence that has these words: (call, pattern), ..."""
+    @pytest.mark.parametrize("call, said", cases)
+    def test(call, said):
+        assert re.search(said, refusal(call))
+
+    return test
 
 
 def disk(room, error):

@@ -139,9 +139,7 @@ def stored(setup: Setup) -> tuple[list[dict], int]:
         same_texts = result["source"] == setup.texts if setup.items else "-limit" not in result["source"]
         if same_settings and same_texts and result["revision"] == revision:
             results.setdefault((result["task"], result["mask"], result["seed"]), result)
-    about = setup.out / "tasks.json"  # where older results have what one answer for all scores
-    known = json.loads(about.read_text()) if about.exists() else {}
-    return [known.get(result["task"], {}) | result for result in results.values()], len(places) - len(results)
+    return list(results.values()), len(places) - len(results)
 
 
 def _place(out: Path, name: str, question: dict) -> Path:

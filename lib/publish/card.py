@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 
-import jinja2
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -32,6 +31,7 @@ from lib.engine import models, nsp, pppl, stats
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.projective import triples
+from lib.publish import article
 from lib.publish.run import tag
 from lib.text import contexts, data
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
@@ -181,11 +181,10 @@ def write(name: str, device=None, store: bool = False):
     plain = (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     others = [other for other in beside() if other["model"] != card.model]
     shown = {other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]} for other in others}
-    template = jinja2.Environment(loader=jinja2.FileSystemLoader(paths.ROOT / "lib" / "publish"), autoescape=True,
-                                  trim_blocks=True, lstrip_blocks=True).get_template("card.html")
     page = paths.BUILD / "cards" / f"{tag(name)}.html"
     command = shlex.join(["./reproduce.sh", "card", name])
-    content = template.render(card=card, others=shown, estimate=_shown, command=command)
+    content = article.TEMPLATES.get_template("card.html").render(card=card, others=shown, estimate=_shown,
+                                                                 command=command)
     replace(page, content.encode())
     replace(page.with_suffix(".json"), plain)
     if store:

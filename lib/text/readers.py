@@ -69,30 +69,23 @@ def snli(split: str, full: bool = False) -> pd.DataFrame:
     return pd.concat([own, _labelled(augmented, dict(zip(NLI_LABELS, NLI_LABELS)))], ignore_index=True)
 
 
-def wikitext(full: bool = False) -> list[str]:
-    """WikiText-2 raw, test split: its 2,891 lines that are not blank, headings included; `full`: from the hub."""
-    if full:
-        lines = data.hub("hub_wikitext2", "wikitext-2-raw-v1", "test")["text"]
-    else:
-        lines = data.path("wikitext2_raw/wiki.test.raw").read_text(encoding="utf-8").split("\n")
+def wikitext() -> list[str]:
+    """WikiText-2 raw, test split: its 2,891 lines that are not blank, headings included."""
+    lines = data.path("wikitext2_raw/wiki.test.raw").read_text(encoding="utf-8").split("\n")
     return [line.strip() for line in lines if line.strip()]
 
 
-def news(source: str = "", stand_in: bool = True) -> list[str]:
+def news() -> list[str]:
     """News texts to take contexts from: Bias A-head's own "news_commentary" (a line each), or "bbc_news" (2,225
     articles), which stands in for it.
 
-    Left open, it is what lies at hand, the paper's own first; where neither does, or where nothing may stand in for
-    it, the paper's own is fetched (the other has no address) or refused. Which one it is gets printed.
+    It is what lies at hand, the paper's own first; where neither does, the paper's own is fetched (the other has no
+    address). Which one it is gets printed.
     """
-    if not source:
-        at_hand = [name for name, file in NEWS.items() if data.available(file) and (stand_in or name != "bbc_news")]
-        source = at_hand[0] if at_hand else "news_commentary"
-        print(f"News texts: {source}" + (
-            f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
-            if source == "bbc_news" else ""))
-    if source not in NEWS:
-        raise CompanionError(f"There is no news source {source!r}: take 'bbc_news' or 'news_commentary'.")
+    source = next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
+    print(f"News texts: {source}" + (
+        f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
+        if source == "bbc_news" else ""))
     with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
         texts = [json.loads(line)["text"] if source == "bbc_news" else line for line in file]
     return [text.strip() for text in texts if text.strip()]

@@ -21,10 +21,10 @@ import torch
 from torch import nn
 
 from lib import CompanionError
-from lib.engine import files, models
+from lib.engine import files
 from lib.training import corpus
 from lib.training.corpus import Tokens
-from lib.training.objectives import KINDS, seeded
+from lib.training.objectives import KINDS, Encoder, seeded
 
 WARM = 3  # ordinary steps before one is recorded
 LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
@@ -189,12 +189,12 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
     people      share of the texts drawn from the source of that name, at the beginning and, changing linearly, at the
                 end; left out, each source is drawn in proportion to its size
     checkpoint  where to write, once in `every` seconds, what it takes to go on from there; removed at the end
-    choices     further options of the sampler (packing.py): `together`, `unlabelled`
+    choices     further options of the sampler (packing.py): `together`
     """
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
     run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
-               tokens=len(tokens.ids), people=people and list(people), base=task.base, **choices)
+               tokens=len(tokens.ids), people=people and list(people), **choices)
     kept = Checkpoint(checkpoint, run, every)
     sampler = task.sampler(tokens, device, shares=people and {"people": people[0]}, **choices)
     generator = seeded(device, seed)
@@ -269,57 +269,37 @@ def text_as_tokens(stream: str, folder: Path, part: str, tokenizer) -> Tokens:
     return Tokens.load(stored)
 
 
-def load_tokenizer(stream: str, folder: Path, vocabulary: int, base: models.Model | None = None):
-    """The tokenizer in the text folder; if it is not there the base's, or one learned from one document in five."""
+def load_tokenizer(stream: str, folder: Path, vocabulary: int):
+    """The tokenizer in the text folder; if it is not there, one learned from one document in five."""
     path = folder / f"{stream}.tokenizer.json"
-    if base and not path.exists():
-        base.tokenizer.backend_tokenizer.save(str(path))
     if not path.exists():
         texts = islice(corpus.documents([folder / "train.txt"]), 0, None, 5)
         corpus.train_tokenizer(stream, texts, vocabulary).save(str(path))
-    tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    if base and tokenizer.get_vocab() != base.tokenizer.backend_tokenizer.get_vocab():
-        raise CompanionError(f"{path} is not the tokenizer of {base.name}: prepare a text of its own for --from.")
-    return tokenizer
+    return tokenizers.Tokenizer.from_file(str(path))
 
 
 def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
-          start: str | None = None, **budget) -> dict:
-    """Text folder in, model folder out, whole or not at all; returns what training.json says.
-
-    start   a model of this kind whose weights (shape, tokenizer) to go on from, with a fresh schedule and optimiser
-    """
+          **budget) -> dict:
+    """Text folder in, model folder out, whole or not at all; returns what training.json says."""
     if kind not in KINDS:
         raise CompanionError(f"Unknown kind {kind!r}: choose one of {', '.join(KINDS)}.")
     check_text(text)
     check_budget(budget)
     budget = {name: value for name, value in budget.items() if value is not None}
-    if {"together", "unlabelled"} & budget.keys() - KINDS[kind].choices:
-        raise CompanionError(f"A {kind} has no pairs with labels, or no masked words: --unlabelled is for bert and "
-                             "albert, --together for those and roberta.")
+    if "together" in budget and not issubclass(KINDS[kind], Encoder):
+        raise CompanionError(f"A {kind} has no masked words: leave --together out.")
     shape, stream = shape or KINDS[kind].shape, KINDS[kind].stream
-    base = models.load(start, device="cpu") if start else None
-    if base and base.family != kind:
-        raise CompanionError(f"{start} is a {base.family}: name a {kind} to go on from.")
-    if base:
-        config = base.net.config
-        shape = dict(layers=config.num_hidden_layers, heads=config.num_attention_heads, hidden=config.hidden_size,
-                     longest=base.tokenizer.model_max_length)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(budget.get("seed", 0))
     torch.set_float32_matmul_precision("high")
-    tokenizer = load_tokenizer(stream, text, vocabulary, base)
+    tokenizer = load_tokenizer(stream, text, vocabulary)
     counts = json.loads((text / "counts.json").read_text())
     tokens = text_as_tokens(stream, text, "train", tokenizer).of_sources(counts["sources"])
     people = budget.get("people")
     if people and ("people" not in tokens.sources or not all(0 <= share <= 1 for share in people)):
         raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
                              "of a source of that name, which `python -m lib.training prepare` is given.")
-    if budget.get("unlabelled") not in (None, *tokens.sources) or len(tokens.sources) == 1 and "unlabelled" in budget:
-        raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --unlabelled takes one of several.")
     task = KINDS[kind](tokenizer, **shape)
-    if base:
-        task.base, fresh = base.revision, task.go_on_from(base)
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
@@ -328,8 +308,6 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     shipped = task.shipped()
     record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(), parameters=shipped.num_parameters(),
                   training=done, **heldout, text=counts, torch=torch.__version__)
-    if base:
-        record["from"] = {"model": str(start), "revision": base.revision, "fresh": fresh}  # revision: a hash
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

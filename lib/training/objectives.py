@@ -17,7 +17,6 @@ import torch.nn.functional as F
 import transformers
 from tokenizers import AddedToken
 
-from lib import CompanionError
 from lib.training import kernels
 from lib.training.corpus import Tokens
 from lib.training.packing import PairSampler, SpanSampler, WindowSampler
@@ -122,23 +121,13 @@ class Task:
     batch_tokens, learning_rate = 131_072, 2.5e-3
     plain = torch.cuda.is_available() and kernels.triton is None  # train through transformers' modules
     reads = ["input_ids", "attention_mask"]
-    attention = base = None  # base: the revision of the model whose weights training goes on from
-    choices = set()  # options of the sampler that a training may set
+    attention = None
 
     def __init__(self, tokenizer, layers, heads, hidden, longest):
         self.tokenizer, self.longest = tokenizer, longest
         self.plain = self.plain or longest > kernels.LONGEST
         config = self.architecture.config_class(**self.config(tokenizer.get_vocab_size(), layers, heads, hidden))
         self.net = self.architecture._from_config(config, attn_implementation=self.attention)
-
-    def go_on_from(self, model) -> list[str]:
-        """Take a model's weights; returns the names of those that it has not (a head that did not ship) and that start
-        afresh."""
-        try:
-            return self.net.load_state_dict(model.net.state_dict(), strict=False).missing_keys
-        except RuntimeError as error:
-            raise CompanionError(f"{model.name} has other widths than are trained here: name a model that was trained "
-                                 "by this command.") from error
 
     def sampler(self, tokens: Tokens, device, **options):
         return self.draws(tokens, self.tokenizer, device, **dict(longest=self.longest) | options)
@@ -166,7 +155,6 @@ class Encoder(Task):
     said by the names of its modules, in the order in which the functions above take them."""
 
     attention = "packed"
-    choices = {"together"}
     first_position = 0
     layer_modules = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
                      "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm")
@@ -241,7 +229,6 @@ class Bert(Encoder):
     architecture, stream, draws, label_name = transformers.BertForPreTraining, "bert", PairSampler, "nsp"
     special = dict(unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]", mask_token="[MASK]")
     reads = ["input_ids", "token_type_ids", "attention_mask"]
-    choices = {"together", "unlabelled"}
     word_module, word_modules = "cls.predictions", ("transform.dense", "transform.LayerNorm", "decoder")
     label_modules = ("bert.pooler.dense", "cls.seq_relationship")
 
@@ -253,7 +240,7 @@ class Albert(Encoder):
 
     architecture, stream, draws, label_name = transformers.AlbertForPreTraining, "bert", PairSampler, "order"
     shape = Task.shape | dict(hidden=384)
-    special, reads, choices = Bert.special, Bert.reads, Bert.choices
+    special, reads = Bert.special, Bert.reads
     layer_modules = ("attention.query", "attention.key", "attention.value", "attention.dense", "attention.LayerNorm",
                      "ffn", "ffn_output", "full_layer_layer_norm")
     widening = "albert.encoder.embedding_hidden_mapping_in"

@@ -197,14 +197,14 @@ class PairSampler(Packer):
 
     Those that are no single sentences are runs of sentences that fill 128 tokens, one in ten 256. In half of all pairs
     B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
-    and half of the pairs are swapped (ALBERT's sentence order). Pairs of the source `unlabelled` have no label.
+    and half of the pairs are swapped (ALBERT's sentence order).
     """
 
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
-    def __init__(self, tokens: Tokens, *args, order: bool = False, unlabelled: str | None = None, **options):
-        self.order, self.unlabelled = order, list(tokens.sources).index(unlabelled) if unlabelled else -1
-        super().__init__(tokens, *args, **options)
+    def __init__(self, *args, order: bool = False, **options):
+        self.order = order
+        super().__init__(*args, **options)
 
     def _openings(self, *_):
         return torch.arange(len(self.starts), device=self.device)
@@ -227,10 +227,9 @@ class PairSampler(Packer):
         b_end = self._end(b, torch.where(everyday, 0, b_room), b_room)
         a_start, b_start = self.starts[a], self.starts[b]
         a_size, b_size = a_end - a_start, b_end - b_start
-        has_label = (source != self.unlabelled) & (is_next | (not self.order))
-        label = torch.where(has_label, (~(coin if self.order else is_next)).long(), IGNORED)
         if not self.order:
-            return a_start, a_size, b_start, b_size, label
+            return a_start, a_size, b_start, b_size, (~is_next).long()
+        label = torch.where(is_next, (~coin).long(), IGNORED)
         return (torch.where(coin, a_start, b_start), torch.where(coin, a_size, b_size),
                 torch.where(coin, b_start, a_start), torch.where(coin, b_size, a_size), label)
 
