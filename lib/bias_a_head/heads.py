@@ -6,7 +6,7 @@
     with hooks.head_mask(model, heads.mask(model, heads.top(result, 3))): ...
 
 The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4): positive in a biased head, whose
-removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `ablation` really removes it.
+removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `without_each` really removes it.
 """
 
 from dataclasses import dataclass
@@ -151,12 +151,6 @@ def _slope(sets, words, total, count):
     return vectors.detach(), slope / count.clamp(min=1)[:, None]
 
 
-def seat_value(model, sets: Sets, contexts: dict[str, list[str]]) -> float:
-    """SEAT of the model as it stands, under whatever mask is on: its effect size, with its sign."""
-    contexts = {word: contexts[word] for word in sets.words if word in contexts}
-    return seat.effect_size(*sets.of(embed.words(model, contexts).double(), contexts)).item()
-
-
 def associations(model, sets: Sets, contexts: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
     """The association of each target word, and whether it is of X: what an interval of SEAT over words needs."""
     x, y, a, b = sets.of(embed.words(model, contexts).double(), contexts)
@@ -254,16 +248,6 @@ def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int =
     batches.each(model, encoded, of_each, progress=progress)
     sides = (sets.of(vectors.double() / count[:, None], list(contexts)) for vectors in total)
     return chosen, torch.stack([seat.associations(torch.cat([x, y]), a, b) for x, y, a, b in sides])
-
-
-def ablation(model, sets: Sets, contexts: dict[str, list[str]], progress: str = "") -> torch.Tensor:
-    """[n_layers, n_heads]: by how much |SEAT| falls when a head is really switched off, all others on.
-
-    Signed like the score, which is the same fall as the gradient predicts it.
-    """
-    _, s = without_each(model, sets, contexts, progress=progress)
-    size = seat.size_of(s, len(sets.only(contexts).X)).abs()
-    return (size[0] - size[1:]).reshape(model.n_layers, model.n_heads).float()
 
 
 # By name, with plain results, for Run.measured and Run.cached
