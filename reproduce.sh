@@ -62,15 +62,13 @@ run_tests() {
     "$python" -m pytest tests -q -n "$((cores > 1 ? 2 : 0))" || status=$?
     rm -rf build/nbval
     mkdir -p build/nbval
-    heads=() others=() last=()  # two processes, about as long; 06 comes last and finds what 02 has measured
+    heads=() others=()  # two processes, about as long: 02 and those that find what it has measured, and the others
     for notebook in notebooks/*.ipynb; do
         case "$notebook" in
-            */0[234]_* | */12_*) heads+=("$notebook") ;;
-            */06_*) last+=("$notebook") ;;
+            */0[2346]_*) heads+=("$notebook") ;;
             *) others+=("$notebook") ;;
         esac
     done
-    others+=(${last[@]+"${last[@]}"})
     echo "Notebooks, two at a time, against their stored outputs: first ${others[*]##*/}"
     (check_notebooks "${heads[@]}" > build/nbval/log 2>&1) & other=$!
     trap 'kill "$other" 2>/dev/null || true' EXIT

@@ -143,6 +143,17 @@ def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     assert "Its Python process died" in printed
 
 
+def test_where_models_are_small_two_notebooks_run_at_a_time(project, monkeypatch):
+    monkeypatch.setattr(notebooks, "_ships", lambda name: True)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    wait = f"import time\nwhile not {{'01', '02'}} <= set(open({str(project.log)!r}).read().split()): time.sleep(.1)"
+    for name in ("01_first", "02_second"):
+        project.add(name, wait)  # neither ends before the other began
+    project.add("12_board")
+    status, _, ran = project.run("--recompute")
+    assert (status, {*ran[:2]}, ran[2:]) == (0, {"01", "02"}, ["12"]) and project.copy("02_second")
+
+
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
     """A full disk is said in a line; anything else that the system refuses is shown as it is."""
     def write(place, copy, *args, **kwargs):

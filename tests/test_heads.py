@@ -65,11 +65,11 @@ def test_each_fold_is_scored_as_if_it_were_all():
 @every_family
 def test_ablation_is_the_model_under_that_mask(family):
     model = tiny(family, dtype=torch.float64)
-    found = heads.ablation(model, SETS, CONTEXTS)
-    for layer, head in [(1, 1), (2, 4), (3, 2)]:
-        fall = size(model, ones()) - size(model, heads.mask(model, [(layer, head)]).double())
-        assert found[layer - 1, head - 1].item() == pytest.approx(fall.item(), abs=1e-6)
-    torch.testing.assert_close(size(model, ones()).item(), abs(heads.seat_value(model, SETS, CONTEXTS)))  # unharmed
+    chosen, s = heads.without_each(model, SETS, CONTEXTS)
+    found = dict(zip([None, *chosen], seat.size_of(s, len(SETS.X)).abs()))
+    for head in [(1, 1), (2, 4), (3, 2)]:
+        torch.testing.assert_close(found[head], size(model, heads.mask(model, [head]).double()).detach())
+    assert found[None].item() == pytest.approx(masking.seat_of(*heads.associations(model, SETS, CONTEXTS)))  # unharmed
 
 
 SCORES = torch.tensor([[.3, -.2, 0.], [.1, .5, -.4]])
@@ -93,7 +93,7 @@ def test_heads_are_chosen_from_one_and_at_random_by_the_seed():
                                    lambda: heads.mask(tiny("bert"), [(0, 1)]),
                                    lambda: heads.mask(tiny("bert"), [(1, 5)]),
                                    lambda: heads.sets_and_contexts("age", "mini", 1),
-                                   lambda: heads.seat_value(tiny("bert"), SETS, {"she": ["she"]})])
+                                   lambda: heads.associations(tiny("bert"), SETS, {"she": ["she"]})])
 def test_what_cannot_be_is_said(wrong):
     refusal(wrong)
 
@@ -125,17 +125,15 @@ def test_some_heads_are_switched_off_as_all_are_also_where_memory_runs_out_half_
     model = tiny("bert", dtype=torch.float64)
     chosen, s = heads.without_each(model, SETS, CONTEXTS, 3)
     assert {layer for layer, _ in chosen} == {1, 2, 3} and len(chosen) == len(s) - 1 == 4
-    size, full = seat.size_of(s, len(SETS.X)).abs(), heads.ablation(model, SETS, CONTEXTS)
-    torch.testing.assert_close((size[0] - size[1:]).float(),
-                               torch.stack([full[layer - 1, head - 1] for layer, head in chosen]))
+    every, plain = heads.without_each(model, SETS, CONTEXTS)
+    torch.testing.assert_close(s, plain[[0, *(1 + every.index(head) for head in chosen)]])
     torch.testing.assert_close(s[0], heads.bias_scores(model, SETS, CONTEXTS).s)
     s, in_x = heads.associations(model, SETS, CONTEXTS)
     assert in_x.tolist() == [True, True, False, False, False]
     by_hand = (s[in_x].mean() - s[~in_x].mean()) / s.std(ddof=1)
-    assert by_hand == pytest.approx(heads.seat_value(model, SETS, CONTEXTS))
+    assert by_hand == pytest.approx(heads.bias_scores(model, SETS, CONTEXTS).seat)
     assert masking.seat_of(s, in_x) == pytest.approx(abs(by_hand))
     model, pool, calls = tiny("bert", dtype=torch.float64), embed.pool, []
-    plain = heads.ablation(model, SETS, CONTEXTS)
 
     def tight(*args):
         calls.append(1)
@@ -144,7 +142,7 @@ def test_some_heads_are_switched_off_as_all_are_also_where_memory_runs_out_half_
         return pool(*args)
 
     monkeypatch.setattr(embed, "pool", tight)
-    torch.testing.assert_close(heads.ablation(model, SETS, CONTEXTS), plain)
+    torch.testing.assert_close(heads.without_each(model, SETS, CONTEXTS)[1], plain)
 
 
 RANKED = np.array([[.5, -.1, .3, -.2], [.1, .2, -.3, -.4], [.05, .04, -.05, .4]])  # 7 positive
@@ -199,15 +197,16 @@ def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
     model = models.load(name, device="cpu")
     with hooks.head_mask(model, heads.mask(model, [(1, 1), (2, 2)])):
         sample = pppl.pseudo_perplexity(model, [texts[0], texts[2]]).value
-        seat = abs(heads.seat_value(model, sets, words[1]))
+        size = masking.seat_of(*heads.associations(model, sets, words[1]))
         np.testing.assert_allclose(found["facts"][3], factual.log_odds(model), atol=1e-4)
     assert found["pppl_sample"][3] == pytest.approx(sample, rel=1e-4)
-    assert found["seat"][3] == pytest.approx(seat, abs=1e-5)
+    assert found["seat"][3] == pytest.approx(size, abs=1e-5)
     assert found["seat"][0] != pytest.approx(found["seat"][1], abs=1e-5)
     twice = torch.ones(3, 4)
     twice[2, 1] = 2
     with hooks.head_mask(model, twice):
-        assert found["seat"][5] == pytest.approx(abs(heads.seat_value(model, sets, words[1])), abs=1e-5)
+        size = masking.seat_of(*heads.associations(model, sets, words[1]))
+    assert found["seat"][5] == pytest.approx(size, abs=1e-5)
     full, quick = (masking.measure(encoder[0], PLAN[2:4], "mini", 1, 2, 0, 2, 2, device="cpu", precision=precision)
                    for precision in ("float32", "bfloat16"))
     assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .1

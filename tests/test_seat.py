@@ -141,7 +141,7 @@ def test_a_word_in_pieces_has_all_of_them_masked():
 def test_effect_sizes_are_those_of_each_test(model):
     lists = data.words("lpbs_lists").groupby("list")["word"].agg(list)
     assert all(len(lists[name]) == 8 for test in lpbs.TESTS.values() for name in test)
-    found = lpbs.effect_sizes(model, draws=50).set_index("test")
+    found = lpbs.sizes(lpbs.score(model, data.words("lpbs_lists")["word"]), 50).set_index("test")
     assert (found["low"] < found["corrected"]).all() and (found["corrected"] < found["high"]).all()
     for prior in lpbs.PRIORS:
         first, second = (lpbs.score(model, lists[name])[prior] for name in ("math", "arts"))

@@ -4,7 +4,7 @@
 the same number with the target masked too, "[MASK] likes [MASK].". A test compares two lists of target words.
 
     lpbs.score(model, ["algebra", "poetry"])           one row per word and template
-    lpbs.effect_sizes(model)                           how far each test's lists lie apart, both readings, in one pass
+    lpbs.sizes(scores, 500)                            how far each test's lists lie apart, both readings
     lpbs.top_k("mini-bert", ranked)                    the same with ever more heads masked, and random ones beside
 
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
@@ -68,18 +68,9 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
     return table.assign(**{name: bias - priors[:, i] for i, name in enumerate(PRIORS)})
 
 
-def effect_sizes(model, draws: int = 500) -> pd.DataFrame:
-    """Every test under both readings of the prior: columns test, corrected, low, high, published.
-
-    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1.
-    low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together.
-    """
-    return _table(score(model, data.words("lpbs_lists")["word"]), draws)
-
-
 def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 5, seed: int = 0,
           device=None) -> tuple[pd.DataFrame, dict]:
-    """`effect_sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k.
+    """`sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k.
     And what is left at the best K where the words that chose it do not judge it (`held_out`).
 
     The model goes by name, for Run.cached.
@@ -91,7 +82,7 @@ def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 
             return score(model, words)
 
     by_k = {k: under(ranked[:k]) for k in [*range(0, len(ranked), step), len(ranked)]}
-    table = pd.concat([_table(scores, 500).assign(k=k) for k, scores in by_k.items()], ignore_index=True)
+    table = pd.concat([sizes(scores, 500).assign(k=k) for k, scores in by_k.items()], ignore_index=True)
     every = torch.zeros(model.n_layers, model.n_heads)
     values = {k: _values(scores) for k, scores in by_k.items()}
     best = [min((k for k in values if k), default=0, key=lambda k: _mean_size(values[k], words_of(half)))
@@ -152,11 +143,15 @@ def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
     return scores[prior].to_numpy().reshape(len(TEMPLATES), -1).T  # `score` has a template's words together
 
 
-def _table(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
-    """What `effect_sizes` returns."""
-    sizes = _sizes(_values(scores), _again(words_of(), draws))
-    low, high = np.quantile(sizes[1:], [.025, .975], axis=0)
-    return pd.DataFrame({"test": list(TESTS), "corrected": sizes[0], "low": low, "high": high,
+def sizes(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
+    """Every test under both readings of the prior, of all words' scores: columns test, corrected, low, high, published.
+
+    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1.
+    low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together.
+    """
+    of_words = _sizes(_values(scores), _again(words_of(), draws))
+    low, high = np.quantile(of_words[1:], [.025, .975], axis=0)
+    return pd.DataFrame({"test": list(TESTS), "corrected": of_words[0], "low": low, "high": high,
                          "published": _sizes(_values(scores, "published"), words_of())})
 
 

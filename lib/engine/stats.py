@@ -103,9 +103,15 @@ def first(items, n: int, always=()):
 
 def slope(x, y) -> float:
     """Of the least-squares line of y on x."""
-    return stats.linregress(x, y).slope
+    return float(np.cov(x, y)[0, 1] / np.var(x, ddof=1))
 
 
 def rank_correlation(x, y) -> float:
     """Spearman's rho."""
-    return stats.spearmanr(x, y).statistic
+    return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
+
+
+def _ranks(values) -> np.ndarray:
+    """From 1; equal values share the mean of theirs. On few values scipy takes ten times as long."""
+    _, place, n = np.unique(values, return_inverse=True, return_counts=True)
+    return np.where(np.isnan(values), np.nan, (n.cumsum() - (n - 1) / 2)[place])

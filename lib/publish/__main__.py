@@ -5,6 +5,8 @@ all runs. A notebook whose copy is complete and up to date is not run again; so 
 """
 
 import argparse
+import multiprocessing
+import os
 import shlex
 import subprocess
 import sys
@@ -119,8 +121,18 @@ def reproduce(options):
         return 0
     if not all(notebook.is_done() for notebook in wanted):
         check(run)
-    failed = []
+    failed, beside = [], notebooks.beside(run, wanted)
+    if beside:
+        os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() // 2))
+        other = multiprocessing.get_context("fork").Process(  # it ends with the first that fails
+            target=lambda: sys.exit(any(carry_out(notebook, width) for notebook in beside)), daemon=True)
+        other.start()
+        wanted.sort(key=lambda notebook: (notebook.number == "12", notebook in beside))  # the board reads all others
     for i, notebook in enumerate(wanted):
+        if notebook in beside:
+            other.join()
+            if other.exitcode == 0:
+                continue  # else what is left there is done, and a failure said, here
         status = make_classifier(run, notebook, width) or carry_out(notebook, width)
         if status:
             failed.append(notebook)

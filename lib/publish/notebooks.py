@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,7 @@ Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises whe
 ROLES = "encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base", "company"  # of a run's models
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)  # $$...$$ by itself, $...$ in a line
 WIDGET = "application/vnd.jupyter.widget-view+json"
+BESIDE = "02", "03", "04", "06"  # about half of a run's work: the head scores of 02, and notebooks that take them over
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
 
@@ -224,6 +226,14 @@ def wanted(run, notebooks) -> list[str]:
     given = [getattr(run, role) for role in ROLES if role in named]
     names = [name for models in given for name in ([models] if isinstance(models, str) else models)]
     return list(dict.fromkeys(filter(None, names)))
+
+
+def beside(run, notebooks) -> list[Notebook]:
+    """Those that a second process runs meanwhile. Models that ship are small: a second thread gains them little."""
+    if os.cpu_count() < 2 or sys.platform != "linux" or not all(map(_ships, run.models)):  # forks are safe on Linux
+        return []
+    mine = [notebook for notebook in notebooks if notebook.number in BESIDE]
+    return mine if len(mine) < len(notebooks) else []
 
 
 def to_make(run, notebooks) -> str:
