@@ -33,6 +33,17 @@ def reference() -> pd.DataFrame:
     return pd.read_csv(paths.PAPER / "reference.csv", comment="#", dtype=str)
 
 
+def departures(ours: dict[tuple[str, str], float], near: float) -> pd.DataFrame:
+    """Ours, {(what, model): value}, beside what others have published; further off than `near` is a departure."""
+    known, rows = reference().set_index(["what", "model"]), []
+    for key, value in ours.items():
+        published, source = known.loc[key]
+        gap = value - float(published)
+        said = f"departs by {gap:+.3f}" if abs(gap) > near else f"within {near:g}"
+        rows.append([*key, published, f"{value:.3f}", said, source])
+    return pd.DataFrame(rows, columns=["what", "model", "published", "ours", "departure", "source"])
+
+
 def printed(paper: str, table: str) -> pd.DataFrame:
     """One printed table, wide. Columns of numbers are floats; others (settings) are text; what is missing is NaN."""
     frame = numbers(paper)

@@ -15,8 +15,8 @@ there is a text to stand before:
     factual gender  PROMPT before each sentence about a queen or a king
     SEAT            does not apply: a word's vector is measured in sentences without words of gender
 
-The heads are chosen on one half of the sentences, and SEAT is measured on the other; no other measure has a part in the
-choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a projection's
+Heads are chosen on one half of the sentences and SEAT is measured on the other, both ways; no other measure has a part
+in the choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a projection's
 subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on.
 """
 
@@ -54,27 +54,30 @@ Effect = StrEnum("Effect", {"BETTER": "better", "WORSE": "worse", "UNDECIDED": "
 
 
 class Remedy(NamedTuple):
-    """Heads to mask, the name of a setting to project, and whether to prompt."""
+    """Heads to mask, the name of a setting to project, whether to prompt, and on which half of the sentences SEAT is
+    measured."""
 
     name: str
     heads: list[tuple[int, int]] = []
     setting: str = ""
     prompted: bool = False
     role: Role = Role.REMEDY
+    half: int = 1
 
 
 def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0) -> list[Remedy]:
-    """The remedies to compare, none first; one entry per draw of random heads.
+    """The remedies to compare, none first; one entry per half of the sentences or per draw of random heads.
 
-    result     of heads.measure: the k highest heads by the first half of its folds are masked (all, where there are
-               fewer), and as many drawn at random
+    result     of heads.measure: the k highest heads by either half of its folds are masked (all, where there are
+               fewer) and judged on the other, and as many drawn at random
     settings   names of projections
     """
-    scores = masking.halves(result)[0]
-    k = min(k, scores.size)
-    draws = [heads.random(scores, k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
-    return [Remedy("none", role=Role.NONE), Remedy(f"mask Top-{k}", heads.top(scores, k), role=Role.FOUND),
-            *(Remedy(f"mask random {k}", drawn, role=Role.CONTROL) for drawn in draws),
+    by_half = masking.halves(result)
+    k = min(k, by_half[0].size)
+    draws = [heads.random(by_half[0], k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
+    return [*(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
+            *(Remedy(f"mask Top-{k}", heads.top(by_half[1 - half], k), role=Role.FOUND, half=half) for half in (1, 0)),
+            *(Remedy(f"mask random {k}", drawn, role=Role.CONTROL, half=(n + 1) % 2) for n, drawn in enumerate(draws)),
             *(Remedy(f"project {name}", setting=name) for name in settings), Remedy("counter-prompt", prompted=True)]
 
 
@@ -97,7 +100,7 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
         row = {}
         for bench in asked:
             with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
-                row |= bench.measure(remedy.prompted)
+                row |= bench.measure(remedy)
         measured.append(row)
     return measured
 
@@ -129,15 +132,16 @@ class Encoder:
         self.subspaces = projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
         sets, sentences = heads.sets_and_contexts("gender", data, n, seed, items=items,
                                                   attributes=masking.ATTRIBUTES[data])
-        kept = masking.sentences_of(1, sentences, folds, SIZES[data]["sentences"])
-        self.words = {word: own for word, own in kept.items() if own}
-        self.sets = sets.only(self.words)
+        halves = [masking.sentences_of(half, sentences, folds, SIZES[data]["sentences"]) for half in (0, 1)]
+        both = [word for word in sentences if all(kept[word] for kept in halves)]
+        self.words = [{word: kept[word] for word in both} for kept in halves]
+        self.sets = sets.only(both)
         self.triples, self.texts, self.items = triples.triples(data, items=items), texts(data, items), items
         prompts = cloze.rows("winobias", 1, items)
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
-    def measure(self, prompted: bool) -> dict:
-        before = f"{PROMPT} " if prompted else ""
+    def measure(self, remedy: Remedy) -> dict:
+        before, prompted = f"{PROMPT} " if remedy.prompted else "", remedy.prompted
         text = pppl.pseudo_perplexity(self.model, self.texts, after=before.strip())
         asked = self.prompts[COUNTER if prompted else "base"]
         mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
@@ -151,7 +155,7 @@ class Encoder:
             frame = triples.frame(self.triples, follows)
             row |= {"s": nsp.strengths(frame), "d": nsp.distances(frame)}
         if not prompted:
-            row["associations"], row["in_x"] = heads.associations(self.model, self.sets, self.words)
+            row["associations"], row["in_x"] = heads.associations(self.model, self.sets, self.words[remedy.half])
         return row
 
 
@@ -164,9 +168,9 @@ class Classifier:
     pairs: pd.DataFrame
     task: pd.DataFrame
 
-    def measure(self, prompted: bool) -> dict:
+    def measure(self, remedy: Remedy) -> dict:
         both = pd.concat([self.pairs, self.task])
-        both = both.assign(premise=PROMPT + " " + both["premise"]) if prompted else both
+        both = both.assign(premise=PROMPT + " " + both["premise"]) if remedy.prompted else both
         p, labels = nli.probabilities(self.model, both).numpy(), nli.labels(self.model)
         table = nli.by_occupation(p[:len(self.pairs)], self.pairs, labels)
         right = nli.predictions(p[len(self.pairs):], labels) == self.task["label"].to_numpy(dtype=str)
@@ -218,41 +222,48 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
     """One row per remedy and measure; NaN where a measure does not apply.
 
     The 95 % interval of a change draws items again, the same for both models: target words, triple pairs, occupations,
-    lines, pairs of the task; of several draws of random heads it is the mean's, and these are drawn again too. beyond:
-    of the heads found, the change less that of the random ones. Overturned is a preference of the other direction,
+    lines, pairs of the task; of several choices of heads it is the mean's, and these are drawn again too, each beside
+    the untouched model on the same half. beyond: of the heads found, the change less that of the random ones. Overturned is a preference of the other direction,
     which its size does not tell.
     """
     rows, groups = [], {}
     for remedy, row in zip(plan, measured):
-        groups.setdefault((remedy.name, remedy.role), []).append(row)
-    random = next((mine for (_, role), mine in groups.items() if role == Role.CONTROL), [])
-    for (name, role), mine in groups.items():
+        groups.setdefault((remedy.name, remedy.role), []).append((remedy.half, row))
+    untouched = dict(groups[next(iter(groups))])  # by half
+    random = next((some for (_, role), some in groups.items() if role == Role.CONTROL), [])
+    for (name, role), some in groups.items():
+        mine = [row for _, row in some]
         for title, measure in MEASURES.items():
             row = {"mitigation": name, "role": role, "measure": title, "draws": len(mine), "overturned": False}
             rows.append(row)
             if not all(key in one for one in mine for key in measure.keys):
                 continue
-            arrays, base, drawn = ([[np.asarray(one[key], dtype=float) for key in measure.keys] for one in some]
-                                   for some in (mine, measured[:1], random if role == Role.FOUND else []))
+            arrays, base, drawn = ([[np.asarray(one[key], dtype=float) for key in measure.keys] for one in rows_of]
+                                   for rows_of in (mine, [untouched[half] for half, _ in some],
+                                                   [row for _, row in random] if role == Role.FOUND else []))
             row["value"] = np.mean([measure.statistic(*each) for each in arrays])
-            for names, others in ((("change", "low", "high"), base), (("beyond", "beyond_low", "beyond_high"), drawn)):
-                if others:
-                    again = draws if role != Role.NONE else 1
-                    row |= dict(zip(names, _redrawn(measure.statistic, arrays, others, again)))
+            again = draws if role != Role.NONE else 1
+            row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, arrays, base, again, paired=True)))
+            if drawn:
+                row |= dict(zip(("beyond", "beyond_low", "beyond_high"),
+                                _redrawn(measure.statistic, arrays, drawn, again, paired=False)))
             row["overturned"] = measure.signed is not None and all(
-                measure.signed(*each) * measure.signed(*base[0]) < 0 for each in arrays)
+                measure.signed(*each) * measure.signed(*first) < 0 for each, first in zip(arrays, base))
     return pd.DataFrame(rows, columns=["mitigation", "role", "measure", "value", "change", "low", "high", "draws",
                                        "overturned", "beyond", "beyond_low", "beyond_high"])
 
 
-def _redrawn(statistic, mine: list[list[np.ndarray]], others: list[list[np.ndarray]], draws: int) -> stats.Estimate:
-    """The mean of a statistic over `mine` less that over `others`; items and, of several, these are drawn again."""
+def _redrawn(statistic, mine: list[list[np.ndarray]], others: list[list[np.ndarray]], draws: int,
+             paired: bool) -> stats.Estimate:
+    """The mean of a statistic over `mine` less that over `others`; items and, of several, these are drawn again, the
+    same of both where they are paired."""
     rng, n, values = np.random.default_rng(0), len(mine[0][0]), []
     for again in range(draws + 1):
         items = rng.integers(n, size=n) if again else np.arange(n)
         means = []
         for side in (mine, others):
-            which = rng.integers(len(side), size=len(side)) if again else range(len(side))
+            if side is mine or not paired:
+                which = rng.integers(len(side), size=len(side)) if again else range(len(side))
             means.append(np.mean([statistic(*(values[items] for values in side[i])) for i in which]))
         values.append(means[0] - means[1])
     low, high = np.nanquantile(values[1:], [.025, .975])

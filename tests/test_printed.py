@@ -133,3 +133,6 @@ def test_comparison():
     assert not table.duplicated(["what", "model"]).any() and table["value"].map(float).abs().max() < 100
     paper = read_profile("paper")["models"]
     assert {paper["encoder"], paper["decoder"]} <= set(table["model"]) and len(table) == 33
+    beside = printed.departures({("SNLI accuracy", "bert-base"): .86, ("SEAT 6, [CLS]", "BERT"): .5}, near=.03)
+    assert beside["published"].tolist() == [".9048", ".477"]
+    assert beside["departure"].tolist() == ["departs by -0.045", "within 0.03"]

@@ -14,7 +14,7 @@ from lib.together import Effect, Remedy, Role
 from tests.tiny import tiny
 
 SCORES = np.arange(144.).reshape(12, 12)
-RESULT = {"scores": -SCORES, "folds": np.stack([SCORES, -SCORES])}  # the first half of the folds chooses
+RESULT = {"scores": -SCORES, "folds": np.stack([SCORES, -SCORES])}  # the halves choose opposite heads
 SETTING = "+ attn (1, 0, 0, 1, 1)"
 PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said"), ("she likes it .", "he likes .")]
 
@@ -22,12 +22,13 @@ PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said")
 def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behind():
     plan = together.plan(RESULT, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in plan] == [
-        "none", "mask Top-3", *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0", "counter-prompt"]
-    assert plan[1].heads == [(12, 12), (12, 11), (12, 10)]
-    assert plan[2].heads != plan[3].heads and plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini")
+        "none", "none", "mask Top-3", "mask Top-3", *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0", "counter-prompt"]
+    assert [row.heads for row in plan[2:4]] == [[(12, 12), (12, 11), (12, 10)], [(1, 1), (1, 2), (1, 3)]]
+    assert [row.half for row in plan[:6]] == [1, 0] * 3 and plan[4].heads != plan[5].heads and (
+        plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini"))
     assert [name for name, *_ in together.plan(RESULT, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
     one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
-    assert [row.heads for row in together.plan(one, [], "mini")[1:3]] == [[(1, 1)]] * 2
+    assert [row.heads for row in together.plan(one, [], "mini")[2:5]] == [[(1, 1)]] * 3
     model = tiny("bert")
     subspaces, asked = projection.fit(model, PAIRS), [("she was late .", "he likes poetry .")]
 
@@ -59,7 +60,7 @@ def test_a_prompt_stands_before_each_premise(monkeypatch):
         return torch.tensor([[0, 1, 0.]] * 3 + [[1, 0, 0.]] + [[0, 1, 0.]] * 2)
 
     monkeypatch.setattr(nli, "probabilities", probabilities)
-    row, prompted = classifier.measure(False), classifier.measure(True)
+    row, prompted = (classifier.measure(Remedy("", prompted=prompted)) for prompted in (False, True))
     assert [len(texts) for texts in seen] == [6, 6]
     assert all(text == f"{together.PROMPT} {plain}" for plain, text in zip(*seen))
     assert row["neutral"].tolist() == [1, .5] and row["agree"].tolist() == [1, 0] and row["right"].tolist() == [1, 0]
@@ -74,12 +75,14 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     sets = heads.Sets(("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father"))
     words = {word: [f"Nobody saw the {word}.", f"Everyone saw the {word} there."] for word in sets.words}
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *_, **options: (sets, words))
-    plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True)]
-    none, masked, prompted = together.measure("mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2)
+    plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True),
+            Remedy("none", role=Role.NONE, half=0)]
+    none, masked, prompted, other_half = together.measure("mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2)
     assert {name: len(values) for name, values in none.items()} == {
         "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 8, "dominated": 8, "associations": 4, "in_x": 4,
         "facts": 2}
     assert (none["dominated"] > 0).sum() == 4 and (abs(none["margin"]) <= 1).all()
+    assert not np.allclose(none["associations"], other_half["associations"]) and (none["s"] == other_half["s"]).all()
     assert "associations" not in prompted and (prompted["lengths"] == none["lengths"]).all()
     for key in ("s", "likelihoods", "margin", "facts"):
         assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
@@ -128,3 +131,14 @@ def test_values_changes_and_what_is_better(effects):
     assert judged["mask Top-3", "PPPL"] == Effect.WORSE and judged["random", "Strength"] == Effect.CONTROL
     assert judged["counter-prompt", "cloze gap"] == Effect.WORSE
     assert judged["counter-prompt", "SEAT"] == Effect.NONE and judged["mask Top-3", "Distance"] == Effect.UNDECIDED
+
+
+def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
+    """Either half has its own level, and the mask lowers both by .2: so does the mean, whichever halves are drawn."""
+    plan = [*(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
+            *(Remedy("mask Top-3", [(1, 1)], role=Role.FOUND, half=half) for half in (1, 0))]
+    rows = [measured(s=s) for s in (.9, .3, .7, .1)]
+    at = together.effects(plan, rows, draws=50).set_index(["mitigation", "measure"])
+    assert at.loc[("none", "Strength"), "value"] == pytest.approx(.6)
+    assert at.loc[("mask Top-3", "Strength"), ["value", "change", "low", "high"]].tolist() == pytest.approx(
+        [.4, -.2, -.2, -.2])
