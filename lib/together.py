@@ -16,8 +16,8 @@ there is a text to stand before:
     SEAT            does not apply: a word's vector is measured in sentences without words of gender
 
 Heads are chosen on one half of the sentences and SEAT is measured on the other, both ways; no other measure has a part
-in the choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a projection's
-subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on.
+in the choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a
+projection's subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on.
 """
 
 import contextlib
@@ -223,8 +223,8 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
 
     The 95 % interval of a change draws items again, the same for both models: target words, triple pairs, occupations,
     lines, pairs of the task; of several choices of heads it is the mean's, and these are drawn again too, each beside
-    the untouched model on the same half. beyond: of the heads found, the change less that of the random ones. Overturned is a preference of the other direction,
-    which its size does not tell.
+    the untouched model on the same half. beyond: of the heads found, the change less that of the random ones.
+    Overturned is a preference of the other direction, which its size does not tell.
     """
     rows, groups = [], {}
     for remedy, row in zip(plan, measured):

@@ -22,7 +22,8 @@ PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said")
 def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behind():
     plan = together.plan(RESULT, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in plan] == [
-        "none", "none", "mask Top-3", "mask Top-3", *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0", "counter-prompt"]
+        *["none"] * 2, *["mask Top-3"] * 2, *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0",
+        "counter-prompt"]
     assert [row.heads for row in plan[2:4]] == [[(12, 12), (12, 11), (12, 10)], [(1, 1), (1, 2), (1, 3)]]
     assert [row.half for row in plan[:6]] == [1, 0] * 3 and plan[4].heads != plan[5].heads and (
         plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini"))
