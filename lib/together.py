@@ -238,34 +238,34 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
             rows.append(row)
             if not all(key in one for one in mine for key in measure.keys):
                 continue
-            arrays, base, drawn = ([[np.asarray(one[key], dtype=float) for key in measure.keys] for one in rows_of]
-                                   for rows_of in (mine, [untouched[half] for half, _ in some],
-                                                   [row for _, row in random] if role == Role.FOUND else []))
-            row["value"] = np.mean([measure.statistic(*each) for each in arrays])
+            pairs, drawn = ([tuple([np.asarray(one[key], dtype=float) for key in measure.keys]
+                                   for one in (row_of, untouched[half])) for half, row_of in each]
+                            for each in (some, random if role == Role.FOUND else []))
+            row["value"] = np.mean([measure.statistic(*after) for after, _ in pairs])
             again = draws if role != Role.NONE else 1
-            row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, arrays, base, again, paired=True)))
+            row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, again, pairs)))
             if drawn:
                 row |= dict(zip(("beyond", "beyond_low", "beyond_high"),
-                                _redrawn(measure.statistic, arrays, drawn, again, paired=False)))
+                                _redrawn(measure.statistic, again, pairs, drawn)))
             row["overturned"] = measure.signed is not None and all(
-                measure.signed(*each) * measure.signed(*first) < 0 for each, first in zip(arrays, base))
+                measure.signed(*after) * measure.signed(*before) < 0 for after, before in pairs)
     return pd.DataFrame(rows, columns=["mitigation", "role", "measure", "value", "change", "low", "high", "draws",
                                        "overturned", "beyond", "beyond_low", "beyond_high"])
 
 
-def _redrawn(statistic, mine: list[list[np.ndarray]], others: list[list[np.ndarray]], draws: int,
-             paired: bool) -> stats.Estimate:
-    """The mean of a statistic over `mine` less that over `others`; items and, of several, these are drawn again, the
-    same of both where they are paired."""
-    rng, n, values = np.random.default_rng(0), len(mine[0][0]), []
+def _redrawn(statistic, draws: int, *sides: list[tuple]) -> stats.Estimate:
+    """The mean change of a statistic over the pairs (after, before) of the first side, less that over the second, if
+    there is one; items and, of several pairs, these are drawn again."""
+    rng, n, values = np.random.default_rng(0), len(sides[0][0][0][0]), []
     for again in range(draws + 1):
         items = rng.integers(n, size=n) if again else np.arange(n)
         means = []
-        for side in (mine, others):
-            if side is mine or not paired:
-                which = rng.integers(len(side), size=len(side)) if again else range(len(side))
-            means.append(np.mean([statistic(*(values[items] for values in side[i])) for i in which]))
-        values.append(means[0] - means[1])
+        for pairs in sides:
+            which = rng.integers(len(pairs), size=len(pairs)) if again else range(len(pairs))
+            after, before = ([statistic(*(array[items] for array in pairs[i][place])) for i in which]
+                             for place in (0, 1))
+            means.append(np.mean(np.subtract(after, before)))
+        values.append(means[0] - sum(means[1:]))
     low, high = np.nanquantile(values[1:], [.025, .975])
     return stats.Estimate(values[0], low, high, n)
 

@@ -273,8 +273,7 @@ def scoreboard_part() -> str:
                   "trained on text without it, bear the claim out too")
     else:
         means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
-    luck = "" if seeds.empty else (f"\n\nThe model, or the luck of its training? {scoreboard.alike(seeds)} "
-                                   "([notebook 12](notebooks/12_scoreboard.ipynb)).")
+    luck = "" if seeds.empty else f"\n\n{scoreboard.alike(seeds)} ([notebook 12](notebooks/12_scoreboard.ipynb))."
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
 
 
