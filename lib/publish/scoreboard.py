@@ -69,10 +69,17 @@ class Cell(str):
 def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]:
     """{run: what its notebooks found of the papers' claims}.
 
-    In the order of the notebooks; claims that the notebook's own table leaves out come last.
+    In the order of the notebooks; claims that the notebook's own table leaves out come last. Of further trainings only
+    what speaks of their BERT: their decoder is untrained.
     """
-    return {run: sorted(_stored(run, folder), key=lambda each: not CLAIMS[each.claim].short)
-            for run, folder in (folders or runs()).items()}
+    return {run: sorted((each for each in _stored(run, folder) if not run.startswith(TRAININGS) or _of_bert(each)),
+                        key=lambda each: not CLAIMS[each.claim].short) for run, folder in (folders or runs()).items()}
+
+
+def _of_bert(each: Verdict) -> bool:
+    """Whether a verdict speaks of gender in BERT, and of nothing else."""
+    return BALANCED in CLAIMS[each.claim].speaks and all(
+        models.REGISTRY[name].family == "bert" for name in each.models if name in models.REGISTRY)
 
 
 def _stored(run: str, folder: Path) -> list[Verdict]:
@@ -210,11 +217,7 @@ def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     `holds in` counts the trainings that are alike in text and length, so not the shipped one. Empty where there is none
     but that.
     """
-    def is_of_bert(each):
-        return BALANCED in CLAIMS[each.claim].speaks and all(
-            models.REGISTRY[name].family == "bert" for name in each.models if name in models.REGISTRY)
-
-    by_run = {run: list(filter(is_of_bert, stored)) for run, stored in _trained_again(verdicts(folders)).items()}
+    by_run = {run: list(filter(_of_bert, stored)) for run, stored in _trained_again(verdicts(folders)).items()}
     table = _board(by_run, {})
     names = [name for name in by_run if name in table]
     again = [name for name in names if name != FIRST]
