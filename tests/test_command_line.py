@@ -266,7 +266,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     (["--device", "cuda:99"], "There is no GPU for device 'cuda:99'"),
     (["--device", "nonsense"], "There is no device 'nons"),
     (["--profile", "paper", "--data", "mini"], "The profile paper does not run on the data set mini: choose"),
-    (["--profile", "grand"], "There is no profile grand: choose one of mini, paper, or add"),
+    (["--profile", "grand"], "There is no profile grand: choose one of mini, paper, trainings, or add"),
     (["--store", "--data", "paper"], "--store is for the run mini"),
     (["--limit", "1"], "Nothing can be measured on 1 items: give --limit 2 or more."),
     (["--revision", "abc"], "--revision is of a model of the hub in a run"),
