@@ -3,6 +3,7 @@
 import re
 import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -151,7 +152,7 @@ def test_which_runs_are_controls(run, control):
     assert scoreboard.control_of(run) == control
 
 
-def test_in_how_many_seeds_a_claim_holds_and_which_heads_are_highest(folder, tmp_path):
+def test_in_how_many_seeds_a_claim_holds(folder):
     folders = {name: folder(name, said(NEAR, near, models=["mini-bert"]), said(LAYERS, layers),
                             said(NEAR, FAILS, "mini-gpt2", models=["mini-gpt2"]), said(READ_OFF, NO_CASE))
                for name, near, layers in (("mini", HOLDS, HOLDS), ("mini-real", HOLDS, HOLDS),
@@ -161,20 +162,46 @@ def test_in_how_many_seeds_a_claim_holds_and_which_heads_are_highest(folder, tmp
     assert scoreboard.alike(table) == (
         "Of 2 claims 1 come out alike in 3 trainings of mini-bert (1 hold in all), 1 do not")
     assert scoreboard.seeds(folders={"mini-real": folders["mini-real"]}).empty
-    # read from a table of numbers; a run that was stored without it is left out
-    tops = {"mini": [], "mini-real": [(2, 8), (9, 6), (6, 1)], "trainings-seed1": [(9, 6), (6, 1), (12, 12)],
-            "trainings-seed2": []}
-    for run, top in tops.items():
-        seat = pd.DataFrame({"model": run, "bias": ["gender", "race"], "SEAT": 1.0, "positive": 70})
-        replace(tmp_path / run / "02_seat.csv", seat.to_csv(index=False).encode())
-        rows = [(run, "gender", *head) for head in top] + [(run, "race", 1, 1), ("gpt", "gender", 2, 2)]
-        if top:
-            heads = pd.DataFrame(rows, columns=["model", "bias", "layer", "head"])
-            replace(tmp_path / run / "02_top_heads.csv", heads.to_csv(index=False).encode())
-    table = scoreboard.top_heads({run: tmp_path / run for run in tops})
-    assert table["highest three"].tolist() == ["2-8, 9-6, 6-1", "9-6, 6-1, 12-12"]
-    assert table["shared with the first"].tolist() == [3, 2] and table["mean layer"].tolist() == [5.7, 9.0]
-    assert scoreboard.top_heads({"paper": tmp_path}).empty
+
+
+def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
+    def stored(run, near, control=None):
+        gate = Verdict(LAYERS, NO_CASE, "m, gender", estimate=Estimate(3, 2, 4), models=["m"])
+        return folder(run, Verdict(NEAR, HOLDS, f"{run}, gender", estimate=near, threshold=.5, models=[run],
+                                   control=control), gate)
+    ends = [Estimate(value, value - .098, value + .098) for value in (.7, .8, .9)]
+    folders = {f"trainings-seed{i}": stored(f"trainings-seed{i}", near) for i, near in enumerate(ends, 1)}
+    row, = scoreboard.across(folders).to_dict("records")
+    assert (row["id"], row["on"], row["holds in"], row["outcome"]) == (NEAR, "gender", "3 of 3", "holds")
+    assert row["share"] == pytest.approx((.75, .8)) and row["mean"].low > .5
+    mean, each = scoreboard.towards(row)
+    assert (mean.low + mean.high) / 2 == pytest.approx(mean.value, rel=.05) and mean.high - mean.low == pytest.approx(2)
+    assert each[1] == pytest.approx(mean.value) and each[0] == pytest.approx(mean.value * 2 / 3)
+    assert scoreboard.across({run: folders[run] for run in list(folders)[:2]}).empty  # too few
+    folders["trainings-seed3"] = stored("trainings-seed3", Estimate(.1, .002, .198))
+    row, = scoreboard.across(folders).to_dict("records")
+    assert row["outcome"] == "undecided"  # three trainings that hold and differ widely
+    control = Control("random heads", Estimate(.7), Estimate(.0, -.1, .1))
+    alike = {run: stored(run, ends[0], control) for run in folders}
+    assert scoreboard.across(alike)["outcome"].tolist() == ["undecided"]  # no more than the control
+
+
+def test_what_heads_of_one_training_say_of_another(tmp_path):
+    scores = np.random.default_rng(0).normal(size=(12, 12)) + 3 * np.arange(12)[:, None]  # layers differ, heads by chance
+    moved = {"seed1": scores, "seed2": scores, "seed3": scores[::-1], "seed4": np.roll(scores, 5, axis=1)}
+    for name, table in moved.items():
+        rows = [(name, "gender", layer + 1, head + 1, value) for (layer, head), value in np.ndenumerate(table)]
+        rows += [(name, "race", 1, 1, 9.0), ("gpt", "gender", 1, 1, 9.0)]
+        heads = pd.DataFrame(rows, columns=["model", "bias", "layer", "head", "score"])
+        replace(tmp_path / f"trainings-{name}" / "02_heads.csv", heads.to_csv(index=False).encode())
+    found = scoreboard.heads_across({f"trainings-{name}": tmp_path / f"trainings-{name}" for name in moved})
+    found = found.set_index("trainings")
+    assert found.loc["seed1, seed2", ["heads", "heads within layers", "layers"]].tolist() == [1, 1, 1]
+    assert found.loc["seed1, seed3", "layers"] == -1 and found.loc["seed1, seed3", "the ten highest"] < -1
+    among = found.loc["seed1, seed4"]  # the same layers, other heads in them
+    assert among["layers"] == 1 and abs(among["heads within layers"]) < .2 < .8 < among["heads"]
+    assert len(found) == 7 and found.loc["mean", "layers"] == pytest.approx(found["layers"].iloc[:6].mean(), abs=.01)
+    assert scoreboard.heads_across({"paper": tmp_path}).empty
 
 
 def test_every_printed_number_finds_ours_and_what_no_paper_says_is_refused(folder):

@@ -34,6 +34,17 @@ def test_intervals_cover_the_truth_of_few_values_are_students_and_of_a_share_the
     assert tuple(stats.share([True] * 9)) == (1, 1, 1) and tuple(stats.share([False] * 9)) == (0, 0, 0)
 
 
+def test_over_trainings_seeds_and_items_are_drawn_together_and_share_the_variance():
+    mean, share = stats.over_trainings([Estimate(1, 0.02, 1.98), Estimate(2, 1.02, 2.98), Estimate(3, 2.02, 3.98)])
+    assert share == pytest.approx((.75, .8))  # by hand: variance 1 between, .5 squared within
+    assert (mean.value, mean.n, mean.unit) == (2, 3, "trainings")
+    alone, share = stats.over_trainings([Estimate(value, value, value) for value in (1, 2, 3)])
+    assert share == (1, 1) and tuple(alone) == pytest.approx(tuple(stats.mean([1, 2, 3])), abs=.2)  # Student's
+    assert mean.low < alone.low and alone.high < mean.high  # items add to it
+    items, share = stats.over_trainings([Estimate(1, 0.02, 1.98)] * 5)  # the same in all: no more is known than by one
+    assert share == (0, 0) and tuple(items) == pytest.approx((1, .02, 1.98), abs=.03)
+
+
 def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_is_always_there():
     estimate = stats.Estimate(.123, -.2, .4)
     assert str(estimate) == "0.12 [-0.20, 0.40]" and f"{stats.Estimate(-.001):z.2f}" == "0.00"

@@ -74,7 +74,7 @@ class Notebook:
                   paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES, paths.REGISTRY, paths.PROFILES,
                   paths.FIGURES / self.run.name / "measured"]
         if any(file.name == "scoreboard.py" for file in code):
-            inputs += [file for part in ("claims", "draws", "numbers", "0?_table7.csv", "02_top_heads.csv")
+            inputs += [file for part in ("claims", "draws", "numbers", "0?_table7.csv", "02_heads.csv")
                        for file in paths.FIGURES.glob(f"*/{part}")]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
         weights = {name: revision(self.run, name) for name in wanted(self.run, [self])}

@@ -1,7 +1,7 @@
 """What every run found of the three papers' claims and printed numbers, side by side.
 
     scoreboard.board(), scoreboard.evidence()       one row per claim, one column per run; what stands behind each cell
-    scoreboard.seeds(), scoreboard.top_heads()      models that differ in their training's seed alone
+    scoreboard.seeds(), across(), heads_across()    models that differ in their training's seed alone
     scoreboard.numbers(counts)                      one row per printed number, ours and a match for each run
     scoreboard.summary()                            claims by paper and run, as markdown, for the README
 
@@ -14,10 +14,12 @@ untrained networks (figures/null is the first draw, figures/null/draws/K/claims 
 `balanced`, trained on text whose gender words a coin swapped. A claim that holds there too often is not specific.
 """
 
+import itertools
 import json
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from lib import CompanionError, printed, verdict
@@ -26,7 +28,7 @@ from lib.counteracts import claims as counteracts
 from lib.engine import models, stats
 from lib.projective import claims as projective
 from lib.publish.run import runs
-from lib.verdict import BALANCED, CONTROLS, DECIDED, IN_PART, NULL, PAPERS, UNTESTABLE, Match, Outcome, Verdict
+from lib.verdict import BALANCED, CONTROLS, DECIDED, IN_PART, NULL, PAPERS, UNTESTABLE, Match, Outcome, Side, Verdict
 
 CLAIMS = verdict.by_id(claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values())
 NOT_SPECIFIC = "not specific"  # of what holds, or does in part: models that cannot have the effect bear it out too
@@ -234,31 +236,86 @@ def trainings(table: pd.DataFrame) -> list[str]:
     return [name for name in table if name not in ("id", "source", "claim", "holds in")]
 
 
+def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """Each test of gender in BERT over the trainings that are alike in text and length, three or more, seeds and items
+    drawn together: a row per test that has a case and an interval in all of them.
+
+    `estimates` are the trainings', `mean` is over them with the interval of another training on other items (see
+    stats.over_trainings), `outcome` what the claim comes out as by it, `share` between which shares of the variance the
+    training has. Tests are paired by their order within a claim, in which notebooks write them.
+    """
+    again = [list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items() if run.startswith(TRAININGS)]
+    rows = []
+    for claim in CLAIMS.values() if len(again) > 2 else ():
+        for tests in zip(*([each for each in stored if each.claim == claim.id] for stored in again)):
+            if all(each.outcome in (*DECIDED, Outcome.UNDECIDED) and each.redrawn is None and each.estimate.has_interval
+                   and each.threshold == tests[0].threshold for each in tests):
+                mean, share = stats.over_trainings([each.estimate for each in tests])
+                control = tests[0].control and verdict.Control(tests[0].control.name, *(stats.over_trainings([
+                    getattr(each.control, part) for each in tests])[0] for part in ("estimate", "difference")))
+                judged = verdict.judge(claim, mean, threshold=tests[0].threshold, control=control)
+                held = sum(each.outcome == Outcome.HOLDS for each in tests)
+                rows.append({"id": claim.id, "source": PAPERS[claim.paper], "claim": claim.says, "on": _on(tests),
+                             "estimates": [each.estimate for each in tests], "mean": mean,
+                             "threshold": tests[0].threshold, "outcome": str(judged.outcome),
+                             "holds in": f"{held} of {len(tests)}", "share": share})
+    return pd.DataFrame(rows)
+
+
+def towards(row: dict) -> tuple[stats.Estimate, list[float]]:
+    """A row of `across` for a plot of many: how far mean, interval and trainings lie on the claim's side of its
+    threshold (above 0), in half widths of that interval."""
+    claim, (_, low, high) = CLAIMS[row["id"]], row["mean"]
+
+    def ahead(value: float) -> float:
+        above = value - row["threshold"]
+        way = {Side.WITHIN: claim.margin - abs(above), Side.BELOW: -above, Side.AT_MOST: -above}.get(claim.side, above)
+        return way / (high - low) * 2
+
+    mean, *ends = map(ahead, row["mean"])
+    return stats.Estimate(mean, min(ends), max(mean, *ends)), [ahead(each.value) for each in row["estimates"]]
+
+
+def _on(tests: tuple[Verdict, ...]) -> str:
+    """What they were tested on, but for the model and what differs with it; and the reading."""
+    words = [[word for word in f"{each.on}, {each.reading}".replace(",", " , ").split() if word not in each.models]
+             for each in tests]
+    return " ".join(word for word in words[0] if all(word in other for other in words)).replace(" ,", ",").strip(" ,")
+
+
+def heads_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """Whether the scores of heads on gender in one training say anything of another: a row per pair, and the mean.
+
+    Rank correlations of all heads by their place, and of the means of layers; and how far the ten highest of either lie
+    above the other's mean, in its standard deviations. A head has no name that outlives its training: within a layer
+    the same place in another model is another head, so that places can agree no further than layers do.
+    """
+    scores = {}
+    for run, folder in (folders or runs()).items():
+        if run.startswith(TRAININGS) and (file := folder / "02_heads.csv").is_file():
+            heads = pd.read_csv(file).query("bias == 'gender'")
+            scores[run.removeprefix(TRAININGS)] = heads[heads["model"] == heads["model"].iloc[0]].pivot(
+                index="layer", columns="head", values="score")  # the encoder's come first
+    rows = []
+    for (one, a), (other, b) in itertools.combinations(scores.items(), 2):
+        both = np.stack([a, b])
+        layers = both.mean(axis=-1)
+        heads, within = both.reshape(2, -1), (both - layers[..., None]).reshape(2, -1)
+        top = [heads[1 - i][heads[i].argsort()[-10:]].mean() - heads[1 - i].mean() for i in range(2)]
+        rows.append((f"{one}, {other}", *(stats.rank_correlation(*each) for each in (heads, within, layers)),
+                     np.mean(top / heads.std(axis=1)[::-1])))
+    table = pd.DataFrame(rows, columns=["trainings", "heads", "heads within layers", "layers", "the ten highest"])
+    if len(table) > 1:
+        table.loc[len(table)] = ["mean", *table.iloc[:, 1:].mean()]
+    return table.round(2)
+
+
 def alike(table: pd.DataFrame) -> str:
     """How much of a table of `seeds` depends on the training, in a sentence."""
     outcomes = table[trainings(table)].apply(kinds)
     same, held = outcomes.nunique(axis=1) == 1, (outcomes == Outcome.HOLDS).all(axis=1)
     return (f"Of {len(table)} claims {same.sum()} come out alike in {outcomes.shape[1]} trainings of mini-bert "
             f"({held.sum()} hold in all), {(~same).sum()} do not")
-
-
-def top_heads(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """The three highest heads on gender of models that differ in their seed, and how many they share with the first.
-
-    A head has no name that outlives its training: the same place in another model is another head, so that chance is
-    what to expect. Layers are comparable.
-    """
-    rows, first = [], []
-    for run, folder in _trained_again(folders or runs()).items():
-        if (file := folder / "02_top_heads.csv").is_file():
-            seat = pd.read_csv(folder / "02_seat.csv").query("bias == 'gender'").iloc[0]  # the encoder's
-            heads = pd.read_csv(file).query("bias == 'gender' and model == @seat.model")
-            named = [f"{head.layer}-{head.head}" for head in heads.itertuples()]
-            first = first or named
-            rows.append({"run": run, **seat[["model", "SEAT", "positive"]], "highest three": ", ".join(named),
-                         "mean layer": round(heads["layer"].mean(), 1),
-                         "shared with the first": len({*first} & {*named})})
-    return pd.DataFrame(rows)
 
 
 # ---- numbers
