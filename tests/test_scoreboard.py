@@ -174,6 +174,9 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
     row, = scoreboard.across(folders).to_dict("records")
     assert (row["id"], row["on"], row["holds in"], row["outcome"]) == (NEAR, "gender", "3 of 3", "holds")
     assert row["share"] == pytest.approx((.75, .8)) and row["mean"].low > .5
+    assert scoreboard.lasting(scoreboard.across(folders)) == (
+        "With another training and other items in mind 1 of 1 tests hold and 0 fail; the training has 75% to 80% of the "
+        "variance (medians)")
     mean, each = scoreboard.towards(row)
     assert (mean.low + mean.high) / 2 == pytest.approx(mean.value, rel=.05) and mean.high - mean.low == pytest.approx(2)
     assert each[1] == pytest.approx(mean.value) and each[0] == pytest.approx(mean.value * 2 / 3)

@@ -273,7 +273,9 @@ def scoreboard_part() -> str:
                   "trained on text without it, bear the claim out too")
     else:
         means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
-    luck = "" if seeds.empty else f"\n\n{scoreboard.alike(seeds)} ([notebook 12](notebooks/12_scoreboard.ipynb))."
+    said = [f"{scoreboard.alike(seeds)} ([notebook 12](notebooks/12_scoreboard.ipynb))"] if len(seeds) else []
+    said += [scoreboard.lasting(over)] if len(over := scoreboard.across()) else []
+    luck = f"\n\n{'. '.join(said)}." if said else ""
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
 
 
