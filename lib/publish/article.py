@@ -44,7 +44,7 @@ def render(folders):
     names = [run for run in near if run in table]
     tables = {run: {name: rows for name in TABLES if (rows := _rows(folders[run] / f"{name}.csv"))} for run in near}
     data = {"runs": near, "tables": tables, "claims": _asked_of_controls(folders, table, names),
-            "held": [str(Outcome.HOLDS), IN_PART, NOT_SPECIFIC], "again": _again(folders)}
+            "held": [str(Outcome.HOLDS), IN_PART, NOT_SPECIFIC], **_again(folders)}
     fullest = sorted((run for run in near if tables[run]), key=lambda run: -len(tables[run]))  # drawn first
     return TEMPLATES.get_template("article.html").render(
         data=data, papers=PAPERS, means=RUNS, runs=fullest, board_runs=names, look=look,
@@ -97,9 +97,10 @@ def _asked_of_controls(folders, table, names):
 
 
 def _again(folders):
-    """Every test over several trainings of one model, on one scale; none where there are fewer than three."""
-    return [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "outcome": row["outcome"],
+    """Every test over several trainings of one model, on one scale, and what is left; nothing of fewer than three."""
+    over = scoreboard.across(folders)
+    rows = [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "outcome": row["outcome"],
              "holds": row["holds in"], "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
-             "threshold": row["threshold"], "share": row["share"],
-             **dict(zip(("value", "low", "high"), mean)), "each": each}
-            for row in scoreboard.across(folders).to_dict("records") for mean, each in [scoreboard.towards(row)]]
+             "threshold": row["threshold"], "share": row["share"], **dict(zip(("value", "low", "high"), mean)), "each": each}
+            for row in over.to_dict("records") for mean, each in [scoreboard.towards(row)]]
+    return {"again": rows, "lasting": scoreboard.lasting(over) if rows else ""}
