@@ -175,8 +175,8 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
     assert (row["id"], row["on"], row["holds in"], row["outcome"]) == (NEAR, "gender", "3 of 3", "holds")
     assert row["share"] == pytest.approx((.75, .8)) and row["mean"].low > .5
     assert scoreboard.lasting(scoreboard.across(folders)) == (
-        "With another training and other items in mind 1 of 1 tests hold and 0 fail; the training has 75% to 80% of the "
-        "variance (medians)")
+        "With another training and other items in mind 1 of 1 tests hold and 0 fail; the training has 75% to 80% of "
+        "the variance (medians)")
     mean, each = scoreboard.towards(row)
     assert (mean.low + mean.high) / 2 == pytest.approx(mean.value, rel=.05) and mean.high - mean.low == pytest.approx(2)
     assert each[1] == pytest.approx(mean.value) and each[0] == pytest.approx(mean.value * 2 / 3)
@@ -190,7 +190,7 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
 
 
 def test_what_heads_of_one_training_say_of_another(tmp_path):
-    scores = np.random.default_rng(0).normal(size=(12, 12)) + 3 * np.arange(12)[:, None]  # layers differ, heads by chance
+    scores = np.random.default_rng(0).normal(size=(12, 12)) + 3 * np.arange(12)[:, None]
     moved = {"seed1": scores, "seed2": scores, "seed3": scores[::-1], "seed4": np.roll(scores, 5, axis=1)}
     for name, table in moved.items():
         rows = [(name, "gender", layer + 1, head + 1, value) for (layer, head), value in np.ndenumerate(table)]

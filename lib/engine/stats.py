@@ -73,21 +73,24 @@ def mean(sample) -> Estimate:
     return Estimate(float(middle), float(middle - reach), float(middle + reach), n)
 
 
-def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0) -> tuple[Estimate, tuple[float, float]]:
-    """One quantity in several trainings of a model: its mean, and between which shares of its variance the training has.
+def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0) -> tuple[Estimate, tuple]:
+    """One quantity in several trainings of a model: its mean, and the least and the most of its variance that may be the
+    training's, as shares.
 
     The interval is of another training on other items: trainings and items are drawn together. The mean over trainings
     varies as Student's t, since so few values drawn from themselves vary too little; items are the same in all, so that
     one draw of them moves every training by its own standard error. Of how alike items act in all trainings nothing is
     known. The higher share takes them to act quite alike, so that all that differs is the training's; the lower one to
-    act independently, so that they differ too.
+    act independently, so that they differ too. What differs is counted with the trainings and items are added: the
+    interval is rather too wide than too narrow.
     """
     values, low, high = np.array([list(each) for each in estimates]).T
     n, errors, rng = len(values), (high - low) / 2 / 1.96, np.random.default_rng(seed)
     between, within = values.var(ddof=1), np.mean(errors ** 2)
-    drawn = values.mean() + math.sqrt(between / n) * rng.standard_t(n - 1, draws) + np.mean(errors) * rng.normal(size=draws)
+    luck, items = math.sqrt(between / n) * rng.standard_t(n - 1, draws), np.mean(errors) * rng.normal(size=draws)
     shares = max(0.0, 1 - within / between) if between else 0.0, between / (between + within) if between else 0.0
-    return Estimate(float(values.mean()), *map(float, np.quantile(drawn, [.025, .975])), n, "trainings"), shares
+    ends = values.mean() + np.quantile(luck + items, [.025, .975])
+    return Estimate(float(values.mean()), *map(float, ends), n, "trainings"), shares
 
 
 def share(hits) -> Estimate:

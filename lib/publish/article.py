@@ -101,6 +101,7 @@ def _again(folders):
     over = scoreboard.across(folders)
     rows = [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "outcome": row["outcome"],
              "holds": row["holds in"], "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
-             "threshold": row["threshold"], "share": row["share"], **dict(zip(("value", "low", "high"), mean)), "each": each}
+             "threshold": row["threshold"], "share": row["share"], "each": each,
+             **dict(zip(("value", "low", "high"), mean))}
             for row in over.to_dict("records") for mean, each in [scoreboard.towards(row)]]
     return {"again": rows, "lasting": scoreboard.lasting(over) if rows else ""}

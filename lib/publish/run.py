@@ -282,7 +282,8 @@ def _control(profile):
     encoder, cloze = (kind, [kind]) if kind == verdict.BALANCED else (bert, [bert, roberta, albert, gpt2])
     classifier = f"{kind}-nli" if kind == verdict.BALANCED else ""  # none is made of an untrained network
     other = [] if kind == verdict.BALANCED else [f"{kind}@{100 + int(draw or 0)}"]  # 06: as unlike it as a debiased one
-    return {"encoder": encoder, "decoder": gpt2, "classifier": classifier, "cloze": cloze, "debiased": other, "llama": []}
+    return {"encoder": encoder, "decoder": gpt2, "classifier": classifier, "cloze": cloze, "debiased": other,
+            "llama": []}
 
 
 def _at_most(value, n):

@@ -321,8 +321,9 @@ def alike(table: pd.DataFrame) -> str:
 def lasting(over: pd.DataFrame) -> str:
     """What is left of a table of `across` with another training in mind, in a sentence."""
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
-    return (f"With another training and other items in mind {count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold and "
-            f"{count.get(Outcome.FAILS, 0)} fail; the training has {low:.0%} to {high:.0%} of the variance (medians)")
+    return (f"With another training and other items in mind {count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold "
+            f"and {count.get(Outcome.FAILS, 0)} fail; the training has {low:.0%} to {high:.0%} of the variance "
+            "(medians)")
 
 
 # ---- numbers
