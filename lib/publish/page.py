@@ -171,7 +171,8 @@ def _cells(row, names, pictures):
     tested = [run for run in names if row[run].kind not in (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)]
     figures = [f"{run}.{row['figure']}" for run in [*tested[::-1], *names]]  # nearest to the papers first
     return {"paper": row["source"], "claim": row["claim"], "where": row["made in"], "number": row["tested by"],
-            "figure": next((name for name in figures if name in pictures), ""), "null": row["null result"],
+            "figure": next((name for name in figures if name in pictures), ""),
+            "null": "; ".join(filter(None, (row["null result"], row["trainings"]))),
             "verdicts": [{"run": run, "kind": str(row[run].kind), "reason": row[run].reason} for run in names]}
 
 
@@ -274,7 +275,8 @@ def scoreboard_part() -> str:
     else:
         means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
     said = [f"{scoreboard.alike(seeds)} ([notebook 12](notebooks/12_scoreboard.ipynb))"] if len(seeds) else []
-    said += [scoreboard.lasting(over)] if len(over := scoreboard.across()) else []
+    if len(over := scoreboard.across()):
+        said.append(scoreboard.lasting(over, scoreboard.board(stored)))
     luck = f"\n\n{'. '.join(said)}." if said else ""
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
 

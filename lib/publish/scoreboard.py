@@ -162,12 +162,19 @@ def behind(each: Verdict, specific: dict[str, Specificity]) -> dict[str, str]:
 
 def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """One row per claim, one column per run that tests any, controls aside; `tested by` is the notebook, `figure` the
-    picture behind, `null result` what the controls say.
+    picture behind, `null result` what the controls say, `trainings` what further trainings do.
 
     The paper's column is `source`: a run may be called `paper`. A run's column holds Cells.
     """
-    return _board({run: stored for run, stored in verdicts(folders).items() if not control_of(run)},
-                  specificity(folders))
+    table = _board({run: stored for run, stored in verdicts(folders).items() if not control_of(run)},
+                   specificity(folders))
+    again, over = seeds(folders), across(folders)
+    held = dict(zip(again["id"], again["holds in"]))
+    joint = over.groupby("id")["outcome"].agg(lambda all_: ", ".join(dict.fromkeys(all_))) if len(over) else {}
+    words = [f"holds in {held[id]}" + (f"; over them {joint[id]}" if id in joint else "") if id in held else ""
+             for id in table["id"]]
+    table.insert(table.columns.get_loc("null result") + 1, "trainings", words)
+    return table
 
 
 def _board(by_run: dict[str, list[Verdict]], specific: dict[str, Specificity]) -> pd.DataFrame:
@@ -318,12 +325,19 @@ def alike(table: pd.DataFrame) -> str:
             f"({held.sum()} hold in all), {(~same).sum()} do not")
 
 
-def lasting(over: pd.DataFrame) -> str:
-    """What is left of a table of `across` with another training in mind, in a sentence."""
+def lasting(over: pd.DataFrame, table: pd.DataFrame | None = None) -> str:
+    """What is left of a table of `across` with another training in mind, in words; with a board, also how many of the
+    claims among these that hold in another run still do."""
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
-    return (f"With another training and other items in mind {count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold "
-            f"and {count.get(Outcome.FAILS, 0)} fail; the training has {low:.0%} to {high:.0%} of the variance "
-            "(medians)")
+    words = (f"With another training and other items in mind {count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold "
+             f"and {count.get(Outcome.FAILS, 0)} fail; the training has {low:.0%} to {high:.0%} of the variance "
+             "(medians)")
+    if table is None:
+        return words
+    once = [run for run in table if isinstance(table[run].iloc[0], Cell) and not run.startswith(TRAININGS)]
+    held = over["id"].isin(table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"])
+    still = over[held].groupby("id")["outcome"].agg(lambda outcomes: (outcomes == Outcome.HOLDS).all())
+    return f"{words}. Of {len(still)} claims among these that hold in the shipped model {still.sum()} still hold"
 
 
 # ---- numbers
