@@ -275,8 +275,7 @@ def scoreboard_part() -> str:
     else:
         means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
     said = [f"{scoreboard.alike(seeds)} ([notebook 12](notebooks/12_scoreboard.ipynb))"] if len(seeds) else []
-    if len(over := scoreboard.across()):
-        said.append(scoreboard.lasting(over, scoreboard.board(stored)))
+    said += [scoreboard.lasting(over, stored)] if len(over := scoreboard.across()) else []
     luck = f"\n\n{'. '.join(said)}." if said else ""
     return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
 

@@ -325,19 +325,21 @@ def alike(table: pd.DataFrame) -> str:
             f"({held.sum()} hold in all), {(~same).sum()} do not")
 
 
-def lasting(over: pd.DataFrame, table: pd.DataFrame | None = None) -> str:
-    """What is left of a table of `across` with another training in mind, in words; with a board, also how many of the
-    claims among these that hold in another run still do."""
+def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
+    """What is left of a table of `across` with another training in mind, in words; with runs, also whether that is what
+    holds in these, and whether it is specific."""
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
     words = (f"With another training and other items in mind {count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold "
              f"and {count.get(Outcome.FAILS, 0)} fail; the training has {low:.0%} to {high:.0%} of the variance "
              "(medians)")
-    if table is None:
+    if folders is None:
         return words
-    once = [run for run in table if isinstance(table[run].iloc[0], Cell) and not run.startswith(TRAININGS)]
-    held = over["id"].isin(table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"])
-    still = over[held].groupby("id")["outcome"].agg(lambda outcomes: (outcomes == Outcome.HOLDS).all())
-    return f"{words}. Of {len(still)} claims among these that hold in the shipped model {still.sum()} still hold"
+    table, specific = board(folders), specificity(folders)
+    once = [run for run in folders if run in table and not run.startswith(TRAININGS)]
+    held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {*over["id"]}
+    left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
+    return (f"{words}. Of {len(held)} claims among these that hold in the shipped model {len(held & left)} still hold a "
+            f"test; of {len(left)} that do {sum(specific[claim].is_specific for claim in left)} are specific")
 
 
 # ---- numbers
