@@ -168,8 +168,8 @@ def test_trainings_of_one_model_stand_beside_each_other(opened, made_up):
     page = opened(made_up)
     page.run(f"{{ {SET} set(document.querySelector('#controls select[name=what]'), 'again') }}")
     assert page.run("document.querySelector('#controls .finding').textContent") == (
-        "With another training and other items in mind 1 of 1 tests hold and 0 fail; the training has 75% to 80% of "
-        "the variance (medians).")
+        "Over 3 trainings of mini-bert, seeds and items drawn together, 1 of 1 tests hold and 0 fail; 75% to 80% of "
+        "the variance is the training's (medians).")
     assert page.run("document.querySelectorAll('#controls svg path[stroke]').length") == 1 + 3  # interval, trainings
 
 

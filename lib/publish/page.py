@@ -79,13 +79,14 @@ class Result:
         return (rows[0], rows[1:]) if rows else ([], [])
 
     def picture(self):
-        """(data address, width, height): the drawing where it is small, or else its pixels (lossless WebP)."""
+        """(data address, width, height): the drawing where it is small, or else its pixels (WebP, 128 colours)."""
         drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
         small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
         with Image.open(self.file) as image:
             size = image.size
             if not small:
-                image.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
+                few = image.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+                few.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
         kind, content = ("svg+xml", drawing.read_bytes()) if small else ("webp", packed.getvalue())
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
@@ -268,16 +269,14 @@ def renewed(text: str) -> str:
 def scoreboard_part() -> str:
     """Claims by paper and run, with what each run is, what controls say, and how much depends on the seed."""
     stored = {name: folder for name, folder in runs().items() if name in RUNS or scoreboard.control_of(name)}
-    means, seeds = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS), scoreboard.seeds()
+    means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS)
     if any(map(scoreboard.control_of, stored)):
-        means += (f". *{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect, untrained or "
-                  "trained on text without it, bear the claim out too")
+        means += f". *{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect bear it out too"
     else:
         means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
-    said = [f"{scoreboard.alike(seeds)} ([notebook 12](notebooks/12_scoreboard.ipynb))"] if len(seeds) else []
-    said += [scoreboard.lasting(over, stored)] if len(over := scoreboard.across()) else []
-    luck = f"\n\n{'. '.join(said)}." if said else ""
-    return f"{scoreboard.summary(stored)}\n\n{means}.{luck}"
+    over = scoreboard.across()
+    luck = scoreboard.lasting(over, stored) if len(over) else "Not run: three trainings of one model"
+    return f"{scoreboard.summary(stored)}\n\n{means}.\n\n{luck} ([notebook 12](notebooks/12_scoreboard.ipynb))."
 
 
 def figures_part() -> str:

@@ -329,17 +329,17 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     """What is left of a table of `across` with another training in mind, in words; with runs, also whether that is what
     holds in these, and whether it is specific."""
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
-    words = (f"With another training and other items in mind {count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold "
-             f"and {count.get(Outcome.FAILS, 0)} fail; the training has {low:.0%} to {high:.0%} of the variance "
-             "(medians)")
+    words = (f"Over {len(over['estimates'].iloc[0])} trainings of mini-bert, seeds and items drawn together, "
+             f"{count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold and {count.get(Outcome.FAILS, 0)} fail; "
+             f"{low:.0%} to {high:.0%} of the variance is the training's (medians)")
     if folders is None:
         return words
     table, specific = board(folders), specificity(folders)
     once = [run for run in folders if run in table and not run.startswith(TRAININGS)]
     held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {*over["id"]}
     left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
-    return (f"{words}. Of {len(held)} claims among these that hold in the shipped model {len(held & left)} still hold a "
-            f"test; of {len(left)} that do {sum(specific[claim].is_specific for claim in left)} are specific")
+    return (f"{words}. Of {len(held)} claims that hold in the shipped model {len(held & left)} do; of {len(left)} that "
+            f"do {sum(specific[claim].is_specific for claim in left)} are specific")
 
 
 # ---- numbers
