@@ -40,9 +40,9 @@ def whole(model, subspaces, setting, encoded, head):
         return head(seen["pooler"])
 
 
-def swept(model, subspaces, **options):
+def swept(model, subspaces):
     encoded, head = batches.encode(model, TEXTS, NEXT), projection.head(model)
-    return encoded, head, projection.sweep(model, subspaces, projection.models(), encoded, head, **options)
+    return encoded, head, projection.sweep(model, subspaces, projection.models(), encoded, head)
 
 
 @pytest.mark.parametrize("make, family, refit", [

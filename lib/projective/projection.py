@@ -267,8 +267,7 @@ def head(model):
     return model.anatomy.classifier(model.net)
 
 
-def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[dict], head, tokens: int | None = None,
-          progress: str = "") -> torch.Tensor:
+def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[dict], head) -> torch.Tensor:
     """Logits of every text under every setting, [settings, texts, classes], on the CPU; what settings share runs once.
 
     batches   texts as `batches.encode` gives them: they are sorted, padded, and halved where memory runs out
@@ -279,11 +278,11 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
     thirds of a layer, on the first token alone): 21 layers in place of 888 in a model of 12. The rest is arithmetic on
     one vector per text. tests/test_projection.py proves it equal to whole forwards under `hooks.project`.
     """
-    return sweeps(model, [subspaces], settings, batches, head, tokens, progress)[0]
+    return sweeps(model, [subspaces], settings, batches, head)[0]
 
 
 @torch.inference_mode()
-def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[dict], head, tokens: int | None = None,
+def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[dict], head,
            progress: str = "") -> torch.Tensor:
     """`sweep` for several fits of the subspaces, which share the lower layers: [fits, settings, texts, classes]."""
     base, n = model.net.base_model, model.n_layers
@@ -325,7 +324,7 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
         logits = torch.stack([upper(batch, plain, *fit) for fit in zip(cuts, hooked)])
         return logits.movedim(2, 0).cpu()  # one row per text
 
-    return torch.stack(each(model, batches, outputs, tokens, progress), dim=2)
+    return torch.stack(each(model, batches, outputs, progress=progress), dim=2)
 
 
 # ---- 76 models under seven fits: the measurement of notebook 08
