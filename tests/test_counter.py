@@ -8,7 +8,7 @@ from scipy import stats
 
 from lib.bias_a_head import counter
 from lib.text import contexts
-from tests.tiny import FAMILIES, refusal, tiny
+from tests.tiny import FAMILIES, refusal, refuses, tiny
 
 
 def pairs_of(*rows):
@@ -60,13 +60,11 @@ def test_a_causal_model_needs_the_attribute_first():
     refusal(counter.attention, tiny("gpt2", attention="eager"), late)
 
 
-@pytest.mark.parametrize("wrong", [lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)),
-                                   lambda: counter.attention(tiny("bert"), PAIRS),  # sdpa hands out no maps
-                                   lambda: counter.test(made_up(), []),
-                                   lambda: counter.sentences("gender", "posts"),
-                                   lambda: counter.from_texts(["Women."], "age")])
-def test_what_cannot_be_is_said(wrong):
-    refusal(wrong)
+test_what_cannot_be_is_said = refuses(
+    (lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)), "at least one"),
+    (lambda: counter.attention(tiny("bert"), PAIRS), "load it with attention='eager'"),  # sdpa hands out no maps
+    (lambda: counter.test(made_up(), []), "at least one"), (lambda: counter.sentences("gender", "posts"), "'mini' or"),
+    (lambda: counter.from_texts(["Women."], "age"), "'gender' or 'race'"))
 
 
 @pytest.mark.parametrize("bias", ["gender", "race"])
@@ -77,7 +75,7 @@ def test_swapping_twice_gives_the_demo_sentences_back(bias):
             assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
 
 
-def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source(tmp_path):
+def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source():
     texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
              "Women are emotional and sweet. Women are emotional and strong. Women are here.",
              "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
@@ -97,18 +95,6 @@ def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_
     assert len(some) == 10 and some.equals(counter.from_texts(texts, "gender", n=10, seed=1))
     assert not some.equals(counter.from_texts(texts, "gender", n=10, seed=2))
     assert counter.sentences("race", "mini", 20).equals(contexts.counter_sentences("race", 20))
-    (tmp_path / "posts.txt").write_text("Women are emotional.\n\nMen are strong.\n")
-    assert len(counter.sentences("gender", str(tmp_path / "posts.txt"))) == 2
-
-
-def test_reddit(real_data, monkeypatch):
-    monkeypatch.setattr(counter, "SUBREDDITS", ("AskWomen",))
-    pairs = counter.sentences("gender", "paper", 50)
-    assert len(pairs) == 50 and pairs["original"].is_unique
-    for row in pairs.itertuples():
-        before, after = ([m[0].lower() for m in counter.WORD.finditer(text)] for text in (row.original, row.counter))
-        changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b and a not in ("a", "an")]
-        assert changed == [(row.attribute, row.counterpart)]
 
 
 def made_up(n=60, seed=0):

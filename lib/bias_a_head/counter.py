@@ -14,7 +14,6 @@ averaged; the paper does not say.
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -57,7 +56,8 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
     special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
 
     def target_on_attribute(batch, indices):
-        row, column, here = (_ones([side[i] for i in indices], batch) for side in (rows, columns, seen))
+        row, column, here = (embed.inside([side[i] for i in indices], batch["input_ids"]).float()
+                             for side in (rows, columns, seen))
         row = row / row.sum(1, keepdim=True)  # the mean of the target's pieces, the sum of the attribute's
         given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in _maps(model, batch)], 1)
         raw, left_out = (given * column[:, None, None]).sum(-1), (here == 0) | torch.isin(batch["input_ids"], special)
@@ -83,31 +83,19 @@ def _maps(model, batch) -> tuple[torch.Tensor, ...]:
     return maps
 
 
-def _ones(places: list[range], batch) -> torch.Tensor:
-    """[n, tokens]: 1 at the tokens of each place, 0 elsewhere."""
-    rows = torch.zeros(len(places), batch["input_ids"].shape[1], device=batch["input_ids"].device)
-    for row, tokens in zip(rows, places):
-        row[tokens.start:tokens.stop] = 1
-    return rows
-
-
 # Sentences
 
 def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
     """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has.
 
-    source: "mini", the patterns of data/demo; "paper", the Reddit posts that stand in for the paper's; or the path
-    of a text file, one text per line. causal: only sentences whose attribute stands before the target.
+    source: "mini", the patterns of data/demo, or "paper", the Reddit posts that stand in for the paper's.
+    causal: only sentences whose attribute stands before the target.
     """
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
-    if source == "paper":
-        texts = [text for name in SUBREDDITS for text in readers.reddit(name)]
-    elif Path(source).is_file():
-        texts = Path(source).read_text(encoding="utf-8").splitlines()
-    else:
-        raise CompanionError(f"There are no sentences called '{source}': take 'mini', 'paper' or a text file's path.")
-    return from_texts(texts, bias, n, seed, causal)
+    if source != "paper":
+        raise CompanionError(f"There are no sentences called '{source}': take 'mini' or 'paper'.")
+    return from_texts([text for name in SUBREDDITS for text in readers.reddit(name)], bias, n, seed, causal)
 
 
 def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:

@@ -19,14 +19,13 @@ from lib.engine import batches
 CHUNK = 4_096  # sentences tokenized at a time: memory does not grow with the corpus
 
 
-def words(model, contexts: dict[str, list[str]], progress: str = "", bos: bool | None = None) -> torch.Tensor:
+def words(model, contexts: dict[str, list[str]], bos: bool | None = None) -> torch.Tensor:
     """[n_words, hidden]: each word's static vector; bos: as batches.encode has it."""
     pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
     row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
     with torch.no_grad():
-        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), progress,
-             bos=bos)
+        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), bos=bos)
     return (total / count[:, None]).to(model.net.dtype)
 
 
@@ -88,10 +87,15 @@ def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[ran
 
 def pool(states: torch.Tensor, places: list[range]) -> torch.Tensor:
     """[n, hidden]: of each sentence's states [tokens, hidden] the mean over its place."""
-    token = torch.arange(states.shape[1], device=states.device)
-    span = torch.tensor([(tokens.start, tokens.stop) for tokens in places], device=states.device)
-    inside = ((span[:, :1] <= token) & (token < span[:, 1:])).to(states)
-    return (inside[:, None] @ states)[:, 0] / inside.sum(1, keepdim=True)
+    within = inside(places, states).to(states)
+    return (within[:, None] @ states)[:, 0] / within.sum(1, keepdim=True)
+
+
+def inside(places: list[range], batch: torch.Tensor) -> torch.Tensor:
+    """[n, tokens]: which tokens of a batch [n, tokens, ...] are those of each place."""
+    token = torch.arange(batch.shape[1], device=batch.device)
+    span = torch.tensor([(tokens.start, tokens.stop) for tokens in places], device=batch.device)
+    return (span[:, :1] <= token) & (token < span[:, 1:])
 
 
 def find(word: str, sentence: str) -> tuple[int, int]:
