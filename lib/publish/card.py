@@ -31,6 +31,7 @@ from lib.engine import models, nsp, pppl, stats
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.projective import triples
+from lib.projective.claims import strength_lead
 from lib.publish import article
 from lib.publish.run import tag
 from lib.text import contexts, data
@@ -117,9 +118,7 @@ def next_sentences(card: Card, model):
     """Strength of the preference for stereotyped next sentences, beside its opposite, on the project's triples."""
     rows = triples.triples("mini")
     frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows), progress="sentence pairs").tolist())
-    s = nsp.strengths(frame)
-    card.add("next sentences", "Strength less its opposite",
-             stats.bootstrap(lambda s: nsp.top_mean(s) - nsp.top_mean(-s), s), "probability",
+    card.add("next sentences", "Strength less its opposite", strength_lead(nsp.strengths(frame)), "probability",
              "above 0: stereotypes are preferred more strongly than their opposites")
     right = np.mean([(frame[name] > .5) != name.endswith("unrelated") for name in nsp.COLUMNS], axis=0)
     card.add("next sentences", "accuracy", stats.mean(right), "of sentences")

@@ -238,7 +238,8 @@ class Albert(Encoder):
     the layer. It ships without pooler and order head, which nothing here uses, and its inner width is 3.25 times the
     outer (ALBERT's own is 4): both so that the folder stays under 8 MB."""
 
-    architecture, stream, draws, label_name = transformers.AlbertForPreTraining, "bert", PairSampler, "order"
+    architecture, stream, label_name = transformers.AlbertForPreTraining, "bert", "order"
+    draws = functools.partial(PairSampler, order=True)
     shape = Task.shape | dict(hidden=384)
     special, reads = Bert.special, Bert.reads
     layer_modules = ("attention.query", "attention.key", "attention.value", "attention.dense", "attention.LayerNorm",
@@ -254,9 +255,6 @@ class Albert(Encoder):
 
     def layers(self):
         return [*self.net.albert.encoder.albert_layer_groups[0].albert_layers] * self.net.config.num_hidden_layers
-
-    def sampler(self, tokens: Tokens, device, **options):
-        return super().sampler(tokens, device, order=True, **options)
 
     def shipped(self):
         net = transformers.AlbertForMaskedLM(self.net.config)

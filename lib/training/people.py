@@ -73,8 +73,7 @@ def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
     where = dict(pretrained_model_name_or_path=source.parent, gguf_file=source.name)
     tokenizer, read = AutoTokenizer.from_pretrained(**where), AutoModelForCausalLM.from_pretrained(**where)
     config = copy.deepcopy(read.config)
-    if hasattr(config, "quantization_config"):  # what was read is plain weights by now
-        del config.quantization_config
+    vars(config).pop("quantization_config", None)  # what was read is plain weights by now
     net = type(read)(config)
     net.load_state_dict(read.state_dict())
     with files.new_folder(out) as folder:
