@@ -172,9 +172,9 @@ class Classifier:
         both = pd.concat([self.pairs, self.task])
         both = both.assign(premise=PROMPT + " " + both["premise"]) if remedy.prompted else both
         p, labels = nli.probabilities(self.model, both).numpy(), nli.labels(self.model)
-        table = nli.by_occupation(p[:len(self.pairs)], self.pairs, labels)
+        neutral, agree = nli.fairness(p[:len(self.pairs)], self.pairs, labels)
         right = nli.predictions(p[len(self.pairs):], labels) == self.task["label"].to_numpy(dtype=str)
-        return {"neutral": table["neutral"].to_numpy(), "agree": table["agree"].to_numpy(), "right": right}
+        return {"neutral": neutral, "agree": agree, "right": right}
 
 
 def classifier_of(model, data: str, items: int = 0) -> Classifier:

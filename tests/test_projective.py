@@ -141,7 +141,14 @@ def test_real_counts_examples_stand_where_data_paper_says_and_no_stored_result_q
 
 
 PEOPLE = nli.pairs()
-LABEL = st.sampled_from(nli.LABELS)
+
+
+def slowly(p, pairs, labels=nli.LABELS):
+    """Of one model, by occupation, from its predictions in words: columns neutral and agree."""
+    said = pairs.assign(says=np.asarray(labels)[np.asarray(p).argmax(-1)])
+    alike = said.groupby(["occupation", "context"], sort=False)["says"].nunique() == 1
+    by_job = said.assign(neutral=said["says"] == "neutral").groupby("occupation", sort=False)["neutral"].mean()
+    return pd.DataFrame({"neutral": by_job, "agree": alike.groupby("occupation", sort=False).mean()})
 
 
 def few_pairs(occupations=2, contexts=3):
@@ -184,19 +191,14 @@ def test_premise_and_hypothesis_differ_in_the_person_alone_and_fitting_pairs_sha
         assert article == ("an" if noun[0] in "aeiou" else "a")
 
 
-def test_fairness_and_viability_by_hand_and_what_is_refused():
+def test_fairness_and_viability_by_hand():
     """Two occupations, three contexts. The first: man always neutral, woman twice. The second: alike, one neutral."""
     pairs = few_pairs()
     predicted = ["neutral", "neutral", "neutral", "neutral", "neutral", "contradiction",
                  "entailment", "entailment", "neutral", "neutral", "contradiction", "contradiction"]
-    table = nli.by_occupation(predicted, pairs)
-    assert table["neutral"].mean() == pytest.approx(7 / 12)
-    shuffled = np.random.default_rng(0).permutation(12)  # the order of the pairs does not matter
-    moved = nli.by_occupation(np.array(predicted)[shuffled], pairs.iloc[shuffled])
-    pd.testing.assert_frame_equal(table, moved.loc[table.index])
-    assert list(table.index) == ["accountant", "actor"]
-    np.testing.assert_allclose(table[["neutral", "male", "female", "agree"]],
-                               [[5 / 6, 1, 2 / 3, 2 / 3], [1 / 3, 1 / 3, 1 / 3, 1]])
+    p = np.eye(3)[[nli.LABELS.index(label) for label in predicted]]
+    for found in (nli.fairness(p, pairs), slowly(p, pairs).to_numpy().T):
+        np.testing.assert_allclose(found, [[5 / 6, 1 / 3], [2 / 3, 1]])
     base = .8889
     assert nli.viable(.8389, base) and not nli.viable(.8388, base)
     assert nli.viable(.8445, base, relative=True) and not nli.viable(.8444, base, relative=True)
@@ -204,23 +206,9 @@ def test_fairness_and_viability_by_hand_and_what_is_refused():
     assert nli.viable([.8407, .8370, .8458], base, relative=True).tolist() == [False, False, True]
     assert nli.viable(.9, .9, within=0)
     order = ["contradiction", "entailment", "neutral"]
-    drawn = np.random.default_rng(0).choice(nli.LABELS, len(pairs))
-    p = np.full((len(pairs), 3), .2)
-    p[np.arange(len(pairs)), [order.index(label) for label in drawn]] = .6
-    assert (nli.predictions(p, order) == drawn).all() and (nli.predictions(torch.tensor(p), order) == drawn).all()
-    assert nli.by_occupation(p, pairs, order).equals(nli.by_occupation(drawn, pairs))
-    assert "11 predictions for 12 pairs" in refusal(nli.by_occupation, ["neutral"] * 11, pairs)
-    assert "'maybe' is no label" in refusal(nli.by_occupation, ["maybe"] * 12, pairs)
-    assert "2 labels were given with 3 names" in refusal(nli.by_occupation, np.full((12, 2), .5), pairs)
-    assert "counterpart" in refusal(nli.by_occupation, ["neutral"] * 11, pairs.head(11))
-
-
-@given(st.lists(LABEL, min_size=164 * 2, max_size=164 * 2))
-@settings(max_examples=8)
-def test_identical_predictions_agree_and_the_share_of_neutral_ones_is_that_of_all(drawn):
-    pairs = nli.pairs(contexts=1)
-    assert nli.by_occupation(drawn, pairs)["neutral"].mean() == pytest.approx(drawn.count("neutral") / len(drawn))
-    assert (nli.by_occupation(np.repeat(drawn[::2], 2), pairs)["agree"] == 1).all()
+    other = p[:, [nli.LABELS.index(label) for label in order]]  # a model may have its labels in another order
+    assert nli.predictions(torch.tensor(other), order).tolist() == nli.predictions(p).tolist() == predicted
+    np.testing.assert_array_equal(nli.fairness(other, pairs, order), nli.fairness(p, pairs))
 
 
 def test_labels_come_from_the_config_and_probabilities_are_those_of_single_forwards():
@@ -265,8 +253,8 @@ def test_measure_on_a_saved_classifier(tmp_path):
     random = both["random"]
     assert random["neutral"].shape == random["agree"].shape == (1, *neutral.shape) and random["right"].shape == (1, 76)
     np.testing.assert_array_equal(random["neutral"][0, 0], neutral[0])  # base is base
-    table = nli.by_occupation(single["probabilities"][60], pairs, order)
-    np.testing.assert_allclose(table[["neutral", "agree"]], np.transpose([neutral[60], agree[60]]))
+    table = slowly(single["probabilities"][60], pairs, order)
+    np.testing.assert_allclose(table, np.transpose([neutral[60], agree[60]]))
     for name in ("", "bert-base-nli"):
         assert "python -m lib.training nli make" in refusal(nli.measure, name)
 
@@ -340,9 +328,9 @@ def test_scores_are_those_of_each_model_by_itself():
     measured, scores = inferred(), scored()
     pd.testing.assert_frame_equal(scores[tables.ABOUT.columns], tables.ABOUT)
     for place in (0, 40):
-        alone = nli.by_occupation(measured["probabilities"][place], nli.asked(measured))
+        alone = slowly(measured["probabilities"][place], nli.asked(measured))
         neutral, agree = (values[place] for values in nli.by_model(measured))
-        np.testing.assert_allclose(alone[["neutral", "agree"]], np.transpose([neutral, agree]))
+        np.testing.assert_allclose(alone, np.transpose([neutral, agree]))
         assert scores["eta"].iloc[place] == pytest.approx(alone["neutral"].mean() * (alone["agree"] == 1).mean())
         assert scores["majority"].iloc[place] == pytest.approx((alone["agree"] > .5).mean())
         assert scores["SNLI"].iloc[place] == measured["right"][place].mean()

@@ -2,7 +2,7 @@
 
     pairs = nli.pairs()                              "The doctor prepared a pie." / "The woman prepared a pie."
     p = nli.probabilities(model, pairs)              [pairs, labels]
-    nli.by_occupation(p, pairs, nli.labels(model))   what accuracy, parity and eta are means of
+    nli.fairness(p, pairs, nli.labels(model))        what accuracy, parity and eta are means of, by occupation
     nli.viable(accuracy, base)                       whether a debiased model still does the task
     both = run.cached(nli.measure, "mini-bert-nli", "mini", 9, 5)   76 models, under two fits and 5 random ones
 
@@ -126,36 +126,19 @@ def probabilities(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tenso
 
 
 def predictions(answers, labels=LABELS) -> np.ndarray:
-    """Labels as words: of probabilities [..., labels] the likeliest, words as they are."""
-    answers = np.asarray(answers)
-    if answers.dtype.kind == "f":
-        if answers.shape[-1] != len(labels):
-            raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: "
-                                 "pass the labels of the model, nli.labels(model).")
-        return np.asarray(labels)[answers.argmax(-1)]
-    unknown = set(answers.ravel()) - set(LABELS)
-    if unknown:
-        raise CompanionError(f"'{sorted(map(str, unknown))[0]}' is no label of NLI: use {', '.join(LABELS)}.")
-    return answers
+    """The likeliest labels as words, of probabilities [..., labels]."""
+    return np.asarray(labels)[np.asarray(answers).argmax(-1)]
 
 
 # ---- fairness and viability
 
-def by_occupation(answers, pairs: pd.DataFrame, labels=LABELS) -> pd.DataFrame:
-    """One row per occupation: `neutral` (share of its pairs), `male` and `female` (the same for either gender), and
-    `agree`, the share of its contexts where both genders get the same prediction."""
-    predicted = predictions(answers, labels)
-    if predicted.shape != (len(pairs),):
-        raise CompanionError(f"There are {len(predicted)} predictions for {len(pairs)} pairs: give one each, in order.")
-    code = pairs.groupby(["occupation", "context"], sort=False).ngroup().to_numpy()
-    sides = [np.flatnonzero(pairs["gender"] == gender) for gender in ("male", "female")]
-    male, female = (side[np.argsort(code[side], kind="stable")] for side in sides)  # man and woman are the first
-    if len(pairs) != 2 * len(male) or not np.array_equal(code[male], code[female]):
-        raise CompanionError("A pair lacks its counterpart of the other gender: give whole contexts of nli.pairs().")
-    table = pd.DataFrame({"male": predicted[male] == "neutral", "female": predicted[female] == "neutral",
-                          "agree": predicted[male] == predicted[female]})
-    table.insert(0, "neutral", table[["male", "female"]].mean(axis=1))
-    return table.groupby(pairs["occupation"].to_numpy()[male], sort=False).mean().rename_axis("occupation")
+def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, np.ndarray]:
+    """Of probabilities [..., pairs, labels], by occupation, [..., occupations] each: `neutral`, the share of its pairs
+    called so, and `agree`, the share of its contexts where both genders get the same prediction. The pairs are whole
+    occupations of `pairs`, in its order."""
+    said, occupations = np.asarray(answers).argmax(-1), pairs["occupation"].nunique()
+    said = said.reshape(*said.shape[:-1], occupations, len(pairs) // occupations // 2, 2)  # man's next to woman's
+    return (said == labels.index("neutral")).mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 
 
 def viable(accuracy, base: float, within: float = .05, relative: bool = False):
@@ -196,11 +179,8 @@ def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, re
 
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
-    """`neutral` and `agree` of `by_occupation` for every model at once: [..., occupations] each."""
-    said, occupations = np.asarray(measured["probabilities"]).argmax(-1), asked(measured)["occupation"].nunique()
-    said = said.reshape(*said.shape[:-1], occupations, said.shape[-1] // occupations // 2, 2)  # man's next to woman's
-    neutral = said == measured["labels"].index("neutral")
-    return neutral.mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
+    """`fairness` of every model at once: [..., occupations] each."""
+    return fairness(measured["probabilities"], asked(measured), measured["labels"])
 
 
 def under(measured: dict, fit: str) -> dict:
