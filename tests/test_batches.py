@@ -109,15 +109,6 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(call, said):
         call(tiny("bert"))
 
 
-def test_mini_bert_knows_what_its_card_says():
-    mini_bert = models.load("mini-bert", device="cpu")
-    words = fill.top(mini_bert, "[MASK] works as a nurse.", 2)
-    assert words.word.tolist() == ["she", "he"]
-    follows, unrelated = nsp.is_next(mini_bert, [("The children were hungry after school.", "They asked for a snack."),
-                                                 ("The children were hungry after school.", "Basalt is a dark rock.")])
-    assert follows > .9 and unrelated < .5
-
-
 CONTEXTS = {"doctor": ["the doctor said that she was here .", "he met the doctor .", "Doctor said ."],
             "poetry": ["he likes poetry .", "a woman likes poetry in the office and she was late for the engineer ."],
             "doctors": ["he met the doctors .", "the doctors"]}

@@ -14,7 +14,6 @@ from lib.publish.run import read_profile
 from lib.verdict import PAPERS
 from tests.tiny import refuses
 
-LEVELS = ("SENT", "Layer 12", "Layer 11", "+ attn")  # of Projective methods, from the output inwards
 TABLE7 = printed.printed("projective_methods", "Table 7")
 
 
@@ -85,20 +84,13 @@ def test_every_printed_number_is_in_the_paper(name):
     assert not {value for value in values if value not in found}
 
 
-def test_table_7_has_76_rows_parities_of_164_occupations_and_eta_but_for_one_row():
-    names = list(TABLE7.index)
-    assert len(names) == 76 and names[:4] == ["Base", "Sent-debias", "SENT 0", "SENT 1"]
-    assert [sum(name.startswith(level) for name in names) for level in LEVELS] == [2, 8, 32, 32]
-    for level, length in zip(LEVELS, (1, 3, 5, 5)):  # settings count upwards
-        settings = [name.removeprefix(level).strip(" ()") for name in names if name.startswith(level)]
-        assert settings == [", ".join(f"{n:0{length}b}") for n in range(2 ** length)]
+def test_table_7_has_parities_of_164_occupations():
+    """Its rows and their order, and eta but for one row, are tested in test_projective.py."""
     assert list(TABLE7.columns) == ["S", "D", "parity", "accuracy", "eta", "SNLI"]
     assert TABLE7.loc["+ attn (1, 1, 1, 1, 1)"].tolist() == [.2478, .5026, .6951, .7571, .5263, .8497]
     assert set(map(str, TABLE7.dtypes)) == {"float64"} and not TABLE7.isna().any(axis=None)
     counted = TABLE7["parity"] * 164
     assert np.allclose(TABLE7["parity"], counted.round() / 164, atol=5.1e-5)
-    gap = (TABLE7["eta"] - TABLE7["accuracy"] * TABLE7["parity"]).abs()
-    assert list(gap[gap > 1.5e-4].index) == ["SENT 1"]
 
 
 def test_tables_3_and_4_are_the_equations_of_the_paper():

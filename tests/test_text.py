@@ -181,15 +181,6 @@ def test_lines_hold_no_attribute_word_but_those_of_one_group():
     assert both != contexts.from_text(["nurse", "soldier"], texts, 5, seed=1)
 
 
-def test_on_the_news_a_target_stands_without_attribute_words(real_data):
-    attributes, targets = [*PAIRS["female"], *PAIRS["male"]], ["nurse", "soldier", "boss"]
-    lines = contexts.from_text([*targets, "she"], readers.news(), 3, apart=(PAIRS["female"], PAIRS["male"]))
-    for word in targets:
-        for line in lines[word]:
-            held = {held.lower() for held in contexts.WORD.findall(line)}
-            assert word in held and not held & set(attributes)
-
-
 SWAPS = [pair.split("/") for pair in """
     he/she him/her his/her himself/herself man/woman men/women boy/girl boys/girls father/mother dad/mom
     son/daughter brother/sister uncle/aunt nephew/niece husband/wife grandfather/grandmother
