@@ -21,11 +21,9 @@ from tests.tiny import COMMON, FAMILIES, save_tiny
 
 @pytest.fixture
 def small(few_draws, monkeypatch, tmp_path):
-    monkeypatch.setattr(card, "CONTEXTS", 2)
+    for name, value in {"CONTEXTS": 2, "FOLDS": 2, "LINES": 3, "STORED": tmp_path / "cards"}.items():
+        monkeypatch.setattr(card, name, value)
     monkeypatch.setattr(heads, "sets_and_contexts", partial(heads.sets_and_contexts, items=60))
-    monkeypatch.setattr(card, "FOLDS", 2)
-    monkeypatch.setattr(card, "LINES", 3)
-    monkeypatch.setattr(card, "STORED", tmp_path / "cards")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(look, "odds_by_share", lambda ax, frame, title: ax.set(title=title))
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)  # the written sentences have up to a hundred pieces

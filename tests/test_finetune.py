@@ -334,10 +334,8 @@ def test_a_row_for_each_pair_gives_what_packing_gives_and_dropout_has_the_rate_a
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "base"
-    save_tiny("bert", folder)
-    return str(folder)
+def base(folder):
+    return str(folder / "bert")
 
 
 @pytest.fixture(scope="module")
@@ -350,8 +348,7 @@ def prepared(base, tmp_path_factory):
         (folder / f"{part}.txt").write_text("\n\n".join(f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(n))
                                             + f"\n\n{plain}\n")
     (folder / "counts.json").write_text("{}")
-    assert main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"),
-                 "--model", base]) == 0
+    assert main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"), "--model", base]) == 0
     return folder / "out"
 
 

@@ -8,6 +8,7 @@ from itertools import combinations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 from lib import CompanionError, look
@@ -51,10 +52,6 @@ def test_another_is_refused(figure, named):
         look.check(figure(), models=["mini-bert"])
 
 
-def rgb(color):
-    return np.array([int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)])
-
-
 def lab(linear):
     """CIE L*a*b* of linear sRGB."""
     to_xyz = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]])
@@ -68,7 +65,7 @@ def test_the_palette_keeps_apart_for_the_colour_blind(eye):
     """By 14 in L*a*b*, where 2 can just be told apart; female and male by 50."""
     seen = {}
     for color in sorted(HUES | {look.PALE, "#000000"}):
-        value = rgb(color)
+        value = np.array(to_rgb(color))
         seen[color] = lab(DICHROMATS[eye] @ np.where(value <= .04045, value / 12.92, ((value + .055) / 1.055) ** 2.4))
     apart = {pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]]) for pair in combinations(seen, 2)}
     assert min(apart.values()) > 14, min(apart, key=apart.get)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lib.bias_a_head import lpbs, seat
 from lib.text import data
-from tests.tiny import refusal, tiny
+from tests.tiny import ENCODERS, refusal, tiny
 
 EAST, NORTH = torch.tensor([[1., 0.]]), torch.tensor([[0., 1.]])
 seeds = st.integers(0, 10_000)
@@ -80,7 +80,6 @@ def test_no_statistic_is_made_of_what_is_no_number(statistic, wrong):
     refusal(statistic, *parts)
 
 
-ENCODERS = ["bert", "roberta", "albert", "distilbert"]
 WORDS = ["he", "she", "boys", "men", "girls", "women"]
 
 
