@@ -22,10 +22,7 @@ def numbers(paper: str) -> pd.DataFrame:
     if not file.is_file():
         there = ", ".join(sorted(path.stem for path in paths.PAPER.glob("*.csv")))
         raise CompanionError(f"There are no printed numbers {paper!r}: choose one of {there}.")
-    frame = pd.read_csv(file, comment="#", dtype=str)
-    if list(frame.columns) != ["table", "row", "column", "value"]:
-        raise CompanionError(f"{file.name} has columns of its own: read it by the module of its notebook.")
-    return frame
+    return pd.read_csv(file, comment="#", dtype=str)
 
 
 def reference() -> pd.DataFrame:
@@ -47,11 +44,9 @@ def departures(ours: dict[tuple[str, str], float], near: float) -> pd.DataFrame:
 def printed(paper: str, table: str) -> pd.DataFrame:
     """One printed table, wide. Columns of numbers are floats; others (settings) are text; what is missing is NaN."""
     frame = numbers(paper)
-    tables = list(dict.fromkeys(frame["table"]))
-    wanted = next((t for t in tables if t.removeprefix("Table ") == str(table).removeprefix("Table ")), None)
-    if wanted is None:
-        raise CompanionError(f"{paper} has no {table!r}: choose one of {', '.join(tables)}.")
-    rows = frame[frame["table"] == wanted]
+    rows = frame[frame["table"] == table]
+    if rows.empty:
+        raise CompanionError(f"{paper} has no {table!r}: choose one of {', '.join(frame['table'].unique())}.")
     wide = rows.pivot(index="row", columns="column", values="value")
     wide = wide.reindex(index=rows["row"].unique(), columns=rows["column"].unique())
     return wide.apply(_numeric).rename_axis(index=None, columns=None)

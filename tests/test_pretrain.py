@@ -448,8 +448,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monk
 
 
 def test_bad_requests_name_the_fix(tmp_path, text_folder):
-    for kind, text, budget, fix in (("elmo", text_folder, dict(steps=1), "choose one of bert"),
-                                    ("bert", tmp_path, dict(steps=1), "prepare"),
+    for kind, text, budget, fix in (("bert", tmp_path, dict(steps=1), "prepare"),
                                     ("bert", text_folder, {}, "--minutes or --steps"),
                                     ("bert", text_folder, dict(steps=1, people=(.5, .5)), "a source of that name"),
                                     ("gpt2", text_folder, dict(steps=1, together=.3), "leave --together out")):

@@ -94,7 +94,7 @@ def test_table_7_has_parities_of_164_occupations():
 
 
 def test_tables_3_and_4_are_the_equations_of_the_paper():
-    strengths, distances = printed.printed("projective_methods", "Table 3"), printed.printed("projective_methods", "4")
+    strengths, distances = (printed.printed("projective_methods", f"Table {n}") for n in (3, 4))
     for row in "ab":  # as printed, the swapped side's labels have changed places; a file keeps them
         plain, swapped = strengths.loc[row], strengths.loc[f"{row}_GS"]
         frame = {"stereo": [plain["Stereo"]], "anti": [plain["Anti"]], "gs_stereo": [swapped["Anti"]],
