@@ -22,7 +22,6 @@ projection's subspaces are fitted on each model by itself, on what notebooks 08 
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -94,7 +93,7 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
     """
     asked = [Encoder(models.load(name, device=device), data, n, folds, seed, items)]
     if classifier:
-        asked.append(classifier_of(models.load(classifier, device=device, task="sequence-classification"), data, items))
+        asked.append(Classifier(models.load(classifier, device=device, task="sequence-classification"), data, items))
     measured = []
     for remedy in tqdm(plan, desc="mitigations", leave=False):
         row = {}
@@ -117,13 +116,6 @@ def applied(model, masked: list[tuple[int, int]], setting: str, subspaces: proje
         yield
 
 
-def texts(data: str, items: int = 0) -> list[str]:
-    """The lines that PPPL is measured on: the shortest of the project's prose, or of WikiText-2's test split. There the
-    shortest of all are headings and scraps of lists."""
-    lines = sources.demo("prose") if data == "mini" else [line for line in readers.wikitext() if len(line.split()) > 19]
-    return stats.first(sorted(lines, key=len)[:SIZES[data]["lines"]], items)
-
-
 class Encoder:
     """All that the encoder is asked, made once."""
 
@@ -136,7 +128,10 @@ class Encoder:
         both = [word for word in sentences if all(kept[word] for kept in halves)]
         self.words = [{word: kept[word] for word in both} for kept in halves]
         self.sets = sets.only(both)
-        self.triples, self.texts, self.items = triples.triples(data, items=items), texts(data, items), items
+        self.triples, self.items = triples.triples(data, items=items), items
+        lines = sources.demo("prose") if data == "mini" else [
+            line for line in readers.wikitext() if len(line.split()) > 19]  # shorter are headings and scraps of lists
+        self.texts = stats.first(sorted(lines, key=len)[:SIZES[data]["lines"]], items)
         prompts = cloze.rows("winobias", 1, items)
         self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
 
@@ -159,14 +154,16 @@ class Encoder:
         return row
 
 
-@dataclass
 class Classifier:
-    """All that the classifier is asked: pairs of the fairness test, and of the task itself."""
+    """All that the classifier is asked: pairs of the fairness test, and of the task itself; every so many-th occupation
+    and pair. A try thins nothing more: what it is given is few already."""
 
-    model: models.Model
-    subspaces: projection.Subspaces
-    pairs: pd.DataFrame
-    task: pd.DataFrame
+    def __init__(self, model, data: str, items: int = 0):
+        occupations, task = (1, 1) if items else (SIZES[data]["occupations"], SIZES[data]["task"])
+        pairs = nli.pairs(contexts=SIZES[data]["contexts"], items=items)
+        self.model, self.subspaces = model, projection.fit(model, nli.fitting_pairs())
+        self.pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::occupations])]
+        self.task = nli.task_pairs(data, items).iloc[::task]
 
     def measure(self, remedy: Remedy) -> dict:
         both = pd.concat([self.pairs, self.task])
@@ -175,15 +172,6 @@ class Classifier:
         neutral, agree = nli.fairness(p[:len(self.pairs)], self.pairs, labels)
         right = nli.predictions(p[len(self.pairs):], labels) == self.task["label"].to_numpy(dtype=str)
         return {"neutral": neutral, "agree": agree, "right": right}
-
-
-def classifier_of(model, data: str, items: int = 0) -> Classifier:
-    """With every so many-th occupation and pair; a try thins nothing more: what it is given is few already."""
-    occupations, task = (1, 1) if items else (SIZES[data]["occupations"], SIZES[data]["task"])
-    pairs = nli.pairs(contexts=SIZES[data]["contexts"], items=items)
-    pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::occupations])]
-    return Classifier(model, projection.fit(model, nli.fitting_pairs()), pairs,
-                      nli.task_pairs(data, items).iloc[::task])
 
 
 # ---------------------------------------------------------------- tables

@@ -53,7 +53,8 @@ def test_a_prompt_stands_before_each_premise(monkeypatch):
     seen = []
     task = pd.DataFrame({"premise": ["A dog runs.", "A cat sits."], "hypothesis": "x",
                          "label": ["neutral", "entailment"]})
-    classifier = together.Classifier(None, None, nli.pairs(contexts=1).head(4), task)
+    classifier = object.__new__(together.Classifier)
+    classifier.model, classifier.pairs, classifier.task = None, nli.pairs(contexts=1).head(4), task
     monkeypatch.setattr(nli, "labels", lambda model: list(nli.LABELS))
 
     def probabilities(model, pairs):

@@ -13,8 +13,7 @@ SLOT = re.compile(r"{(\w+)}")
 SILENT_H = re.compile(r"hour|honest|honou?r|heir")
 CONSONANT_SOUND = re.compile(r"eu|ew|one(?!r)|once|ubiq|uni(?!n|m|dent)|unanim|ur(an|ea|in)|us[aeu]|ut[eio]")
 # Words that keep their capitals inside a sentence. The lists have them in lower case.
-CAPITALS = {word.lower(): word for word in
-            "Mr. Mrs. CEO Africa African America Europe Caucasian Viagra Cialis".split()}
+CAPITALS = {word.lower(): word for word in "Mr. Mrs. CEO Africa African America Europe Caucasian Viagra Cialis".split()}
 BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
 # A full stop after these, or after a single initial, does not end a sentence.
 ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
