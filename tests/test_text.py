@@ -87,8 +87,7 @@ KINDS = dict(data.demo("word_kinds").to_numpy().tolist())
 PATTERNS = data.demo("contexts")
 USABLE = contexts.usable(KINDS)
 GROUPS = {"gender": {"female", "male"}, "race": {"african-american", "caucasian"}}
-TIED = {"gender": dict(data.words("gender_stereotypes").to_numpy()),
-        "race": dict(data.words("race_roles").to_numpy())}
+TIED = {"gender": dict(data.words("gender_stereotypes").to_numpy()), "race": dict(data.words("race_roles").to_numpy())}
 
 
 def tokens(text: str) -> list[str]:
