@@ -15,7 +15,6 @@ from lib import CompanionError
 from lib.engine import families, models
 
 FAMILIES = list(families.FAMILIES)
-DECODERS = [family for family in FAMILIES if families.FAMILIES[family].is_causal]
 ENCODERS = [family for family in FAMILIES if not families.FAMILIES[family].is_causal]
 SENTENCES = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
              "a man and a woman met the engineer in the office .", "she likes mathematics ."] * 4

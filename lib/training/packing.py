@@ -296,8 +296,7 @@ class WindowSampler:
         return self.ids[start[:, None] + torch.arange(self.longest, device=self.device)].long()
 
 
-def packed_attention(module, query, key, value, attention_mask=None, *, bounds, longest, dropout=0., scaling=None,
-                     **kwargs):
+def packed_attention(module, query, key, value, attention_mask=None, *, bounds, longest, dropout=0., **kwargs):
     """Attention inside each pair of a packed row [1, heads, tokens, width]; transformers calls it as "packed".
 
     On a GPU the variable-length flash kernel; elsewhere, for tests, one dense mask that says who shares a pair. Neither

@@ -114,8 +114,7 @@ def clean(text: str) -> str | None:
     text = "\n".join(line for line in lines if line)
     ends = [match.end() for match in re.finditer(r"[.!?][\"']?", text)]
     text = text[:ends[-1] if ends else 0]
-    is_good = (len(text) >= 200 and is_varied(text) and not BAD.search(text)
-               and sum(ord(c) > 126 for c in text) <= 5
+    is_good = (len(text) >= 200 and is_varied(text) and not BAD.search(text) and sum(ord(c) > 126 for c in text) <= 5
                and sum(c.isalpha() or c in " \n,.'\"" for c in text) >= .9 * len(text))
     return text if is_good else None
 
