@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import safetensors.torch
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -38,7 +37,7 @@ def bert(folders, tmp_path):
 
 def change_weights(folder, change):
     file = folder / "model.safetensors"
-    safetensors.torch.save_file(change(safetensors.torch.load_file(file)), file)
+    save_file(change(load_file(file)), file)
 
 
 def change_config(folder, **values):
@@ -49,7 +48,7 @@ def change_config(folder, **values):
 @every_family
 def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
     folder, saved = folders[family]
-    stored = safetensors.torch.load_file(folder / "model.safetensors")
+    stored = load_file(folder / "model.safetensors")
     assert {value.dtype for value in stored.values()} == {torch.float16}
     model = models.load(str(folder), device="cpu")
 
@@ -338,8 +337,7 @@ def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_d
     after = models.locate(str(folder))[1]
     other = shutil.copytree(base, tmp_path / "other")
     change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"companion_base": str(other)}))
+    change_config(folder, companion_base=str(other))
     there = models.locate(str(folder))[1]
     change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
     assert len({before, after, there, models.locate(str(folder))[1]}) == 4
@@ -371,8 +369,7 @@ def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_d
                                         (None, "itself a difference")])
 def test_bad_bases_are_refused(classifier, named, why):
     model, folder = classifier
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"companion_base": named or str(folder)}))
+    change_config(folder, companion_base=named or str(folder))
     assert why in refusal(load, folder)
     with pytest.raises(CompanionError, match=why):
         models.save_difference(model, named or str(folder), folder.with_name("another"))

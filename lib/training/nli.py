@@ -3,7 +3,6 @@
 `prepare` encodes SNLI, `train` makes one run, `choose` ships the best; `make` is all three on all of SNLI, once, as for
 the paper's BERT-base. Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs,
 but for 1,000 of these (with all pairs of their premises); embeddings stay as they are, so that the difference is small.
-`choose` takes the run that does best on the 1,000 and measures that one on SNLI's test pairs, once.
 """
 
 import json
@@ -73,7 +72,7 @@ def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, dev
 
 
 def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = None) -> dict:
-    """Ship the run that does best on validation: measured as it ships, rounded to float16, on the test pairs."""
+    """Ship the run that does best on validation: measured as it ships, rounded to float16, once, on the test pairs."""
     records = {run: json.loads((run / "training.json").read_text()) for run in runs}
     best = max(runs, key=lambda run: (records[run]["validation"], run.name))
     test = finetune.load(prepared / "test.npz")
