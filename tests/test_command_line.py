@@ -255,8 +255,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
 
 
 @pytest.mark.parametrize("flags, message", [
-    ([], "02_b.ipynb is not a notebook"),
-    (["--only", "07"], "There is no notebook 07: choose from 01, 02, 12."),
+    ([], "02_b.ipynb is not a notebook"), (["--only", "07"], "There is no notebook 07: choose from 01, 02, 12."),
     (["--only", "01,x"], "'01,x' names no notebooks: write --only 02,05-07, from 01, 02, 12."),
     (["--only", "02,"], "'02,' names no notebooks: write"), (["--only", "05-02"], "'05-02' names no notebooks: write"),
     (["--only", "02 03"], "'02 03' names no notebooks: write"), (["03"], "There is no command '03': leave it out"),
@@ -271,8 +270,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     (["--limit", "1"], "Nothing can be measured on 1 items: give --limit 2 or more."),
     (["--revision", "abc"], "--revision is of a model of the hub in a run"),
     (["measure", "everything"], "There is no measurement 'everything': choose one of heads, table1."),
-    (["report", "02"], "'02' says nothing after report: leave it out."),
-])
+    (["report", "02"], "'02' says nothing after report: leave it out.")])
 def test_what_cannot_be_done_is_said_in_a_sentence(project, flags, message):
     for name in ("01_a", "02_b", "12_c"):
         project.add(name)

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from lib import paths
+from lib.bias_a_head import glue, heads
+from lib.publish.run import Run
 from lib.text import data, readers
 from tests.tiny import refusal, refuses
 
@@ -140,15 +142,22 @@ def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropp
         readers.snli("test")
 
 
-@pytest.mark.parametrize("at_hand, taken, said", [
-    (["news_commentary", "bbc_news"], ["One.", "Two."], "news_commentary"), ([], ["One.", "Two."], "news_commentary"),
-    (["bbc_news"], ["Title\n\nBody."], "bbc_news (stands in for news_commentary, the paper's own: put news_comm")])
-def test_news_is_what_lies_at_hand_and_says_so(files, monkeypatch, capsys, at_hand, taken, said):
-    files["bbc_news/bbc.jsonl.gz"] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n"
-    files["news_commentary/news-commentary-v15.en.gz"] = "One.\n\nTwo.\n"
-    monkeypatch.setattr(data, "available", lambda file: file.split("/")[0] in at_hand)
-    assert readers.news() == taken
-    assert capsys.readouterr().out.startswith(f"News texts: {said}")
+def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_stand_in(files, monkeypatch, capsys):
+    bbc, own = readers.NEWS["bbc_news"], readers.NEWS["news_commentary"]
+    files[bbc], files[own] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n", "One.\n\nTwo.\n"
+    paper, mini = Run(profile="paper"), Run(data="paper")
+    stands_in = f"bbc_news (stands in for news_commentary, the paper's own: put {own} into"
+    for at_hand, taken, said in [([bbc, own], ["One.", "Two."], "news_commentary"),
+                                 ([bbc], ["Title\n\nBody."], stands_in), ([], ["One.", "Two."], "news_commentary")]:
+        monkeypatch.setattr(data, "available", at_hand.__contains__)
+        assert readers.news() == taken and capsys.readouterr().out.startswith(f"News texts: {said}")
+        assert (paper.news, mini.news, Run().news) == ("news_commentary", said.split()[0], "")  # results are kept by it
+        assert heads.asked(paper, "bert-base", "gender")[2] == "paper"  # its own is fetched
+    monkeypatch.setattr(data, "path", lambda file: data._one_of({}, file, "file"))  # refused, as when out of reach
+    setup = glue.Setup("mini-bert", {"heads_contexts": 1}, paths.BUILD, "hub")
+    said = refusal(heads.asked, paper, "bert-base", "gender"), refusal(glue.ranked, setup)
+    assert all(re.search(f"'{own}': .*; a profile with stand_ins = true takes the BBC's", one) for one in said)
+    assert heads.asked(mini, "mini-bert", "race")[2] == "paper"
 
 
 def test_real_files(real_data):

@@ -109,7 +109,7 @@ def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question()
     whole, thin = heads.gender_sets(), heads.gender_sets(attributes=4)
     assert (thin.X, thin.Y) == (whole.X, whole.Y) and set(thin.A) < set(whole.A) and len(thin.A) < 60
     assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
-    run = SimpleNamespace(data="paper", seed=0, sizes=SimpleNamespace(
+    run = SimpleNamespace(data="paper", stand_ins=True, seed=0, sizes=SimpleNamespace(
         heads_contexts=100, heads_race_contexts=50, heads_folds=10, heads_attributes={"paper": 1}, items=0))
     assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
     run.sizes.items = 8

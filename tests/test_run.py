@@ -53,7 +53,7 @@ def profiles(tmp_path, monkeypatch):
     def add(name, text):
         (folder / f"{name}.toml").write_text(text)
 
-    add("mini", f'data = ["mini", "paper"]\n[models]\n{MODELS}[sizes]\nitems = 0\ndraws = 5\n')
+    add("mini", f'data = ["mini", "paper"]\nstand_ins = true\n[models]\n{MODELS}[sizes]\nitems = 0\ndraws = 5\n')
     return add
 
 
@@ -61,8 +61,7 @@ def profiles(tmp_path, monkeypatch):
     (dict(), "mini", False), (dict(data="paper"), "mini-real", False), (dict(profile="paper"), "paper", False),
     (dict(model="gpt2-medium"), "mini-gpt2-medium", False), (dict(model="null-gpt2"), "mini-null-gpt2", True),
     (dict(profile="null"), "null", True), (dict(model="null"), "mini-null", True),
-    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base", False),
-])
+    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base", False)])
 def test_name_and_place_and_whether_it_is_a_control(parameters, name, is_control, tmp_path, monkeypatch):
     assert Run(**parameters).name == name and Run(**parameters).is_control == is_control
     assert Run(**parameters).out == paths.FIGURES / name
@@ -167,9 +166,8 @@ def test_models_that_are_named(monkeypatch):
 @pytest.mark.parametrize("text, message", [
     ('data = ["mini"]\nspeed = 1\n', "lib/publish/profiles/mine.toml has the unknown key speed"),
     ('data = ["mini"]\n[sizes]\ndrows = 5\n', "lib/publish/profiles/mine.toml has the unknown key sizes.drows"),
-    (f'data = ["mini"]\n[models]\n{MODELS}[sizes]\nitems = 0\n', "mine.toml lacks the key sizes.draws"),
-    ("data = [", "lib/publish/profiles/mine.toml is not TOML"), (None, "no profile mine: choose one of mini"),
-])
+    (f'data = []\nstand_ins = true\n[models]\n{MODELS}[sizes]\nitems = 0\n', "mine.toml lacks the key sizes.draws"),
+    ("data = [", "lib/publish/profiles/mine.toml is not TOML"), (None, "no profile mine: choose one of mini")])
 def test_a_wrong_profile_is_named(profiles, text, message):
     if text is not None:
         profiles("mine", text)
@@ -276,8 +274,7 @@ def noted(log, value, name=""):
 
 
 def test_a_result_is_computed_once(tmp_path, monkeypatch):
-    log = tmp_path / "log"
-    weights = {"mini-bert": "r1"}
+    log, weights = tmp_path / "log", {"mini-bert": "r1"}
     monkeypatch.setattr(models, "locate", lambda name: (None, weights[name]))
     run = Run()
 
@@ -286,18 +283,14 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
         assert run.cached(noted, str(log), *args, **kwargs) == 2 * args[0]
         return log.read_text().count("called") - before
 
-    assert calls(run, 21) == 1
-    assert calls(run, 21) == 0
+    assert (calls(run, 21), calls(run, 21)) == (1, 0)
     assert calls(Run(seed=1), 21) == 0  # another object, another process: the same result
     assert calls(run, 22) == 1
     assert calls(Run(profile="mini-limit8"), 21) == 1  # a try shares nothing with a full run
-    assert calls(Run(recompute=True), 21) == 1
-    assert calls(run, 21) == 0
-    assert calls(run, 21, name="mini-bert") == 1
-    assert calls(run, 21, name="mini-bert") == 0
+    assert (calls(Run(recompute=True), 21), calls(run, 21)) == (1, 0)
+    assert (calls(run, 21, name="mini-bert"), calls(run, 21, name="mini-bert")) == (1, 0)
     weights["mini-bert"] = "r2"
-    assert calls(run, 21, name="mini-bert") == 1
-    assert run.revisions == {"mini-bert": "r2"}
+    assert calls(run, 21, name="mini-bert") == 1 and run.revisions == {"mini-bert": "r2"}
     assert calls(run, 21) == 0  # that a model was used meanwhile is no matter
     monkeypatch.setattr(paths, "LISTS", tmp_path / "lists")
     replace(paths.LISTS / "words.csv", b"nurse")
@@ -464,8 +457,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles(counted, capsys):
 
 def test_a_try_stores_nothing(counted, tmp_path, capsys):
     table1("--limit", "2")
-    assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out
-    assert not list(tmp_path.rglob("*.npz"))
+    assert counted == [0, 1] and "2 of 2 masks" in capsys.readouterr().out and not list(tmp_path.rglob("*.npz"))
     assert command.main(["measure", "table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
 
 

@@ -84,8 +84,7 @@ class Task:
 TASKS = {  # in Table 2's order
     "RTE": Task((accuracy,)), "SST-2": Task((accuracy,)), "WNLI": Task((accuracy,)), "QNLI": Task((accuracy,)),
     "CoLA": Task((matthews,)), "MRPC": Task((f1, accuracy)), "QQP": Task((f1, accuracy)),
-    "STS-B": Task((pearson, spearman), labels=1), "MNLI": Task((accuracy,), 3, ("matched", "mismatched")),
-}
+    "STS-B": Task((pearson, spearman), labels=1), "MNLI": Task((accuracy,), 3, ("matched", "mismatched"))}
 
 
 # What all runs share, and where their results are
@@ -178,6 +177,7 @@ def ranked(setup: Setup) -> list:
                 "contexts": setup.sizes["heads_contexts"]} | ({"items": setup.items} if setup.items else {})
     file = _place(setup.out, "heads", question)
     if not file.exists():
+        readers.corpus(stand_ins=setup.source != "hub")  # the profile paper takes none
         scored = heads.measure(setup.model, "gender", "paper", question["contexts"], 1, items=setup.items,
                                device=setup.device)
         record = question | {"sentences": scored["sentences"], "seat": round(scored["seat"], 4),
@@ -247,10 +247,7 @@ def main(arguments=None):
         profile = tomllib.loads((paths.PROFILES / f"{given.profile}.toml").read_text())
         setup = Setup(given.model or profile["models"]["encoder"], profile["sizes"], given.out,
                       "hub" if given.profile == "paper" else "files", given.limit, given.device)
-        if given.command == "prepare":
-            prepare(setup, given.tasks)
-        else:
-            make(setup, given.tasks, given.part)
+        prepare(setup, given.tasks) if given.command == "prepare" else make(setup, given.tasks, given.part)
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2

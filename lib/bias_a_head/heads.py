@@ -255,6 +255,8 @@ def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int =
 
 def asked(run, name: str, bias: str) -> tuple:
     """The arguments of `measure` for a run, alike in all notebooks and in lib/publish, which stores results by them."""
+    if run.data == "paper":
+        readers.corpus(run.stand_ins)  # where the run allows none and News-commentary cannot be had, it ends here
     contexts = {"gender": run.sizes.heads_contexts, "race": run.sizes.heads_race_contexts}
     thin = run.sizes.heads_attributes[run.data] if bias == "gender" else 1
     more = (run.sizes.items, thin) if thin > 1 else (run.sizes.items,) if run.sizes.items else ()
@@ -273,9 +275,9 @@ def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0
     model = models.load(name, device=device)
     result = bias_scores(model, sets, sentences, folds)
     return {"family": model.family, "seat": result.seat, "p": result.p, "s": result.s.numpy(),
-            "in_x": np.arange(len(result.s)) < len(sets.X),
-            "scores": result.scores.numpy(), "folds": result.folds.numpy(),
-            "words": dict(zip("XYAB", map(len, sets.parts()))), "sentences": sum(map(len, sentences.values()))}
+            "in_x": np.arange(len(result.s)) < len(sets.X), "scores": result.scores.numpy(),
+            "folds": result.folds.numpy(), "words": dict(zip("XYAB", map(len, sets.parts()))),
+            "sentences": sum(map(len, sentences.values()))}
 
 
 def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed: int = 0, items: int = 0,

@@ -78,7 +78,7 @@ class Notebook:
                        for file in paths.FIGURES.glob(f"*/{part}")]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
         weights = {name: revision(self.run, name) for name in wanted(self.run, [self])}
-        whole = [cells, self.parameters, str(self.run.out), weights, fingerprint(*inputs)]
+        whole = [cells, self.parameters, self.run.news, str(self.run.out), weights, fingerprint(*inputs)]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -280,11 +280,10 @@ def _data(run, notebooks, known: dict) -> list[str]:
     if run.data != "paper":
         return []
     numbers = {notebook.number for notebook in notebooks}
-    stood_in = {"news_commentary"} if data.available("bbc_news/bbc.jsonl.gz") else set()
     from_hub = {"hub"} if run.profile == "paper" else set()
     sizes = {row.name: known[row.name]["GB"] * 1e3 if row.name in known else row.MB
              for row in data.sources().itertuples() if numbers & set(row.used_by.split(", "))
-             and row.status in {"to fetch"} | from_hub and row.name not in stood_in}
+             and row.status in {"to fetch"} | from_hub and (row.name, run.news) != ("news_commentary", "bbc_news")}
     largest = ", ".join(f"{name} {sizes[name]:.0f}" for name in sorted(sizes, key=sizes.get, reverse=True)[:4])
     return [f"To fetch of {len(sizes)} data sets what is not here yet: {sum(sizes.values()):.0f} MB "
             f"(most: {largest})"] * bool(sizes)
@@ -293,13 +292,12 @@ def _data(run, notebooks, known: dict) -> list[str]:
 def _time(run, notebooks, minutes: dict) -> list[str]:
     if run.sizes.items:
         return []
-    listed = ", ".join(f"{notebook.number} {minutes.get(notebook.number, 0)}" for notebook in notebooks)
-    total = sum(minutes.get(notebook.number, 0) for notebook in notebooks)
-    if to_make(run, notebooks):
-        total += minutes["classifier"]
-        listed += f", {minutes['classifier']} of them to make {run.classifier}"
-    return [f"About {total / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: {listed}): "
-            "rough, see data/hub.toml"]
+    each = {notebook.number: minutes.get(notebook.number, 0) for notebook in notebooks}
+    extra = minutes["classifier"] if to_make(run, notebooks) else 0
+    listed = ", ".join(f"{number} {its}" for number, its in each.items())
+    listed += f", {extra} of them to make {run.classifier}" if extra else ""
+    hours = (sum(each.values()) + extra) / 60
+    return [f"About {hours:.1f} hours on one GPU of 24 GB (notebook and minutes: {listed}): rough, see data/hub.toml"]
 
 
 def _memory(names: list[str], known: dict) -> list[str]:

@@ -35,7 +35,7 @@ from lib.engine.files import fingerprint, replace, room_for, slug
 
 # a GPU machine may lack pandas, and the command line's --help can do without any
 np, pd, plt, joblib = Lazy("numpy"), Lazy("pandas"), Lazy("matplotlib.pyplot"), Lazy("joblib")
-display, look = Lazy("IPython.display"), Lazy("lib.look")
+display, look, readers = Lazy("IPython.display"), Lazy("lib.look"), Lazy("lib.text.readers")
 models, families = Lazy("lib.engine.models"), Lazy("lib.engine.families")
 
 OTHER_DATA = {"mini": "demo", "paper": "real"}  # what a run is called whose data are not its profile's own
@@ -52,7 +52,7 @@ class Run:
     def __init__(self, profile="mini", data="", model="", device="", seed=0, recompute=False, out=""):
         chosen = read_profile(profile)
         self.profile, self.draw, items = chosen["name"], chosen["draw"], chosen["sizes"]["items"]
-        own = chosen["data"][0]
+        own, self.stand_ins = chosen["data"][0], chosen["stand_ins"]
         self.data = data or own
         if self.data not in chosen["data"]:
             raise CompanionError(f"The profile {self.profile} does not run on the data set {data}: "
@@ -103,6 +103,11 @@ class Run:
             self.debiased = [model]  # from the profile's encoder, as notebook 06 takes it
 
     @property
+    def news(self):
+        """The corpus that contexts come from on the papers' data, as things lie now: results depend on it."""
+        return "" if self.data != "paper" else readers.corpus() if self.stand_ins else "news_commentary"
+
+    @property
     def is_control(self):
         """Whether it is of a model that cannot have the effect, untrained or balanced: its claims ignore gates."""
         return any(models.draw_of(name) or Path(name).name.startswith(verdict.BALANCED)
@@ -131,8 +136,7 @@ class Run:
         file = Path(inspect.getsourcefile(function))
         code = fingerprint(file, *sources(file.read_text()) - {file})
         name = f"{function.__module__}.{function.__qualname__}"
-        key = [name, code, _data_hash(), weights, _versions("torch", "transformers")]
-        key += [self.sizes.items] if self.sizes.items else []
+        key = [name, code, _data_hash(), weights, _versions("torch", "transformers"), self.sizes.items, self.news]
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever shipped or fetched.
         with room_for(paths.CACHE / "results"):
             stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
@@ -227,16 +231,10 @@ class Run:
         """What a result was made from. Free of dates and times, so that the same result is the same file."""
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and lib/publish/notebooks.py set it
         only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
-        return {
-            "run": self.name,
-            "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
-            "notebook": notebook,
-            "models": dict(sorted(self.revisions.items())),
-            "data": {self.data: _data_hash()},
-            "seed": self.seed,
-            "sizes": vars(self.sizes),
-            "versions": _versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
-        }
+        return {"run": self.name, "command": shlex.join(["./reproduce.sh", *only, *self.flags]), "notebook": notebook,
+                "models": dict(sorted(self.revisions.items())), "data": {self.data: _data_hash()}, "seed": self.seed,
+                "sizes": vars(self.sizes),
+                "versions": _versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib")}
 
 
 def runs():

@@ -27,13 +27,10 @@ GLUE = {
     "WNLI": {"train": "WNLI_train", "validation": "WNLI_val", "evaluation": "WNLI_dev"},
     "CoLA": {"train": "CoLA_train", "validation": "CoLA_val", "evaluation": "CoLA_dev"},
     "MRPC": {"train": "MRPC_becel_train", "evaluation": "MRPC_becel_validation"},
-    "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"},
-}
-GLUE_HEADERS = {
-    "CoLA": ["source", "label", "star", "sentence"],
-    "WNLI_val": ["index", "sentence1", "sentence2", "label"],
-    "STS-B": ["index", "genre", "file", "year", "old", "source1", "source2", "sentence1", "sentence2", "label"],
-}
+    "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"}}
+GLUE_HEADERS = {  # of files that have none
+    "CoLA": ["source", "label", "star", "sentence"], "WNLI_val": ["index", "sentence1", "sentence2", "label"],
+    "STS-B": ["index", "genre", "file", "year", "old", "source1", "source2", "sentence1", "sentence2", "label"]}
 
 NEWS = {"news_commentary": "news_commentary/news-commentary-v15.en.gz", "bbc_news": "bbc_news/bbc.jsonl.gz"}
 
@@ -77,18 +74,25 @@ def wikitext() -> list[str]:
 
 def news() -> list[str]:
     """News texts to take contexts from: Bias A-head's own "news_commentary" (a line each), or "bbc_news" (2,225
-    articles), which stands in for it.
-
-    It is what lies at hand, the paper's own first; where neither does, the paper's own is fetched (the other has no
-    address). Which one it is gets printed.
-    """
-    source = next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
+    articles), which stands in for it. Which one it is gets printed."""
+    source = corpus()
     print(f"News texts: {source}" + (
         f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
         if source == "bbc_news" else ""))
     with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
         texts = [json.loads(line)["text"] if source == "bbc_news" else line for line in file]
     return [text.strip() for text in texts if text.strip()]
+
+
+def corpus(stand_ins: bool = True) -> str:
+    """Whose texts `news` reads: those at hand, the paper's own first; where there are none, that one, to be fetched.
+    Without stand-ins it is had here, or refused in a sentence that says where to put it: `news` then reads no other."""
+    if not stand_ins:
+        try:
+            data.path(NEWS["news_commentary"])
+        except CompanionError as error:
+            raise CompanionError(f"{str(error)[:-1]}; a profile with stand_ins = true takes the BBC's.") from None
+    return next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
 
 
 def reddit(name: str) -> list[str]:
