@@ -234,9 +234,10 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
 
     assert not first().is_done()
     assert finish(Run()) and first().is_done()
-    assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
-    replace(model / "model.safetensors", b"trained again")  # in place
-    assert not first(Run(model=str(model))).is_done()
+    for name in ("model.safetensors", "training.json"):  # the record is what notebooks show of a model
+        assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
+        replace(model / name, b"trained again")  # in place
+        assert not first(Run(model=str(model))).is_done()
     for damaged in (b"", b"[]", b'{"stamp": 1}'):
         replace(finish(Run(model=str(model))), damaged)
         assert not first(Run(model=str(model))).is_done()

@@ -1,8 +1,8 @@
 """The notebooks of a run: which of them are up to date, executing one, keeping its outputs, and what it all will take.
 
-A notebook is up to date while its cells and parameters, the data, the weights of the run's models and the modules of
-lib that it imports are what they were when it ran, and its results are the files that it wrote. What `estimate` says
-of sizes and minutes is data/hub.toml's; nothing is fetched for that.
+A notebook is up to date while its cells and parameters, the data, the weights and records of the run's models and the
+modules of lib that it imports are what they were when it ran, and its results are the files that it wrote. What
+`estimate` says of sizes and minutes is data/hub.toml's; nothing is fetched for that.
 """
 
 import hashlib
@@ -152,11 +152,12 @@ class Notebook:
 
 @cache  # for a run, since hashing takes a second
 def revision(run, name: str) -> str:
-    """Which weights a model has now: a folder's hash, or the hub's commit. Nothing is fetched for that."""
+    """Which model it is now: hashes of a folder's weights and record, or the hub's commit; nothing is fetched."""
     if hub_id := _hub_ids([name]).get(name):
         return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
     try:
-        return models.locate(name)[1]
+        folder, weights = models.locate(name)
+        return f"{weights}, {fingerprint(folder / 'training.json')}"
     except CompanionError:  # a classifier that is not made yet
         return ""
 
