@@ -21,16 +21,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-import transformers
 from huggingface_hub import errors as hub_errors
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from lib import CompanionError, paths
+from lib import CompanionError, Lazy, paths
 from lib.engine import families
 from lib.engine.files import is_full, new_folder, replace, sha256
 
+transformers = Lazy("transformers")  # seconds to import: `load` alone needs it
 BASE = "companion_base"  # the line of a config.json that names the model which the folder's weights differ from
 
 
@@ -67,8 +67,8 @@ CONVERT = ("import torch; from safetensors.torch import save_file; save_file({k:
 @dataclass
 class Model:
     """A network and its tokenizer. `revision` says which weights: the hub's commit, or a folder's hash."""
-    net: transformers.PreTrainedModel = field(repr=False)
-    tokenizer: transformers.PreTrainedTokenizerBase = field(repr=False)
+    net: "transformers.PreTrainedModel" = field(repr=False)
+    tokenizer: "transformers.PreTrainedTokenizerBase" = field(repr=False)
     name: str
     revision: str
 
