@@ -33,9 +33,7 @@ from lib.bias_a_head import heads, masking
 from lib.counteracts import cloze
 from lib.engine import hooks, models, nsp, pppl, stats
 from lib.projective import nli, projection, triples
-from lib.text import data as sources
-from lib.text import factual, readers
-from lib.text import pairs as sentence_pairs
+from lib.text import data as sources, factual, pairs as sentence_pairs, readers
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
 COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts advises

@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from lib import Estimate, paths
-from lib.publish import article
-from lib.publish import page as pages
+from lib.publish import article, page as pages
 from lib.publish.run import Run, runs
 from lib.verdict import Outcome, Verdict
 from tests.test_page import LOW_CONTRAST, NEAR, Page, add, said

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lib import CompanionError
 from lib.counteracts import cloze

@@ -25,8 +25,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command
-from lib.publish import notebooks, page
+from lib.publish import __main__ as command, notebooks, page
 from lib.publish.run import Run
 from tests import hub
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from lib import paths, printed

@@ -15,9 +15,7 @@ from PIL import Image
 
 from lib import paths, verdict
 from lib.engine.files import replace
-from lib.publish import __main__ as command
-from lib.publish import notebooks
-from lib.publish import page as pages
+from lib.publish import __main__ as command, notebooks, page as pages
 from lib.publish.run import Run, runs
 from lib.verdict import Outcome, Verdict
 

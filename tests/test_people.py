@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
 from lib.engine import models

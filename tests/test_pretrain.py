@@ -9,8 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lib.bias_a_head import lpbs
 from lib.counteracts import cloze

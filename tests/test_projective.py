@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from lib import CompanionError, paths, printed, verdict
@@ -17,8 +16,7 @@ from lib.projective import claims, nli, projection, tables, triples
 from lib.projective.claims import CLAIMS
 from lib.projective.projection import LEVELS, WRITTEN, Level
 from lib.projective.tables import NAMES
-from lib.text import data, readers
-from lib.text import pairs as sentence_pairs
+from lib.text import data, pairs as sentence_pairs, readers
 from lib.verdict import Outcome
 from tests.test_projection import classifier
 from tests.tiny import refusal, refuses, save_tiny

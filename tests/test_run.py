@@ -24,9 +24,7 @@ from lib import CompanionError, look, paths
 from lib.bias_a_head import heads, masking
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
-from lib.publish import __main__ as command
-from lib.publish import measure
-from lib.publish import run as run_module
+from lib.publish import __main__ as command, measure, run as run_module
 from lib.publish.run import Run, read_profile
 from tests.tiny import disk, refusal
 

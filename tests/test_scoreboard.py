@@ -159,8 +159,6 @@ def test_in_how_many_seeds_a_claim_holds(folder):
                                           ("trainings-seed1", UNDECIDED, HOLDS), ("trainings-seed2", HOLDS, HOLDS))}
     table = scoreboard.seeds(folders=folders)
     assert table.set_index("id")["holds in"].to_dict() == {NEAR: "1 of 2", LAYERS: "2 of 2"} and "mini" not in table
-    assert scoreboard.alike(table) == (
-        "Of 2 claims 1 come out alike in 3 trainings of mini-bert (1 hold in all), 1 do not")
     assert scoreboard.seeds(folders={"mini-real": folders["mini-real"]}).empty
 
 

@@ -7,8 +7,7 @@ from statistics import mean, stdev
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lib.bias_a_head import lpbs, seat
 from lib.text import data

@@ -6,8 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lib import paths
 from lib.engine import fill, hooks, models

@@ -8,8 +8,7 @@ from functools import cache
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
-from tokenizers import models as token_models
+from tokenizers import Tokenizer, decoders, models as token_models, normalizers, pre_tokenizers, processors, trainers
 
 from lib import CompanionError
 from lib.engine import families, models

@@ -20,8 +20,7 @@ from tqdm import tqdm
 from lib import CompanionError
 from lib.bias_a_head import heads
 from lib.engine import hooks, models, pppl
-from lib.text import data as sources
-from lib.text import factual, readers
+from lib.text import data as sources, factual, readers
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 DOSE = 45 / 144   # of all heads: what "All" masks in the paper's BERT

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from huggingface_hub import errors as hub_errors
-from huggingface_hub import snapshot_download
+from huggingface_hub import errors as hub_errors, snapshot_download
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 

@@ -24,9 +24,7 @@ import torch
 from lib import CompanionError
 from lib.engine import batches, models, stats
 from lib.projective import projection
-from lib.text import data as sources
-from lib.text import english, readers
-from lib.text import pairs as sentence_pairs
+from lib.text import data as sources, english, pairs as sentence_pairs, readers
 
 LABELS = tuple(readers.NLI_LABELS)  # SNLI's order; a model's own may be another, see `labels`
 GENDERS = ("male", "female")

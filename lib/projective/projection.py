@@ -30,8 +30,7 @@ import pandas as pd
 import torch
 
 from lib import CompanionError
-from lib.engine import hooks, nsp
-from lib.engine import models as registry
+from lib.engine import hooks, models as registry, nsp
 from lib.engine.batches import each, encode
 from lib.projective import triples
 from lib.text import pairs as sentence_pairs

@@ -15,8 +15,7 @@ import pandas as pd
 
 from lib import printed
 from lib.engine import models, nsp, stats
-from lib.text import data as sources
-from lib.text import english, readers
+from lib.text import data as sources, english, readers
 
 ENDS = re.compile(r"[.!?]['\"]?$")
 SIDES = {"": ("context", "next_sentence"), "gs_": ("gender_swapped_context", "gender_swapped_next_sentence")}

@@ -238,11 +238,6 @@ def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     return table.assign(**{"holds in": [f"{n} of {len(again)}" for n in held]}).reset_index(drop=True)
 
 
-def trainings(table: pd.DataFrame) -> list[str]:
-    """The runs that are columns of a table of `seeds`."""
-    return [name for name in table if name not in ("id", "source", "claim", "holds in")]
-
-
 def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """Each test of gender in BERT over the trainings that are alike in text and length, three or more, seeds and items
     drawn together: a row per test that has a case and an interval in all of them.
@@ -315,14 +310,6 @@ def heads_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     if len(table) > 1:
         table.loc[len(table)] = ["mean", *table.iloc[:, 1:].mean()]
     return table.round(2)
-
-
-def alike(table: pd.DataFrame) -> str:
-    """How much of a table of `seeds` depends on the training, in a sentence."""
-    outcomes = table[trainings(table)].apply(kinds)
-    same, held = outcomes.nunique(axis=1) == 1, (outcomes == Outcome.HOLDS).all(axis=1)
-    return (f"Of {len(table)} claims {same.sum()} come out alike in {outcomes.shape[1]} trainings of mini-bert "
-            f"({held.sum()} hold in all), {(~same).sum()} do not")
 
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:

@@ -8,8 +8,7 @@ Projective methods fits on "a small set of paired sentences" and does not give i
 """
 
 from lib.engine import stats
-from lib.text import data as sources
-from lib.text import readers, swaps
+from lib.text import data as sources, readers, swaps
 
 # Liang et al.'s ten pairs, which are Bolukbasi et al.'s. "her" is his or him: sentences with it are left out.
 PAIRS = {"woman": "man", "girl": "boy", "she": "he", "mother": "father", "daughter": "son", "gal": "guy",
