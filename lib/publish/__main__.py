@@ -121,9 +121,9 @@ def reproduce(options):
         return 0
     if not all(notebook.is_done() for notebook in wanted):
         check(run)
-    failed, beside = [], notebooks.beside(run, wanted)
+    failed, beside, threads = [], notebooks.beside(run, wanted), os.environ.get("OMP_NUM_THREADS", "")
     if beside:
-        os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() // 2))
+        os.environ["OMP_NUM_THREADS"] = threads or str(os.cpu_count() // 2)
         other = multiprocessing.get_context("fork").Process(  # it ends with the first that fails
             target=lambda: sys.exit(any(carry_out(notebook, width) for notebook in beside)), daemon=True)
         other.start()
@@ -131,6 +131,8 @@ def reproduce(options):
     for i, notebook in enumerate(wanted):
         if notebook in beside:
             other.join()
+            if not threads:  # what is left runs alone
+                os.environ.pop("OMP_NUM_THREADS", None)
             if other.exitcode == 0:
                 continue  # else what is left there is done, and a failure said, here
         status = make_classifier(run, notebook, width) or carry_out(notebook, width)
