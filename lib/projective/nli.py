@@ -131,8 +131,8 @@ def predictions(answers, labels=LABELS) -> np.ndarray:
 def _likeliest(answers, labels) -> np.ndarray:
     answers = np.asarray(answers)
     if answers.shape[-1] != len(labels):
-        raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: pass the "
-                             "labels of the model, nli.labels(model).")
+        raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: pass "
+                             "the labels of the model, nli.labels(model).")
     return answers.argmax(-1)
 
 
