@@ -250,8 +250,9 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     rows = []
     for claim in CLAIMS.values() if len(again) > 2 else ():
         for tests in zip(*([each for each in stored if each.claim == claim.id] for stored in again)):
-            if all(each.outcome in (*DECIDED, Outcome.UNDECIDED) and each.redrawn is None and each.estimate.has_interval
-                   and each.threshold == tests[0].threshold for each in tests):
+            has_case = all(each.outcome in (*DECIDED, Outcome.UNDECIDED) and each.redrawn is None for each in tests)
+            alike = len({(each.threshold, bool(each.control)) for each in tests}) == 1
+            if has_case and alike and all(each.estimate.has_interval for each in tests):
                 mean, share = stats.over_trainings([each.estimate for each in tests])
                 control = tests[0].control and verdict.Control(tests[0].control.name, *(stats.over_trainings([
                     getattr(each.control, part) for each in tests])[0] for part in ("estimate", "difference")))
