@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -189,6 +190,13 @@ def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path)
     assert names == ["fig.json", "fig.png", "fig.svg"]
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    stored = tmp_path / "one" / "fig.svg"
+    renamed = re.sub(rb"p[0-9a-f]{10}", b"p0123456789", stored.read_bytes())
+    assert renamed != stored.read_bytes() == (tmp_path / "two" / "fig.svg").read_bytes()
+    for there, is_kept in ((renamed, True), (renamed.replace(b"#ffffff", b"#000000"), False)):
+        stored.write_bytes(there)  # the same but for the names of its frames, or another drawing
+        Run(out=stored.parent).save(look.sign(figure(), "A line that goes up", "nobody"), "fig", "A line.")
+        assert (stored.read_bytes() == there) == is_kept
     assert not plt.get_fignums()  # closed, so that Jupyter shows it once
     run, titled = Run(), figure()
     tables = {"b": dict(claim=["c"], verdict=["x"]), "c": dict(paper=[1], ours=[2], verdict=["x"]), "d": dict(x=[1])}
