@@ -100,7 +100,7 @@ def _again(folders):
     """Every test over several trainings of one model, on one scale, and what is left; nothing of fewer than three."""
     over = scoreboard.across(folders)
     rows = [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "outcome": row["outcome"],
-             "holds": row["holds in"], "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
+             "among": row["holds in"], "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
              "threshold": row["threshold"], "share": row["share"], "each": each,
              **dict(zip(("value", "low", "high"), mean))}
             for row in over.to_dict("records") for mean, each in [scoreboard.towards(row)]]
