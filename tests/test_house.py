@@ -17,7 +17,7 @@ MODULES = [file for file in sorted((paths.ROOT / "lib").rglob("*.py")) if file.n
 def test_lib_and_tests_stay_thin():
     lines = {file.relative_to(paths.ROOT): len(file.read_text().splitlines()) for file in MODULES}
     assert len(lines) <= 60
-    assert sum(lines.values()) <= 11_720  # 10,500 is where it has to go: no room to grow
+    assert sum(lines.values()) <= 11_716  # 10,500 is where it has to go: no room to grow
     assert [file for file, n in lines.items() if n > 500] == []
     tests = (paths.ROOT / "tests").glob("*.py")
     assert sum(len(file.read_text().splitlines()) for file in tests) <= 8_504  # 8,000 is where it has to go

@@ -215,18 +215,14 @@ def counted(cells: pd.Series) -> str:
 
 # ---- seeds
 
-def _trained_again(by_run: dict) -> dict:
-    """Of a dict by run, those of one model's trainings: the shipped one's, FIRST, then the others'."""
-    return {run: value for run, value in by_run.items() if run == FIRST or run.startswith(TRAININGS)}
-
-
 def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """In how many trainings of mini-bert a claim holds: one row per claim of gender in BERT that all of them test.
 
     `holds in` counts the trainings that are alike in text and length, so not the shipped one. Empty where there is none
     but that.
     """
-    by_run = {run: list(filter(_of_bert, stored)) for run, stored in _trained_again(verdicts(folders)).items()}
+    by_run = {run: list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items()
+              if run == FIRST or run.startswith(TRAININGS)}
     table = _board(by_run, {})
     names = [name for name in by_run if name in table]
     again = [name for name in names if name != FIRST]
