@@ -51,7 +51,9 @@ def sign(figure, title: str, made_from: str):
     lower corner which model and data it comes from, in print that can be read at the size of a page."""
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
     letters, glued = len(title), re.sub(r" (?=%|\[)|(?<=,) (?=[^ []+\])", "\u00a0", title).replace("-", "\u2011")
-    while heading.get_window_extent().width > .96 * figure.bbox.width and letters > 20:
+    room, width = .96 * figure.bbox.width, heading.get_window_extent().width
+    letters = min(letters, round(1.2 * letters * room / width))  # to begin near the end
+    while heading.get_window_extent().width > room and letters > 20:
         heading.set_text(textwrap.fill(glued, letters := letters - 1))
     lines = heading.get_text().count("\n")
     while lines and textwrap.fill(glued, letters - 1).count("\n") == lines:  # lines of like length
@@ -78,6 +80,12 @@ def check(figure, models=()):
              "it is too wide": width > 1.28 * PAGE, "its print is too small": points / max(1, width / PAGE) < SMALLEST}
     if any(wrong.values()):
         raise CompanionError(f"The figure '{title}' has to be changed: {', '.join(k for k in wrong if wrong[k])}.")
+
+
+def arms(value, low, high) -> np.ndarray:
+    """How far intervals reach below and above their values, [2, n], as `errorbar` takes it: never less than 0, since a
+    percentile interval need not hold its value."""
+    return np.maximum(0, np.atleast_2d(np.array([value - low, high - value]).T).T)
 
 
 def name_points(ax, x, y, names: dict):

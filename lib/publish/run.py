@@ -43,6 +43,7 @@ LIMITED, CONTROL = re.compile(r"(.+)-limit(\d+)"), re.compile(rf"{verdict.NULL}(
 # How a limit cuts a profile's sizes: those that multiply others to a quarter, those that count no items not at all.
 MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how their names end
 NOT_ITEMS = {"items", "ablation_every", "masking_curve", "masking_amplify", "lpbs_step", "glue_small", "glue_large"}
+DPI, SCREEN_DPI = 150, 110  # of a figure's png: as it is saved, and as large as a notebook shows it
 RESERVED = "plain", "made_from"  # what a stored measurement's file has beside its arrays, as JSON
 
 
@@ -188,7 +189,9 @@ class Run:
             file = self.out / f"{name}{suffix}"
             if not (suffix == ".svg" and file.is_file() and _drawn(file.read_bytes()) == _drawn(content)):
                 replace(file, content)
-        display.display(result, metadata={"image/png": {"alt": caption}} if ".png" in contents else None)
+        if png := contents.get(".png"):  # shown as it was saved, not drawn once more; its bytes 16 to 19 say how wide
+            result = display.Image(png, width=round(int.from_bytes(png[16:20]) / DPI * SCREEN_DPI), alt=caption)
+        display.display(result)
 
     def judged(self, notebook: str, verdicts):
         """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
@@ -442,10 +445,14 @@ def _drawn(svg):
 
 
 def _images(figure):
-    """The same bytes for the same figure: no date, no version, no random ids."""
+    """The same bytes for the same figure: no date, no version, no random ids. Laid out and framed once for both, since
+    that takes longer than drawing it."""
     svg, png = io.BytesIO(), io.BytesIO()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    frame = figure.get_tightbbox().padded(plt.rcParams["savefig.pad_inches"])
     with plt.rc_context({"svg.hashsalt": "companion"}):
-        figure.savefig(svg, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
-        figure.savefig(png, format="png", bbox_inches="tight", metadata={"Software": None}, dpi=150)
+        figure.savefig(svg, format="svg", bbox_inches=frame, metadata={"Date": None, "Creator": None})
+        figure.savefig(png, format="png", bbox_inches=frame, metadata={"Software": None}, dpi=DPI)
     plt.close(figure)  # or Jupyter would show it a second time
     return {".svg": svg.getvalue(), ".png": png.getvalue()}
