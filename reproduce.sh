@@ -61,29 +61,20 @@ run_tests() {
     cores="$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)"
     "$python" -m pytest tests -q -n "$((cores > 1 ? 2 : 0))" || status=$?
     rm -rf build/nbval
-    mkdir -p build/nbval
-    heads=() others=()  # two processes, about as long; what 02 has measured is found by 03, 04 and 06
+    first=() others=()  # what others take over comes first, the quick ones last: two processes end about together
     for notebook in notebooks/*.ipynb; do
         case "$notebook" in
-            */0[23467]_* | */10_*) heads+=("$notebook") ;;
-            *) others+=("$notebook") ;;
+            */02_* | */08_* | */09_* | */10_*) first+=("$notebook") ;;
+            *) others=("$notebook" ${others[@]+"${others[@]}"}) ;;
         esac
     done
-    echo "Notebooks, two at a time, against their stored outputs: first ${others[*]##*/}"
-    (check_notebooks "${heads[@]}" > build/nbval/log 2>&1) & other=$!
-    trap 'kill "$other" 2>/dev/null || true' EXIT
-    (check_notebooks "${others[@]}") || status=$?
-    wait "$other" || status=$?
-    trap - EXIT
-    echo "Then ${heads[*]##*/}"
-    cat build/nbval/log
+    echo "Notebooks against their stored outputs"
+    # from an empty cache, into build/ alone, without the user's data: as on a bare machine
+    env -u COMPANION_DATA COMPANION_CACHE="$root/build/nbval/cache" COMPANION_OUT="$root/build/nbval/out" \
+        OMP_NUM_THREADS="$((cores > 3 ? cores / 2 : 1))" "$python" -m pytest "${first[@]}" "${others[@]}" -q \
+        -n "$((cores > 1 ? 2 : 0))" --dist loadfile --no-loadscope-reorder --nbval --nbval-current-env \
+        --nbval-sanitize-with tests/nbval_sanitize.cfg || status=$?
     return "$status"
-}
-
-check_notebooks() {  # from an empty cache, into build/ alone, without the user's data: as on a bare machine
-    exec env -u COMPANION_DATA COMPANION_CACHE="$root/build/nbval/cache" COMPANION_OUT="$root/build/nbval/out" \
-        OMP_NUM_THREADS="$((cores > 3 ? cores / 2 : 1))" "$python" -m pytest "$@" -q --nbval --nbval-current-env \
-        --nbval-sanitize-with tests/nbval_sanitize.cfg
 }
 
 # The caller's folder stays current, since --model may name one in it; -P keeps it off Python's path.
