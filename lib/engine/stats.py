@@ -58,8 +58,8 @@ class Estimate:
 
 
 def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimate:
-    """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired; one that
-    takes an axis is computed of all draws at once."""
+    """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired.
+    One that takes an axis is computed of all draws at once."""
     if not samples or len(samples[0]) < 2:
         raise CompanionError("There is too little to draw from: a bootstrap needs two values or more.")
     interval = stats.bootstrap(samples, statistic, paired=True, method="percentile", n_resamples=draws,
