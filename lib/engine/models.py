@@ -337,7 +337,7 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
     if labels:
         config.num_labels = labels
     if draw := draw_of(name):
-        if task and not labels:
+        if task and not labels and not any("ForSequenceClassification" in kind for kind in config.architectures):
             raise CompanionError(f"{name} is untrained and no classifier: name its labels, or choose another.")
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(draw[1])

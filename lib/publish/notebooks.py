@@ -240,7 +240,7 @@ def beside(run, notebooks) -> list[Notebook]:
 def to_make(run, notebooks) -> str:
     """The folder of a classifier that is to be made from the encoder before one of these notebooks runs; or nothing."""
     name = run.classifier
-    if name in ("", run.model) or _ships(name) or name not in wanted(run, notebooks):
+    if name in ("", run.model) or _ships(name) or models.draw_of(name) or name not in wanted(run, notebooks):
         return ""
     folder = models.REGISTRY[name].source if name in models.REGISTRY else Path(name)
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""

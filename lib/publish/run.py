@@ -281,12 +281,14 @@ def _control(profile):
     """The models of a profile that cannot have the effect: untrained networks of a draw, such as "null@3", or the
     balanced BERT, with untrained ones for what it is not."""
     kind, at, draw = profile.partition("@")
-    bert, roberta, albert, gpt2 = (f"{name}{at}{draw}" for name in ("null", "null-roberta", "null-albert", "null-gpt2"))
-    encoder, cloze = (kind, [kind]) if kind == verdict.BALANCED else (bert, [bert, roberta, albert, gpt2])
-    classifier = f"{kind}-nli" if kind == verdict.BALANCED else ""  # none is made of an untrained network
-    other = [] if kind == verdict.BALANCED else [f"{kind}@{100 + int(draw or 0)}"]  # 06: as unlike it as a debiased one
-    return {"encoder": encoder, "decoder": gpt2, "classifier": classifier, "cloze": cloze, "debiased": other,
-            "llama": []}
+    bert, classifier, roberta, albert, gpt2 = (f"null{which}{at}{draw}" for which in (
+        "", "-nli", "-roberta", "-albert", "-gpt2"))
+    if kind == verdict.BALANCED:
+        return {"encoder": kind, "decoder": gpt2, "classifier": f"{kind}-nli", "cloze": [kind], "debiased": [],
+                "llama": []}
+    other = f"@{100 + int(draw or 0)}"  # 06: another draw, as unlike its base as a debiased or a chat model
+    return {"encoder": bert, "decoder": gpt2, "classifier": classifier, "cloze": [bert, roberta, albert, gpt2],
+            "debiased": [f"null{other}"], "llama": [gpt2, f"null-gpt2{other}"]}
 
 
 def _at_most(value, n):
