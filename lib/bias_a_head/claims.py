@@ -367,7 +367,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
         now, before = ((one["folds"] > 0).sum((1, 2)) for one in (result, start))  # on the same sentences
         fewer = stats.mean(now - before)
         say("debiased-fewer", fewer, f"{fewer:+.1f} heads of positive score, over folds", gates=[gate])
-        left = above_zero(result["folds"])
+        left = (tables.intervals(result).low > 0).to_numpy()
         remain = counted(left)
         say("debiased-remain", remain, f"{left.sum()}, {.025 * left.size:.1f} expected by chance",
             gates=[beyond_chance(result, "gender")])
@@ -378,8 +378,8 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
         ours, same = turned(result, start), turned(start, start)
         estimate, other, apart = (tables.spread(counts[0], counts[1:], unit="heads")
                                   for counts in (ours, same, ours - same))
-        say("debiased-turned", estimate, f"{estimate.value:g} of {FOLLOWED}; the base's own on other sentences "
-            f"{other.value:g}", gates=[gate], control=Control("the base's heads on other sentences", other, apart))
+        say("debiased-turned", estimate, f"{estimate:.1f} of {FOLLOWED}; the base's own on other sentences "
+            f"{other:.1f}", gates=[gate], control=Control("the base's heads on other sentences", other, apart))
     return verdicts
 
 
@@ -400,6 +400,6 @@ def of_chat(results: dict, names: list[str], **about) -> list[Verdict]:
         change = tables.spread((fewer - most)[0], (fewer - most)[1:], unit="heads")
         verdicts += [judge(CLAIMS[id], estimate, where, found, models=[base, chat],
                            gates=[beyond_chance(both[0], "gender")], **about) for id, estimate, found in (
-            ("chat-seat", debiased.seat_change(*both), f"{seat_text(both[1])}; {seat_text(both[0])}"),
-            ("chat-heads", change, f"{fewer[0]} against {most[0]}"))]
+            ("chat-seat", debiased.seat_change(*both), f"|SEAT| changes by {debiased.seat_change(*both)}"),
+            ("chat-heads", change, f"{fewer[0]} against {most[0]}, a change of {change:+.0f}"))]
     return verdicts

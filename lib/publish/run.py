@@ -225,10 +225,11 @@ class Run:
             return None
         try:
             made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
-            print(f"As stored in figures/{other}, made by {made['command']} (models {', '.join(made['models'])}): "
-                  f"{made['caption']}")
+            (data, files), = made["data"].items()
+            print(f"As stored in figures/{other}, made by {made['command']} (models {', '.join(made['models'])}; data "
+                  f"{data}{', whose files have changed since' if files != _data_hash() else ''}): {made['caption']}")
             return pd.read_csv(file, keep_default_na=False) if file.suffix == ".csv" else display.Image(file)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise CompanionError(f"figures/{other}/{name} is damaged: restore it with `git checkout figures/{other}`, "
                                  "or run its notebook again.") from None
 
