@@ -184,7 +184,7 @@ def kind(verdicts: Sequence[Verdict]) -> str:
 
     Where none holds and not all fail it is undecided; where none has a case, no case or not run.
     """
-    outcomes = {verdict.outcome for verdict in verdicts}
+    outcomes = {*_counted(verdicts)}
     cases = outcomes & {*DECIDED, Outcome.UNDECIDED}
     if len(cases) == 1:
         return str(*cases)
@@ -195,9 +195,17 @@ def kind(verdicts: Sequence[Verdict]) -> str:
 
 def combined(verdicts: Sequence[Verdict]) -> str:
     """`kind`, with how many hold of those that have a case where it is in part: "in part (2 of 3)"."""
-    held, cases = (sum(verdict.outcome in kinds for verdict in verdicts)
+    held, cases = (sum(outcome in kinds for outcome in _counted(verdicts))
                    for kinds in ([Outcome.HOLDS], [*DECIDED, Outcome.UNDECIDED]))
     return f"{IN_PART} ({held} of {cases})" if 0 < held < cases else kind(verdicts)
+
+
+def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
+    """The outcomes. A reading without a case decides nothing where another reading of the same thing has one: else a
+    claim would be borne out by leaving out the readings that cannot bear it out."""
+    asked = {verdict.on for verdict in verdicts if verdict.outcome in (*DECIDED, Outcome.UNDECIDED)}
+    return [Outcome.UNDECIDED if verdict.outcome == Outcome.NO_CASE and verdict.on in asked else verdict.outcome
+            for verdict in verdicts]
 
 
 # ---- one record per verdict, kept for the board

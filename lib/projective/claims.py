@@ -365,7 +365,7 @@ def of_fairness(measured: dict, fit: str = nli.PAIRS, agree: str = "most", draws
 def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> list[Verdict]:
     """What the paper says of NLI in section 5, under both fits and, where eta matters, both readings of parity.
 
-    Viable is within 5 points of base. The first fit, with parity in all contexts, decides where readings do not agree.
+    Viable is within 5 points of base. A remark says where readings do not agree; the tables follow the first.
     """
     right = measured["right"][0][0]
     base = stats.wilson(right)
@@ -394,7 +394,7 @@ def _remark(one: Verdict, readings: list[Verdict], strength: pd.Series, measured
         within = rho_within(measured, fit, agree, strength)
         parts += [f"within np = {np_}: {judge(CLAIMS[one.claim], within[np_]).outcome}" for np_ in (0, 1)]
     if len({other.outcome for other in readings}) > 1:
-        parts.append(f"readings disagree, '{readings[0].reading}' decides")
+        parts.append(f"readings disagree, tables follow '{readings[0].reading}'")
     return "; ".join(parts)
 
 

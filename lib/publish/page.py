@@ -243,7 +243,7 @@ def _address(file):
 # Nobody writes them by hand: a test fails when they say something else than figures/ does.
 
 README = paths.ROOT / "README.md"
-BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "09_strength", "Counteracts": "11_slopes"}
+BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "08_plane", "Counteracts": "11_slopes"}
 
 
 def write_readme() -> bool:

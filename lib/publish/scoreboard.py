@@ -322,8 +322,8 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     once = [run for run in folders if run in table and not run.startswith(TRAININGS)]
     held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {*over["id"]}
     left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
-    return (f"{words}. Of {len(held)} claims that hold in the shipped model {len(held & left)} do; of {len(left)} that "
-            f"do {sum(specific[claim].is_specific for claim in left)} are specific")
+    return (f"{words}. Of {len(held)} claims that hold in the shipped model, {len(held & left)} hold over trainings; "
+            f"of {len(left)} that do, {sum(specific[claim].is_specific for claim in left)} are specific")
 
 
 # ---- numbers
