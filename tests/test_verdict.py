@@ -166,8 +166,14 @@ def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
     ([FAILS, NO_CASE], "fails"), ([FAILS, UNDECIDED], "undecided"), ([UNDECIDED, NO_CASE], "undecided"),
     ([NO_CASE, NOT_RUN], "no case"), ([NOT_RUN], "not run"), ([], "not run")])
 def test_one_word_for_several(outcomes, word):
-    verdicts = [Verdict("id", outcome) for outcome in outcomes]
+    verdicts = [Verdict("id", outcome, on=f"model {i}") for i, outcome in enumerate(outcomes)]
     assert verdict.combined(verdicts) == word and verdict.kind(verdicts) == word.partition(" (")[0]
+
+
+def test_a_reading_without_a_case_bears_nothing_out():
+    held, shut, elsewhere = (Verdict("id", outcome, on=on) for outcome, on in (
+        (HOLDS, "mini-bert"), (NO_CASE, "mini-bert"), (NO_CASE, "mini-gpt2")))
+    assert verdict.combined([held, elsewhere]) == "holds" and verdict.combined([held, shut]) == "in part (1 of 2)"
 
 
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())

@@ -25,7 +25,8 @@ PAPERS = {
                     "Do counterexamples in the prompt move a model?"),
 }
 RUNS = {  # nearest to the papers first: a figure is taken from the first that has it
-    "paper": "the papers' models on the papers' data", "mini-real": "the shipped models on the papers' data or stand-ins",
+    "paper": "the papers' models on the papers' data",
+    "mini-real": "the shipped models on the papers' data or stand-ins",
     "mini": "the shipped models on sentences written for this project"}
 DECIDING = {"Bias A-head": ("heads-small-set", "mask-top3-seat"), "Projective Methods": ("lower-s", "attn-viable"),
             "Counteracts": ("syntactic-over-semantic", "unrelated-not-overturned")}  # the first answers the question
