@@ -59,7 +59,7 @@ run_tests() {
     "$python" -c 'from importlinter.cli import lint_imports_command as check; check()' || status=$?
     echo "Tests"
     cores="$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)"
-    "$python" -m pytest tests -q -n "$((cores > 1 ? 2 : 0))" || status=$?
+    "$python" -m pytest tests -q -p no:nbval -n "$((cores > 1 ? 2 : 0))" || status=$?
     rm -rf build/nbval
     first=() others=()  # what others take over comes first, the quick ones last: two processes end about together
     for notebook in notebooks/*.ipynb; do

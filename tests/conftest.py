@@ -5,15 +5,23 @@ import random
 import sys
 from pathlib import Path
 
-import nbformat
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # so that `pytest` and `python -m pytest` both find lib
-os.environ["MPLBACKEND"] = "agg"
+from lib import paths
+from lib.engine import stats
+from tests import browser
+
+sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema, of nbformat, builds for seconds
+import nbformat  # noqa: E402
+
+from lib.publish import run  # noqa: E402
+
+plt.switch_backend("agg")
+os.environ["MPLBACKEND"] = "agg"  # in processes that tests start
 settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
 settings.load_profile("any machine")
 
@@ -37,14 +45,12 @@ def real_data() -> Path:
     """The folder that COMPANION_DATA names; where the variable is not set, the test is skipped."""
     if not os.environ.get("COMPANION_DATA"):
         pytest.skip("COMPANION_DATA is not set: the real data files are not at hand")
-    return ROOT / Path(os.environ["COMPANION_DATA"]).expanduser()
+    return paths.ROOT / Path(os.environ["COMPANION_DATA"]).expanduser()
 
 
 @pytest.fixture
 def few_draws(monkeypatch):
     """Twenty draws in place of every bootstrap's thousands."""
-    from lib.engine import stats
-
     bootstrap = stats.bootstrap
     monkeypatch.setattr(stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=20, **options))
 
@@ -55,11 +61,6 @@ def cells(tmp_path, monkeypatch):
 
     Nothing is shown, figures are drawn and not written, to be quick. Returns the names that the notebook leaves.
     """
-    import matplotlib.pyplot as plt
-
-    from lib import paths
-    from lib.publish import run
-
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})
@@ -81,8 +82,6 @@ def cells(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory):
     """A real browser; where there is none, the test is skipped."""
-    from tests import browser
-
     if browser.PROGRAM is None:
         pytest.skip("Chromium is not installed: on Debian, apt-get install chromium")
     it = browser.Browser(tmp_path_factory.mktemp("profile"))
