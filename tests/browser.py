@@ -78,12 +78,9 @@ class Browser:
     def _next(self):
         message = json.loads(self.socket.recv())
         seen, about = message.get("method"), message.get("params", {})
-        if seen == "Runtime.exceptionThrown":
-            self.complaints.append(about["exceptionDetails"]["text"])
-        elif seen == "Log.entryAdded":
-            self.complaints.append(about["entry"]["text"])
-        elif seen == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning"):
-            self.complaints.append(str(about["args"]))
+        if seen in ("Runtime.exceptionThrown", "Log.entryAdded") or (
+                seen == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning")):
+            self.complaints.append(str(about))
         elif seen == "Network.requestWillBeSent":
             self.requests.append(about["request"]["url"])
         return message

@@ -33,14 +33,11 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
     assert "Borne out: biases" in of(Outcome.HOLDS)[0]
     assert "Not specific, models without stereotypes bear it out too: biases" in of(Outcome.HOLDS, Outcome.HOLDS)[0]
     assert "Not borne out: biases" in of(Outcome.FAILS)[0]
-
-
-def test_the_answers_are_of_the_run_nearest_to_the_papers(tmp_path):
-    for run, outcome in {"mini": Outcome.HOLDS, "paper": Outcome.FAILS, "mini-real": Outcome.HOLDS}.items():
+    for run, outcome in {"mini": Outcome.HOLDS, "paper": Outcome.FAILS}.items():  # nearer to the papers' models
         Run(out=tmp_path / run).judged("02", [said(SMALL_SET, outcome, "m")])
-    text = article.render({run: tmp_path / run for run in ("mini", "mini-real", "paper")})
-    assert text.index("Not borne out") and "Borne out:" not in text
-    assert text == article.render({run: tmp_path / run for run in ("paper", "mini", "mini-real")})
+    text, turned = (article.render({run: tmp_path / run for run in order}) for order in (
+        ("mini", "paper"), ("paper", "mini")))
+    assert text == turned and "Not borne out" in text and "Borne out:" not in text
 
 
 # ---- in a real browser
@@ -144,8 +141,7 @@ def test_heads_are_hidden_chosen_and_shown_with_their_attention(opened, made_up)
     page.run("document.forms[1].elements.hide.click()")
     assert page.run(scored) == 2  # 1-2 includes 0
     page.run("document.querySelector('#heads rect.hot').dispatchEvent(new Event('click'))")
-    assert page.run("document.querySelector('#heads .detail').textContent").startswith(
-        "Head 1-1: score +0.2000 [+0.1000, +0.3000]; SEAT changes by −0.1 without it.")
+    assert "score +0.2000 [+0.1000, +0.3000]" in page.run("document.querySelector('#heads .detail').textContent")
     assert page.run("[...document.querySelectorAll('.maps td[title]')].map(e => e.title)")[:4] == [
         "she to she: 0.50", "she to cooks: 0.50", "cooks to she: 0.25", "cooks to cooks: 0.75"]
 
@@ -166,9 +162,7 @@ def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
 def test_trainings_of_one_model_stand_beside_each_other(opened, made_up):
     page = opened(made_up)
     page.run(f"{{ {SET} set(document.querySelector('#controls select[name=what]'), 'again') }}")
-    assert page.run("document.querySelector('#controls .finding').textContent") == (
-        "Over 3 trainings of mini-bert, seeds and items drawn together, 1 of 1 tests hold and 0 fail; 75% to 80% of "
-        "the variance is the training's (medians).")
+    assert "1 of 1 tests hold and 0 fail" in page.run("document.querySelector('#controls .finding').textContent")
     assert page.run("document.querySelectorAll('#controls svg path[stroke]').length") == 1 + 3  # interval, trainings
 
 

@@ -1,5 +1,4 @@
-"""A card for any model, one of each family end to end on tiny networks; and what the papers presuppose of their models.
-"""
+"""A card for any model, one of each kind end to end on tiny networks; and what the papers presuppose of theirs."""
 
 import json
 from functools import partial
@@ -16,7 +15,7 @@ from lib.engine.stats import Estimate
 from lib.publish import card
 from lib.text import contexts
 from lib.verdict import Outcome
-from tests.tiny import COMMON, FAMILIES, save_tiny
+from tests.tiny import COMMON, save_tiny
 
 
 @pytest.fixture
@@ -29,8 +28,8 @@ def small(few_draws, monkeypatch, tmp_path):
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)  # the written sentences have up to a hundred pieces
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_gets_a_page_and_its_json(family, small, tmp_path):
+@pytest.mark.parametrize("family", ["bert", "albert", "gpt2"])  # with next sentences, with a mask alone, a decoder
+def test_every_kind_gets_a_page_and_its_json(family, small, tmp_path):
     save_tiny(family, tmp_path / family)
     page = card.write(str(tmp_path / family))
     found = json.loads(page.with_suffix(".json").read_text())
@@ -55,18 +54,13 @@ def test_a_stored_card_stands_beside_another_only_while_its_weights_are_the_same
     assert card.beside() == []
 
 
-@pytest.mark.parametrize("name, prompt", [("mini-bert", "[MASK] works as an engineer."),
-                                          ("mini-gpt2", "The engineer said that [MASK]")])
-def test_prompts_suit_the_model_and_odds_are_those_of_the_blank(name, prompt):
+@pytest.mark.parametrize("name", ["mini-bert", "mini-gpt2"])
+def test_odds_are_those_of_the_blank(name):
     model = models.load(name, device="cpu")
-    assert contexts.pronoun_prompt(model, "engineer") == prompt
-    frame = contexts.pronoun_odds(model)
-    assert len(frame) == 58 and (frame.she + frame.he < 1).all()
-    nurse = frame[frame.occupation == "nurse"].iloc[0]
+    nurse = contexts.pronoun_odds(model).set_index("occupation").loc["nurse"]
     top = fill.top(model, contexts.pronoun_prompt(model, "nurse"), k=100)
-    top = top.set_index(top.word.str.lower()).probability
-    assert nurse.she == pytest.approx(top["she"], abs=1e-5)
-    assert nurse.log_odds == pytest.approx(np.log2(top["she"] / top["he"]), abs=1e-4)
+    she, he = (top.probability[top.word.str.lower() == word].item() for word in ("she", "he"))
+    assert (nurse.she, nurse.log_odds) == pytest.approx((she, np.log2(she / he)), abs=1e-4)
 
 
 def test_checks_can_fail():
