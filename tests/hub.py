@@ -2,14 +2,12 @@
 
 Nothing of the hub can be fetched where tests run. So this makes the files that a model's repository has (data/hub.toml
 says where that was looked up): config.json, model.safetensors under the names that the checkpoint's keys have, a
-tokenizer of its kind with its special tokens. Shapes are small, texts and words the repository's own.
+tokenizer of its kind with its special tokens. Shapes are small, words those of tests/tiny.py.
 """
 
 import hashlib
 import json
-import re
-from collections import Counter
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -18,9 +16,8 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from lib import paths
 from lib.engine import models
-from lib.text import data
+from tests import tiny
 
 COMMON = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=12, intermediate_size=64,
               max_position_embeddings=514)
@@ -87,71 +84,37 @@ def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
     return weights
 
 
-@cache
-def texts() -> tuple[str, ...]:
-    """Every word of data/lists, a few times, and the texts of data/demo."""
-    listed, written = ([str(cell) for file in sorted(folder.glob("*.csv"))
-                        for cell in read(file.stem).to_numpy().ravel()]
-                       for folder, read in ((paths.LISTS, data.words), (paths.DEMO, data.demo)))
-    return (*[f"the {word}" for word in dict.fromkeys(listed) for _ in range(3)], *written, *data.demo("prose"))
-
-
-@cache
-def words() -> Counter:
-    return Counter(word for text in texts() for word in re.findall(r"\w+|[^\w\s]", text.lower()))
-
-
-def _numbered(vocabulary) -> dict[str, int]:
-    return {token: i for i, token in enumerate(vocabulary)}
+def _learned(family) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """The pieces of the tiny model's tokenizer, and the merges that make them where there are some."""
+    learned = json.loads(tiny._backend(family)[0])["model"]
+    return learned["vocab"], [tuple(pair) for pair in learned.get("merges", ())]
 
 
 def _wordpiece():
-    letters = sorted(set("".join(words())) | set("abcdefghijklmnopqrstuvwxyz0123456789"))
-    vocabulary = ["[PAD]", *(f"[unused{n}]" for n in range(99)), "[UNK]", "[CLS]", "[SEP]", "[MASK]",  # at 100 to 103
-                  *dict.fromkeys([*letters, *(f"##{letter}" for letter in letters), *words()])]
-    tokenizer = transformers.BertTokenizer(vocab=_numbered(vocabulary), do_lower_case=True)
+    tokenizer = transformers.BertTokenizer(vocab=_learned("bert")[0], do_lower_case=True)
     return tokenizer, {"do_lower_case": True, "model_max_length": 512}
 
 
-def _merged(pre_tokenizer, alphabet=()) -> tuple[list[str], list[tuple[str, str]]]:
-    """The pieces of a byte-pair encoding, in their order, and the merges that make them."""
-    learner = Tokenizer(BPE())
-    learner.pre_tokenizer = pre_tokenizer
-    learner.train_from_iterator(texts(), trainers.BpeTrainer(vocab_size=8_000, initial_alphabet=list(alphabet),
-                                                             show_progress=False))
-    learned = json.loads(learner.to_str())["model"]
-    return list(learned["vocab"]), [tuple(pair) for pair in learned["merges"]]
-
-
-@cache
-def _bytes() -> tuple[list[str], list[tuple[str, str]]]:
-    return _merged(pre_tokenizers.ByteLevel(add_prefix_space=False), sorted(pre_tokenizers.ByteLevel.alphabet()))
-
-
-def _byte_level(kind=transformers.GPT2Tokenizer, first=(), last="<|endoftext|>", positions=1_024):
-    pieces, merges = _bytes()
-    tokenizer = kind(vocab=_numbered([*first, *pieces, last]), merges=merges)
-    return tokenizer, {"model_max_length": positions}
-
-
-def _roberta():
-    return _byte_level(transformers.RobertaTokenizer, ["<s>", "<pad>", "</s>", "<unk>"], "<mask>", 512)
+def _byte_level(family="gpt2", kind=transformers.GPT2Tokenizer, positions=1_024):
+    vocabulary, merges = _learned(family)
+    return kind(vocab=vocabulary, merges=merges), {"model_max_length": positions}
 
 
 def _unigram():
-    letters = sorted(set("".join(words())))
-    scored = {f"▁{word}": -5. - i / 1_000 for i, (word, _) in enumerate(words().most_common())}
-    scored |= {letter: -20. for letter in ["▁", *letters]} | {f"▁{letter}": -19. for letter in letters
-                                                            if f"▁{letter}" not in scored}
+    words = [piece for piece in _learned("bert")[0] if piece.isalpha()]  # letters are among them
+    scored = {f"▁{word}": -5. - i / 1_000 for i, word in enumerate(words)} | dict.fromkeys(["▁", *"".join(words)], -20.)
     vocabulary = [(token, 0.) for token in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")] + list(scored.items())
     return transformers.AlbertTokenizer(vocab=vocabulary), {"model_max_length": 512}
 
 
 def _llama():
-    pieces, merges = _merged(pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]))
-    fallback = [f"<0x{byte:02X}>" for byte in range(256)]
-    vocabulary = ["<unk>", "<s>", "</s>", *fallback, *pieces]
-    tokenizer = transformers.LlamaTokenizer(vocab=_numbered(vocabulary), merges=merges)
+    learner = Tokenizer(BPE())
+    learner.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()])
+    learner.train_from_iterator(tiny.SENTENCES, trainers.BpeTrainer(vocab_size=400, show_progress=False))
+    learned = json.loads(learner.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *learned["vocab"]]
+    tokenizer = transformers.LlamaTokenizer(vocab={piece: i for i, piece in enumerate(pieces)},
+                                            merges=[tuple(pair) for pair in learned["merges"]])
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
     return tokenizer, {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
@@ -164,5 +127,5 @@ def _smol():
     return _byte_level()[0], {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 8_192, **token}
 
 
-TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "roberta": _roberta, "albert": _unigram, "Llama": _llama,
-              "SmolLM2": _smol}
+TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "albert": _unigram, "Llama": _llama, "SmolLM2": _smol,
+              "roberta": partial(_byte_level, "roberta", transformers.RobertaTokenizer, 512)}

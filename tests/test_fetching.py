@@ -6,12 +6,14 @@ A server on this machine stands for the model hub, and speaks as much of its lan
 import errno
 import hashlib
 import json
+import re
 import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import datasets
 import pandas as pd
@@ -25,6 +27,7 @@ from huggingface_hub.utils import _http
 from lib import paths
 from lib.engine import models
 from lib.text import data
+from tests import hub as stand_in
 from tests.tiny import disk, refusal, save_tiny
 
 COMMIT = "c" * 40
@@ -152,8 +155,8 @@ def loaded(model, name="org/model", commit=COMMIT, **options):
 
 @pytest.mark.filterwarnings("error")
 def test_a_model_is_fetched_at_its_pinned_commit_unless_told(hub, model, monkeypatch):
-    pins = {entry.source: entry.revision for entry in models.REGISTRY.values() if isinstance(entry.source, str)}
-    assert len(pins) == 10 and all(len(pin) == 40 for pin in pins.values())  # every hub model of the registry
+    pins = [entry.revision for entry in models.REGISTRY.values() if isinstance(entry.source, str)]
+    assert pins and all(len(pin) == 40 for pin in pins)  # every hub model of the registry
     pin, other = models.pinned("google-bert/bert-base-uncased"), "d" * 40
     for name in ("bert-base", "google-bert/bert-base-uncased"):
         assert loaded(model, name, pin)
@@ -164,17 +167,14 @@ def test_a_model_is_fetched_at_its_pinned_commit_unless_told(hub, model, monkeyp
     assert "is a folder" in refusal(models.load, str(hub.folder), revision=other)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert loaded(model, "bert-base", pin)
-    message = refusal(models.load, "bert-base", revision="e" * 40)
-    assert message.startswith(f"google-bert/bert-base-uncased at revision {'e' * 40} is not in this machine's hub")
+    assert f"at revision {'e' * 40} is not in" in refusal(models.load, "bert-base", revision="e" * 40)
 
 
 @pytest.mark.parametrize("name, code, reason, said", [
     ("llama-2-7b", 403, "GatedRepo", "accept its licence at https://huggingface.co/meta-llama/Llama-2-7b-hf, then run"),
-    ("no/such", 404, "RepoNotFound", "The hub has no model no/such"),
-    ("a/b/c", 404, "", "The hub has no model a/b/c"),
-    ("gpt2", 404, "RevisionNotFound", "The hub has no revision 607a30d783dfa663caf39e06633721c8d4cfcd7e of openai"),
-    ("albert-base", 500, "Broken", "is not in this machine's hub cache"),
-])
+    ("no/such", 404, "RepoNotFound", "no model no/such"), ("a/b/c", 404, "", "no model a/b/c"),
+    ("gpt2", 404, "RevisionNotFound", "no revision 607a30d783dfa663caf39e06633721c8d4cfcd7e of openai"),
+    ("albert-base", 500, "Broken", "is not in this machine's hub cache")])
 def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
     hub.error = code, reason
     assert said in refusal(models.load, name)
@@ -182,14 +182,12 @@ def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
 
 def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_and_the_cache_serve_it(hub, model, monkeypatch):
     hub.breaks = WEIGHTS, 5_000, 99
-    message = refusal(models.load, "org/model", device="cpu")
-    assert message.startswith("org/model is not in this machine's hub cache and could not be fetched (RemoteProtocol")
+    assert "org/model is not in this machine's hub cache" in refusal(models.load, "org/model", device="cpu")
     assert 5_000 in {start for name, start in hub.sent if name == WEIGHTS}  # it did try to go on
     assert WEIGHTS not in kept(hub)
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(constants, "HF_HUB_OFFLINE", True)
         assert "connect to the network and unset HF_HUB_OFFLINE" in refusal(models.load, "org/model", device="cpu")
-
     hub.breaks = WEIGHTS, 7_000, 1  # for a moment
     assert loaded(model) and hub.sent[-1] == (WEIGHTS, 7_000)
     others = [name for name, _ in hub.sent if name != WEIGHTS]
@@ -213,27 +211,20 @@ def cola(hub):
 @pytest.mark.parametrize("error", FULL, ids=["by http", "by xet"])
 def test_on_a_full_disk_models_and_data_sets_are_had_once_there_is_room(hub, model, cola, error):
     with full_disk(error):
-        message = refusal(models.load, "org/model", device="cpu")
-        assert message.startswith("The disk is full, org/model is fetched in part: free some space, or set HF_HOME")
-        assert refusal(cola).startswith("The disk is full, nyu-mll/glue could not be kept: free some space, or set HF")
+        for call, name in (lambda: models.load("org/model", device="cpu"), "org/model"), (cola, "nyu-mll/glue"):
+            assert re.match(f"The disk is full, {name} .*free some space, or set HF_HOME", refusal(call))
     assert not {WEIGHTS, SPLIT} & kept(hub)
     assert loaded(model) and cola()
 
 
 def test_a_data_set_that_breaks_off_or_meets_a_full_disk_is_had_by_the_next_run(hub, cola, monkeypatch):
     hub.breaks = SPLIT, 3_000, 99
-    message = refusal(cola)
-    assert message.startswith("nyu-mll/glue (cola, train) could not be had from the model hub (")
-    assert message.endswith("): connect to the network and run again, or use --data mini.")
+    assert re.match(r"nyu-mll/glue \(cola, train\) could not .*connect to the network", refusal(cola))
     assert SPLIT not in kept(hub)
     hub.breaks, hub.sent = NEVER, []
-
-    def write(*_):
-        raise FULL[0]()
-
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(LocalFileOpener, "write", write, raising=False)  # what datasets writes its tables by
-        assert refusal(cola).startswith("The disk is full, nyu-mll/glue could not be kept: free some space, or set HF")
+    with monkeypatch.context() as meanwhile:  # what datasets writes its tables by
+        meanwhile.setattr(LocalFileOpener, "write", Mock(side_effect=FULL[0]()), raising=False)
+        assert "The disk is full" in refusal(cola)
     assert cola()
     assert [start for name, start in hub.sent if name == SPLIT] == [0]  # what was fetched is not fetched again
 
@@ -251,10 +242,9 @@ def source(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "SOURCES", tmp_path / "sources.toml")
 
     def write(url=f"{constants.ENDPOINT}/text.txt", hashed=True):
-        lines = ["[set]", 'title = "A set"', 'licence = "ours"', 'used_by = ["01"]', "[[set.files]]",
-                 'name = "set/text.txt"', f'url = "{url}"' if url else "",
-                 f'sha256 = "{SHA256}"\nbytes = {len(PUBLISHED)}' if hashed else ""]
-        paths.SOURCES.write_text("\n".join(lines))
+        file = [f'url = "{url}"'] * bool(url) + [f'sha256 = "{SHA256}"', f"bytes = {len(PUBLISHED)}"] * hashed
+        paths.SOURCES.write_text("\n".join(["[set]", 'title = "A set"', 'licence = "ours"', 'used_by = ["01"]',
+                                            "[[set.files]]", 'name = "set/text.txt"', *file]))
         return lambda: data.path("set/text.txt")
 
     return write
@@ -320,6 +310,43 @@ def test_the_given_folder_comes_first_and_must_hold_the_published_files(hub, sou
     monkeypatch.setenv("COMPANION_DATA", "given")  # relative to the repository
     assert get() == file and len(hub.sent) == 1
     file.write_bytes(wrong := PUBLISHED.replace(b"published", b"Published", 1))  # of the right size
-    message = refusal(get)
-    assert all(part in message for part in (str(file), SHA256, hashlib.sha256(wrong).hexdigest()))
-    assert len(hub.sent) == 1
+    said = refusal(get)
+    assert all(part in said for part in (str(file), SHA256, hashlib.sha256(wrong).hexdigest())) and len(hub.sent) == 1
+
+
+# The profile paper on small random models in the hub's layout, which tests/hub.py makes.
+SPECIAL = {"bert": (["[CLS]", "[SEP]"], "[MASK]"), "gpt2": ([], None), "roberta": (["<s>", "</s>"], "<mask>"),
+           "albert": (["[CLS]", "[SEP]"], "[MASK]"), "llama": (["<s>"], None)}
+
+
+@pytest.fixture
+def offline(tmp_path, monkeypatch):
+    """A function that saves a model where the hub's cache would have it."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return partial(stand_in.save, tmp_path)
+
+
+@pytest.mark.parametrize("hub_id", stand_in.MODELS)
+def test_a_model_of_each_kind_is_read_as_the_hub_has_it(offline, hub_id):
+    """Old names of weights, missing prefixes and buffers, an absent pooler; the tokenizer's own special tokens."""
+    offline(hub_id)
+    names = [name for name, entry in models.REGISTRY.items() if entry.source == hub_id]
+    model = models.load(*names or [hub_id], device="cpu")
+    around, mask = SPECIAL[model.family] if "Smol" not in hub_id else ([], None)
+    ids = model.tokenizer("the nurse").input_ids
+    tokens = model.tokenizer.convert_ids_to_tokens(ids)
+    assert [token for token in tokens if token in model.tokenizer.all_special_tokens] == around
+    assert len(tokens) == len(around) + 2 and model.tokenizer.mask_token == mask
+    assert model.has_nsp == (model.family == "bert") and (model.n_layers, model.n_heads) == (2, 12)
+    assert model.net.dtype == (torch.bfloat16 if "7b" in hub_id else torch.float32)
+    assert model.tokenizer.decode(ids, skip_special_tokens=True).strip().lower() == "the nurse"
+
+
+def test_a_notebook_runs_to_its_end(offline, cells, tmp_path, monkeypatch):
+    """One that is quick on small models; the others get models in the same way."""
+    offline("albert/albert-base-v2")
+    monkeypatch.delenv("COMPANION_OUT", raising=False)
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    names = cells("10", profile="paper-limit2", data="paper", device="cpu", model="albert-base")
+    assert (names["run"].out / "10_coverage.csv").is_file()
