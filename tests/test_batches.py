@@ -3,19 +3,21 @@
 import itertools
 import lzma
 import math
+import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 import transformers
 from hypothesis import given, strategies as st
 
-from lib import CompanionError
 from lib.counteracts import cloze
 from lib.engine import batches, embed, fill, models, nsp, pppl
 from lib.text import contexts, data
 from tests.tiny import FAMILIES, SENTENCES, refusal, tiny
 
+TOO_MUCH = Mock(side_effect=torch.OutOfMemoryError)
 every_family = pytest.mark.parametrize("family", FAMILIES)
 TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "He likes poetry.", "The doctor."]
 
@@ -82,30 +84,23 @@ def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
 
 
-def too_much(batch, indices):
-    raise torch.OutOfMemoryError
-
-
 @pytest.mark.parametrize("call, said", [
-    (lambda bert: fill.probabilities(bert, ["No blank here."]), "exactly one"),
-    (lambda bert: fill.probabilities(bert, ["[MASK] and [MASK]."]), "exactly one"),
+    *((lambda bert, text=text: fill.probabilities(bert, [text]), "exactly one") for text in ("None", "[MASK] [MASK]")),
     (lambda bert: fill.probabilities(tiny("gpt2"), ["[MASK] works as a nurse."]), "later"),
     (lambda bert: fill.probabilities(bert, []), "no prompts"),
     (lambda bert: fill.top(bert, "The [MASK].", 10**9), "ask .* for 1 to 400"),
     (lambda bert: fill.word_probabilities(bert, ["[MASK] sat.", "A [MASK] sat."], ["he"]), "one kind at a time"),
     (lambda bert: batches.encode(bert, ["doctor " * 41]), "shorten it"),
-    (lambda bert: batches.each(bert, batches.encode(bert, ["The doctor."]), too_much), "smaller model"),
+    (lambda bert: batches.each(bert, batches.encode(bert, ["The doctor."]), TOO_MUCH), "smaller model"),
     (lambda bert: embed.sentences(bert, []), "no sentences"),
     (lambda bert: embed.words(bert, {}), "no words"), (lambda bert: embed.words(bert, {"he": []}), "has no sentence"),
     (lambda bert: embed.words(bert, {"he": ["the hen likes her"]}), "'he' does not stand in 'the hen"),
     *((lambda bert, texts=texts: pppl.pseudo_perplexity(bert, texts), "line") for texts in ([], [""], "he likes .")),
     (lambda bert: nsp.is_next(tiny("roberta"), [("a", "b")]), "next-sentence head"),
-    (lambda bert: nsp.is_next(bert, []), "at least one"),
-    (lambda bert: nsp.is_next(bert, ("A first.", "A second.")), "at least one"),
+    *((lambda bert, pairs=pairs: nsp.is_next(bert, pairs), "at least one") for pairs in ([], ("A first", "A second"))),
 ])
 def test_what_cannot_be_asked_is_refused_in_a_sentence(call, said):
-    with pytest.raises(CompanionError, match=said):
-        call(tiny("bert"))
+    assert re.search(said, refusal(call, tiny("bert")))
 
 
 CONTEXTS = {"doctor": ["the doctor said that she was here .", "he met the doctor .", "Doctor said ."],
@@ -198,14 +193,11 @@ def slowly(model, ids):
             for place in range(1, len(ids) - 1)]
 
 
-def of_text(model, text):
-    return slowly(model, model.tokenizer(text).input_ids)
-
-
 @every_family
 def test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(family):
     model = tiny(family, dtype=torch.float64)
-    found, expected = pppl.pseudo_perplexity(model, LINES), [of_text(model, text) for text in LINES]
+    expected = [slowly(model, model.tokenizer(text).input_ids) for text in LINES]
+    found = pppl.pseudo_perplexity(model, LINES)
     assert found.log_likelihoods.tolist() == pytest.approx([sum(line) for line in expected], rel=1e-6)
     assert found.lengths.tolist() == [len(line) for line in expected]
     tokens = [p for line in expected for p in line]
@@ -216,7 +208,8 @@ def test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(f
     for i, text in enumerate(LINES):
         n = alone.lengths[i] + (family == "gpt2")  # its first token can be asked for only where something precedes it
         assert found.lengths[i] == n
-        assert found.log_likelihoods[i] == pytest.approx(sum(of_text(model, f"{prompt} {text}")[-n:]), rel=1e-6)
+        expected = slowly(model, model.tokenizer(f"{prompt} {text}").input_ids)[-n:]
+        assert found.log_likelihoods[i] == pytest.approx(sum(expected), rel=1e-6)
     usual, *others = (pppl.pseudo_perplexity(model, LINES, tokens=tokens) for tokens in (None, 1, 17, 100_000))
     for other in others:
         assert other.log_likelihoods == pytest.approx(usual.log_likelihoods, rel=1e-6)
@@ -235,7 +228,8 @@ def test_a_long_line_is_read_in_windows_side_by_side(family):
     assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-6)
     # no special token is asked for; of a gpt2 window's tokens the first has nothing before it
     assert found.lengths[0] == len(ids) - (math.ceil(len(ids) / width) if family == "gpt2" else 0)
-    assert found.log_likelihoods[1] == pytest.approx(sum(of_text(model, "he likes poetry .")), rel=1e-6)
+    short = slowly(model, model.tokenizer("he likes poetry .").input_ids)
+    assert found.log_likelihoods[1] == pytest.approx(sum(short), rel=1e-6)
 
 
 def test_lines_without_a_token_count_for_nothing_and_a_broken_model_is_noticed():
@@ -243,7 +237,7 @@ def test_lines_without_a_token_count_for_nothing_and_a_broken_model_is_noticed()
     found = pppl.pseudo_perplexity(model, ["he likes poetry .", ""])
     assert found.lengths[1] == 0 and found.log_likelihoods[1] == 0
     assert found.value == pppl.pseudo_perplexity(model, ["he likes poetry ."]).value
-    found = pppl.pseudo_perplexity(tiny("bert"), LINES).interval(draws=200)
+    found = pppl.pseudo_perplexity(model, LINES).interval(draws=200)
     assert found.low < found.value < found.high
     model.net.cls.predictions.decoder.weight.mul_(1_000)
     with pytest.raises(AssertionError, match="perplexity of"):
@@ -287,13 +281,10 @@ def gpt2():
     return model(tokenizer, transformers.GPT2LMHeadModel(config))
 
 
-@pytest.fixture(params=["bert", "gpt2"])
-def either(request):
-    return request.getfixturevalue(request.param)
-
-
-def test_a_words_tokens_are_those_of_the_word_in_every_sentence_and_cloze_answers_whole_words(either):
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_a_words_tokens_are_those_of_the_word_in_every_sentence_and_cloze_answers_whole_words(name, request):
     """All usable words of the lists, each in three sentences; which has which pieces is the tokenizer's own word."""
+    either = request.getfixturevalue(name)
     pairs = [(word, text) for word, texts in contexts.from_patterns(WORDS, 3).items() for text in texts]
     texts = [text for _, text in pairs]
     places = embed.tokens_of(either, texts, [embed.find(word, text) for word, text in pairs])
@@ -316,18 +307,14 @@ def test_known_words_capitals_and_spaces(bert, gpt2):
     assert bert.token_id("She", inside=False) == bert.token_id("she")  # it has no capitals, and no spaces
     assert [gpt2.token_id("she"), gpt2.token_id("he")] == [673, 339]
     assert [gpt2.token_id("She", inside=False), gpt2.token_id("He", inside=False)] == [3347, 1544]
-    with pytest.raises(CompanionError, match="'hairdresser' is not one token"):
-        gpt2.token_id("hairdresser")
+    assert "'hairdresser' is not one token" in refusal(gpt2.token_id, "hairdresser")
     prompt = "The nurse said that [MASK] was late."
     ids = batches.encode(gpt2, [fill.written(gpt2, prompt)])[0]["input_ids"]
     whole = gpt2.tokenizer(prompt.replace("[MASK]", "she")).input_ids
     assert [*ids, gpt2.token_id("she")] == whole[:len(ids) + 1]
     opened = batches.encode(gpt2, [fill.written(gpt2, "[MASK] works as a nurse.", bos=True)], bos=True)
     assert opened[0]["input_ids"] == [50_256]
-
-
-@pytest.mark.parametrize("prompt", ["[MASK] is a nurse.", "The nurse said that [MASK] was late.", "It is [MASK]!"])
-def test_a_blank_is_one_token_and_leaves_the_others_as_they_are(bert, prompt):
-    ids = batches.encode(bert, [fill.written(bert, prompt)])[0]["input_ids"]
-    before, after = (bert.tokenizer(side, add_special_tokens=False).input_ids for side in prompt.split("[MASK]"))
-    assert ids == [101, *before, 103, *after, 102]
+    for prompt in ("[MASK] is a nurse.", "The nurse said that [MASK] was late.", "It is [MASK]!"):
+        before, after = (bert.tokenizer(side, add_special_tokens=False).input_ids for side in prompt.split("[MASK]"))
+        ids = batches.encode(bert, [fill.written(bert, prompt)])[0]["input_ids"]
+        assert ids == [101, *before, 103, *after, 102]  # a blank is one token and leaves the others as they are

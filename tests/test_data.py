@@ -30,8 +30,7 @@ def test_lists_have_the_papers_rows_and_counts_and_name_their_source():
     assert (len(female), len(male), len(female | male)) == (202, 207, 409)
     stereotypes = data.words("gender_stereotypes")
     assert stereotypes["word"].is_unique and stereotypes["stereotype"].tolist() == ["female", "male"] * 84
-    roles = data.words("race_roles")["stereotype"].value_counts()
-    assert roles.to_dict() == {"caucasian": 6, "african-american": 5}
+    assert data.words("race_roles")["stereotype"].value_counts().to_dict() == {"caucasian": 6, "african-american": 5}
     frame, winobias = data.words("occupations"), data.words("winobias_occupations").set_index("occupation")
     percent = frame["percent_women"]
     assert percent.is_monotonic_increasing and (percent.iloc[0], percent.iloc[-1]) == (2.9, 94.6)
@@ -67,9 +66,8 @@ def test_every_source_is_pinned_licensed_and_counted():
         assert ("sha256" in file) != (file["name"] == no_hash) and ("url" in file) != (file["name"] == no_address), file
         assert re.fullmatch("[0-9a-f]{64}", file.get("sha256", "0" * 64)), file
     frame = data.sources().set_index("name")
-    assert list(frame.index) == list(SOURCES)
-    assert frame.loc["seat", "files"] == 46 and frame.loc["gender_swapped_stereoset", "MB"] == 0.132
-    assert frame.loc["gender_swapped_stereoset", "used_by"] == "07, 08"
+    assert list(frame.index) == list(SOURCES) and frame.loc["seat", "files"] == 46
+    assert frame.loc["gender_swapped_stereoset", ["MB", "used_by"]].tolist() == [0.132, "07, 08"]
     assert set(frame.loc[frame["files"] == 0, "status"]) == {"hub"}
 
 
@@ -123,10 +121,9 @@ def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropp
                                                     ['E "x".', "null", "contradiction"]]
     files["snli_cat/train.csv"] = "1\t1\tA.\tB.\n2\t2\tC.\tD.\n3\t3\tE.\tF.\n"
     files["snli_cad/all_combined_train.tsv"] = "sentence1\tsentence2\tgold_label\nG.\tH.\tentailment\n"
-    frame = readers.snli("train")
-    assert list(frame.columns) == ["premise", "hypothesis", "label"] and list(frame.index) == [0, 1, 2, 3]
-    assert frame["label"].tolist() == ["neutral", "contradiction", "entailment", "entailment"]
-    assert frame["premise"].tolist() == ["A.", "C.", "E.", "G."]
+    assert readers.snli("train").to_dict("list") == {
+        "premise": ["A.", "C.", "E.", "G."], "hypothesis": ["B.", "D.", "F.", "H."],
+        "label": ["neutral", "contradiction", "entailment", "entailment"]}
     table = pd.DataFrame({"premise": ["A.", "B."], "hypothesis": ["C.", "D."], "label": [-1, 2]})
     monkeypatch.setattr(data, "hub", lambda name, config, split: SimpleNamespace(to_pandas=lambda: table))
     assert readers.snli("train", full=True).values.tolist() == [["B.", "D.", "contradiction"]]
@@ -134,9 +131,8 @@ def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropp
         "\n0,She sat.,She sang.,Stereotype,F,He sat.,He sang."
         "\n0,She sat.,She ran.,anti_stereotype,F,He sat.,He ran."
         '\n0,She sat.,"Null, void.",unrelated,F,He sat.,"Null, void."\n')
-    frame = readers.stereoset()
-    assert frame["label"].tolist() == ["stereotype", "anti-stereotype", "unrelated"]
-    assert frame["next_sentence"].iloc[2] == "Null, void."
+    assert readers.stereoset()[["label", "next_sentence"]].values.tolist() == [
+        ["stereotype", "She sang."], ["anti-stereotype", "She ran."], ["unrelated", "Null, void."]]
     files["snli_becel/test.tsv"] = "premise\thypothesis\tlabel\nA.\tB.\t3\n"
     with pytest.raises(AssertionError, match="label code"):
         readers.snli("test")

@@ -33,8 +33,8 @@ def family(request, monkeypatch):
 
 def test_what_is_proved_of_every_family_is_so_of_it(family, tmp_path, monkeypatch):
     """Masks, projections, recordings, fillers, vectors and perplexity; and it is saved and loaded."""
-    test_hooks.test_zero_in_the_mask_is_a_zeroed_column_block_of_the_output_projection(family)
-    test_hooks.test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family, 1.0, [0.0, 0.0])
+    test_hooks.test_ones_in_a_mask_are_nothing_and_zero_is_a_zeroed_column_block_of_the_output_projection(family)
+    test_hooks.test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family)
     test_hooks.test_nested_in_any_order_and_no_hook_stays_whatever_happens(family)
     test_batches.test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_tokenizers_own(family)
     test_batches.test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(family)

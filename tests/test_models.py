@@ -8,13 +8,14 @@ import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from lib import CompanionError, paths
+from lib import paths
 from lib.engine import families, fill, models
 from tests.tiny import FAMILIES, batch, refusal, save_tiny
 
@@ -51,7 +52,6 @@ def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
     stored = load_file(folder / "model.safetensors")
     assert {value.dtype for value in stored.values()} == {torch.float16}
     model = models.load(str(folder), device="cpu")
-
     assert type(model.net) is type(saved.net)
     assert (model.family, model.n_layers, model.n_heads, model.device.type) == (family, 3, 4, "cpu")
     assert model.is_causal == (family in ("gpt2", "llama")) and model.has_nsp == (family == "bert")
@@ -77,11 +77,7 @@ def test_a_dtype_and_a_placement_can_be_asked_for_and_what_is_too_large_is_refus
     model, saved = models.load(folders["gpt2"][0], device="auto"), folders["gpt2"][1]
     placed = model.net(**batch(model).to(model.device)).logits
     torch.testing.assert_close(placed.cpu(), saved.net(**batch(saved)).logits)
-
-    def full(self, *args):
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", full)
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "to", Mock(side_effect=torch.OutOfMemoryError))
     assert "device='auto'" in refused(folders["gpt2"][0], device="cpu")
 
 
@@ -100,9 +96,9 @@ def test_old_folders_are_read_with_other_names_no_next_sentence_head_and_a_plain
     assert torch.equal(model.net(**batch(model)).logits, saved.net(**batch(saved)).prediction_logits)
     (bert / "tokenizer.json").unlink()
     (bert / "tokenizer_config.json").unlink()
-    vocabulary = folders["bert"][1].tokenizer.get_vocab()
+    vocabulary = saved.tokenizer.get_vocab()
     (bert / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.get)))
-    model, saved = models.load(bert, device="cpu"), folders["bert"][1]
+    model = models.load(bert, device="cpu")
     for texts in [("she was here .",), ("she was here .", "He likes mathematicians .")]:
         assert model.tokenizer(*texts) == saved.tokenizer(*texts)
 
@@ -112,8 +108,7 @@ def test_a_new_classifier_is_drawn_only_when_its_labels_are_named(tmp_path, fold
     if family == "albert":  # its language model was saved without the pooler that its classifier needs
         assert "pooler" in refused(folders[family][0], device="cpu", task="sequence-classification", labels=3)
         return
-    message = refused(folders[family][0], device="cpu", task="sequence-classification")
-    assert "lacks" in message
+    assert "lacks" in refused(folders[family][0], device="cpu", task="sequence-classification")
     model = models.load(folders[family][0], device="cpu", task="sequence-classification", labels=3)
     made = model.net(**batch(model)).logits
     assert made.shape == (2, 3)
@@ -121,15 +116,6 @@ def test_a_new_classifier_is_drawn_only_when_its_labels_are_named(tmp_path, fold
     model.tokenizer.save_pretrained(tmp_path)
     again = models.load(tmp_path, device="cpu", task="sequence-classification")
     torch.testing.assert_close(again.net(**batch(again)).logits, made)
-
-
-def test_the_revision_of_a_folder_follows_its_content(bert):
-    first = models.load(bert, device="cpu").revision
-    assert first.startswith("sha256:") and models.load(bert, device="cpu").revision == first
-    change_weights(bert, lambda weights: {key: value + 1 for key, value in weights.items()})
-    second = models.load(bert, device="cpu").revision
-    change_config(bert, hidden_dropout_prob=0.3)
-    assert len({first, second, models.load(bert, device="cpu").revision}) == 3
 
 
 @every_family
@@ -143,8 +129,7 @@ def test_padding_is_on_the_right_no_text_outgrows_the_positions_and_words_have_t
     if model.is_causal:
         assert model.tokenizer.pad_token == model.tokenizer.eos_token
         assert model.net.config.pad_token_id == model.tokenizer.pad_token_id
-        with pytest.raises(CompanionError, match="no mask token: choose an encoder"):
-            model.mask_token  # noqa: B018
+        assert "choose an encoder" in refusal(getattr, model, "mask_token")
     if family == "bert":
         assert model.tokenizer("she was here .", "he was late .").token_type_ids == [0] * 6 + [1] * 5
     as_read = model.tokenizer("a woman met the doctor", add_special_tokens=False).input_ids
@@ -153,25 +138,24 @@ def test_padding_is_on_the_right_no_text_outgrows_the_positions_and_words_have_t
     assert model.token_id("the", inside=False) == opening[0]
     two_tokens = family in ("roberta", "gpt2", "llama")
     assert (model.token_id("the", inside=False) != model.token_id("the")) == two_tokens
-    with pytest.raises(CompanionError, match="'mathematician' is not one token of .* '.?math.*: choose"):
-        model.token_id("mathematician")
-    if not two_tokens:
-        with pytest.raises(CompanionError, match="UNK"):
-            model.token_id("中")
+    assert "'mathematician' is not one token of" in refusal(model.token_id, "mathematician")
+    assert two_tokens or "UNK" in refusal(model.token_id, "中")
 
 
 def test_the_registry_is_read_from_its_file_and_wins_over_a_folder_of_that_name(tmp_path, bert, folders, monkeypatch):
     assert {entry.family for entry in models.REGISTRY.values()} <= families.FAMILIES.keys()
-    assert models.REGISTRY["mini-bert"].source == paths.MODELS / "mini-bert"
-    assert models.REGISTRY["seed1"].source == paths.CACHE / "models" / "seed1"
-    assert "--seed 1" in models.REGISTRY["seed1"].fix
-    assert models.REGISTRY["gpt2"].source == "openai-community/gpt2" and models.usual_dtype("gpt2") == torch.float32
-    assert models.usual_dtype("llama-2-7b") == torch.bfloat16 and models.pinned("org/unknown") is None
+    known = {"mini-bert": paths.MODELS / "mini-bert", "seed1": paths.CACHE / "models" / "seed1",
+             "gpt2": "openai-community/gpt2"}
+    assert {name: models.REGISTRY[name].source for name in known} == known
+    assert (models.usual_dtype("gpt2"), models.usual_dtype("llama-2-7b")) == (torch.float32, torch.bfloat16)
     bert.rename(tmp_path / "mini-gpt2")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(models.REGISTRY, "mini-gpt2", models.Entry(folders["gpt2"][0], "gpt2", ""))
     assert models.load("mini-gpt2", device="cpu").family == "gpt2"
     assert models.load("./mini-gpt2", device="cpu").family == "bert"
+
+
+QUERY, EMBEDDING = "bert.encoder.layer.1.attention.self.query.weight", "bert.embeddings.word_embeddings.weight"
 
 
 def without(key):
@@ -195,14 +179,11 @@ def contents(file, content):
 
 
 @pytest.mark.parametrize("damage, said", [
-    (without("bert.encoder.layer.1.attention.self.query.weight"), "lacks .* task"),
-    (without("cls.predictions.bias"), "lacks .* task"),
-    (without("bert.embeddings.word_embeddings.weight"), "lacks .* task"),
+    *((without(key), "lacks .* task") for key in (QUERY, "cls.predictions.bias", EMBEDDING)),
     (settings(tie_word_embeddings=False), "cls.predictions.decoder"),  # an untied model must bring its decoder
     (settings(hidden_size=64), "damaged or do not fit"),
     (settings(hidden_size="wide"), "config.json of .* is not that of a bert"),
-    (weights("bert.encoder.layer.1.attention.self.query.weight", float("nan")), "no numbers .in .*query.weight"),
-    (weights("cls.predictions.bias", float("inf")), "infinite or no numbers .in cls.predictions"),
+    (weights(QUERY, float("nan")), "query.weight"), (weights("cls.predictions.bias", float("inf")), "cls.predictions"),
     *((contents("tokenizer.json", content), "tokenizer of .* is damaged") for content in (b"{}", b"{", b"[]", b"\xe9")),
     (settings(model_type="t5"), "'t5', which is not supported: choose a model of bert"),
     (contents("model.safetensors", b"version https://git-lfs.github.com/spec/v1"), "damaged or do not fit"),
@@ -262,7 +243,6 @@ def test_a_pickle_is_refused_unopened_and_the_sentence_says_how_to_convert_it(be
     (bert / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
     message = refused(bert)
     assert "pickled" in message and not (bert / "opened").exists()
-
     saved = folders["bert"][1]
     torch.save(saved.net.state_dict(), bert / "pytorch_model.bin")  # tied weights and all
     command = message[message.index('python -c "') + len('python -c "'):-1]
@@ -301,9 +281,6 @@ def test_a_padding_token_that_was_added_is_never_looked_up(tmp_path, folders):
         torch.testing.assert_close(row, whole / whole.sum(), rtol=1e-4, atol=1e-6)
 
 
-QUERY = "bert.encoder.layer.1.attention.self.query.weight"
-
-
 @pytest.fixture
 def classifier(folders, tmp_path):
     """A classifier on the base with one matrix changed, and the folder of its difference, to be damaged."""
@@ -322,9 +299,8 @@ def load(folder, task="sequence-classification", **options):
 
 def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_damaged(classifier, folders, tmp_path):
     (model, folder), base = classifier, folders["bert"][0]
-    stored = load_file(folder / "model.safetensors")
-    assert set(stored) == {QUERY, "classifier.weight", "classifier.bias"}
-    assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
+    assert {name: tensor.dtype for name, tensor in load_file(folder / "model.safetensors").items()} == dict.fromkeys(
+        (QUERY, "classifier.weight", "classifier.bias"), torch.float16)
     again = load(folder)
     for name, weight in model.net.state_dict().items():
         assert torch.equal(again.net.state_dict()[name], weight.half().float()), name
@@ -332,37 +308,31 @@ def test_a_difference_gives_back_the_whole_has_a_revision_and_is_refused_where_d
     record = json.loads((folder / "training.json").read_text())
     assert (record["base"], record["base_revision"], record["epochs"]) == (str(base), model.revision, 2)
     assert again.tokenizer("she likes poetry .").input_ids == model.tokenizer("she likes poetry .").input_ids
-    before = models.locate(str(folder))[1]
-    change_weights(folder, lambda tensors: tensors | {QUERY: tensors[QUERY] + 1})
-    after = models.locate(str(folder))[1]
-    other = shutil.copytree(base, tmp_path / "other")
-    change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
-    change_config(folder, companion_base=str(other))
-    there = models.locate(str(folder))[1]
-    change_weights(other, lambda tensors: tensors | {"bert.pooler.dense.bias": tensors["bert.pooler.dense.bias"] + 1})
-    assert len({before, after, there, models.locate(str(folder))[1]}) == 4
+    revisions, other = {models.locate(str(folder))[1]}, shutil.copytree(base, tmp_path / "other")
+    for place in (folder, other):  # its own weights, those of its base
+        weights(QUERY, 1.)(place)
+        change_config(folder, companion_base=str(other))
+        revisions.add(models.locate(str(folder))[1])
+    assert len(revisions) == 3
     assert "the task it was saved for" in refusal(load, folder, task=None)
     good = load_file(folder / "model.safetensors")
-    save_file(good | {"bert.encoder.layer.9.output.dense.bias": torch.ones(32)}, folder / "model.safetensors")
-    assert "layer.9" in refusal(load, folder)  # of no use to anyone
-    save_file(good | {QUERY: good[QUERY][:8].contiguous()}, folder / "model.safetensors")
-    assert "[8, 32]" in refusal(load, folder) and "[32, 32]" in refusal(load, folder)
-    save_file({name: good[name] for name in (QUERY, "classifier.bias")}, folder / "model.safetensors")
-    assert "lacks 1 weights" in refusal(load, folder) and "classifier.weight" in refusal(load, folder)
+    for wrong, said in ((good | {"bert.encoder.layer.9.output.dense.bias": torch.ones(32)}, "layer.9"),  # of no use
+                        (good | {QUERY: good[QUERY][:8].contiguous()}, r"\[8, 32\].*\[32, 32\]|\[32, 32\].*\[8, 32\]"),
+                        ({name: good[name] for name in (QUERY, "classifier.bias")}, "classifier.weight")):
+        save_file(wrong, folder / "model.safetensors")
+        assert re.search(said, refusal(load, folder))
     (folder / "model.safetensors").write_bytes(b"not weights")
     assert "damaged" in refusal(load, folder)
     model = models.load(str(base), device="cpu")
-    model.net.state_dict()["bert.embeddings.word_embeddings.weight"].mul_(2)
+    model.net.state_dict()[EMBEDDING].mul_(2)
     models.save_difference(model, str(base), tmp_path / "debiased")
-    assert set(load_file(tmp_path / "debiased" / "model.safetensors")) == {"bert.embeddings.word_embeddings.weight"}
+    assert set(load_file(tmp_path / "debiased" / "model.safetensors")) == {EMBEDDING}
     again = load(tmp_path / "debiased", task=None)
-    assert type(again.net) is type(model.net)
     assert again.net.get_output_embeddings().weight is again.net.get_input_embeddings().weight
     inputs = batch(model)
     assert torch.allclose(again.net(**inputs).prediction_logits, model.net(**inputs).prediction_logits, atol=2e-3)
     labelled = load(tmp_path / "debiased", labels=2)  # and it can be fine-tuned
-    assert torch.equal(labelled.net.state_dict()["bert.embeddings.word_embeddings.weight"],
-                       again.net.state_dict()["bert.embeddings.word_embeddings.weight"])
+    assert torch.equal(labelled.net.state_dict()[EMBEDDING], again.net.state_dict()[EMBEDDING])
 
 
 @pytest.mark.parametrize("named, why", [("no-such-model", "There is no model"), ("./gone", "There is no folder"),
@@ -371,6 +341,5 @@ def test_bad_bases_are_refused(classifier, named, why):
     model, folder = classifier
     change_config(folder, companion_base=named or str(folder))
     assert why in refusal(load, folder)
-    with pytest.raises(CompanionError, match=why):
-        models.save_difference(model, named or str(folder), folder.with_name("another"))
+    assert why in refusal(models.save_difference, model, named or str(folder), folder.with_name("another"))
     assert not folder.with_name("another").exists()

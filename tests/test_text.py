@@ -16,34 +16,26 @@ from tests.tiny import refuses, tiny
 
 
 @pytest.mark.parametrize("expected, words", [
-    ("a", "woman nurse king yoga house hero hostess host CEO Caucasian"),
-    ("a", "university unicorn unique unanimous one once European ewe usual user uterus utility uranium"),
-    ("an", "aunt actor engineer executive African elephant egg owl ovum umbrella uncle usher urban utter"),
-    ("an", "hour honest honor honour heir heiress onerous onion unimportant unidentified unanswered"),
-])
+    ("a", "woman yoga hero hostess CEO Caucasian university unicorn unanimous one once European ewe user uranium"),
+    ("an", "aunt African egg owl ovum umbrella uncle usher utter hour honour heir onerous onion unimportant")])
 def test_article(expected, words):
     assert {word: english.article(word) for word in words.split()} == dict.fromkeys(words.split(), expected)
 
 
-@pytest.mark.parametrize("pattern, words, expected", [
-    ("{a} {word} closed the window.", {"word": "heiress"}, "An heiress closed the window."),
-    ("{word} Hill knew {word} Reed.", {"word": "mrs."}, "Mrs. Hill knew Mrs. Reed."),
-    ("we saw {a} {word}.", {"word": "ceo"}, "We saw a CEO."),
-    ('"{word} is far away," they said.', {"word": "africa"}, '"Africa is far away," they said.'),
-    ("1957 was {a} {word} year.", {"word": "european"}, "1957 was a european year."),
-    ("{a} {word} met {a} {target}.", {"word": "hero", "target": "owl"}, "A hero met an owl."),  # for the next slot
-])
-def test_sentence(pattern, words, expected):
-    assert english.sentence(pattern, **words) == expected
+@pytest.mark.parametrize("pattern, word, expected", [
+    ("{word} Hill, {word} Reed.", "mrs.", "Mrs. Hill, Mrs. Reed."), ("we saw {a} {word}.", "ceo", "We saw a CEO."),
+    ('"{word} is far," he said.', "africa", '"Africa is far," he said.'), ("{a} {word}.", "heiress", "An heiress."),
+    ("1957 was {a} {word} year.", "european", "1957 was a european year."),
+    ("{a} {word} met {a} {target}.", "hero", "A hero met an owl.")])  # for the next slot
+def test_sentence(pattern, word, expected):
+    assert english.sentence(pattern, word=word, target="owl") == expected
 
 
 @pytest.mark.parametrize("text, expected", [
     ("One. Two! Three?", ["One.", "Two!", "Three?"]),
     ("Dr. Smith met J. R. Brown. He left.", ["Dr. Smith met J. R. Brown.", "He left."]),
     ('"Go." She went.', ['"Go."', "She went."]),
-    ("It cost 3.50 dollars. no capital follows", ["It cost 3.50 dollars. no capital follows"]),
-    ("No end", ["No end"]),
-])
+    ("It cost 3.50 dollars. no capital follows", ["It cost 3.50 dollars. no capital follows"]), ("No end", ["No end"])])
 def test_sentences_end_at_a_mark_before_a_capital(text, expected):
     assert english.sentences(text) == expected
 
@@ -58,10 +50,7 @@ def test_sentences_end_at_a_mark_before_a_capital(text, expected):
     ("I told her he was late.", "I told him she was late."),
     ("I called her lazy.", "I called his lazy."),  # a known error: what follows looks like a noun phrase
     ("Mr. Hill and Mrs. Hill sat down.", "Mrs. Hill and Mr. Hill sat down."),
-    ("God knows that I miss the beard.", "God knows that I miss the beard."),
-    ("Nobody was there.", "Nobody was there."),
-    ("", ""),
-])
+    *((text, text) for text in ("God knows that I miss the beard.", "Nobody was there.", ""))])
 def test_every_gender_word_is_swapped(text, expected):
     assert swaps.swap_all(text) == expected
 
@@ -95,7 +84,7 @@ def tokens(text: str) -> list[str]:
 
 
 def test_every_listed_word_has_a_kind_patterns_without_listed_words_and_sentences_of_its_own():
-    assert set(KINDS) == LISTED and len(KINDS) == len(data.demo("word_kinds")) == 591
+    assert set(KINDS) == LISTED and len(KINDS) == 591
     count = PATTERNS["kind"].value_counts()
     assert set(count.index) == set(KINDS.values()) - {"unusable"} and count.min() >= 12
     pairs = [(female, male) for female, male in PAIRS.to_numpy() if {female, male} <= set(USABLE)]
@@ -200,7 +189,7 @@ def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender():
     assert TRIPLES["next_sentence"].is_unique and TRIPLES["gender_swapped_next_sentence"].is_unique
     for _, triple in TRIPLES.groupby("context_id"):
         assert len(triple) == 3 and set(triple["label"]) == readers.TRIPLE_LABELS
-        assert triple[["context", "gender", "gender_swapped_context"]].drop_duplicates().shape[0] == 1
+        assert len(triple[["context", "gender", "gender_swapped_context"]].drop_duplicates()) == 1
     assert TRIPLES["gender"].value_counts().nunique() == 1
     for row in TRIPLES.itertuples():
         gendered = set(words(row.context)) & (MEN | WOMEN)
@@ -252,8 +241,7 @@ def test_the_fast_way_is_word_for_word(name):
     p = fill.word_probabilities(model, [prompt], ["her", "his"]).iloc[0]
     odds = factual.log_odds(model, "The dog slept.", items=2)
     assert len(odds) == 4 and odds[0] == pytest.approx(np.log2(p["her"] / p["his"]), abs=1e-4)
-    for word in {*SENTENCES["right"]}:
-        assert isinstance(model.token_id(word), int)
+    assert all(isinstance(model.token_id(word), int) for word in {*SENTENCES["right"]})
 
 
 def test_a_trained_model_knows_and_one_without_attention_does_not():
@@ -269,12 +257,11 @@ def test_a_trained_model_knows_and_one_without_attention_does_not():
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_a_vocabulary_that_holds_few_pronouns_is_asked_for_these(family):
+def test_a_vocabulary_that_holds_few_pronouns_is_asked_for_these(family, monkeypatch):
     """Tiny models know she and he, not her, his, herself."""
     asked = SENTENCES[SENTENCES["right"].isin(["she", "he"])]
     model = tiny(family)
     assert len(factual.log_odds(model, items=6)) == 2 * sum(asked["pair"].unique() <= 6) > 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factual, "_is_whole", lambda model, word: False)
-        none = factual.log_odds(model)
+    monkeypatch.setattr(factual, "_is_whole", lambda model, word: False)
+    none = factual.log_odds(model)
     assert len(none) == 0 and np.isnan(factual.knowledge(none, none).right.value)

@@ -53,8 +53,8 @@ def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_
     assert stats.slope(x, 2 * x + 1) == pytest.approx(2)
     assert stats.rank_correlation(x, np.exp(x)) == pytest.approx(1)
     assert stats.first(range(5), 0) == range(5) and stats.first(list(range(5)), 9) == [0, 1, 2, 3, 4]
-    assert stats.first(list(range(20)), 4, [19, 3]) == [0, 1, 3, 19]
-    assert stats.first(list(range(20)), 2, [19, 3, 9]) == [3, 9, 19]
+    firsts = [stats.first(list(range(20)), n, always) for n, always in ((4, [19, 3]), (2, [19, 3, 9]))]
+    assert firsts == [[0, 1, 3, 19], [3, 9, 19]]
 
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
@@ -76,16 +76,13 @@ def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, be
     assert [each.outcome for each in exact] == [HOLDS if met else FAILS for met in (below, at, above)]
     degenerate = [judge(claim(side), Estimate(value, value, value)).outcome for value in (.9, 1.0, 1.1)]
     assert degenerate == [each.outcome for each in exact]  # every sample gives this value
-    sampled = {str(judge(claim(side), value)) for value in (.9, 1.0, 1.1, True)}
-    assert sampled == {"undecided (no interval)"}
-    assert not side.has(math.nan, 1.0)
+    assert str(judge(claim(side), 1.0)) == "undecided (no interval)" and not side.has(math.nan, 1.0)
 
 
 @pytest.mark.parametrize("estimate, outcome", [
-    (Estimate(1.5, 1.2, 1.8), HOLDS), (Estimate(1.5, .8, 1.8), UNDECIDED), (Estimate(.5, .2, .8), FAILS),
-    (Estimate(.5, .2, 1.8), UNDECIDED), (Estimate(1.5, 1.0, 1.8), UNDECIDED),  # 1 is not above 1
-    (Estimate(.5, .2, 1.0), FAILS), (Estimate(1.5), UNDECIDED), (Estimate(1.5, 1.2), UNDECIDED),
-    (Estimate(math.nan, 1.2, 1.8), UNDECIDED), (Estimate(math.nan), UNDECIDED)])
+    *((Estimate(1.5, low, 1.8), outcome) for low, outcome in ((1.2, HOLDS), (.8, UNDECIDED), (1., UNDECIDED))),
+    *((Estimate(.5, .2, high), outcome) for high, outcome in ((.8, FAILS), (1.8, UNDECIDED), (1., FAILS))),
+    *((Estimate(*given), UNDECIDED) for given in ((1.5,), (1.5, 1.2), (math.nan, 1.2, 1.8), (math.nan,)))])
 def test_the_whole_interval_decides(estimate, outcome):
     found, mirrored = judge(claim(), estimate), judge(replace(claim(Side.BELOW), threshold=-1.0), -estimate)
     assert found.outcome == mirrored.outcome == outcome
@@ -93,17 +90,14 @@ def test_the_whole_interval_decides(estimate, outcome):
                             verdict.NO_INTERVAL if not estimate.has_interval else "")
 
 
-@pytest.mark.parametrize("side, margin, estimate, outcome", [
-    *((side, 0, *case) for side, case in (  # the threshold belongs to the claim's side
-        (Side.AT_LEAST, (Estimate(1.5, 1.0, 1.8), HOLDS)), (Side.AT_MOST, (Estimate(.5, .2, 1.0), HOLDS)),
-        (Side.AT_LEAST, (Estimate(.5, .2, 1.0), UNDECIDED)), (Side.AT_MOST, (Estimate(1.5, 1.0, 1.8), UNDECIDED)),
-        (Side.AT_LEAST, (Estimate(.5, .2, .9), FAILS)), (Side.AT_MOST, (Estimate(1.5, 1.1, 1.8), FAILS)))),
-    *((Side.WITHIN, .25, *case) for case in (  # no effect is an interval inside the margin
-        (Estimate(1.05, .95, 1.15), HOLDS), (Estimate(1.05, .75, 1.25), HOLDS), (Estimate(1.05, .7, 1.2), UNDECIDED),
-        (Estimate(1.5, 1.26, 1.7), FAILS), (Estimate(.5, .3, .74), FAILS), (Estimate(1.0, -5, 5), UNDECIDED),
-        (Estimate(1.3, 1.2, 1.4), UNDECIDED), (Estimate(1.0), UNDECIDED)))])
-def test_a_threshold_that_belongs_to_the_claims_side_and_a_margin(side, margin, estimate, outcome):
-    assert judge(claim(side, margin), estimate).outcome == outcome
+@pytest.mark.parametrize("side, low, high, outcome", [  # the threshold belongs to the claim's side
+    (Side.AT_LEAST, 1.0, 1.8, HOLDS), (Side.AT_LEAST, .2, 1.0, UNDECIDED), (Side.AT_LEAST, .2, .9, FAILS),
+    (Side.AT_MOST, .2, 1.0, HOLDS), (Side.AT_MOST, 1.0, 1.8, UNDECIDED), (Side.AT_MOST, 1.1, 1.8, FAILS),
+    (Side.WITHIN, .75, 1.25, HOLDS), (Side.WITHIN, .7, 1.2, UNDECIDED), (Side.WITHIN, 1.2, 1.4, UNDECIDED),  # of .25
+    (Side.WITHIN, 1.26, 1.7, FAILS), (Side.WITHIN, .3, .74, FAILS), (Side.WITHIN, -5, 5, UNDECIDED)])
+def test_a_threshold_that_belongs_to_the_claims_side_and_a_margin(side, low, high, outcome):
+    found = judge(claim(side, .25 if side == Side.WITHIN else 0), Estimate((low + high) / 2, low, high))
+    assert found.outcome == outcome
 
 
 @given(SIDES, st.lists(numbers, min_size=5, max_size=5).map(sorted), numbers, st.floats(0, 1e3))
@@ -112,12 +106,6 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
     narrow, wide = (judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
                     for interval in ((low, high), (lowest, highest)))
     assert wide == narrow or wide == UNDECIDED
-
-
-@given(SIDES, anything, anything, st.floats(0, 1e3))
-def test_a_value_without_interval_never_decides(side, value, threshold, margin):
-    control = Control("random heads", Estimate(0.0), Estimate(1.0, .5, 1.5))
-    assert judge(claim(side, margin), value, threshold=threshold, control=control).outcome == UNDECIDED
 
 
 @pytest.mark.parametrize("redrawn, outcome", [
@@ -135,8 +123,8 @@ def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_
     shut = judge(CLAIM, above, gates=gates)
     assert shut.outcome == NO_CASE and shut.reason == "no viable model" and shut.estimate == above
     assert shut.gates == {"SEAT": True, "viable": False, "last": False}
-    assert judge(CLAIM, above, gates=gates, ignore_gates=True).outcome == HOLDS
-    assert judge(CLAIM, above, gates=gates[:1]).outcome == HOLDS
+    for free in (dict(gates=gates, ignore_gates=True), dict(gates=gates[:1])):
+        assert judge(CLAIM, above, **free).outcome == HOLDS
     assert judge(replace(CLAIM, threshold=0.0, exact=True), np.True_).outcome == HOLDS
     assert judge(CLAIM, Estimate(3.0, 2.0, 4.0), threshold=5.0).outcome == FAILS
     assert verdict.by_id([CLAIM]) == {"id": CLAIM}
@@ -161,10 +149,9 @@ def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
 
 
 @pytest.mark.parametrize("outcomes, word", [
-    ([HOLDS, HOLDS], "holds"), ([FAILS], "fails"), ([HOLDS, FAILS, FAILS], "in part (1 of 3)"),
-    ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"), ([HOLDS, NO_CASE, NOT_RUN], "holds"),
-    ([FAILS, NO_CASE], "fails"), ([FAILS, UNDECIDED], "undecided"), ([UNDECIDED, NO_CASE], "undecided"),
-    ([NO_CASE, NOT_RUN], "no case"), ([NOT_RUN], "not run"), ([], "not run")])
+    ([HOLDS, FAILS, FAILS], "in part (1 of 3)"), ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"),
+    ([HOLDS, NO_CASE, NOT_RUN], "holds"), ([FAILS, NO_CASE], "fails"), ([FAILS, UNDECIDED], "undecided"),
+    ([UNDECIDED, NO_CASE], "undecided"), ([NO_CASE, NOT_RUN], "no case"), ([NOT_RUN], "not run"), ([], "not run")])
 def test_one_word_for_several(outcomes, word):
     verdicts = [Verdict("id", outcome, on=f"model {i}") for i, outcome in enumerate(outcomes)]
     assert verdict.combined(verdicts) == word and verdict.kind(verdicts) == word.partition(" (")[0]
@@ -184,7 +171,7 @@ verdicts = st.builds(
     st.lists(st.text(), max_size=3), st.text())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # each example replaces the file
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each replaces the file
 @given(st.lists(verdicts, max_size=2))
 def test_what_is_written_is_read(tmp_path, given):
     file = tmp_path / "11.json"
@@ -197,13 +184,12 @@ def test_what_is_written_is_read(tmp_path, given):
 
 
 @pytest.mark.parametrize("content", [
-    None, b"", b"[{", b"{}x", b"[1]", b'[{"claim": "a"}]', b'[{"claim": "a", "outcome": "maybe"}]', b"\xff\xfe",
-    b'{"claim": "a"}', b'[{"claim": "a", "outcome": "holds", "colour": "red"}]',
-    b'[{"claim": "a", "outcome": "holds", "estimate": {"value": "x"}}]',
-    b'[{"claim": "a", "outcome": "holds", "control": "random"}]'])
+    "", "[{", "[1]", '{"claim": "a"}', '[{"claim": "a"}]', '[{"claim": "a", "outcome": "maybe"}]', "\xff\xfe",
+    *(f'[{{"claim": "a", "outcome": "holds", {more}}}]'
+      for more in ('"colour": "red"', '"estimate": {"value": "x"}', '"control": "random"'))])
 def test_a_damaged_file_is_named(tmp_path, content):
-    if content is not None:
-        (tmp_path / "02.json").write_bytes(content)
+    assert "02.json" in refusal(verdict.read, tmp_path / "02.json")  # there is none
+    (tmp_path / "02.json").write_text(content, encoding="latin-1")
     assert "02.json" in refusal(verdict.read, tmp_path / "02.json")
 
 

@@ -60,17 +60,16 @@ def _backend(family):
         trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(special.values()), show_progress=False)
     backend.train_from_iterator(SENTENCES, trainer)
     if frame:
-        around = [token for token in dict.fromkeys(special.values()) if token in frame[0]]
-        backend.post_processor = processors.TemplateProcessing(
-            single=frame[0], pair=frame[1], special_tokens=[(token, backend.token_to_id(token)) for token in around])
+        around = [(token, backend.token_to_id(token)) for token in dict.fromkeys(special.values()) if token in frame[0]]
+        backend.post_processor = processors.TemplateProcessing(single=frame[0], pair=frame[1], special_tokens=around)
     return backend.to_str(), special
 
 
 def _tokenizer(family):
     """As it is saved: padding on the left, and GPT-2 without a padding token, are for the loader to fix."""
     text, special = _backend(family)
-    backend = Tokenizer.from_str(text)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **special)
+    fast = transformers.PreTrainedTokenizerFast
+    return fast(tokenizer_object=Tokenizer.from_str(text), padding_side="left", **special)
 
 
 def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
