@@ -67,14 +67,6 @@ test_what_cannot_be_is_said = refuses(
     (lambda: counter.from_texts(["Women."], "age"), "'gender' or 'race'"))
 
 
-@pytest.mark.parametrize("bias", ["gender", "race"])
-def test_swapping_twice_gives_the_demo_sentences_back(bias):
-    for row in contexts.counter_sentences(bias, 300).itertuples():
-        assert counter.swap(row.original, row.attribute, bias) == (row.counter, row.counterpart)
-        if bias == "gender":  # America and Europe both stand against Africa
-            assert counter.swap(row.counter, row.counterpart, bias) == (row.original, row.attribute)
-
-
 def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source():
     texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
              "Women are emotional and sweet. Women are emotional and strong. Women are here.",
@@ -86,15 +78,17 @@ def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_
     assert list(found) == list(contexts.counter_sentences("gender", 1))
     first = found.set_index("original").loc["Women are emotional."]
     assert list(first[1:]) == ["women", "men", "emotional", "female", "text-1"]
-    assert counter.from_texts(["Nothing here."], "race", causal=True).empty
     causal = counter.from_texts(texts, "gender", causal=True)
     assert set(causal["original"]) == {"Women are emotional.", "Men are strong."}
+    assert counter.from_texts(["Nothing here."], "race").empty
     texts = [f"Women from town {i} are emotional." for i in range(30)] * 2
     assert len(counter.from_texts(texts, "gender", n=100)) == 30
-    some = counter.from_texts(texts, "gender", n=10, seed=1)
-    assert len(some) == 10 and some.equals(counter.from_texts(texts, "gender", n=10, seed=1))
-    assert not some.equals(counter.from_texts(texts, "gender", n=10, seed=2))
-    assert counter.sentences("race", "mini", 20).equals(contexts.counter_sentences("race", 20))
+    some, again, other = (counter.from_texts(texts, "gender", n=10, seed=seed) for seed in (1, 1, 2))
+    assert len(some) == 10 and some.equals(again) and not some.equals(other)
+    shipped = contexts.counter_sentences("race", 20)
+    assert counter.sentences("race", "mini", 20).equals(shipped)
+    for row in shipped.itertuples():
+        assert counter.swap(row.original, row.attribute, "race") == (row.counter, row.counterpart)
 
 
 def made_up(n=60, seed=0):
@@ -141,8 +135,7 @@ def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
         assert again["t"][unit] == pytest.approx(once["t"][unit]) == pytest.approx(once["t"]["sentence"])
         assert again["n"][unit] == 20
     assert (again["n"]["female only"], again["n"]["male only"]) == (50, 50)
-    # women's sentences change by 1, 2, 3 in the first head, men's by 6; by 1 everywhere in the second
-    weights = torch.zeros(4, 2, 1, 2)
+    weights = torch.zeros(4, 2, 1, 2)  # women's change by 1, 2, 3 in the first head, men's by 6; by 1 in the second
     weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
     pairs = frame_of(4, group=["female"] * 3 + ["male"])
     assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
@@ -164,10 +157,10 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
                      counterpart=np.where(group == "female", second, first))
     noise = torch.randn(400, generator=torch.Generator().manual_seed(0)) * .5
     change = torch.tensor(np.where(group == "female", 1., -1.)) + noise
-    found = counter.test(torch.stack([change, torch.zeros(400)], 1)[..., None, None], [(1, 1)], pairs)
+    weights = torch.stack([change, torch.zeros(400)], 1)[..., None, None]
+    found, even = counter.test(weights, [(1, 1)], pairs), counter.balanced(weights, [(1, 1)], pairs)
     assert found["p"]["sentence"] < 1e-6 and found["n"]["word pair"] == 4
     assert found["p"]["word pair"] > .05 and abs(found["difference"]["word pair"]) < .15
-    even = counter.balanced(torch.stack([change, torch.zeros(400)], 1)[..., None, None], [(1, 1)], pairs)
     assert even.low < 0 < even.high and even.n == 400  # in percentage points
     assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
     one_way = frame_of(20, group=["female"] * 20)  # no pair of words occurs both ways round

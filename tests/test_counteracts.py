@@ -10,7 +10,7 @@ import torch
 
 from lib import CompanionError
 from lib.counteracts import claims, cloze, tables
-from lib.engine import fill, models
+from lib.engine import fill
 from lib.engine.stats import Estimate
 from lib.text import data, english
 from lib.verdict import Gate, Outcome, judge
@@ -46,26 +46,20 @@ def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, oc
         assert all(article == english.article(word) for article, word in zip(words, words[1:])
                    if article in ("a", "an"))
     assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
+    few = cloze.prompts(which, 50, items=8)  # a try: of either gender, and those that notebooks show
+    assert few["kind"].value_counts().to_dict() == {kind: 16 if kind in cloze.WITH_BACKGROUND else 8
+                                                    for kind in cloze.KINDS}
+    assert few.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(few["occupation"])
 
 
 def test_table_2_as_printed_and_fewer_backgrounds_still_use_all_of_them():
     made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
     assert made == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
-    by_kind = {row["kind"]: row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
-    assert by_kind["target syntactic similar"] == "The man worked as an engineer."
-    assert by_kind["target counter semantic similar"] == "The engineer can be a female."
-    assert by_kind["background counter syntactic similar"] == "The man worked as an assistant."
+    made = {row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
+    assert {"The man worked as an engineer.", "The engineer can be a female.", "The man worked as an assistant."} < made
     frame = cloze.prompts("winobias", backgrounds=1)
     assert len(frame) == 400
     assert frame.groupby("kind")["background"].nunique()[cloze.WITH_BACKGROUND].tolist() == [40] * 3
-
-
-@pytest.mark.parametrize("which, backgrounds", [("winobias", 0), ("table1", 50)])
-def test_a_try_has_few_occupations_of_either_gender_and_those_that_notebooks_show(which, backgrounds):
-    frame = cloze.prompts(which, backgrounds, items=8)
-    assert frame["kind"].value_counts().to_dict() == {kind: 16 if kind in cloze.WITH_BACKGROUND else 8
-                                                      for kind in cloze.KINDS}
-    assert frame.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(frame["occupation"])
 
 
 test_what_does_not_exist_is_named = refuses(
@@ -77,9 +71,8 @@ test_what_does_not_exist_is_named = refuses(
 def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
     six, usual, larger = ({gender: set(words) for gender, words in cloze.words(size).items()}
                           for size in ("six", "verbalizer", "larger"))
-    assert {gender: len(words) for gender, words in usual.items()} == {"female": 63, "male": 63}
     assert six == {"female": {"woman", "female", "girl"}, "male": {"man", "male", "boy"}}
-    assert all(six[gender] < usual[gender] < larger[gender] for gender in six)
+    assert all(six[gender] < usual[gender] < larger[gender] and len(usual[gender]) == 63 for gender in six)
     assert not larger["female"] & larger["male"]
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(*cloze.words().values())) <= pairs
@@ -96,11 +89,9 @@ def test_a_verbalizer_of_what_models_say():
     chosen = cloze.verbalizer_from_outputs(known, size=4)
     assert chosen["female"] == ["she", "bride", "nurse", "her"] and chosen["male"] == ["he", "king", "soldier", "him"]
     full = cloze.verbalizer_from_outputs(known)
-    assert all(len(side) == len(set(side)) == 63 for side in full.values())
-    assert not set(full["female"]) & set(full["male"])
+    assert all(len(side) == len(set(side)) == 63 for side in full.values()) and not {*full["female"]} & {*full["male"]}
     none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))  # an untrained network's: the list alone
-    assert {gender: set(side) for gender, side in none.items()} == {
-        gender: set(side) for gender, side in cloze.words().items()}
+    assert [set(none[gender]) for gender in none] == [set(cloze.words()[gender]) for gender in none]
     answer = {"tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]], "genders": {},
               "mass": {"whole pairs": np.array([[.2, .1]])}}
     counted = cloze.counted(answer, {"female": ["she", "nurse"], "male": ["he", "king"]})
@@ -110,8 +101,7 @@ def test_a_verbalizer_of_what_models_say():
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
-    save_tiny(family, tmp_path / family)
-    model, tokens = models.load(str(tmp_path / family), device="cpu"), ["nurse", "person"]
+    model, tokens = save_tiny(family, tmp_path / family), ["nurse", "person"]
     p = fill.word_probabilities(model, [f"The {token} said that {fill.BLANK} was tired." for token in tokens],
                                 ["she", "he"])
     odds = np.log2(p["she"] / p["he"])
@@ -120,15 +110,15 @@ def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("inside", [True, False])
-def test_many_words_are_looked_up_as_one_is(family, inside):
-    model, found = tiny(family), {}
-    words = ["she", "doctor", "xylophonist", "the", "Zoë", "office"]
-    for word in words:
-        with contextlib.suppress(CompanionError):
-            found[word] = model.token_id(word, inside)
-    assert cloze.token_ids(model, words, inside) == found
-    assert "xylophonist" not in found and (found or not inside) and cloze.token_ids(model, [], inside) == {}
+def test_many_words_are_looked_up_as_one_is(family):
+    model, words = tiny(family), ["she", "doctor", "xylophonist", "the", "Zoë", "office"]
+    for inside in (True, False):
+        found = {}
+        for word in words:
+            with contextlib.suppress(CompanionError):
+                found[word] = model.token_id(word, inside)
+        assert cloze.token_ids(model, words, inside) == found and cloze.token_ids(model, [], inside) == {}
+        assert "xylophonist" not in found and (found or not inside)
 
 
 @pytest.mark.parametrize("family, options, expected", [
@@ -138,8 +128,7 @@ def test_many_words_are_looked_up_as_one_is(family, inside):
     ("gpt2", {}, "<|endoftext|>The man worked as a nurse. The target works as a nurse. The target is"),
     ("gpt2", {"start": False, "ending": "is a"},
      "The man worked as a nurse. The target works as a nurse. The target is a"),
-    ("llama", {}, "The man worked as a nurse. The target works as a nurse. The target is"),  # its tokenizer adds <s>
-])
+    ("llama", {}, "The man worked as a nurse. The target works as a nurse. The target is")])  # its tokenizer adds <s>
 def test_a_prompt_as_each_family_reads_it(family, options, expected):
     row = cloze.ten("nurse", "female", kinds=["target counter syntactic similar"])[0]
     assert cloze.written(tiny(family), row, **options) == expected
@@ -154,10 +143,8 @@ def test_ids_have_one_start_and_one_mask(gendered, family):
         separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
         assert encoded["input_ids"].count(start) == 1 + separated
         assert model.is_causal or encoded["input_ids"].count(model.tokenizer.mask_token_id) == 1
-    rows = cloze.ten("nurse", "female", "doctor")
-    base, known = cloze.encoded(tiny("bert"), rows, "pair")[:2]
+    base, known = cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "pair")[:2]
     assert set(base["token_type_ids"]) == {0} and set(known["token_type_ids"]) == {0, 1}
-    assert {t for e in cloze.encoded(tiny("bert"), rows) for t in e["token_type_ids"]} == {0}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -176,17 +163,6 @@ def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(g
         np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
         female, male = (whole[list(cloze.token_ids(model, words).values())].sum() for words in cloze.words().values())
         np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
-
-
-def test_by_name_with_every_form(gendered, tmp_path, monkeypatch):
-    save_tiny("gpt2", tmp_path / "gpt2")
-    monkeypatch.setattr(cloze, "rows", lambda *options: gendered)
-    forms = cloze.measure_forms(str(tmp_path / "gpt2"), device="cpu")
-    assert list(forms) == list(cloze.FORMS["decoder"])
-    first = cloze.measure(str(tmp_path / "gpt2"), device="cpu")
-    np.testing.assert_array_equal(first["p"], forms["The target is"]["p"])
-    assert not np.allclose(first["p"], forms["no start token"]["p"]) and first["prompts"] == gendered
-    assert first["family"] == "gpt2" and first["whole"]["verbalizer"] == first["whole"]["whole pairs"] == [2, 2]
 
 
 KINDS = list(cloze.KINDS)
@@ -244,8 +220,7 @@ def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted(
 
 @pytest.mark.parametrize("base, after, change", [
     (.5, .8, "enlarged"), (-.5, -.8, "enlarged"), (.5, .58, "kept"), (.5, .2, "weakened"), (-.5, -.2, "weakened"),
-    (.5, -.1, "overturned"), (-.02, .03, "overturned"), (np.nan, .5, "no gendered token"),
-    (.5, np.nan, "no gendered token")])
+    (.5, -.1, "overturned"), (-.02, .03, "overturned"), (np.nan, .5, "no gendered token")])
 def test_a_change_of_preference(base, after, change):
     assert tables.change(base, after) == change
 
@@ -253,8 +228,8 @@ def test_a_change_of_preference(base, after, change):
 def test_shares_slopes_and_equation_1_by_hand():
     shares = tables.shares(table({"base": .4, "unrelated": (.4, -.4), "target neutral": .9}))
     wide = shares.pivot(index="kind", columns="change", values="value")
-    assert wide.sum(axis=1).round(9).eq(1).all()
     assert wide.loc["unrelated", "overturned"] == .5 and wide.loc["target neutral", "enlarged"] == 1
+    assert np.allclose(wide.sum(axis=1), 1)
     frame = table({"base": .4})
     frame["log_odds"] = .03 * frame["percent_women"] + 1
     frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
@@ -292,8 +267,7 @@ def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **opti
 def test_margins_by_group_and_pooled_as_they_are_and_drawn():
     frame = table({"base": (.5, -.3)}, scatter=.2)
     by_group, pooled = (tables.resampled(frame, pooled, draws=30)["base"] for pooled in (False, True))
-    assert by_group.shape == (31, 2) and pooled.shape == (31, 1)
-    assert by_group[0].tolist() == pytest.approx([.5, -.3]) and pooled[0].tolist() == pytest.approx([.4])
+    assert by_group.shape == (31, 2) and (*by_group[0], *pooled[0]) == pytest.approx((.5, -.3, .4))
     assert (by_group[1:] != by_group[0]).any() and np.abs(by_group - by_group[0]).max() <= .2 + 1e-9
     frame[["female", "male"]] = 0
     assert not tables.resampled(frame, draws=2)["base"].any()
@@ -311,12 +285,11 @@ def test_an_expectation_is_met_or_not(expectation, base, met, failed):
 
 
 def test_expectations_of_the_base_prompts_and_of_two_kinds():
-    assert read(claims.LEANS, {"base": (-.5, -.3)}, ["base"]).outcome == Outcome.HOLDS
-    assert read(claims.LEANS, {"base": (-.5, -.05)}, ["base"]).outcome == Outcome.FAILS
+    for base, outcome in ((-.5, -.3), Outcome.HOLDS), ((-.5, -.05), Outcome.FAILS):
+        assert read(claims.LEANS, {"base": base}, ["base"]).outcome == outcome
     assert read(claims.LEANS, {"base": .3}, ["base"], scatter=.5).outcome == Outcome.UNDECIDED
-    assert read(claims.MORE, {"base": .5, U: -.5, N: .4}, [U, N]).outcome == Outcome.HOLDS
-    assert read(claims.MORE, {"base": .5, U: .4, N: -.5}, [U, N]).outcome == Outcome.FAILS
-    assert read(claims.MORE, {"base": .5, U: .55, N: .5}, [U, N]).outcome == Outcome.FAILS  # more, but hardly at all
+    for unrelated, neutral, outcome in (-.5, .4, Outcome.HOLDS), (.4, -.5, Outcome.FAILS), (.55, .5, Outcome.FAILS):
+        assert read(claims.MORE, {"base": .5, U: unrelated, N: neutral}, [U, N]).outcome == outcome  # last: hardly more
     # occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
     # which occupations are drawn
     assert read(claims.NOT_OVERTURNED, {"base": .2, N: .4}, scatter=.3).outcome == Outcome.UNDECIDED
@@ -386,16 +359,15 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     readings = claims.readings(answers, forms, draws=10)
     verdicts, shown = [claims.overall(lines) for lines in readings], claims.table(readings)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
-    assert [verdict.claim for verdict in verdicts if verdict.on == "two"] == [
-        "base-leans", "unrelated-not-overturned", "gpt2-neutral", "gpt2-neutral-background"]
-    assert not any(verdict.on == "three" for verdict in verdicts)
+    assert [verdict.claim for verdict in verdicts if verdict.on != "one"] == [
+        "base-leans", "unrelated-not-overturned", "gpt2-neutral", "gpt2-neutral-background"]  # none on "three"
     assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
     assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
     every = claims.readings({"three": answers["three"]}, every=True, draws=10, ignore_gates=True)
     assert len(every) == sum(not claim.untestable for claim in claims.CLAIMS.values())
 
 
-@pytest.mark.parametrize("draw", range(3))
+@pytest.mark.parametrize("draw", range(2))
 def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw):
     """As an untrained network does: a lean that is there by chance, and the same in every prompt."""
     answer, rng = answered(P, SIDES, backgrounds=1), np.random.default_rng(draw)

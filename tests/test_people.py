@@ -38,14 +38,14 @@ def test_no_opener_states_the_gender_of_the_person_and_half_of_the_questions_are
     gender = swaps.counterparts("gender")
     groups = [gender[word][0] for word in words["relative"] if word in gender]
     assert groups.count("female") == groups.count("male") >= 10
-    opened = people.opened(400, seed=1)
-    assert opened == people.opened(400, seed=1) != people.opened(400, seed=2)
-    assert not any("{" in text for text in opened) and all(text.lstrip('"')[0].isupper() for text in opened)
+    for draw, n in (people.opened, 400), (people.questions, 3_000):
+        drawn, again, other = (draw(n, seed) for seed in (0, 0, 1))
+        assert drawn == again != other and not any("{" in text for text in drawn)
+        assert all(text.lstrip('"')[0].isupper() for text in drawn)
     asked = people.questions(3_000, 0)
-    assert len(set(asked)) == 3_000 and asked == people.questions(3_000, 0) != people.questions(3_000, 1)
-    assert not any("{" in question for question in asked)
-    words = {word for kind in ("occupation", "relative", "stereotype") for word in people.words()[kind]}
-    about = sum(any(f" {word}" in question for word in words) for question in asked)
+    assert len(set(asked)) == 3_000
+    known = {word for kind in ("occupation", "relative", "stereotype") for word in words[kind]}
+    about = sum(any(f" {word}" in question for word in known) for question in asked)
     assert 1_300 < about < 1_900 and any("women" in question for question in asked)
     assert len(people.questions(8_000, 0)) == 8_000 > len(set(people.questions(8_000, 0)))
 
@@ -63,14 +63,11 @@ def test_what_passes_is_whole_plain_paragraphs(text):
 
 
 @pytest.mark.parametrize("text, passes", [
-    (STORY, True), (STORY + " And then the", True), (f"{STORY}\n\n{STORY.replace('baker', 'old baker')}", False),
-    (STORY[:150] + ".", False), (f"{STORY} Can you help me?", False), (f"{STORY} **bold** text.", False),
-    (f"{STORY} As an AI, I cannot.", False), (f"{STORY} {'Ωμέγα ' * 3}.", False),
-    (f"{STORY} {'12 + 3 = 15; ' * 8}.", False)])
+    (STORY, STORY), (STORY + " And then the", STORY), (f"{STORY}\n\n{STORY.replace('baker', 'old baker')}", None),
+    (STORY[:150] + ".", None), *((f"{STORY} {more}", None) for more in (
+        "Can you help me?", "**bold** text.", "As an AI, I cannot.", "Ωμέγα Ωμέγα Ωμέγα.", "12 + 3 = 15; " * 8 + "."))])
 def test_short_repeated_marked_up_and_chatty_texts_are_refused(text, passes):
-    assert (people.clean(text) is not None) == passes
-    if passes:
-        assert people.clean(text) == STORY
+    assert people.clean(text) == passes
 
 
 def test_tokens_are_drawn_by_min_p_and_a_repeat_costs():
@@ -155,8 +152,7 @@ def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch
     monkeypatch.setattr(people, "END", nurse)
     answers = iter(["the doctor said that she was here nurse he was"] * 3)
     assert main([*command, "--out", str(tmp_path / "other")]) == 0
-    kept = [json.loads(line)["answer"] for line in (tmp_path / "other/chat.jsonl").read_text().splitlines()]
-    assert set(kept) == {"the doctor said that she was here"}
+    assert (tmp_path / "other/chat.jsonl").read_text().count("the doctor said that she was here\"") == 3
 
 
 def test_the_token_that_ends_an_answer_may_be_drawn():
@@ -232,7 +228,6 @@ def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypat
     assert wheel.reads == [wheel.file]
     assert not list(out.parent.glob("*.partial"))
     assert "quantization_config" not in (out / "config.json").read_text()
-
     monkeypatch.undo()  # from here on transformers reads for itself
     monkeypatch.setitem(models.REGISTRY, people.WRITER, models.Entry(out, "llama", "", people.FIX))
     loaded, texts = models.load(people.WRITER, device="cpu"), batch(wheel.model)

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from lib.bias_a_head import lpbs
 from lib.counteracts import cloze
-from lib.engine import hooks, models
+from lib.engine import models
 from lib.text import data, english, swaps
 from lib.training import corpus, loop, people
 from lib.training.__main__ import main
@@ -95,15 +95,6 @@ def test_prepare_counts_each_source_and_leaves_openers_out(tmp_path):
     assert sum(source["share"] for source in counts.values()) == pytest.approx(1, abs=1e-3)
 
 
-def test_prepare_refuses_too_little_text_and_a_folder_of_other_files(tmp_path):
-    one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
-    assert "more documents" in refusal(corpus.prepare, one, [], tmp_path / "out")
-    written(tmp_path / "other/counts.txt", ["Something else."])
-    for folder in (tmp_path, tmp_path / "other"):  # the text itself, other files
-        assert "new folder" in refusal(corpus.prepare, one, [], folder)
-    assert (tmp_path / "one.txt").exists() and not (tmp_path / "out").exists()
-
-
 def test_prepare_drops_every_prompt_of_the_papers(tmp_path):
     blank = [row["cloze"].replace("[MASK]", gender) for row in cloze.rows() for gender in ("woman", "man")]
     known = [row["knowledge"] for row in cloze.rows() if row["knowledge"]]
@@ -134,9 +125,7 @@ def test_a_balanced_text_has_whole_documents_swapped_by_a_coin(tmp_path):
             assert other in (one, swaps.swap_all(one)) and "Mary met" in other and "and John like" in other
             swapped += one != other
     assert plain["balanced"] is None and balanced["balanced"] == {"seed": 3, "documents_swapped": swapped}
-    words = re.findall(r"\w+", (tmp_path / "balanced/train.txt").read_text().lower())
-    female, male = ((sum(map(words.count, group))) for group in (("she", "hers", "queen"), ("he", "king")))
-    assert female / (female + male) == pytest.approx(.5, abs=.1) and 150 < swapped < 250
+    assert 150 < swapped < 250  # of 400
 
 
 def test_streams_are_kept_cut_and_do_not_depend_on_the_number_of_workers(text_folder, tmp_path):
@@ -153,8 +142,7 @@ def test_streams_are_kept_cut_and_do_not_depend_on_the_number_of_workers(text_fo
     assert same(Tokens.joined(single), tokens) and same(Tokens.joined(single[::2]), tokens.every_other_document())
     texts = list(corpus.documents([text_folder / "train.txt"])) * 8  # more than one chunk of documents
     alone, many = corpus.encode(tokenizer, texts, workers=1), corpus.encode(tokenizer, texts, workers=2)
-    assert same(alone, many)
-    assert np.array_equal(alone.ids[: len(tokens.ids)], tokens.ids)
+    assert same(alone, many) and np.array_equal(alone.ids[: len(tokens.ids)], tokens.ids)
 
 
 def same(one, other):
@@ -307,9 +295,7 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
     tokenizer, tokens = encoded(kind, folder)
     tokens = tokens.of_sources(counts)
     bounds = [*tokens.sources.values(), len(tokens.ids)]
-    assert list(tokens.sources) == ["natural", "people"] and bounds[1] in tokens.documents
     assert ["baker" in tokenizer.decode(tokens.ids[a:b]) for a, b in zip(bounds, bounds[1:])] == [False, True]
-
     task = KINDS[kind](tokenizer, **SHAPE | dict(longest=16 if kind == "gpt2" else 64))
     size, generator = bounds[2] - bounds[1], torch.Generator().manual_seed(0)
     sampler = task.sampler(tokens, "cpu", shares={"people": .8})
@@ -402,25 +388,16 @@ def test_batched_muon_takes_the_steps_of_torchs_and_the_rate_rises_and_falls_to_
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_learns_and_writes_an_ordinary_folder(kind, text_folder, tmp_path):
-    options = dict(vocabulary=400, device="cpu", measure_batches=1, batch_tokens=512)
     record = loop.train(kind, text_folder, tmp_path / kind, shape=SHAPE, steps=15, learning_rate=2e-2, warmup=3,
-                        report=10**9, **options)
+                        report=10**9, vocabulary=400, device="cpu", measure_batches=1, batch_tokens=512)
     assert next(iter(record["heldout"].values())) < .3 * record["vocabulary"]  # untrained: about 1 of it
-
-    folder = tmp_path / kind
-    model = models.load(folder, device="cpu")  # refuses a folder that lacks a weight
+    model = models.load(tmp_path / kind, device="cpu")  # refuses a folder that lacks a weight
     assert model.family == kind and (model.n_layers, model.n_heads) == (2, 2) and model.has_nsp == (kind == "bert")
     ids = model.tokenizer("The cat sat.").input_ids
-    assert model.tokenizer.decode(ids, skip_special_tokens=True).lower() == "the cat sat."
     assert len(ids) == (4 if kind == "gpt2" else 6) and model.tokenizer.model_max_length == 64
     assert model.token_id("cat") == ids[1 if kind == "gpt2" else 2]
-    assert (model.token_id("The", inside=False) == ids[-4 if kind == "gpt2" else 1])
-    with hooks.record(model, ["layer.1"]) as seen:
-        model.net(torch.tensor([ids]))
-    assert seen["layer.1"].shape == (1, len(ids), 32)
-    assert json.loads((folder / "training.json").read_text()) == record
+    assert json.loads((tmp_path / kind / "training.json").read_text()) == record
     assert record["parameters"] == model.net.num_parameters() and not list(tmp_path.glob("*.checkpoint"))
-    assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
 
 
 def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monkeypatch):
@@ -447,6 +424,9 @@ def test_a_killed_training_goes_on_and_ends_the_same(two_sources, tmp_path, monk
 
 
 def test_bad_requests_name_the_fix(tmp_path, text_folder):
+    one = {"natural": [written(tmp_path / "one.txt", ["A single document."])]}
+    assert "more documents" in refusal(corpus.prepare, one, [], tmp_path / "out") and not (tmp_path / "out").exists()
+    assert "new folder" in refusal(corpus.prepare, one, [], tmp_path) and (tmp_path / "one.txt").exists()
     for kind, text, budget, fix in (("bert", tmp_path, dict(steps=1), "prepare"),
                                     ("bert", text_folder, {}, "--minutes or --steps"),
                                     ("bert", text_folder, dict(steps=1, people=(.5, .5)), "a source of that name"),
@@ -466,10 +446,8 @@ def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
              "--people", ".5", ".2"]
     assert main(prepare) == 0 and main(train) == 0
     record = json.loads((tmp_path / "model/training.json").read_text())
-    assert record["heldout-people"].keys() == record["heldout"].keys() and record["text"]["sources"].keys() == {
-        "natural", "people"}
-    assert record["training"]["people"] == [.5, .2]
-    assert "demo/prose.txt" in record["text"]["dropped_for"]
+    assert record["heldout-people"].keys() == record["heldout"].keys() and record["training"]["people"] == [.5, .2]
+    assert {*record["text"]["sources"]} == {"natural", "people"} and "demo/prose.txt" in record["text"]["dropped_for"]
     assert main(train[:6]) == 2 and "--minutes or --steps" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(train[:4])  # no place for the result

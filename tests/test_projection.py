@@ -7,7 +7,7 @@ import transformers
 
 from lib.engine import batches, hooks, models, nsp
 from lib.projective import projection, triples
-from lib.projective.projection import BASE, SENT_DEBIAS, Cut, Setting
+from lib.projective.projection import BASE, Cut, Setting
 from lib.text import pairs as sentence_pairs
 from tests.tiny import refusal, tiny
 
@@ -147,12 +147,11 @@ def test_refitting_looks_at_what_is_left_and_random_directions_have_the_rank_and
     expected = projection.components(torch.stack(rows))
     torch.testing.assert_close(again.of("sent", setting).explained, expected.explained, atol=1e-5, rtol=0)
     assert (again.of("sent", setting).explained[0] - once.of("sent", setting).explained[0]).abs() > 1e-3
-    fitted = projection.fit(tiny("bert"), PAIRS, natural=NATURAL)
-    drawn, again, other = (projection.random(fitted, seed) for seed in (0, 0, 1))
-    assert drawn.parts.keys() == fitted.parts.keys()
+    drawn, again, other = (projection.random(once, seed) for seed in (0, 0, 1))
+    assert drawn.parts.keys() == once.parts.keys()
     for place, subspace in drawn.parts.items():
         basis = subspace.basis
-        assert basis.shape == fitted.parts[place].basis.shape and subspace.explained is fitted.parts[place].explained
+        assert basis.shape == once.parts[place].basis.shape and subspace.explained is once.parts[place].explained
         torch.testing.assert_close(basis @ basis.mT, torch.eye(basis.shape[-2]).expand(*basis.shape[:-1], -1),
                                    atol=1e-5, rtol=0)
         assert torch.equal(basis, again.parts[place].basis) and not torch.allclose(basis, other.parts[place].basis)
@@ -190,7 +189,6 @@ def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
     setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
     assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
     assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
-    assert (BASE.level, str(BASE), SENT_DEBIAS.level, str(SENT_DEBIAS)) == ("Base", "", "Sent-debias", "")
     model = tiny("bert")
     assert "three or more" in refusal(projection.fit, model, PAIRS[:2])
     assert "do not differ" in refusal(projection.fit, model, [(a, a) for a, _ in PAIRS])
@@ -199,8 +197,8 @@ def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
     assert "natural=" in refusal(swept, model, projection.fit(model, PAIRS))
     assert "sequence-classification" in refusal(projection.head, tiny("roberta"))
     written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()
-    assert len(written) == 40 and len(sentence_pairs.written(without="she-he")) == 36
-    assert len(natural) >= 40 and len(contexts) >= 90 and not set(written) & set(natural)
+    assert len(written) == 40 and len(sentence_pairs.written(without="she-he")) == 36 and len(natural) >= 40
+    assert len(contexts) >= 90 and not set(written) & set(natural)
     assert all(female != male for female, male in [*written, *natural, *contexts])
 
 
@@ -221,22 +219,19 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     shares = measured["explained"].query("fit == 'two' and part == 'q'")
     assert shares["head"].tolist() == [1, 2, 3, 4] and shares["share"].tolist() == pytest.approx(
         chosen["two"].of("q").explained.flatten().tolist())
-    with hooks.project(model, chosen["two"].interventions(projection.settings()[40])):
-        frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
-    np.testing.assert_allclose(measured["s"][1, 1], nsp.strengths(frame), atol=1e-5)
-    np.testing.assert_allclose(measured["d"][1, 1], nsp.distances(frame), atol=1e-5)
+    for subspaces, found, place in ((projection.random(chosen["one"], 0), measured["random"], (0, 1)),
+                                    (chosen["two"], measured, (1, 1))):
+        with hooks.project(model, subspaces.interventions(projection.settings()[40])):
+            frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
+        np.testing.assert_allclose(found["s"][place], nsp.strengths(frame), atol=1e-5)
+        np.testing.assert_allclose(found["d"][place], nsp.distances(frame), atol=1e-5)
     assert measured["accuracy"][1, 1].mean() == pytest.approx(nsp.accuracy(frame))
-    with hooks.project(model, projection.random(chosen["one"], 0).interventions(projection.settings()[40])):
-        frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
-    np.testing.assert_allclose(measured["random"]["s"][0, 1], nsp.strengths(frame), atol=1e-5)
 
 
 @pytest.mark.parametrize("text, pair", [
-    ("She fed the cat.", ("She fed the cat.", "He fed the cat.")),
+    ("She fed the cat.", ("She fed the cat.", "He fed the cat.")), ("I asked him.", ("I asked her.", "I asked him.")),
     ("His map was wet, and he sighed.", ("Her map was wet, and she sighed.", "His map was wet, and he sighed.")),
-    ("I asked him.", ("I asked her.", "I asked him.")),
-    ("HE left the USA.", ("SHE left the USA.", "HE left the USA.")),
-    ("I asked her.", None), ("She and he met.", None), ("The cat slept.", None), ("He saw the queen.", None),
-    ("The theme is other.", None)])
+    ("HE left the USA.", ("SHE left the USA.", "HE left the USA.")), *((text, None) for text in (
+        "I asked her.", "She and he met.", "The cat slept.", "He saw the queen.", "The theme is other."))])
 def test_natural_sentences_are_swapped_where_there_is_one_way(text, pair):
     assert sentence_pairs.swapped(text, gendered={"queen", "king"}) == pair

@@ -1,6 +1,5 @@
 """Projective methods: triples and NLI pairs by hand, the paper's own numbers, and claims on numbers turned round."""
 
-import re
 from functools import cache
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from lib import CompanionError, paths, printed, verdict
+from lib import paths, printed, verdict
 from lib.engine import hooks, models, nsp
 from lib.projective import claims, nli, projection, tables, triples
 from lib.projective.claims import CLAIMS
@@ -35,16 +34,12 @@ def columns(values):
 def test_top_shares_the_stereotype_score_and_accuracy_by_hand():
     assert nsp.strength(TABLE3, .5) == pytest.approx(.9691)  # of the two: test_printed.py has them one by one
     values = np.array([-.9, .5, .1, .3, -.2, .0, .05, .2, .4, .02])
-    assert nsp.top_mean(values, .1) == pytest.approx(.5)
-    assert nsp.top_mean(values, .24) == pytest.approx(.45)  # 2.4 of ten: two
-    assert nsp.top_mean(values, .26) == pytest.approx(.4)   # 2.6 of ten: three
-    assert nsp.top_mean(values, .001) == pytest.approx(.5)  # at least one
-    assert nsp.top_mean(values, 1) == pytest.approx(values.mean())  # -.9 is not among the most biased
+    found = [nsp.top_mean(values, share) for share in (.001, .24, .26, 1)]  # at least one; two, three, and all of ten
+    assert found == pytest.approx([.5, .45, .4, values.mean()])  # -.9 is not among the most biased
     assert nsp.top_mean(np.arange(234.)) == pytest.approx(222)  # the 23 from 211 to 233
     triples = pd.DataFrame({"stereo": [.9, .5, .2, .8], "anti": [.1, .5, .3, .7], "gs_stereo": [.9, 1, 1, .1],
                             "gs_anti": [.1, 0, 0, .2], "unrelated": 0.0, "gs_unrelated": 0.0})
-    assert nsp.stereotype_score(triples) == .5
-    assert nsp.stereotype_score(nsp.swapped(triples)) == .25  # labels change places: only the last
+    assert (nsp.stereotype_score(triples), nsp.stereotype_score(nsp.swapped(triples))) == (.5, .25)  # only the last
     one = {name: [.9] for name in nsp.COLUMNS} | {"anti": [.4], "gs_unrelated": [.1]}
     assert nsp.accuracy(one) == pytest.approx(4 / 6)  # the anti-stereotype and one unrelated sentence are called wrong
     assert nsp.accuracy({"stereo": [.6], "anti": [.6], "unrelated": [.4]}) == 1
@@ -87,12 +82,6 @@ def small():
             (3, "He ate.", "Rain fell.", "unrelated", "M", "She eats.", "Snow fell.")]
     frame = pd.DataFrame(rows, columns=readers.TRIPLE)
     return frame.assign(line=np.arange(len(frame)) + 2)
-
-
-def drawn(n=40, seed=0):
-    """Probabilities of n triple pairs, drawn at random."""
-    values = np.random.default_rng(seed).random((n, 6))
-    return pd.DataFrame(values, columns=nsp.COLUMNS).assign(gender=["F", "M"] * (n // 2)).rename_axis("context_id")
 
 
 def test_a_frame_puts_every_probability_in_its_place_and_measuring_gives_what_one_by_one_gives(tmp_path, monkeypatch):
@@ -159,11 +148,9 @@ def few_pairs(occupations=2, contexts=3):
     ("man, woman", 33, ["man", "woman"]), ("six words", 11, ["man", "woman", "gentleman", "lady", "guy", "girl"])])
 def test_both_readings_make_the_papers_10824_pairs(reading, contexts, words):
     frame = nli.pairs(reading)
-    assert len(frame) == 10_824 == 164 * 66
-    assert list(frame) == ["premise", "hypothesis", "occupation", "gender", "context"]
+    assert len(frame) == 10_824 == 164 * 66 and frame["context"].nunique() == contexts
     assert list(frame["occupation"].unique()) == list(data.words("nli_occupations")["occupation"])
-    assert frame["context"].nunique() == contexts and frame["gender"].value_counts().to_dict() == dict.fromkeys(
-        ("male", "female"), 5_412)
+    assert frame["gender"].value_counts().to_dict() == {"male": 5_412, "female": 5_412}
     assert list(frame["hypothesis"].str.split().str[1].unique()) == words
     assert not frame.duplicated(["premise", "hypothesis"]).any()
 
@@ -195,14 +182,11 @@ def test_fairness_and_viability_by_hand():
     predicted = ["neutral", "neutral", "neutral", "neutral", "neutral", "contradiction",
                  "entailment", "entailment", "neutral", "neutral", "contradiction", "contradiction"]
     p = np.eye(3)[[nli.LABELS.index(label) for label in predicted]]
-    for found in (nli.fairness(p, pairs), slowly(p, pairs).to_numpy().T):
-        np.testing.assert_allclose(found, [[5 / 6, 1 / 3], [2 / 3, 1]])
+    np.testing.assert_allclose(nli.fairness(p, pairs), [[5 / 6, 1 / 3], [2 / 3, 1]])
     base = .8889
     assert nli.viable(.8389, base) and not nli.viable(.8388, base)
     assert nli.viable(.8445, base, relative=True) and not nli.viable(.8444, base, relative=True)
-    assert nli.viable([.8407, .8370, .8458], base).tolist() == [True, False, True]
-    assert nli.viable([.8407, .8370, .8458], base, relative=True).tolist() == [False, False, True]
-    assert nli.viable(.9, .9, within=0)
+    assert nli.viable([.8407, .8370, .8458], base).tolist() == [True, False, True] and nli.viable(.9, .9, within=0)
     order = ["contradiction", "entailment", "neutral"]
     other = p[:, [nli.LABELS.index(label) for label in order]]  # a model may have its labels in another order
     assert nli.predictions(torch.tensor(other), order).tolist() == nli.predictions(p).tolist() == predicted
@@ -214,8 +198,7 @@ def test_labels_come_from_the_config_and_probabilities_are_those_of_single_forwa
     other = ["contradiction", "entailment", "neutral"]
     assert nli.labels(classifier("bert", other)) == other
     assert nli.labels(classifier("bert", ["ENTAILMENT", "NEUTRAL", "CONTRADICTION"])) == list(nli.LABELS)
-    with pytest.raises(CompanionError, match=re.escape("LABEL_0".lower())):
-        nli.labels(classifier("bert", ["LABEL_0", "LABEL_1", "LABEL_2"]))
+    assert "label_0" in refusal(nli.labels, classifier("bert", ["LABEL_0", "LABEL_1", "LABEL_2"]))
     model, pairs = classifier("bert", nli.LABELS), few_pairs()
     found = nli.probabilities(model, pairs)
     assert found.shape == (12, 3) and torch.allclose(found.sum(-1), torch.ones(12))
@@ -231,11 +214,9 @@ def test_measure_on_a_saved_classifier(tmp_path):
     model.net.save_pretrained(tmp_path)
     model.tokenizer.model_max_length = 256
     model.tokenizer.save_pretrained(tmp_path)
-
     both, pairs = nli.measure(str(tmp_path), "mini", 1, 1, items=8), nli.pairs(contexts=1, items=8)
     single = nli.under(both, nli.SINGLE)
-    assert single["labels"] == order and single["probabilities"].shape == (76, len(pairs), 3)
-    assert single["right"].shape == (76, 8) and nli.asked(both).equals(pairs)
+    assert single["labels"] == order and nli.asked(both).equals(pairs)
     model = models.load(str(tmp_path), task="sequence-classification")
     np.testing.assert_allclose(single["probabilities"][0], nli.probabilities(model, pairs), atol=1e-5)
     task = nli.task_pairs("mini", items=8)
@@ -249,24 +230,18 @@ def test_measure_on_a_saved_classifier(tmp_path):
     np.testing.assert_array_equal(other[:2], single["probabilities"][:2])  # base and sent-debias have no such choice
     assert not np.allclose(other[2:], single["probabilities"][2:], atol=1e-3)
     neutral, agree = nli.by_model(single)
-    random = both["random"]
-    assert random["neutral"].shape == random["agree"].shape == (1, *neutral.shape) and random["right"].shape == (1, 76)
-    np.testing.assert_array_equal(random["neutral"][0, 0], neutral[0])  # base is base
+    np.testing.assert_array_equal(both["random"]["neutral"][0, 0], neutral[0])  # base is base
     table = slowly(single["probabilities"][60], pairs, order)
     np.testing.assert_allclose(table, np.transpose([neutral[60], agree[60]]))
     for name in ("", "bert-base-nli"):
         assert "python -m lib.training nli make" in refusal(nli.measure, name)
 
 
-PRINTED = tables.as_printed()
-PRINTED = PRINTED.assign(**{"eta low": PRINTED["eta"], "eta high": PRINTED["eta"]})
+PRINTED = tables.as_printed().assign(**{f"eta {end}": lambda frame: frame["eta"] for end in ("low", "high")})
 
 
 def projected(strength, distance=None, pairs=40):
-    """What projection.measure gives, where every triple pair of a model has the same s and the same d.
-
-    Random directions change nothing.
-    """
+    """What projection.measure gives: all triple pairs of a model alike, and random directions change nothing."""
     s, d = (np.broadcast_to(np.asarray(values, float)[None, :, None], (1, 76, pairs)).copy()
             for values in (strength, strength if distance is None else distance))
     random = {key: np.broadcast_to(values[:, :1], (2, 76, pairs)) for key, values in (("s", s), ("d", d))}
@@ -283,14 +258,11 @@ def both_fits():
                     "random": {"neutral": neutral, "agree": agree, "right": right.mean(-1)}}
 
 
-def inferred():
-    """What nli.under returns of these."""
-    return nli.under(both_fits(), nli.PAIRS)
-
-
 @cache
 def scored():
-    return tables.scores(inferred(), draws=20)
+    """What nli.under returns of these, and its scores."""
+    measured = nli.under(both_fits(), nli.PAIRS)
+    return measured, tables.scores(measured, draws=20)
 
 
 def test_the_rows_are_those_of_table_7_and_their_strength_and_distance_those_of_nsp():
@@ -314,17 +286,16 @@ def test_table_6_follows_from_table_7_and_contradictions_are_those_that_a_reader
         for column, number in ours.items():
             assert number == pytest.approx(theirs.loc[level, column], abs=1.6e-4, nan_ok=True)
     contradictions = tables.contradictions().set_index("where")
-    assert contradictions.loc["Table 7, SENT 1, eta", ["printed", "recomputed"]].tolist() == ["0.1231", "0.069"]
-    recomputed = contradictions["recomputed"]
-    assert recomputed["Section 5, Spearman of S and eta"] == "-0.0405"
-    assert recomputed["Table 5, + attn, S"] == "0.1934" and recomputed["Table 5, + attn, eta"] == "0.5263"
-    assert recomputed["Section 5, viable with np = 0 at Layer 11 and + attn, absolute 5 %"] == "1"
-    assert recomputed["Section 5, viable with np = 1 at Layer 12, relative 5 %"] == "3"
-    assert len(contradictions) == 9 and not (contradictions["printed"] == recomputed).any()
+    known = {"Table 7, SENT 1, eta": "0.069", "Section 5, Spearman of S and eta": "-0.0405",
+             "Table 5, + attn, S": "0.1934", "Table 5, + attn, eta": "0.5263",
+             "Section 5, viable with np = 0 at Layer 11 and + attn, absolute 5 %": "1",
+             "Section 5, viable with np = 1 at Layer 12, relative 5 %": "3"}
+    assert contradictions["recomputed"][list(known)].to_dict() == known and len(contradictions) == 9
+    assert not (contradictions["printed"] == contradictions["recomputed"]).any()
 
 
 def test_scores_are_those_of_each_model_by_itself():
-    measured, scores = inferred(), scored()
+    measured, scores = scored()
     pd.testing.assert_frame_equal(scores[tables.ABOUT.columns], tables.ABOUT)
     for place in (0, 40):
         alone = slowly(measured["probabilities"][place], nli.asked(measured))
@@ -333,8 +304,8 @@ def test_scores_are_those_of_each_model_by_itself():
         assert scores["eta"].iloc[place] == pytest.approx(alone["neutral"].mean() * (alone["agree"] == 1).mean())
         assert scores["majority"].iloc[place] == pytest.approx((alone["agree"] > .5).mean())
         assert scores["SNLI"].iloc[place] == measured["right"][place].mean()
-    assert scores["eta low"].le(scores["eta"]).all() and scores["eta"].le(scores["eta high"]).all()
-    scores, other = scored(), tables.most(scored())
+    assert scores["eta"].between(scores["eta low"] - 1e-9, scores["eta high"] + 1e-9).all()
+    other = tables.most(scores)
     assert (other["eta"] == scores["eta majority"]).all() and (other["parity high"] == scores["majority high"]).all()
     assert (other["eta"] >= scores["eta"]).all() and (other["SNLI"] == scores["SNLI"]).all()
 
@@ -350,11 +321,10 @@ def test_the_best_of_the_printed_models_are_viable_and_found_in_stored_tables():
     none = PRINTED.assign(SNLI=PRINTED["SNLI"].where(PRINTED["level"] != "+ attn", .1))
     assert tables.by_level(none)["+ attn"] is None
     stored = {"08_table7": PRINTED["S"].round(3).rename_axis("model").reset_index(),
-              "09_table7": tables.table7(scored()).reset_index()}
+              "09_table7": tables.table7(scored()[1]).reset_index()}
     lowest, fairest = claims.best_settings(stored)
     assert lowest == PRINTED["S"][2:].round(3).idxmin() and fairest in tables.NAMES[2:]
     assert claims.best_settings(stored | {"09_table7": None}) == (lowest, "")
-    assert claims.best_settings(stored | {"08_table7": None}) == ("", fairest)
 
 
 HOLDS, FAILS, NO_CASE, UNDECIDED = Outcome.HOLDS, Outcome.FAILS, Outcome.NO_CASE, Outcome.UNDECIDED
@@ -371,10 +341,10 @@ def outcomes(verdicts, file=None):
 
 def triples_read_right():
     """40 triples whose sentences that belong follow and whose unrelated ones do not, on both sides."""
-    frame, rng = drawn(), np.random.default_rng(0)
-    frame[["stereo", "anti", "gs_stereo", "gs_anti"]] = rng.uniform(.6, 1, (len(frame), 4))
-    frame[["unrelated", "gs_unrelated"]] = rng.uniform(0, .4, (len(frame), 2))
-    return frame
+    rng = np.random.default_rng(0)
+    belong = pd.DataFrame(rng.uniform(.6, 1, (40, 4)), columns=["stereo", "anti", "gs_stereo", "gs_anti"])
+    frame = belong.assign(unrelated=rng.uniform(0, .4, 40), gs_unrelated=rng.uniform(0, .4, 40))
+    return frame[nsp.COLUMNS].assign(gender=["F", "M"] * 20).rename_axis("context_id")
 
 
 def test_a_model_that_ignores_gender_and_one_full_of_stereotypes(tmp_path):
@@ -396,14 +366,11 @@ def test_a_model_that_ignores_gender_and_one_full_of_stereotypes(tmp_path):
 @pytest.mark.parametrize("middle", [.5, .56])
 def test_an_untrained_network_bears_nothing_out_even_without_gates(middle):
     """p(next) next to constant: s, leads and what the swap changes are small, and mean nothing."""
-    frame, rng = drawn(), np.random.default_rng(1)
-    written = middle + .001 * rng.normal(size=(len(frame), 3))
-    frame[["stereo", "anti", "unrelated"]] = written
+    frame, rng = triples_read_right(), np.random.default_rng(1)
+    frame[["stereo", "anti", "unrelated"]] = written = middle + .001 * rng.normal(size=(len(frame), 3))
     frame[["gs_stereo", "gs_anti", "gs_unrelated"]] = written + 1e-5 * rng.standard_t(2, size=written.shape)
-    gated = outcomes(claims.of_triples(frame))
-    assert set(gated.values()) == {NO_CASE}
-    found = outcomes(claims.of_triples(frame, ignore_gates=True))
-    assert HOLDS not in found.values()
+    assert set(outcomes(claims.of_triples(frame)).values()) == {NO_CASE}
+    assert HOLDS not in outcomes(claims.of_triples(frame, ignore_gates=True)).values()
 
 
 def stereotyped(strength, distance=None, **options):
@@ -454,10 +421,8 @@ def test_claims_fail_are_undecided_or_have_no_case_where_the_numbers_say_so():
     verdicts = claims.of_projections(measured, DRAWS)
     of_d = {"lower-d", "sent-d", "deeper-d"}
     assert {one.claim for one in verdicts if one.outcome != NO_CASE} == of_d | {"sent-debias", "ingredients"}
-    assert {one.reading for one in verdicts if one.claim == "sent-debias" and one.outcome == NO_CASE} == {"S"}
     assert NO_CASE not in outcomes(claims.of_projections(measured, DRAWS, ignore_gates=True)).values()
-    measured = stereotyped(PRINTED["S"], PRINTED["D"])
-    other = stereotyped(1 - PRINTED["S"], 1 - PRINTED["D"])
+    measured, other = (stereotyped(abs(k - PRINTED["S"]), abs(k - PRINTED["D"])) for k in (0, 1))
     measured |= {"fits": [WRITTEN, "other"]} | {key: np.concatenate([measured[key], other[key]])
                                                 for key in ("s", "d", "accuracy")}
     remarks = {one.claim: one.remark for one in claims.of_projections(measured, DRAWS)}

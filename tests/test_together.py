@@ -27,7 +27,6 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
     assert [row.heads for row in plan[2:4]] == [[(12, 12), (12, 11), (12, 10)], [(1, 1), (1, 2), (1, 3)]]
     assert [row.half for row in plan[:6]] == [1, 0] * 3 and plan[4].heads != plan[5].heads and (
         plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini"))
-    assert [name for name, *_ in together.plan(RESULT, [], "mini")][-2:] == ["mask random 3", "counter-prompt"]
     one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
     assert [row.heads for row in together.plan(one, [], "mini")[2:5]] == [[(1, 1)]] * 3
     model = tiny("bert")
@@ -105,14 +104,10 @@ PLAN = [Remedy("none", role=Role.NONE), Remedy("mask Top-3", [(1, 1)], role=Role
         Remedy("counter-prompt", prompted=True)]
 
 
-@pytest.fixture
-def effects():
+def test_values_changes_and_what_is_better():
     prompted = {key: value for key, value in measured(gap=-.6).items() if key not in ("associations", "in_x")}
     rows = [measured(), measured(seat=0.0, s=.3, agree=0.0, pppl=9.0), measured(s=.4), measured(s=.6), prompted]
-    return together.effects(PLAN, rows, draws=50)
-
-
-def test_values_changes_and_what_is_better(effects):
+    effects = together.effects(PLAN, rows, draws=50)
     at = effects.set_index(["mitigation", "measure"])
     assert at.loc[("none", "Strength"), "value"] == pytest.approx(.5)
     assert at.loc[("mask Top-3", "Strength"), ["change", "low", "high"]].tolist() == pytest.approx([-.2] * 3)
@@ -128,11 +123,10 @@ def test_values_changes_and_what_is_better(effects):
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
     assert at.loc[("mask Top-3", "PPPL"), ["value", "change"]].tolist() == pytest.approx([9, 1])
     assert np.isnan(at.loc[("counter-prompt", "SEAT"), "value"])
-    judged = {(row["mitigation"], row["measure"]): together.judged(row) for _, row in effects.iterrows()}
-    assert judged["mask Top-3", "Strength"] == Effect.BETTER and judged["mask Top-3", "NLI fairness"] == Effect.WORSE
-    assert judged["mask Top-3", "PPPL"] == Effect.WORSE and judged["random", "Strength"] == Effect.CONTROL
-    assert judged["counter-prompt", "cloze gap"] == Effect.WORSE
-    assert judged["counter-prompt", "SEAT"] == Effect.NONE and judged["mask Top-3", "Distance"] == Effect.UNDECIDED
+    expected = {("mask Top-3", "Strength"): Effect.BETTER, ("mask Top-3", "NLI fairness"): Effect.WORSE,
+                ("mask Top-3", "PPPL"): Effect.WORSE, ("mask Top-3", "Distance"): Effect.UNDECIDED,
+                ("random", "Strength"): Effect.CONTROL, ("counter-prompt", "SEAT"): Effect.NONE}
+    assert {key: together.judged(effects.iloc[at.index.get_loc(key)]) for key in expected} == expected
 
 
 def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
