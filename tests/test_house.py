@@ -1,15 +1,13 @@
-"""The house keeps its shape: thin modules, imports that point one way, recipes and pages that say what is so."""
+"""The house keeps its shape: thin modules, recipes and pages that say what is so."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 
 from lib import paths
 from lib.engine import families
+from lib.publish.__main__ import parser
 
 MODULES = [file for file in sorted((paths.ROOT / "lib").rglob("*.py")) if file.name != "__init__.py"]
 
@@ -20,13 +18,7 @@ def test_lib_and_tests_stay_thin():
     assert sum(lines.values()) <= 11_716  # 10,500 is where it has to go: no room to grow
     assert [file for file, n in lines.items() if n > 500] == []
     tests = (paths.ROOT / "tests").glob("*.py")
-    assert sum(len(file.read_text().splitlines()) for file in tests) <= 8_504  # 8,000 is where it has to go
-
-
-def test_imports_point_one_way():
-    found = subprocess.run([Path(sys.executable).with_name("lint-imports"), "--no-cache"], cwd=paths.ROOT,
-                           capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout
+    assert sum(len(file.read_text().splitlines()) for file in tests) <= 7_998
 
 
 def recipes(file: str) -> list:
@@ -52,7 +44,6 @@ def test_the_recipes_are_ten_lines_and_a_visitor_finds_the_names_in_lib():
     assert len(recipes("CONTRIBUTING.md")) == 4 and recipes("README.md")
     import lib
     from lib.engine import hooks, models
-
     assert lib.load is models.load and lib.head_mask is hooks.head_mask and lib.project is hooks.project
     assert all(hasattr(lib, name) for name in lib.__all__)
     with pytest.raises(AttributeError, match="lib has no"):
@@ -62,21 +53,18 @@ def test_the_recipes_are_ten_lines_and_a_visitor_finds_the_names_in_lib():
 PAGES = sorted([*paths.ROOT.glob("*.md"), *paths.ROOT.glob("data/**/*.md"), *paths.ROOT.glob("benchmarks/*.md")])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
-        if not target.startswith("https://"):
-            assert (page.parent / target.split("#")[0]).exists(), f"{page.name} links to {target}"
+def test_links_lead_somewhere():
+    links = [(page, target) for page in PAGES for target in re.findall(r"\]\(([^)]+)\)", page.read_text())]
+    assert [(page.name, target) for page, target in links
+            if not target.startswith("https://") and not (page.parent / target.split("#")[0]).exists()] == []
 
 
 def test_the_readme_lists_every_notebook_and_its_flags_exist():
     text = (paths.ROOT / "README.md").read_text()
     listed = set(re.findall(r"\[(\d\d)\]\(notebooks/", text))
     assert listed == {path.name[:2] for path in paths.NOTEBOOKS.glob("[0-9]*.ipynb")}
-    known = subprocess.run([sys.executable, "-m", "lib.publish", "--help"], capture_output=True, text=True,
-                           cwd=paths.ROOT, check=True).stdout
-    for flag in set(re.findall(r"(?<![\w-])--[a-z]+", text)) - {"--help", "--depth"}:
-        assert flag in known
+    used = set(re.findall(r"(?<![\w-])--[a-z]+", text)) - {"--help", "--depth"}
+    assert [flag for flag in used if flag not in parser().format_help()] == []
 
 
 def test_notebooks_take_parameters_load_through_the_run_and_are_stored_clean():
