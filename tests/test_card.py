@@ -1,4 +1,4 @@
-"""A card for any model, one of each kind end to end on tiny networks; and what the papers presuppose of theirs."""
+"""A card for any model, one of each family end to end on tiny networks; and what the papers presuppose of theirs."""
 
 import json
 from functools import partial
@@ -15,7 +15,7 @@ from lib.engine.stats import Estimate
 from lib.publish import card
 from lib.text import contexts
 from lib.verdict import Outcome
-from tests.tiny import COMMON, save_tiny
+from tests.tiny import COMMON, FAMILIES, save_tiny
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def small(few_draws, monkeypatch, tmp_path):
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)  # the written sentences have up to a hundred pieces
 
 
-@pytest.mark.parametrize("family", ["bert", "albert", "gpt2"])  # with next sentences, with a mask alone, a decoder
-def test_every_kind_gets_a_page_and_its_json(family, small, tmp_path):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_gets_a_page_and_its_json(family, small, tmp_path):
     save_tiny(family, tmp_path / family)
     page = card.write(str(tmp_path / family))
     found = json.loads(page.with_suffix(".json").read_text())

