@@ -313,7 +313,7 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     """What is left of a table of `across` with another training in mind, in words; with runs, also whether that is what
     holds in these, and whether it is specific."""
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
-    words = (f"Over {len(over['estimates'].iloc[0])} trainings of mini-bert, seeds and items drawn together, "
+    words = (f"Over {len(over['estimates'].iloc[0])} trainings of mini-bert, drawn with the items, "
              f"{count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold and {count.get(Outcome.FAILS, 0)} fail; "
              f"{low:.0%} to {high:.0%} of the variance is the training's (medians)")
     if folders is None:
