@@ -202,7 +202,7 @@ def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command
         "notebook": "03_counter_stereotype", "seed": 7} == made
     assert made["versions"].keys() >= {"torch", "transformers"} and "+" not in made["versions"]["torch"]
     assert list(made["data"]) == ["paper"]
-    made |= {"command": "./reproduce.sh --only 09 --data paper", "models": {"mini-bert-nli": "x"}, "caption": "A table."}
+    made |= dict(command="./reproduce.sh --only 09 --data paper", models={"mini-bert-nli": "x"}, caption="A table.")
     for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
         replace(paths.FIGURES / "mini-real" / file, content)
         replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
