@@ -83,8 +83,6 @@ def test_notebooks_end_on_a_model_of_any_shape(layers, heads, numbers, cells, fe
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)  # words are cut into letters
     monkeypatch.setattr(tiny_models, "SHAPE", dict(hidden_size=8 * heads, num_hidden_layers=layers,
                                                    num_attention_heads=heads, intermediate_size=64))
-    monkeypatch.setitem(tiny_models.NETS, "gpt2", lambda: transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        n_embd=32, n_layer=3, n_head=4, n_positions=160, vocab_size=400, bos_token_id=0, eos_token_id=0)))
     for name, family, seed in (("encoder", "bert", 0), ("decoder", "gpt2", 0), ("debiased", "bert", 1)):
         tiny_models.save_tiny(family, tmp_path / name, seed)
     profile = run.read_profile("mini-limit8")

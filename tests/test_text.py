@@ -12,7 +12,7 @@ from lib import paths
 from lib.engine import fill, hooks, models
 from lib.text import contexts, data, english, factual, readers, swaps
 from lib.training import corpus
-from tests.tiny import refuses, tiny
+from tests.tiny import COMMON, refuses, tiny
 
 
 @pytest.mark.parametrize("expected, words", [
@@ -259,8 +259,8 @@ def test_a_trained_model_knows_and_one_without_attention_does_not():
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_vocabulary_that_holds_few_pronouns_is_asked_for_these(family, monkeypatch):
     """Tiny models know she and he, not her, his, herself."""
-    asked = SENTENCES[SENTENCES["right"].isin(["she", "he"])]
-    model = tiny(family)
+    monkeypatch.setitem(COMMON, "max_position_embeddings", 60)
+    asked, model = SENTENCES[SENTENCES["right"].isin(["she", "he"])], tiny(family)
     assert len(factual.log_odds(model, items=6)) == 2 * sum(asked["pair"].unique() <= 6) > 0
     monkeypatch.setattr(factual, "_is_whole", lambda model, word: False)
     none = factual.log_odds(model)

@@ -3,6 +3,7 @@
 import copy
 import io
 import re
+import string
 from functools import cache
 
 import pytest
@@ -45,7 +46,7 @@ NETS = {
 
 @cache
 def _backend(family):
-    """A tokenizer trained on the sentences, of the family's kind; a family that is not above reads as BERT."""
+    """A tokenizer of the family's kind that knows the sentences; a family that is not above reads as BERT."""
     special, frame = _BYTES.get(family, _WORDPIECE)
     if family in _BYTES:
         backend = Tokenizer(token_models.BPE())
@@ -53,12 +54,14 @@ def _backend(family):
         backend.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(dict.fromkeys(special.values())),
                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
-    else:
-        backend = Tokenizer(token_models.WordPiece(unk_token="[UNK]"))
+        backend.train_from_iterator(SENTENCES, trainer)
+    else:  # its trainer finds other pieces in each process; these are the same in all
+        words = sorted(set(" ".join(SENTENCES).split()) - {"."})
+        parts = sorted({*string.ascii_lowercase, *(word[i:i + 2] for word in words for i in range(len(word) - 1))})
+        pieces = dict.fromkeys([*special.values(), ".", *words, *parts, *("##" + part for part in parts)])
+        backend = Tokenizer(token_models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
         backend.normalizer = normalizers.BertNormalizer(lowercase=True)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=200, special_tokens=list(special.values()), show_progress=False)
-    backend.train_from_iterator(SENTENCES, trainer)
     if frame:
         around = [(token, backend.token_to_id(token)) for token in dict.fromkeys(special.values()) if token in frame[0]]
         backend.post_processor = processors.TemplateProcessing(single=frame[0], pair=frame[1], special_tokens=around)
@@ -68,8 +71,8 @@ def _backend(family):
 def _tokenizer(family):
     """As it is saved: padding on the left, and GPT-2 without a padding token, are for the loader to fix."""
     text, special = _backend(family)
-    fast = transformers.PreTrainedTokenizerFast
-    return fast(tokenizer_object=Tokenizer.from_str(text), padding_side="left", **special)
+    backend = Tokenizer.from_str(text)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, padding_side="left", **special)
 
 
 def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
@@ -86,8 +89,7 @@ def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
 def save_tiny(family, folder, seed=0) -> models.Model:
     """Save a tiny model in float16, as the shipped ones are, and return it with its weights rounded so."""
     model = tiny(family, seed=seed)
-    for weight in model.net.parameters():
-        weight.copy_(weight.half())
+    model.net.load_state_dict({name: weight.half() for name, weight in model.net.state_dict().items()})
     copy.deepcopy(model.net).half().save_pretrained(folder)
     _tokenizer(family).save_pretrained(folder)
     return model
