@@ -121,9 +121,6 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     scores = torch.zeros(model.n_layers, model.n_heads, dtype=torch.float64)
     by_fold = torch.zeros(folds, *scores.shape, dtype=torch.float64)
     mask = torch.ones_like(scores, dtype=model.net.dtype, device=model.device, requires_grad=True)
-    # a graph takes room, in proportion to layers and width: 3.6 GiB in all with 16,384 tokens of BERT-base
-    tokens = min(batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]) // 4,
-                 16_384 * 12 * 768 // (model.n_layers * model.net.config.hidden_size))
     for n in range(folds):
         mine = (fold == n).nonzero()[:, 0]
         here = torch.bincount(row[mine], minlength=len(contexts))
@@ -138,10 +135,18 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
             by_fold[n].add_(grads[-1])
 
         with torch.enable_grad(), hooks.head_mask(model, mask):
-            embed.each(model, [pairs[i] for i in mine], send_back, progress, tokens)
+            embed.each(model, [pairs[i] for i in mine], send_back, progress, _with_graph(model))
     x, y, a, b = rows = sets.of(vectors, contexts)
     return HeadScores(scores.float(), seat.effect_size(*rows).item(), seat.p_value(*rows), by_fold.float(),
                       seat.associations(torch.cat([x, y]), a, b))
+
+
+def _with_graph(model) -> int:
+    """Tokens a batch of which a graph is kept: on a GPU, as many as a third of its free memory holds."""
+    if model.device.type != "cuda":
+        return batches.TOKENS["cpu"] // 4
+    size = 33 * model.n_layers * model.net.config.hidden_size  # bytes a token: LLaMA-7B's; BERT-base takes 23
+    return min(batches.TOKENS["cuda"], 1 + torch.cuda.mem_get_info(model.device)[0] // 3 // size)
 
 
 def _slope(sets, words, total, count):

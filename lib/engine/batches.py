@@ -46,16 +46,17 @@ def opening(model, bos: bool | None) -> int:
     return bos - (model.tokenizer("a").input_ids[0] == model.tokenizer.bos_token_id)
 
 
-def by_length(sizes: list[int], tokens: int) -> Iterator[list[int]]:
+def by_length(sizes: list[int], tokens: int, alike: bool = False) -> Iterator[list[int]]:
     """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once.
 
-    One that is a quarter full already takes no text that would be padded by a twentieth or more.
+    One that is a quarter full already takes no text that would be padded by a twentieth or more; `alike`, none takes
+    one that would be padded at all.
     """
     batch, longest = [], 0
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         longest = longest or sizes[i]
         is_full = (len(batch) + 1) * longest > tokens
-        is_unlike = 4 * len(batch) * longest >= tokens and sizes[i] <= .95 * longest
+        is_unlike = sizes[i] < longest if alike else 4 * len(batch) * longest >= tokens and sizes[i] <= .95 * longest
         if batch and (is_full or is_unlike):
             yield batch
             batch, longest = [], sizes[i]
@@ -74,19 +75,26 @@ def pad(model, encoded: list[dict]) -> dict[str, torch.Tensor]:
             batch[name][i, :len(values)] = values
         if "attention_mask" not in row:
             batch["attention_mask"][i, :len(row["input_ids"])] = 1
-    return {name: torch.from_numpy(values).to(model.device) for name, values in batch.items()}
+    return {name: on(model.device, values) for name, values in batch.items()}
 
 
-def each(model, encoded: list[dict], function: Callable, tokens: int | None = None, progress: str = "") -> list:
+def on(device: torch.device, values) -> torch.Tensor:
+    """Numbers as a tensor on a device. A GPU is not waited for: it computes one batch while the next is made here."""
+    tensor = torch.as_tensor(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def each(model, encoded: list[dict], function: Callable, tokens: int | None = None, progress: str = "",
+         alike: bool = False) -> list:
     """function(batch, indices) for padded batches on the model's device; its rows, put back in order.
 
     `batch` is what the network takes; `indices` says which of `encoded` its rows are. The function returns one row
     (a tensor's row or a list's item) for each. What it does besides, it does last: where memory runs out half way it
-    is called again with half of the rows.
+    is called again with half of the rows. alike: a batch has texts of one length, and its mask may be left out.
     """
     results = [None] * len(encoded)
     tokens = tokens or TOKENS.get(model.device.type, TOKENS["cpu"])
-    waiting = list(by_length([len(e["input_ids"]) for e in encoded], tokens))[::-1]
+    waiting = list(by_length([len(e["input_ids"]) for e in encoded], tokens, alike))[::-1]
     with tqdm(total=len(encoded), desc=progress, disable=not progress, leave=False) as bar:
         while waiting:
             indices = waiting.pop()

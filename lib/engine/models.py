@@ -334,6 +334,9 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
                              ) from error
     if (config.pad_token_id or 0) >= config.vocab_size:  # an added token: padding is masked, and another one serves
         config.pad_token_id = None
+    for act in ("hidden_act", "activation_function"):
+        if getattr(config, act, "") == "gelu_new":  # the same function, in one kernel where that takes seven
+            setattr(config, act, "gelu_pytorch_tanh")
     if labels:
         config.num_labels = labels
     if draw := draw_of(name):

@@ -270,7 +270,10 @@ def text_as_tokens(stream: str, folder: Path, part: str, tokenizer) -> Tokens:
 
 
 def load_tokenizer(stream: str, folder: Path, vocabulary: int):
-    """The tokenizer in the text folder; if it is not there, one learned from one document in five."""
+    """The tokenizer in the text folder; if it is not there, one learned from one document in five.
+
+    WordPiece's trainer settles ties anew each time: copy a shipped model's tokenizer.json there to train its like.
+    """
     path = folder / f"{stream}.tokenizer.json"
     if not path.exists():
         texts = islice(corpus.documents([folder / "train.txt"]), 0, None, 5)
