@@ -61,7 +61,7 @@ def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
     for key, value in weights.items():
         assert value.dtype == torch.float32 and torch.equal(value, expected[key]), key
     assert not any(weight.requires_grad for weight in model.net.parameters())
-    assert torch.equal(model.net(**batch(model))[0], saved.net(**batch(saved))[0])
+    torch.testing.assert_close(model.net(**batch(model))[0], saved.net(**batch(saved))[0])  # GELU's kernel is another
     if family != "llama":  # the decoder is tied to the embeddings and not stored twice
         decoder, embeddings = model.net.get_output_embeddings(), model.net.get_input_embeddings()
         assert decoder.weight.data_ptr() == embeddings.weight.data_ptr()
