@@ -53,7 +53,6 @@ Effect = StrEnum("Effect", {"BETTER": "better", "WORSE": "worse", "UNDECIDED": "
 class Remedy(NamedTuple):
     """Heads to mask, the name of a setting to project, whether to prompt, and on which half of the sentences SEAT is
     measured."""
-
     name: str
     heads: list[tuple[int, int]] = []
     setting: str = ""
@@ -181,7 +180,6 @@ def gap(margin: np.ndarray, dominated: np.ndarray) -> float:
 
 class Measure(NamedTuple):
     """The arrays that a measure is computed from, and how."""
-
     keys: tuple[str, ...]
     statistic: Callable[..., float]
     better: int                                   # what a smaller bias or cost is: -1 lower, 1 higher

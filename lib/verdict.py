@@ -25,7 +25,6 @@ PAPERS = {"bias_a_head": "Bias A-head", "projective_methods": "Projective Method
 
 class Outcome(StrEnum):
     """Of a claim, tested on one thing."""
-
     HOLDS = "holds"
     FAILS = "fails"
     UNDECIDED = "undecided"
@@ -42,7 +41,6 @@ CONTROLS = NULL, BALANCED = "null", "balanced"     # runs of models that cannot 
 
 class Side(StrEnum):
     """Where the estimand lies if the claim is true."""
-
     ABOVE = ">"
     AT_LEAST = ">="
     BELOW = "<"
@@ -61,7 +59,6 @@ STRICT = {Side.AT_LEAST: Side.ABOVE, Side.AT_MOST: Side.BELOW}  # of a differenc
 @dataclass(frozen=True)
 class Claim:
     """One claim of a paper, and what would bear it out."""
-
     id: str
     paper: str              # a key of PAPERS
     where: str              # the section, figure or table that makes it
@@ -80,7 +77,6 @@ class Claim:
 @dataclass(frozen=True)
 class Gate:
     """What has to be there before a claim can be judged at all."""
-
     name: str
     is_open: bool
     why: str                # what is seen, shown where the gate is shut
@@ -89,7 +85,6 @@ class Gate:
 @dataclass(frozen=True)
 class Control:
     """The same estimand under an intervention of equal size that has no reason to act."""
-
     name: str               # random heads, random directions
     estimate: Estimate
     difference: Estimate    # what is claimed minus the control, paired
@@ -98,7 +93,6 @@ class Control:
 @dataclass(frozen=True)
 class Verdict:
     """What was found of a claim on one thing: a model, a bias, a reading."""
-
     claim: str                          # its id
     outcome: Outcome
     on: str = ""                        # what it was tested on
@@ -247,7 +241,6 @@ def _verdict(row: dict) -> Verdict:
 
 class Match(StrEnum):
     """Of a number of ours, held against a printed one."""
-
     MATCHES = "matches"
     WITHIN_INTERVAL = "within interval"
     DIFFERS = "differs"

@@ -43,7 +43,6 @@ class Expectation:
                     only of a model that can be moved: the margin has to follow the gender that is named in the
                     occupation by more than LITTLE. A network that answers the same whatever it reads keeps everything
     """
-
     name: str
     score: Callable[..., np.ndarray]
     of_preference: bool = True
@@ -73,7 +72,6 @@ MORE = Expectation("first moves more", lambda side, base, first, second: np.mini
 @dataclass(frozen=True, kw_only=True)
 class ClozeClaim(Claim):
     """A claim of models of these families: what knowledge of these kinds does to the preference."""
-
     families: tuple[str, ...]
     kinds: tuple[str, ...]
     expectation: Expectation

@@ -17,7 +17,6 @@ stats = Lazy("scipy.stats")
 @dataclass(frozen=True)
 class Estimate:
     """A value with its 95 % interval. Unrounded: rounding is for whoever prints it."""
-
     value: float
     low: float = math.nan   # nan: no interval is known
     high: float = math.nan

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from lib.engine import nsp, stats
 from lib.engine.stats import Estimate
@@ -259,8 +258,8 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
         for id, (count, text) in counts_of(whole[at]).items():
             control = by_chance if id == "attention-lowers" else None
             tests[id, ""] = _count(id, count, text, gates["S"], control=control)
-        ranks = [rankdata(tables.tops(measured["s"][at][:, rows], share).T, axis=-1) for share in (.05, .2)]
-        rho = [_correlation(rankdata(whole[at], axis=-1), other) for other in ranks]
+        rho = [stats.rank_correlation(whole[at], tables.tops(measured["s"][at][:, rows], share).T)
+               for share in (.05, .2)]
         tests["threshold", ""] = Counted(estimate(np.minimum(*rho), n), f"rho {rho[0][0]:.2f} with 5 %, "
                                          f"{rho[1][0]:.2f} with 20 %", (gates["S"],))
         verdicts.append([_judged(id, test, reading=reading, **about) for (id, reading), test in tests.items()])
@@ -293,13 +292,6 @@ def _levels(column: str, halves: Halves, gate: Gate) -> dict[tuple[str, str], Co
     gain = estimate((halves.judged(halves.choose(PLAIN)) - halves.judged(halves.choose(EVERY)))[0], n)
     tests["ingredients", column] = Counted(gain, f"best {column} lower by {gain:.3f}", (gate,))
     return tests
-
-
-def _correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Pearson's, row by row; nan where all are equal."""
-    x, y = (values - values.mean(-1, keepdims=True) for values in (x, y))
-    with np.errstate(invalid="ignore"):
-        return (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
 
 
 def counts_of(S: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:

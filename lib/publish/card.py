@@ -53,7 +53,6 @@ LINES = 40             # of the project's prose, for perplexity
 @dataclass
 class Card:
     """What was found of one model: rows of numbers, figures (data addresses), and what could not be measured."""
-
     model: str
     revision: str
     family: str

@@ -55,7 +55,6 @@ NOT_RUN = {("bias_a_head", "Section 4"): "a fact of the papers' own models",
 
 class Cell(str):
     """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason` the rest."""
-
     kind: str
     reason: str
 
@@ -96,7 +95,6 @@ def _stored(run: str, folder: Path) -> list[Verdict]:
 
 class Specificity(NamedTuple):
     """What models that cannot have the effect say of a claim."""
-
     is_specific: bool
     text: str
     held: dict[str, tuple[int, int]]  # by control: how many tests hold, of how many

@@ -23,7 +23,6 @@ from lib.text import data
 
 class Knowledge(NamedTuple):
     """Of factual gender, or a change of it."""
-
     right: Estimate     # share of sentences whose right filler is likelier than the wrong one
     odds: Estimate      # mean log2 p(right) : p(wrong)
 

@@ -200,7 +200,6 @@ class Tokens:
     A byte-level stream spells the text: a sentence keeps the space or line break before it. Where the vocabulary has
     <|endoftext|>, every document opens with it.
     """
-
     ids: np.ndarray          # uint16
     sentences: np.ndarray    # int64, first token of each sentence
     documents: np.ndarray    # int64, first token of each document

@@ -116,7 +116,6 @@ def both(*modules) -> list[torch.Tensor]:
 class Task:
     """What all four share. A kind says which class of transformers it is (`architecture`), which tokenizer and token
     stream it reads (`stream`), how batches are drawn from that (`draws`), and what its special tokens are."""
-
     shape = dict(layers=12, heads=12, hidden=288, longest=256)
     batch_tokens, learning_rate = 131_072, 2.5e-3
     plain = torch.cuda.is_available() and kernels.triton is None  # train through transformers' modules
@@ -153,7 +152,6 @@ class Task:
 class Encoder(Task):
     """Masked words, and where the batch has them pairs of sentences with a label each. Where a kind has its weights is
     said by the names of its modules, in the order in which the functions above take them."""
-
     attention = "packed"
     first_position = 0
     layer_modules = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",

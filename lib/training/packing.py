@@ -28,7 +28,6 @@ LETTERS = set(string.ascii_letters)
 
 class Batch(NamedTuple):
     """Texts end to end in one row of tokens: pairs `[CLS] A [SEP] B [SEP]`, or runs of sentences `<s> text </s>`."""
-
     ids: torch.Tensor        # [tokens], some replaced by the mask or a random token
     positions: torch.Tensor  # [tokens], from 0 in every text
     bounds: torch.Tensor     # [texts + 2], int32: where each text begins; padding is the last "text"
@@ -88,7 +87,6 @@ class Packer:
     together  in this share of the texts that have several PRONOUNS all of them are masked, and none is left or replaced
               at random: one that can be seen gives the others away. They are among the MASKED, not beside them
     """
-
     marks = ()  # the tokens that open a text, close it, fill the end of a row, and mask
     space = ""  # what a token that begins a word inside a sentence begins with
 
@@ -199,7 +197,6 @@ class PairSampler(Packer):
     B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
     and half of the pairs are swapped (ALBERT's sentence order).
     """
-
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
     def __init__(self, *args, order: bool = False, **options):
