@@ -97,7 +97,7 @@ def perplexity(precision: str, device: str, limit: int, tiny: bool):
     sizes = [len(window["input_ids"]) for window, places in zip(windows, asked) for _ in places]
     work = flops.needed(model.net.config, sizes, rows=len(sizes))
     budget = 4 * batches.TOKENS["cuda"] if device.startswith("cuda") else batches.TOKENS["cpu"]
-    wasted = flops.padding(sizes, batches.by_length(sizes, budget))
+    wasted = flops.padding(sizes, batches.by_length(sizes, budget, alike=device.startswith("cuda")))
     print(f"PPPL, {model.name}, {precision}, {len(texts):,} lines, {found.n_tokens:,} masks, {sum(sizes):,} tokens: "
           f"{took:.1f} s (PPPL {found.value:.6g}, of random weights)")
     print(f"  {flops.share_of_peak(work, took, precision)}; padding {wasted:.1%}", flush=True)
