@@ -22,20 +22,20 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 TEXTS = ["She was late.", "A man and a woman met the engineer in the office.", "He likes poetry.", "The doctor."]
 
 
-@given(sizes=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 200))
-def test_batches_hold_every_index_once_keep_the_budget_and_pad_little(sizes, tokens):
-    made = list(batches.by_length(sizes, tokens))
+@given(sizes=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 200), alike=st.booleans())
+def test_batches_hold_every_index_once_keep_the_budget_and_pad_little(sizes, tokens, alike):
+    made = list(batches.by_length(sizes, tokens, alike))
     assert sorted(i for batch in made for i in batch) == list(range(len(sizes)))
     for batch in made:
         assert len(batch) == 1 or len(batch) * max(sizes[i] for i in batch) <= tokens
         for j, i in enumerate(batch):
-            assert sizes[i] > .95 * sizes[batch[0]] or 4 * j * sizes[batch[0]] < tokens
+            assert sizes[i] == sizes[batch[0]] or not alike and (
+                sizes[i] > .95 * sizes[batch[0]] or 4 * j * sizes[batch[0]] < tokens)
     for batch, after in itertools.pairwise(made):  # no batch ends without need
-        longest = sizes[batch[0]]
-        is_unlike = sizes[after[0]] <= .95 * longest
-        assert (len(batch) + 1) * longest > tokens or is_unlike and 4 * len(batch) * longest >= tokens
-    order = [sizes[i] for batch in made for i in batch]
-    assert order == sorted(order, reverse=True)
+        longest, shorter = sizes[batch[0]], sizes[after[0]]
+        is_unlike = shorter < longest if alike else shorter <= .95 * longest and 4 * len(batch) * longest >= tokens
+        assert (len(batch) + 1) * longest > tokens or is_unlike
+    assert [sizes[i] for batch in made for i in batch] == sorted(sizes, reverse=True)
 
 
 @every_family
