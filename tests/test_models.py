@@ -56,12 +56,12 @@ def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
     assert (model.family, model.n_layers, model.n_heads, model.device.type) == (family, 3, 4, "cpu")
     assert model.is_causal == (family in ("gpt2", "llama")) and model.has_nsp == (family == "bert")
     assert not model.net.training and model.net.config._attn_implementation == "sdpa"
-    weights, expected = model.net.state_dict(), saved.net.state_dict()
-    assert weights.keys() == expected.keys()
+    assert (weights := model.net.state_dict()).keys() == (expected := saved.net.state_dict()).keys()
     for key, value in weights.items():
         assert value.dtype == torch.float32 and torch.equal(value, expected[key]), key
     assert not any(weight.requires_grad for weight in model.net.parameters())
-    torch.testing.assert_close(model.net(**batch(model))[0], saved.net(**batch(saved))[0])  # GELU's kernel is another
+    apart = (model.net(**batch(model))[0] - saved.net(**batch(saved))[0]).abs().max()
+    assert apart <= (1e-5 if family in ("albert", "gpt2") else 0)  # whose GELU runs in another kernel
     if family != "llama":  # the decoder is tied to the embeddings and not stored twice
         decoder, embeddings = model.net.get_output_embeddings(), model.net.get_input_embeddings()
         assert decoder.weight.data_ptr() == embeddings.weight.data_ptr()
