@@ -284,12 +284,13 @@ def test_claims_hold_and_fail_on_what_was_learned(runs):
     assert (kept.outcome, lost.outcome) == (Outcome.UNDECIDED, Outcome.HOLDS)  # three seeds: a wide interval
     assert lost.estimate.value == pytest.approx(-.1) and lost.models == ["m"]
     assert lost.estimate.high + .1 == pytest.approx(4.3027 * .01 / 3 ** .5, rel=1e-4)  # against the same seed
-    assert lost.found.endswith("RTE, MRPC")
+    assert lost.found.endswith("MRPC, RTE")
     swapped = runs.assign(mask=runs["mask"].replace({"Top-3": "All", "All": "Top-3"}))
     assert [verdict.outcome for verdict in claims.of_glue(swapped, "m")] == [Outcome.FAILS, Outcome.UNDECIDED]
-    random = runs[runs["mask"] == "All"].assign(mask="Random-All")
+    random = runs[(runs["mask"] == "All") & (runs["task"] == "RTE")].assign(mask="Random-All")  # so far of one task
     lost = claims.of_glue(pd.concat([runs, random]), "m")[1]
     assert lost.outcome == Outcome.UNDECIDED and lost.reason == "no more than Random-All"
+    assert lost.control.estimate.value == pytest.approx(-.1) and lost.found.endswith("-0.075], RTE")
     for nothing in (runs.iloc[:0], runs.assign(constant=1.)):
         assert {verdict.outcome for verdict in claims.of_glue(nothing, "m")} == {Outcome.NOT_RUN}
 

@@ -302,17 +302,23 @@ def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]
     full, top, every, random3, random_all = (glue.MASKS | glue.RANDOM).values()
     first = runs[runs["row"].isin(runs.groupby("task")["row"].first())]
-    by_seed, verdicts = first.pivot_table(index="seed", columns="mask", values="score", aggfunc="mean"), []
+    scores, verdicts = first.pivot(index=["task", "seed"], columns="mask", values="score"), []
     for id, mask, random in (("glue-top3", top, random3), ("glue-all", every, random_all)):
-        change, control = stats.mean(by_seed[mask] - by_seed[full]), None
-        said = f"{change:+.3f}, {', '.join(runs['task'].unique())}"
-        if random in by_seed and by_seed[random].notna().all():
-            control = Control(random, stats.mean(by_seed[random] - by_seed[full]),
-                              stats.mean(by_seed[mask] - by_seed[random]))
-            said += f"; {random} {control.estimate:+.3f}"
+        (change, tasks), control = _of_tasks(scores[mask] - scores[full]), None
+        said = f"{change:+.3f}, {tasks}"
+        if random in scores:
+            cost, tasks = _of_tasks(scores[random] - scores[full])
+            control = Control(random, cost, _of_tasks(scores[mask] - scores[random])[0])
+            said += f"; {random} {cost:+.3f}, {tasks}"
         verdicts.append(judge(CLAIMS[id], change, found=said, models=[model], **about,
                               control=control if id == "glue-all" else None))  # "comparable" needs none, it is shown
     return verdicts
+
+
+def _of_tasks(changes: pd.Series) -> tuple[stats.Estimate, str]:
+    """The mean change over seeds, of the tasks where every seed has one; and these tasks."""
+    whole = changes.unstack("seed").dropna()
+    return stats.mean(whole.mean()), ", ".join(whole.index)
 
 
 # ---- 06: debiased models and LLaMA
