@@ -59,8 +59,7 @@ def few_draws(monkeypatch):
 def cells(tmp_path, monkeypatch):
     """Call it with a notebook's number, what to do after each cell, and parameters: its cells run in this process.
 
-    Nothing is shown, figures are drawn and not written, to be quick. Returns the names that the notebook leaves.
-    """
+    Nothing is shown, figures are drawn and not written, to be quick. Returns the names that the notebook leaves."""
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})

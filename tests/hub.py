@@ -2,8 +2,7 @@
 
 Nothing of the hub can be fetched where tests run. So this makes the files that a model's repository has (data/hub.toml
 says where that was looked up): config.json, model.safetensors under the names that the checkpoint's keys have, a
-tokenizer of its kind with its special tokens. Shapes are small, words those of tests/tiny.py.
-"""
+tokenizer of its kind with its special tokens. Shapes are small, words those of tests/tiny.py."""
 
 import hashlib
 import json

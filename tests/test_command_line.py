@@ -1,7 +1,6 @@
 """The one command: notebooks in order, each once, stopping and going on; what it says first; reproduce.sh.
 
-Real kernels, tiny notebooks.
-"""
+Real kernels, tiny notebooks."""
 
 import dataclasses
 import errno

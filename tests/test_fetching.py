@@ -1,7 +1,6 @@
 """Fetching: what is pinned, and one sentence, no half file and a next run that gets it all when something breaks.
 
-A server on this machine stands for the model hub, and speaks as much of its language as fetching takes.
-"""
+A server on this machine stands for the model hub, and speaks as much of its language as fetching takes."""
 
 import errno
 import hashlib
@@ -43,8 +42,7 @@ class Hub(BaseHTTPRequestHandler):
 
     With `server.breaks = name, size, times`, the line breaks off after `size` bytes of the file `name`, and then before
     the first byte, `times` times in all. `server.sent` notes each file asked for, and from which byte on. Where there
-    is a `server.error`, all is answered with that code and reason.
-    """
+    is a `server.error`, all is answered with that code and reason."""
 
     def do_GET(self):
         parts = self.path.split("?")[0].split("/")

@@ -154,12 +154,15 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
     def stored(run, near, control=None):
         gate = Verdict(LAYERS, NO_CASE, "m, gender", estimate=Estimate(3, 2, 4), models=["m"])
         return folder(run, Verdict(NEAR, HOLDS, f"{run}, gender", estimate=near, threshold=.5, models=[run],
-                                   control=control), gate)
+                                   control=control), gate, Verdict(LAYERS, HOLDS, run, redrawn=near.value, models=[run],
+                                                                 estimate=Estimate(2)))
     ends = [Estimate(value, value - .098, value + .098) for value in (.7, .8, .9)]
     folders = {f"trainings-seed{i}": stored(f"trainings-seed{i}", near) for i, near in enumerate(ends, 1)}
     row, = scoreboard.across(folders).to_dict("records")
     assert (row["id"], row["on"], row["holds in"], row["outcome"]) == (NEAR, "gender", "3 of 3", "holds")
     assert row["share"] == pytest.approx((.75, .8)) and row["mean"].low > .5
+    count, = scoreboard.counts_across(folders).to_dict("records")
+    assert (count["redrawn"], count["outcome"], count["holds in"]) == (pytest.approx(.8), "undecided", "3 of 3")
     assert "1 of 1 tests hold and 0 fail; 75% to 80% of the variance" in scoreboard.lasting(scoreboard.across(folders))
     shipped = folders | {"mini": stored("mini", ends[0])}
     assert "shipped model, 1 hold over trainings; of 1" in scoreboard.lasting(scoreboard.across(folders), shipped)

@@ -240,23 +240,40 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     stats.over_trainings), `outcome` what the claim comes out as by it, `share` between which shares of the variance the
     training has. Tests are paired by their order within a claim, in which notebooks write them.
     """
-    again = [list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items() if run.startswith(TRAININGS)]
     rows = []
+    for claim, tests, about in _paired(folders):
+        alike = len({(each.threshold, bool(each.control)) for each in tests}) == 1
+        if alike and all(each.redrawn is None and each.estimate.has_interval for each in tests):
+            mean, share = stats.over_trainings([each.estimate for each in tests])
+            control = tests[0].control and verdict.Control(tests[0].control.name, *(stats.over_trainings([
+                getattr(each.control, part) for each in tests])[0] for part in ("estimate", "difference")))
+            judged = verdict.judge(claim, mean, threshold=tests[0].threshold, control=control)
+            rows.append(about | {"estimates": [each.estimate for each in tests], "mean": mean, "share": share,
+                                 "threshold": tests[0].threshold, "outcome": str(judged.outcome)})
+    return pd.DataFrame(rows)
+
+
+def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """As `across`, for tests by a count, which has no interval: `redrawn` is the share of draws, first of one of the
+    trainings and then of its items, in which it is met. Even all of five leave room for a sixth that fails."""
+    rows = []
+    for claim, tests, about in _paired(folders):
+        if all(each.redrawn is not None for each in tests):
+            shares = [each.redrawn for each in tests]
+            judged = verdict.judge(claim, tests[0].estimate, threshold=tests[0].threshold, redrawn=np.mean(shares))
+            rows.append(about | {"trainings": shares, "redrawn": np.mean(shares), "outcome": str(judged.outcome)})
+    return pd.DataFrame(rows)
+
+
+def _paired(folders: dict[str, Path] | None):
+    """The tests of gender in BERT that have a case in all of three or more trainings, with what tables say of them."""
+    again = [list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items() if run.startswith(TRAININGS)]
     for claim in CLAIMS.values() if len(again) > 2 else ():
         for tests in zip(*([each for each in stored if each.claim == claim.id] for stored in again)):
-            has_case = all(each.outcome in (*DECIDED, Outcome.UNDECIDED) and each.redrawn is None for each in tests)
-            alike = len({(each.threshold, bool(each.control)) for each in tests}) == 1
-            if has_case and alike and all(each.estimate.has_interval for each in tests):
-                mean, share = stats.over_trainings([each.estimate for each in tests])
-                control = tests[0].control and verdict.Control(tests[0].control.name, *(stats.over_trainings([
-                    getattr(each.control, part) for each in tests])[0] for part in ("estimate", "difference")))
-                judged = verdict.judge(claim, mean, threshold=tests[0].threshold, control=control)
+            if all(each.outcome in (*DECIDED, Outcome.UNDECIDED) for each in tests):
                 held = sum(each.outcome == Outcome.HOLDS for each in tests)
-                rows.append({"id": claim.id, "source": PAPERS[claim.paper], "claim": claim.says, "on": _on(tests),
-                             "estimates": [each.estimate for each in tests], "mean": mean,
-                             "threshold": tests[0].threshold, "outcome": str(judged.outcome),
-                             "holds in": f"{held} of {len(tests)}", "share": share})
-    return pd.DataFrame(rows)
+                yield claim, tests, {"id": claim.id, "source": PAPERS[claim.paper], "claim": claim.says,
+                                     "on": _on(tests), "holds in": f"{held} of {len(tests)}"}
 
 
 def towards(row: dict) -> tuple[stats.Estimate, list[float]]:
@@ -320,8 +337,9 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     once = [run for run in folders if run in table and not run.startswith(TRAININGS)]
     held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {*over["id"]}
     left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
+    n = sum(specific[claim].is_specific for claim in left)
     return (f"{words}. Of {len(held)} claims that hold in the shipped model, {len(held & left)} hold over trainings; "
-            f"of {len(left)} that do, {sum(specific[claim].is_specific for claim in left)} are specific")
+            f"of {len(left)} that do, {n} {'is' if n == 1 else 'are'} specific")
 
 
 # ---- numbers
