@@ -2,8 +2,7 @@
 
 Female is blue and male orange, as in the figures of Counteracts, and nothing else is: what biases is vermilion, what
 does not is green. All of them keep apart for the colour-blind (Okabe and Ito's set). Sizes are those of a paper's page:
-a figure that is wider, by at most a quarter, has text that can still be read when it is made as small as the page.
-"""
+a figure that is wider, by at most a quarter, has text that can still be read when it is made as small as the page."""
 
 import re
 import textwrap

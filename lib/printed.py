@@ -4,8 +4,7 @@
     printed.compare("projective_methods", ours, same_model=False)     paper | ours | difference | verdict
 
 Printed numbers live in data/paper/<paper>.csv (columns table, row, column, value), digits as printed. An empty value
-is one that the text at hand has lost. lib/verdict.py decides what matches.
-"""
+is one that the text at hand has lost. lib/verdict.py decides what matches."""
 
 import math
 
@@ -66,8 +65,7 @@ def compare(paper: str, ours: dict, same_model: bool, tables: list[str] = (), di
     ours     {(table, row, column): float or Estimate}, keyed as in data/paper; what it lacks was not run
     tables   all rows of these; none: only the rows that `ours` names
     digits   decimals shown of ours and of the difference
-    reasons  why a number differs, or is missing: as verdict.match takes them
-    """
+    reasons  why a number differs, or is missing: as verdict.match takes them"""
     frame = numbers(paper)
     keys = list(zip(frame["table"], frame["row"], frame["column"]))
     if unknown := set(ours) - set(keys):

@@ -17,8 +17,7 @@ there is a text to stand before:
 
 Heads are chosen on one half of the sentences and SEAT is measured on the other, both ways; no other measure has a part
 in the choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a
-projection's subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on.
-"""
+projection's subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on."""
 
 import contextlib
 from collections.abc import Callable
@@ -66,8 +65,7 @@ def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed
 
     result     of heads.measure: the k highest heads by either half of its folds are masked (all, where there are
                fewer) and judged on the other, and as many drawn at random
-    settings   names of projections
-    """
+    settings   names of projections"""
     by_half = masking.halves(result)
     k = min(k, by_half[0].size)
     draws = [heads.random(by_half[0], k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
@@ -78,7 +76,6 @@ def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed
 
 
 # ---------------------------------------------------------------- measuring
-
 def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, folds: int, seed: int = 0, device=None,
             items: int = 0) -> list[dict]:
     """What each remedy of the plan does: a dict each, of arrays with one row per item, for intervals to draw from.
@@ -86,8 +83,7 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
     associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), facts
     (per pair of sentences), margin and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right
     (per pair of the task). What does not apply, or has no model, is left out. n, folds, seed: of the sentences that the
-    heads were chosen on, as in heads.measure. `items` other than 0: a try on so many.
-    """
+    heads were chosen on, as in heads.measure. `items` other than 0: a try on so many."""
     asked = [Encoder(models.load(name, device=device), data, n, folds, seed, items)]
     if classifier:
         asked.append(Classifier(models.load(classifier, device=device, task="sequence-classification"), data, items))
@@ -172,7 +168,6 @@ class Classifier:
 
 
 # ---------------------------------------------------------------- tables
-
 def gap(margin: np.ndarray, dominated: np.ndarray) -> float:
     """By how much the margin (female - male) / (female + male) of occupations of women is above that of men's."""
     return float(margin[dominated > 0].mean() - margin[dominated < 0].mean())
@@ -208,8 +203,7 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
     The 95 % interval of a change draws items again, the same for both models: target words, triple pairs, occupations,
     lines, pairs of the task; of several choices of heads it is the mean's, and these are drawn again too, each beside
     the untouched model on the same half. beyond: of the heads found, the change less that of the random ones.
-    Overturned is a preference of the other direction, which its size does not tell.
-    """
+    Overturned is a preference of the other direction, which its size does not tell."""
     rows, groups = [], {}
     for remedy, row in zip(plan, measured):
         groups.setdefault((remedy.name, remedy.role), []).append((remedy.half, row))

@@ -5,8 +5,7 @@
 
 A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie, and the
 whole 95 % interval decides: on the claim's side it holds, on the other it fails, otherwise it is undecided. The result
-is a `Verdict`, kept unrounded in figures/<run>/claims/NN.json. Tables, board and README are made from these records.
-"""
+is a `Verdict`, kept unrounded in figures/<run>/claims/NN.json. Tables, board and README are made from these records."""
 
 import json
 import math
@@ -121,8 +120,7 @@ def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: 
     gates      each has to be open, unless `ignore_gates`: models that cannot have the effect are judged without
     control    the difference to it has to lie on the claim's side of 0 too
     redrawn    the share of bootstrap samples in which a compound count is met, in place of an interval
-    about      further fields of the Verdict: reading, models
-    """
+    about      further fields of the Verdict: reading, models"""
     if not isinstance(estimate, Estimate):
         estimate = Estimate(float(estimate))
     threshold = claim.threshold if threshold is None else threshold
@@ -176,8 +174,7 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
 def kind(verdicts: Sequence[Verdict]) -> str:
     """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold.
 
-    Where none holds and not all fail it is undecided; where none has a case, no case or not run.
-    """
+    Where none holds and not all fail it is undecided; where none has a case, no case or not run."""
     outcomes = {*_counted(verdicts)}
     cases = outcomes & {*DECIDED, Outcome.UNDECIDED}
     if len(cases) == 1:
@@ -203,7 +200,6 @@ def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
 
 
 # ---- one record per verdict, kept for the board
-
 def write(path: Path, verdicts: Sequence[Verdict]):
     """Keep the verdicts of one notebook, whole or not at all, in a form that a person can read."""
     rows = [_plain(asdict(verdict)) for verdict in verdicts]
@@ -238,7 +234,6 @@ def _verdict(row: dict) -> Verdict:
 
 
 # ---- one rule for printed numbers
-
 class Match(StrEnum):
     """Of a number of ours, held against a printed one."""
     MATCHES = "matches"
@@ -253,8 +248,7 @@ def match(printed: str | float | None, ours: Estimate | float | None, same_model
     """Whether a number of ours is the printed one, to the printed digits; with the reason where it is not.
 
     printed     digits as printed: half a unit of the last one is what rounding can explain; None or nan: lost
-    same_model  whether ours is the paper's model on the paper's data; another model's number is never a match
-    """
+    same_model  whether ours is the paper's model on the paper's data; another model's number is never a match"""
     if printed is None or printed != printed:
         return f"{Match.NOT_RUN} (the printed number is lost)"
     value = ours.value if isinstance(ours, Estimate) else ours

@@ -5,8 +5,7 @@
     embed.each(model, [("nurse", "The nurse smiled."), ...], use)    word vectors batch by batch, graph and all
 
 A word's static vector is the mean over its contexts of the mean over its pieces (Bias A-head, footnote 3). The paper
-says so of attribute words; that targets are averaged too is inferred.
-"""
+says so of attribute words; that targets are averaged too is inferred."""
 
 import re
 from collections.abc import Callable
@@ -44,8 +43,7 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
          bos: bool | None = None):
     """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
 
-    The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used.
-    """
+    The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used."""
     options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
     for start in range(0, len(pairs), CHUNK):
         encoded, places = prepare(model, pairs[start:start + CHUNK], bos)
@@ -73,8 +71,7 @@ def prepare(model, pairs: list[tuple[str, str]], bos: bool | None = None) -> tup
 def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
     """For each text the tokens that hold some of its span of characters (first, one past last), as `find` gives it.
 
-    Tokens count as the model reads them, special ones included. One may begin with the space before its word.
-    """
+    Tokens count as the model reads them, special ones included. One may begin with the space before its word."""
     offsets = model.tokenizer(texts, return_offsets_mapping=True, verbose=False)["offset_mapping"] if texts else []
     places = []
     for text, tokens, (begin, end) in zip(texts, offsets, spans, strict=True):

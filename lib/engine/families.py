@@ -2,8 +2,7 @@
 
 A row (model.anatomy, or FAMILIES["gpt2"]) says which classes have the language-model head, where the parts of a network
 are (as module paths: q to ffn inside a layer, embeddings, norm and pooler inside the base model), and what the family
-does unlike the others. Names are a config's model_type. tests/test_families.py adds two more families, one row each.
-"""
+does unlike the others. Names are a config's model_type. tests/test_families.py adds two more families, one row each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

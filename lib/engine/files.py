@@ -2,8 +2,7 @@
 
     files.replace(path, content)            # whoever reads meanwhile sees the old file, or the new one
     with files.new_folder(path) as folder:  # the same for a folder
-    files.fingerprint(file, folder, ...)    # changes when any content or name does
-"""
+    files.fingerprint(file, folder, ...)    # changes when any content or name does"""
 
 import contextlib
 import errno

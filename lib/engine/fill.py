@@ -1,8 +1,7 @@
 """What a model puts in a blank: the masked word of an encoder, the next word of a decoder.
 
 One vocabulary row per prompt is computed, never the whole sequence's. Prompts mark the blank with [MASK] whatever the
-model's own mask token is; a decoder reads what stands before the blank and is asked for the next token.
-"""
+model's own mask token is; a decoder reads what stands before the blank and is asked for the next token."""
 
 from collections.abc import Callable
 
@@ -48,8 +47,7 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
 
     encoded   prompts from batches.encode, each with one mask token, or for a decoder with nothing after the blank
     keep      called with [n, vocabulary] on the model's device, returns a row (a tensor's, or a list's item) for each:
-              a vocabulary of 50,000 is too much to keep for thousands of prompts
-    """
+              a vocabulary of 50,000 is too much to keep for thousands of prompts"""
     def read(batch, indices):
         rows = torch.arange(len(indices), device=model.device)
         if model.is_causal:
@@ -84,8 +82,7 @@ def top(model, prompt: str, k: int = 5, bos: bool | None = None):
 def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "", bos: bool | None = None):
     """p(word | prompt) for words the vocabulary holds whole, a DataFrame: one row per prompt, one column per word.
 
-    A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant.
-    """
+    A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant."""
     opens = {prompt.startswith(BLANK) for prompt in prompts}
     if len(opens) != 1:
         raise CompanionError("Some prompts open with the blank and some do not: ask for them one kind at a time.")

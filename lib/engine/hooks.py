@@ -23,8 +23,7 @@ both FROM 1, like the papers: layer 11 of the Projective paper is "layer.10" her
     attn.out.N   each head's output, as it enters the output projection W^O
     ffn.N        what enters the feed-forward part of layer N               [batch, tokens, hidden]
     pooler       an encoder's sentence vector: the pooler's output, or in a model without pooler the
-                 first token of the last layer                              [batch, hidden]
-"""
+                 first token of the last layer                              [batch, hidden]"""
 
 import contextlib
 import itertools
@@ -46,8 +45,7 @@ class Projection:
     basis    [d, width], or at attn.* [heads, d, head size]: one subspace per head
     weight   [d], or at attn.* also [heads, d]; 1 takes a component out whole (the paper's n = 0, hard), the
              share of variance that it explains takes that share of it (n = 1, soft), 0 leaves it
-    tokens   "all", or "first": the first token alone, BERT's [CLS]
-    """
+    tokens   "all", or "first": the first token alone, BERT's [CLS]"""
     basis: torch.Tensor
     weight: torch.Tensor | float = 1.0
     tokens: str = "all"
@@ -74,8 +72,7 @@ def head_mask(model, mask: torch.Tensor):
     """Multiply the output of head h of layer l by mask[l, h] before W^O mixes the heads: 0 removes it.
 
     mask: [n_layers, n_heads]. It may require gradients: at a mask of ones they are the paper's bias scores (equation
-    4). Ones change nothing, bit for bit.
-    """
+    4). Ones change nothing, bit for bit."""
     needed = [model.n_layers, model.n_heads]
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
         given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
@@ -92,8 +89,7 @@ def head_mask(model, mask: torch.Tensor):
 def project(model, interventions: dict[str, Projection]):
     """Project what passes each location, {"layer.10": Projection(...), ...}; the model goes on from there.
 
-    Where two nested blocks project at one location, the inner one acts first.
-    """
+    Where two nested blocks project at one location, the inner one acts first."""
     def edit(location, projection):
         shape, config, size = list(projection.basis.shape), model.net.config, _find(model, location).head_size
         shared = getattr(config, "num_key_value_heads", None) if location[:6] in ("attn.k", "attn.v") else None
@@ -156,8 +152,7 @@ def finish(model, places: torch.Tensor):
     """In forwards inside, each text's token at `places`, [batch], leaves the model as ever; the others are garbage.
 
     The last layer's feed-forward part, two thirds of a layer, sees that token alone. What it returns is added to all
-    tokens of the text, rightly to the one that it was made from.
-    """
+    tokens of the text, rightly to the one that it was made from."""
     def chosen(states):
         at = places.to(states.device)
         return states[torch.arange(len(at), device=at.device), at][:, None]

@@ -7,8 +7,7 @@
     models.load("null"), models.load("null@3")   # untrained, of mini-bert's shape, drawn from the seed 0 or 3
 
 Weights are read from safetensors alone, in float32 unless told, frozen, in eval mode. None is made up but those of the
-untrained ones: a checkpoint that lacks one is refused.
-"""
+untrained ones: a checkpoint that lacks one is refused."""
 
 import contextlib
 import difflib
@@ -136,8 +135,7 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     attention  "sdpa", or "eager" where attention maps are wanted (SDPA returns none)
     task       None: the language model; "sequence-classification": a fine-tuned classifier, or with
                labels=n a language model under a new, random head for n classes
-    revision   of a hub model: a commit, branch or tag in place of the pinned one
-    """
+    revision   of a hub model: a commit, branch or tag in place of the pinned one"""
     for given, known in (attention, ("sdpa", "eager")), (task, (None, "sequence-classification")):
         if given not in known:
             raise CompanionError(f"models.load does not know '{given}': choose {known[0]} or {known[1]}.")
@@ -185,8 +183,7 @@ def pinned(hub_id: str) -> str | None:
 def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Path, str]:
     """The folder that holds a model, and which weights are in it: the hub's full commit, or the files' hash.
 
-    as_base: a model that others are saved as differences from. revision: of a hub model, in place of the pinned one.
-    """
+    as_base: a model that others are saved as differences from. revision: of a hub model, in place of the pinned one."""
     if not isinstance(name, (str, Path)) or not str(name):
         raise CompanionError(f"{name!r} is no model: give a name such as mini-bert, a ./folder or a hub id.")
     if draw := draw_of(name):
@@ -277,8 +274,7 @@ def save_difference(model, base: str, folder: Path, **record) -> dict:
     """Write what differs from `base` in float16, whole or not at all; returns training.json: base, record, torch.
 
     Such a folder's config.json names its base (BASE): `load` takes the other tensors and the tokenizer from there, and
-    refuses what neither has, what does not fit and what no one needs.
-    """
+    refuses what neither has, what does not fit and what no one needs."""
     whole, state = tensors_in(locate(base, as_base=True)[0]), model.net.state_dict()
     names = [name for name, _ in model.net.named_parameters()]  # a tied weight under its first name alone
     names += [name for name, _ in model.net.named_buffers() if name in state]

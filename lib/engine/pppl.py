@@ -5,8 +5,7 @@ for it with all the others in view; PPPL = exp(- sum of log-probabilities / numb
 each token is asked for given those before it, which is ordinary perplexity. The two are not comparable.
 
     ppl = pppl.pseudo_perplexity(model, texts)
-    ppl.value, ppl.n_tokens, ppl.interval()     # 12.3, 871, 12.3 [10.9, 14.0]
-"""
+    ppl.value, ppl.n_tokens, ppl.interval()     # 12.3, 871, 12.3 [10.9, 14.0]"""
 
 from dataclasses import dataclass
 
@@ -40,8 +39,7 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
     tokens   a batch, padding included; None: what suits the device
     after    a prompt that every line stands after: seen and not asked for, as the tokenizer's special tokens are
 
-    Nor is the first token of a decoder's window asked for that has no such token before it.
-    """
+    Nor is the first token of a decoder's window asked for that has no such token before it."""
     if isinstance(texts, str):
         raise CompanionError("pseudo_perplexity takes a list of lines: put the text in brackets.")
     windows, lines, asked = _windows(model, texts, after) if texts else ([], [], [])
@@ -81,8 +79,7 @@ def _windows(model, texts, after=""):
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
     """Sum of log-probabilities per window, one row per mask: the masked copies of one batch are all there ever are.
 
-    Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here.
-    """
+    Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here."""
     owners = [window for window, places in enumerate(asked) for _ in places]
     places = torch.tensor([place for window in asked for place in window], device=model.device)
     log_p, is_cuda = torch.zeros(len(owners), device=model.device), model.device.type == "cuda"

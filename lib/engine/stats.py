@@ -1,8 +1,7 @@
 """Numbers with their uncertainty, asked for in one way everywhere: thin covers over scipy.
 
     gap = stats.bootstrap(difference, before, after)       # an Estimate: value, 95 % interval, n
-    f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval
-"""
+    f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval"""
 
 import math
 from dataclasses import dataclass, replace
@@ -82,8 +81,7 @@ def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0
     one draw of them moves every training by its own standard error. Of how alike items act in all trainings nothing is
     known. The higher share takes them to act quite alike, so that all that differs is the training's; the lower one to
     act independently, so that they differ too. What differs is counted with the trainings and items are added: the
-    interval is rather too wide than too narrow.
-    """
+    interval is rather too wide than too narrow."""
     values, low, high = np.array([list(each) for each in estimates]).T
     n, errors, rng = len(values), (high - low) / 2 / 1.96, np.random.default_rng(seed)
     between, within = values.var(ddof=1), np.mean(errors ** 2)

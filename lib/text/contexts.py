@@ -5,8 +5,7 @@
     contexts.counter_sentences("gender", n=500)       the sentence pairs of the counter-stereotype experiment
     contexts.pronoun_odds(model)                      she against he for 58 occupations
 
-Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2).
-"""
+Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2)."""
 
 from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
 
@@ -42,8 +41,7 @@ def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list
 
     Words of one kind (person, adjective, ...; data/demo/word_kinds.csv) get the same patterns in the same order: their
     vectors then differ by the word alone. No pattern holds a gender, race or stereotype word, which keeps the rule of
-    the corpus handling that the paper cites: a target's line has no attribute word.
-    """
+    the corpus handling that the paper cites: a target's line has no attribute word."""
     if n < 1:
         raise CompanionError(f"{n} sentences a word cannot be made: ask for 1 or more.")
     words, kinds = list(words), _kinds()
@@ -64,8 +62,7 @@ def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
 
     apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
     cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
-    another; it serves a word of no group, a target, only if it holds no word of any.
-    """
+    another; it serves a word of no group, a target, only if it holds no word of any."""
     groups = [frozenset(group) for group in apart]
     serving = {word: [] for word in words}
     for line in dict.fromkeys(line for text in texts for paragraph in text.splitlines()
@@ -87,8 +84,7 @@ def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
     As in section 5.2, the original holds one attribute word and a target word that the lists tie to its group; the
     counter sentence has the attribute's counterpart in its place and is the same in every other word. The attribute
     always stands before the target, so that the pairs serve causal models too. The groups take turns, and in each
-    every pattern is used once before any is used twice: any first part of the rows is balanced as well.
-    """
+    every pattern is used once before any is used twice: any first part of the rows is balanced as well."""
     pairs = _combinations(bias)
     most = 2 * int(pairs["group"].value_counts().min())
     if not 1 <= n <= most:

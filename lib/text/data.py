@@ -8,8 +8,7 @@
 
 An outside file (data/sources.toml lists them) is looked for in the folder that COMPANION_DATA names, laid out as the
 names are, then in the cache, and is then downloaded into the cache. Nothing is used whose hash is wrong, and no
-download happens without a line that says so. readers.py gives the files a shape.
-"""
+download happens without a line that says so. readers.py gives the files a shape."""
 
 from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
 
@@ -32,8 +31,7 @@ BY_HAND = "set COMPANION_DATA to a folder that has it"
 
 def sources() -> pd.DataFrame:
     """Every outside data set: name, title, licence, files (how many), MB (millions of bytes), used_by (notebooks) and
-    status: "at hand", "to fetch", "not fetchable" (a file has no address; the set's note says why) or "hub".
-    """
+    status: "at hand", "to fetch", "not fetchable" (a file has no address; the set's note says why) or "hub"."""
     rows = []
     for name, entry in _table().items():
         files = entry.get("files", [])
@@ -152,8 +150,7 @@ def _cache() -> Path:
 def _fetch(name: str, entry: dict, reason: str) -> Path:
     """The file in the cache, downloaded if it is not there with the right hash.
 
-    pooch writes to a temporary file and renames it once the hash is right: a download that fails leaves nothing.
-    """
+    pooch writes to a temporary file and renames it once the hash is right: a download that fails leaves nothing."""
     target, known = _cache() / name, entry.get("sha256")
     if target.exists():
         if known is None or sha256(target).hex() == known:

@@ -4,8 +4,7 @@
     pairs.natural(data="mini")      sentences found in text, their gender words swapped: for sent-debias
     pairs.contexts()                what opens the triples: the very sentences that the bias is measured on
 
-Projective methods fits on "a small set of paired sentences" and does not give it: notebook 08 shows what that does.
-"""
+Projective methods fits on "a small set of paired sentences" and does not give it: notebook 08 shows what that does."""
 
 from lib.engine import stats
 from lib.text import data as sources, readers, swaps
@@ -27,8 +26,7 @@ def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str,
     """The first n sentences of a text that speak of one gender, each with its swap, as Liang et al. make theirs.
 
     The text is data/demo's prose and captions, with data="paper" WikiText-2's test split, one of Liang et al.'s.
-    items: how many pairs a try may use; 0: all.
-    """
+    items: how many pairs a try may use; 0: all."""
     if data == "mini":
         captions = sources.demo("nli")
         texts = [*sources.demo("prose"), *captions["premise"], *captions["hypothesis"]]

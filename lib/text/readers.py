@@ -1,7 +1,6 @@
 """Shaping data: the outside files, each read into one plain shape. data.py finds or fetches them.
 
-A reader returns a DataFrame or a list of strings; labels are words, not codes; nothing is shuffled.
-"""
+A reader returns a DataFrame or a list of strings; labels are words, not codes; nothing is shuffled."""
 
 from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
 
@@ -49,8 +48,7 @@ def snli(split: str, full: bool = False) -> pd.DataFrame:
 
     split: "test" (9,824 pairs), "validation" (9,842) or "train": the 26,330 that can be had as single files, 18,000 of
     SNLI's own and 8,330 counterfactually augmented ones; `full` takes SNLI's 549,367 labelled ones from the model hub.
-    No training pair is in test or validation.
-    """
+    No training pair is in test or validation."""
     if split not in ("train", "validation", "test"):
         raise CompanionError(f"SNLI has no split {split!r}: take 'train', 'validation' or 'test'.")
     if full:
@@ -98,8 +96,7 @@ def corpus(stand_ins: bool = True) -> str:
 def reddit(name: str) -> list[str]:
     """The posts of one subreddit ("TheRedPill"): title, then body where there is one, on lines of their own.
 
-    Stands in for the corpus of Ferrer et al. 2021. Offensive text: quote as little as possible.
-    """
+    Stands in for the corpus of Ferrer et al. 2021. Offensive text: quote as little as possible."""
     posts = pd.read_csv(data.path(f"reddit_top/{name}.csv"), keep_default_na=False, dtype=str)
     return [html.unescape(text).strip() for text in posts["title"] + "\n" + posts["selftext"]]
 
@@ -115,8 +112,7 @@ def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
 
     part: "train", "validation" (a part of GLUE's train set, where the files come so) or "evaluation" (GLUE's own dev
     set; of STS-B, a re-split of its train). `full` takes all nine tasks from the model hub: "train", "evaluation",
-    and for MNLI "matched" and "mismatched".
-    """
+    and for MNLI "matched" and "mismatched"."""
     if full:
         split = {"train": "train", "evaluation": "validation"}.get(part, f"validation_{part}")
         frame = data.hub("hub_glue", task.lower().replace("-", ""), split).to_pandas().drop(columns="idx")

@@ -5,8 +5,7 @@
     swaps.counterparts("gender")                          {"she": ("female", "he"), ...}
 
 Words are those of data/lists/gender_pairs.csv that occur in ordinary text; of several counterparts the one of
-data/demo/counter_words.csv is taken, else the first of the list. Names stay as they are.
-"""
+data/demo/counter_words.csv is taken, else the first of the list. Names stay as they are."""
 
 import re
 from functools import cache
@@ -38,8 +37,7 @@ def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
 
     Capitals and a possessive 's stay, an article before the word is made to fit. What follows tells the pronouns
     apart: before a noun phrase "her" becomes "his" and "his" "her"; elsewhere (before punctuation, the end or a word
-    of CLOSED_CLASS, and in "makes her emotional") they become "him" and "hers".
-    """
+    of CLOSED_CLASS, and in "makes her emotional") they become "him" and "hers"."""
     start, end = place(text, attribute)
     counterpart = _counterpart(text, start, end, bias)
     return _with_article(text[:start], counterpart) + _like(text[start:end], counterpart) + text[end:], counterpart

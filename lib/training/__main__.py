@@ -6,8 +6,7 @@
     python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
     python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
     python -m lib.training nli make --model bert-base                                 all three on all of SNLI
-    python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat
-"""
+    python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat"""
 
 import argparse
 import json

@@ -2,8 +2,7 @@
 
 A corpus is text with one paragraph per line and a blank line between documents, plain or compressed (.xz, .gz).
 `prepare` joins several sources, drops what the models are later judged on, sets a share of the documents aside and
-counts all of it; `encode` turns documents into one array of token ids.
-"""
+counts all of it; `encode` turns documents into one array of token ids."""
 
 import gzip
 import json
@@ -101,8 +100,7 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
     leave_out  patterns; a document whose first line matches one is left out
     heldout    share of the documents that is set aside, decided document by document from the seed
     balanced   swap the gender words of whole documents (swaps.py; names stay) or leave them, by a coin: a text for a
-               model that can hold no stereotype of gender. What is dropped and set aside is as it would be without.
-    """
+               model that can hold no stereotype of gender. What is dropped and set aside is as it would be without."""
     is_inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
     if is_inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
         raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
@@ -198,8 +196,7 @@ class Tokens:
     """One stream of token ids and where its sentences and documents begin (positions in the stream).
 
     A byte-level stream spells the text: a sentence keeps the space or line break before it. Where the vocabulary has
-    <|endoftext|>, every document opens with it.
-    """
+    <|endoftext|>, every document opens with it."""
     ids: np.ndarray          # uint16
     sentences: np.ndarray    # int64, first token of each sentence
     documents: np.ndarray    # int64, first token of each document

@@ -5,8 +5,7 @@ counterfactual data augmentation, reads each passage and its twin with all gende
 Dropout reads the passages alone, under the rates of the authors' BERT checkpoint. The authors trained CDA from scratch;
 here both start from the finished model. Trained are the attention of all layers and the layers' norms: a head is
 compared with itself before only while the words and the feed-forward memory around it stay as they were. So the
-difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert.
-"""
+difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert."""
 
 from pathlib import Path
 
@@ -99,8 +98,7 @@ def train(way: str, out: Path | None = None, prepared: Path = PREPARED, name: st
           kept: float = 1., **budget) -> dict:
     """Continue training by a way of WAYS, for `minutes` or `steps`; writes the difference, returns training.json.
 
-    kept   of the way from the base's weights to the trained ones, the share that is shipped (Wortsman et al., 2022)
-    """
+    kept   of the way from the base's weights to the trained ones, the share that is shipped (Wortsman et al., 2022)"""
     if not 0 < kept <= 1:
         raise CompanionError(f"--kept {kept:g} is no share of the way to the trained weights: give 0 to 1.")
     loop.check_budget(budget)

@@ -38,7 +38,6 @@ NEIGHBOURS = 50  # batches whose examples are sorted by length together: little 
 
 
 # ---------------------------------------------------------------- examples
-
 @dataclass(frozen=True, eq=False)
 class Examples:
     """n texts or pairs. `targets` are class numbers (int64), or numbers to be met (float32)."""
@@ -124,7 +123,6 @@ def wide(size: int) -> int:
 
 
 # ---------------------------------------------------------------- training
-
 @dataclass(frozen=True)
 class Settings:
     """How to train."""
@@ -149,8 +147,7 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     checkpoint  where to write, at the end of an epoch, what it takes to go on from there; removed at the end. At most
                 once in `every` seconds, so that a short run never waits for its disk.
     Returns epochs (run), best (epoch, from 1; of equals the first), validation (its metric) and history, one row per
-    epoch.
-    """
+    epoch."""
     net, device = model.net, model.device
     train, lengths = train.to(device), train.sizes.tolist()
     trained = {name: weight.requires_grad_() for name, weight in net.named_parameters()
@@ -236,7 +233,6 @@ def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
 
 
 # ---------------------------------------------------------------- the chat form of a decoder
-
 def within(net, size: float) -> list[str]:
     """The weights to train so that they take at most `size` MB in float16: attention and norms of the layers, the last
     ones first, then their feed-forward parts."""

@@ -6,8 +6,7 @@ computed as it stands, and once more on the way back; nothing but queries, keys,
 written. A kernel is launched for each of three sizes of text; a program whose text has another returns.
 
 Where there is no GPU torch does the same. tests/test_kernels.py compares the two in Triton's interpreter,
-benchmarks/pretraining.py on a GPU, where it also measures the kernel beside torch's variable-length one.
-"""
+benchmarks/pretraining.py on a GPU, where it also measures the kernel beside torch's variable-length one."""
 
 import math
 
@@ -182,6 +181,5 @@ def dense(qkv: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
 def attention(qkv: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
     """Attention inside each text: qkv [tokens, 3, heads, width], bounds int32 [texts + 1]; out [tokens, heads * width].
 
-    No text but the last, the padding, may have more than LONGEST tokens. Of longer padding the result is zero.
-    """
+    No text but the last, the padding, may have more than LONGEST tokens. Of longer padding the result is zero."""
     return short_attention(qkv, bounds) if qkv.is_cuda else dense(qkv, bounds)

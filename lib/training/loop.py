@@ -4,8 +4,7 @@
     loop.fit(task, tokens, device, steps=100)            the loop itself, which debias.py uses too
 
 What is written is an ordinary transformers folder: float16 safetensors, tokenizer, config, and training.json with what
-was done and measured on held-out documents. The kinds (bert, roberta, albert, gpt2) are in objectives.py.
-"""
+was done and measured on held-out documents. The kinds (bert, roberta, albert, gpt2) are in objectives.py."""
 
 import json
 import math
@@ -32,7 +31,6 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration (Jordan et 
 
 
 # ---------------------------------------------------------------- optimisers and schedule
-
 def orthogonal(updates: torch.Tensor, steps: int = 5) -> torch.Tensor:
     """Each matrix of [n, rows, columns] with its singular values brought near 1, on a GPU in bfloat16."""
     a, b, c = COEFFICIENTS
@@ -49,8 +47,7 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised; the step's size matches AdamW's, so that they share a learning rate.
 
     The update is torch.optim.Muon's, which takes the matrices one by one (34 ms for the 72 of mini-bert on an H200, a
-    third of the training step); here all of one shape are orthogonalised in one batched product.
-    """
+    third of the training step); here all of one shape are orthogonalised in one batched product."""
 
     def __init__(self, matrices, lr: float, weight_decay: float = .1, momentum: float = .95):
         by_shape = {}
@@ -113,7 +110,6 @@ def descend(loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.op
 
 
 # ---------------------------------------------------------------- checkpoints
-
 class Checkpoint:
     """What it takes to go on (tensors, numbers, lists and dicts), written once in `every` seconds; `run` says of which
     run. Without a file nothing is kept."""
@@ -149,13 +145,11 @@ class Checkpoint:
 
 
 # ---------------------------------------------------------------- the loop
-
 class Step:
     """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
 
     On a GPU the step is recorded once (a CUDA graph), after WARM ordinary steps, which compile it, and then played: the
-    hundreds of small kernels of drawing and updating wait for nothing on the CPU.
-    """
+    hundreds of small kernels of drawing and updating wait for nothing on the CPU."""
 
     def __init__(self, task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator):
         self.task, self.sampler, self.each, self.batch_tokens = task, sampler, each, batch_tokens
@@ -189,8 +183,7 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
     people      share of the texts drawn from the source of that name, at the beginning and, changing linearly, at the
                 end; left out, each source is drawn in proportion to its size
     checkpoint  where to write, once in `every` seconds, what it takes to go on from there; removed at the end
-    choices     further options of the sampler (packing.py): `together`
-    """
+    choices     further options of the sampler (packing.py): `together`"""
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
     run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
@@ -272,8 +265,7 @@ def text_as_tokens(stream: str, folder: Path, part: str, tokenizer) -> Tokens:
 def load_tokenizer(stream: str, folder: Path, vocabulary: int):
     """The tokenizer in the text folder; if it is not there, one learned from one document in five.
 
-    WordPiece's trainer settles ties anew each time: copy a shipped model's tokenizer.json there to train its like.
-    """
+    WordPiece's trainer settles ties anew each time: copy a shipped model's tokenizer.json there to train its like."""
     path = folder / f"{stream}.tokenizer.json"
     if not path.exists():
         texts = islice(corpus.documents([folder / "train.txt"]), 0, None, 5)

