@@ -173,7 +173,6 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
 
 def kind(verdicts: Sequence[Verdict]) -> str:
     """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold.
-
     Where none holds and not all fail it is undecided; where none has a case, no case or not run."""
     outcomes = {*_counted(verdicts)}
     cases = outcomes & {*DECIDED, Outcome.UNDECIDED}

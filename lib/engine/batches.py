@@ -16,7 +16,6 @@ TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep
 
 def encode(model, texts: list, seconds: list | None = None, bos: bool | None = None) -> list[dict]:
     """Texts, or pairs of texts, as token ids, one dict each, not yet padded; one longer than the positions fails.
-
     bos: of a decoder, whether the token that begins a sequence opens each text; None: as its tokenizer has it."""
     if not texts:
         return []
@@ -34,7 +33,6 @@ def encode(model, texts: list, seconds: list | None = None, bos: bool | None = N
 
 def opening(model, bos: bool | None) -> int:
     """How many tokens `bos` adds before a text that the tokenizer does not: 0, 1, or -1 where it takes one away.
-
     A decoder's first position attracts the attention of all others, and what stands there has a state unlike any other:
     without a token that opens the text this is its first word."""
     if bos is None:
@@ -46,7 +44,6 @@ def opening(model, bos: bool | None) -> int:
 
 def by_length(sizes: list[int], tokens: int, alike: bool = False) -> Iterator[list[int]]:
     """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once.
-
     One that is a quarter full already takes no text that would be padded by a twentieth or more; `alike`, none takes
     one that would be padded at all."""
     batch, longest = [], 0
@@ -84,7 +81,6 @@ def on(device: torch.device, values) -> torch.Tensor:
 def each(model, encoded: list[dict], function: Callable, tokens: int | None = None, progress: str = "",
          alike: bool = False) -> list:
     """function(batch, indices) for padded batches on the model's device; its rows, put back in order.
-
     `batch` is what the network takes; `indices` says which of `encoded` its rows are. The function returns one row
     (a tensor's row or a list's item) for each. What it does besides, it does last: where memory runs out half way it
     is called again with half of the rows. alike: a batch has texts of one length, and its mask may be left out."""

@@ -42,7 +42,6 @@ def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
 def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "", tokens: int | None = None,
          bos: bool | None = None):
     """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
-
     The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used."""
     options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
     for start in range(0, len(pairs), CHUNK):
@@ -70,7 +69,6 @@ def prepare(model, pairs: list[tuple[str, str]], bos: bool | None = None) -> tup
 
 def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
     """For each text the tokens that hold some of its span of characters (first, one past last), as `find` gives it.
-
     Tokens count as the model reads them, special ones included. One may begin with the space before its word."""
     offsets = model.tokenizer(texts, return_offsets_mapping=True, verbose=False)["offset_mapping"] if texts else []
     places = []

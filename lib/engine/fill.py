@@ -81,7 +81,6 @@ def top(model, prompt: str, k: int = 5, bos: bool | None = None):
 
 def word_probabilities(model, prompts: list[str], words: list[str], progress: str = "", bos: bool | None = None):
     """p(word | prompt) for words the vocabulary holds whole, a DataFrame: one row per prompt, one column per word.
-
     A byte-level vocabulary knows a word with and without the space before it: the blank's place says which is meant."""
     opens = {prompt.startswith(BLANK) for prompt in prompts}
     if len(opens) != 1:

@@ -70,7 +70,6 @@ class Projection:
 @contextlib.contextmanager
 def head_mask(model, mask: torch.Tensor):
     """Multiply the output of head h of layer l by mask[l, h] before W^O mixes the heads: 0 removes it.
-
     mask: [n_layers, n_heads]. It may require gradients: at a mask of ones they are the paper's bias scores (equation
     4). Ones change nothing, bit for bit."""
     needed = [model.n_layers, model.n_heads]
@@ -88,7 +87,6 @@ def head_mask(model, mask: torch.Tensor):
 @contextlib.contextmanager
 def project(model, interventions: dict[str, Projection]):
     """Project what passes each location, {"layer.10": Projection(...), ...}; the model goes on from there.
-
     Where two nested blocks project at one location, the inner one acts first."""
     def edit(location, projection):
         shape, config, size = list(projection.basis.shape), model.net.config, _find(model, location).head_size
@@ -150,7 +148,6 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
 @contextlib.contextmanager
 def finish(model, places: torch.Tensor):
     """In forwards inside, each text's token at `places`, [batch], leaves the model as ever; the others are garbage.
-
     The last layer's feed-forward part, two thirds of a layer, sees that token alone. What it returns is added to all
     tokens of the text, rightly to the one that it was made from."""
     def chosen(states):

@@ -182,7 +182,6 @@ def pinned(hub_id: str) -> str | None:
 
 def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Path, str]:
     """The folder that holds a model, and which weights are in it: the hub's full commit, or the files' hash.
-
     as_base: a model that others are saved as differences from. revision: of a hub model, in place of the pinned one."""
     if not isinstance(name, (str, Path)) or not str(name):
         raise CompanionError(f"{name!r} is no model: give a name such as mini-bert, a ./folder or a hub id.")
@@ -272,7 +271,6 @@ def config_of(folder: Path) -> dict:
 
 def save_difference(model, base: str, folder: Path, **record) -> dict:
     """Write what differs from `base` in float16, whole or not at all; returns training.json: base, record, torch.
-
     Such a folder's config.json names its base (BASE): `load` takes the other tensors and the tokenizer from there, and
     refuses what neither has, what does not fit and what no one needs."""
     whole, state = tensors_in(locate(base, as_base=True)[0]), model.net.state_dict()

@@ -78,7 +78,6 @@ def _windows(model, texts, after=""):
 
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
     """Sum of log-probabilities per window, one row per mask: the masked copies of one batch are all there ever are.
-
     Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here."""
     owners = [window for window, places in enumerate(asked) for _ in places]
     places = torch.tensor([place for window in asked for place in window], device=model.device)

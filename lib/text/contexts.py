@@ -38,7 +38,6 @@ def _kinds() -> dict[str, str]:
 
 def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list[str]]:
     """n distinct sentences for each word; all that its kind has, where those are fewer than n.
-
     Words of one kind (person, adjective, ...; data/demo/word_kinds.csv) get the same patterns in the same order: their
     vectors then differ by the word alone. No pattern holds a gender, race or stereotype word, which keeps the rule of
     the corpus handling that the paper cites: a target's line has no attribute word."""
@@ -59,7 +58,6 @@ def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list
 def from_text(words: Iterable[str], texts: Iterable[str], n: int, seed: int = 0,
               apart: Iterable[Iterable[str]] = ()) -> dict[str, list[str]]:
     """Up to n sentences of the texts for each word, drawn at random; words without one are left out.
-
     apart: groups of attribute words (female, male). The rules are those of the corpus handling that Bias A-head
     cites (context-debias): lines of 2 to 128 words; a line serves a word of one group only if it holds no word of
     another; it serves a word of no group, a target, only if it holds no word of any."""

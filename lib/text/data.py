@@ -149,7 +149,6 @@ def _cache() -> Path:
 
 def _fetch(name: str, entry: dict, reason: str) -> Path:
     """The file in the cache, downloaded if it is not there with the right hash.
-
     pooch writes to a temporary file and renames it once the hash is right: a download that fails leaves nothing."""
     target, known = _cache() / name, entry.get("sha256")
     if target.exists():

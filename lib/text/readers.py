@@ -45,7 +45,6 @@ def stereoset() -> pd.DataFrame:
 
 def snli(split: str, full: bool = False) -> pd.DataFrame:
     """SNLI pairs: premise, hypothesis, label (a word of NLI_LABELS).
-
     split: "test" (9,824 pairs), "validation" (9,842) or "train": the 26,330 that can be had as single files, 18,000 of
     SNLI's own and 8,330 counterfactually augmented ones; `full` takes SNLI's 549,367 labelled ones from the model hub.
     No training pair is in test or validation."""
@@ -95,7 +94,6 @@ def corpus(stand_ins: bool = True) -> str:
 
 def reddit(name: str) -> list[str]:
     """The posts of one subreddit ("TheRedPill"): title, then body where there is one, on lines of their own.
-
     Stands in for the corpus of Ferrer et al. 2021. Offensive text: quote as little as possible."""
     posts = pd.read_csv(data.path(f"reddit_top/{name}.csv"), keep_default_na=False, dtype=str)
     return [html.unescape(text).strip() for text in posts["title"] + "\n" + posts["selftext"]]
@@ -109,7 +107,6 @@ def seat(test: str) -> dict[str, list[str]]:
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
     """A GLUE task: first, second (empty in a task of single sentences) and label, GLUE's own code (STS-B: 0.0 to 5.0).
-
     part: "train", "validation" (a part of GLUE's train set, where the files come so) or "evaluation" (GLUE's own dev
     set; of STS-B, a re-split of its train). `full` takes all nine tasks from the model hub: "train", "evaluation",
     and for MNLI "matched" and "mismatched"."""

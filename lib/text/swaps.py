@@ -34,7 +34,6 @@ CLOSED_CLASS = set("""
 
 def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
     """The sentence with its one attribute word replaced, and the counterpart that replaced it.
-
     Capitals and a possessive 's stay, an article before the word is made to fit. What follows tells the pronouns
     apart: before a noun phrase "her" becomes "his" and "his" "her"; elsewhere (before punctuation, the end or a word
     of CLOSED_CLASS, and in "makes her emotional") they become "him" and "hers"."""

@@ -194,7 +194,6 @@ def save_arrays(path: Path, **arrays: np.ndarray):
 @dataclass
 class Tokens:
     """One stream of token ids and where its sentences and documents begin (positions in the stream).
-
     A byte-level stream spells the text: a sentence keeps the space or line break before it. Where the vocabulary has
     <|endoftext|>, every document opens with it."""
     ids: np.ndarray          # uint16

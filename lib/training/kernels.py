@@ -180,6 +180,5 @@ def dense(qkv: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
 
 def attention(qkv: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
     """Attention inside each text: qkv [tokens, 3, heads, width], bounds int32 [texts + 1]; out [tokens, heads * width].
-
     No text but the last, the padding, may have more than LONGEST tokens. Of longer padding the result is zero."""
     return short_attention(qkv, bounds) if qkv.is_cuda else dense(qkv, bounds)

@@ -45,7 +45,6 @@ def orthogonal(updates: torch.Tensor, steps: int = 5) -> torch.Tensor:
 
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised; the step's size matches AdamW's, so that they share a learning rate.
-
     The update is torch.optim.Muon's, which takes the matrices one by one (34 ms for the 72 of mini-bert on an H200, a
     third of the training step); here all of one shape are orthogonalised in one batched product."""
 
@@ -147,7 +146,6 @@ class Checkpoint:
 # ---------------------------------------------------------------- the loop
 class Step:
     """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
-
     On a GPU the step is recorded once (a CUDA graph), after WARM ordinary steps, which compile it, and then played: the
     hundreds of small kernels of drawing and updating wait for nothing on the CPU."""
 
@@ -264,7 +262,6 @@ def text_as_tokens(stream: str, folder: Path, part: str, tokenizer) -> Tokens:
 
 def load_tokenizer(stream: str, folder: Path, vocabulary: int):
     """The tokenizer in the text folder; if it is not there, one learned from one document in five.
-
     WordPiece's trainer settles ties anew each time: copy a shipped model's tokenizer.json there to train its like."""
     path = folder / f"{stream}.tokenizer.json"
     if not path.exists():

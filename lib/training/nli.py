@@ -89,7 +89,6 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
 
 def make(name: str, out: Path | None = None, device: str | None = None, items: int = 0) -> dict:
     """`prepare` all of SNLI, `train` by the usual settings and `choose` the one run there is.
-
     Stopped, it goes on from the pairs that were encoded and the epochs that were done. out: left out, in the cache"""
     prepared, run, usual = (PREPARED / f"{files.slug(name)}-{part}{f'-limit{items}' if items else ''}"
                             for part in ("hub", "run", "nli"))

@@ -190,7 +190,6 @@ class Packer:
 
 class PairSampler(Packer):
     """Draws packed pairs from a WordPiece stream.
-
     Those that are no single sentences are runs of sentences that fill 128 tokens, one in ten 256. In half of all pairs
     B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
     and half of the pairs are swapped (ALBERT's sentence order)."""
@@ -291,7 +290,6 @@ class WindowSampler:
 
 def packed_attention(module, query, key, value, attention_mask=None, *, bounds, longest, dropout=0., **kwargs):
     """Attention inside each pair of a packed row [1, heads, tokens, width]; transformers calls it as "packed".
-
     On a GPU the variable-length flash kernel; elsewhere, for tests, one dense mask that says who shares a pair. Neither
     drops attention out: with `dropout` each pair gets a row of its own."""
     if dropout:

@@ -120,7 +120,6 @@ def clean(text: str) -> str | None:
 def write(model: models.Model, ids: torch.Tensor, generator, spared=(), tokens: int = TOKENS,
           end: int | None = None) -> torch.Tensor:
     """Openers [n, size] with new tokens behind them, no text ended by the model unless by the token `end`.
-
     Sampled by min-p: tokens less than MIN_P times as likely as the likeliest are left out. A token that the model has
     put into the text already has PENALTY less of a logit, unless it is among the `spared`, the commonest ones."""
     step, cache, size = ids, None, min(tokens, model.tokenizer.model_max_length - ids.shape[1])
@@ -163,7 +162,6 @@ def writer(name: str, device: str | None, batch: int) -> tuple[models.Model, int
 def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | None = None, batch: int = 0,
            shard: int = SHARD, seed: int = 0) -> dict:
     """Continue so many openers and write those that pass `clean` to out/people<n>.txt.xz, one file per `shard`.
-
     A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says."""
     model, batch = writer(name, device, batch)
     device = model.device
