@@ -109,8 +109,7 @@ def sentences(model, texts: list[str], progress: str = "", bos: bool | None = No
         raise CompanionError("There are no sentences: give a list of at least one.")
 
     def at_end(batch, indices):
-        states = model.net.base_model(**batch).last_hidden_state
-        last = batch["attention_mask"].sum(1) - 1  # padding is on the right
-        return states[torch.arange(len(states)), last if model.is_causal else 0].cpu()
+        place = batch["attention_mask"].sum(1) - 1 if model.is_causal else 0  # padding is on the right
+        return model.net.base_model(**batch).last_hidden_state[torch.arange(len(indices)), place].cpu()
 
     return torch.stack(batches.each(model, batches.encode(model, texts, bos=bos), at_end, progress=progress))

@@ -20,7 +20,7 @@ class Family:
     classes: tuple[str, ...]
     vocabulary_head: Callable[[nn.Module], Callable]  # network -> what turns hidden states into vocabulary logits
     layers: Callable[[nn.Module], list[nn.Module]]    # base model -> one module per layer
-    q: str
+    q: str                                            # one module for q, k and v: a third of its output each
     k: str
     v: str
     out: str
@@ -36,11 +36,6 @@ class Family:
     has_segments: bool = False        # token types tell the two sentences of a pair apart
     separator: str = "sep_token"      # the tokenizer's token between two sentences, where one writes it oneself
     unused_positions: Callable = lambda config: 0  # those before the first that a token can have
-
-    @property
-    def has_joint_qkv(self) -> bool:
-        """Whether queries, keys and values are computed in one product: a third of its output each."""
-        return self.q == self.k
 
 
 def of(config, name: str = "This model") -> Family:

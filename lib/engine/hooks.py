@@ -31,6 +31,8 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from unittest import mock
 
 import torch
 from torch import nn
@@ -76,11 +78,8 @@ def head_mask(model, mask: torch.Tensor):
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
         given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise CompanionError(f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer.")
-
-    def scale(layer):
-        return lambda heads: heads * mask[layer].to(heads)[:, None]
-
-    with _edit(model, {f"attn.out.{layer}": scale(layer) for layer in range(model.n_layers)}):
+    with _edit(model, {f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
+                       for layer in range(model.n_layers)}):
         yield
 
 
@@ -109,11 +108,7 @@ def project(model, interventions: dict[str, Projection]):
 def record(model, locations: list[str]):
     """Yield a dict: for each location the tensor that passed it in the last forward, graph and all."""
     seen = {}
-
-    def keep(location):
-        return lambda value: seen.update({location: value})
-
-    with _edit(model, {location: keep(location) for location in locations}, last=True):
+    with _edit(model, {location: partial(seen.__setitem__, location) for location in locations}, last=True):
         yield seen
 
 
@@ -131,18 +126,10 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
             return run(states if n == layer else hidden, *args, **kwargs)
         return forward
 
-    modules = set(model.anatomy.layers(model.net.base_model))
-    before = {module: module.__dict__.get("forward") for module in modules}  # accelerate may have put one there
-    for module in modules:
-        module.forward = resuming(module.forward)
-    try:
+    with contextlib.ExitStack() as stack:  # puts back the class's own, or what accelerate may have put there
+        for module in set(model.anatomy.layers(model.net.base_model)):
+            stack.enter_context(mock.patch.object(module, "forward", resuming(module.forward)))
         yield
-    finally:
-        for module, forward in before.items():
-            if forward is None:
-                del module.forward  # the class's own is seen again
-            else:
-                module.forward = forward
 
 
 @contextlib.contextmanager
@@ -161,13 +148,10 @@ def finish(model, places: torch.Tensor):
 def pool(model, first: torch.Tensor) -> torch.Tensor:
     """Sentence vectors from first tokens of the last layer, [n, hidden] both; without pooler they are the same."""
     base = model.net.base_model
-    if getattr(base, "pooler", None) is None:
-        return first
-    return model.anatomy.pool(base, first)
+    return first if getattr(base, "pooler", None) is None else model.anatomy.pool(base, first)
 
 
 # A location is found as a site, and a hook there hands what passes to a function.
-
 @dataclass(frozen=True, eq=False)
 class _Site:
     """Which tensor a location means: a module's output (or input), or some part of it."""
@@ -209,9 +193,7 @@ def _find(model, location) -> _Site:
             raise CompanionError(f"{model.name} has no sentence vector, its first token sees itself alone: "
                                  f"use layer.{len(layers) - 1}.")
         pooler = getattr(base, parts.pooler) if parts.pooler else None
-        last = _find(model, f"layer.{len(layers) - 1}")
-        return _Site(pooler) if pooler else replace(last, first_token=True)
-
+        return _Site(pooler) if pooler else replace(_find(model, f"layer.{len(layers) - 1}"), first_token=True)
     n, part = int(match["n"]), match["part"]
     runs = [i for i, layer in enumerate(layers) if layer is layers[n]]
     shared = dict(turn=runs.index(n), turns=len(runs), layer=layers[n])
@@ -225,7 +207,7 @@ def _find(model, location) -> _Site:
     if part == "out":
         return _Site(module, entering=True, head_size=head_size, **shared)
     start = "qkv".index(part) * config.hidden_size
-    third = slice(start, start + config.hidden_size) if parts.has_joint_qkv else None
+    third = slice(start, start + config.hidden_size) if parts.q == parts.k else None  # one product makes all three
     return _Site(module, part=third, head_size=head_size, **shared)
 
 

@@ -34,7 +34,6 @@ BASE = "companion_base"  # the line of a config.json that names the model which 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the registry."""
     source: str | Path  # a hub id, or a folder
     family: str
     note: str
@@ -115,11 +114,10 @@ class Model:
 
     def token_id(self, word: str, inside: bool = True) -> int:
         """Id of a word that the vocabulary holds whole, `inside` a sentence (after a space) or opening it."""
-        def ids(text):
-            return self.tokenizer(text, add_special_tokens=False).input_ids
-
-        # to BPE these are two tokens, to WordPiece one: reading the id off a context spares knowing which
-        tokens = ids("the " + word)[len(ids("the")):] if inside else ids(word)
+        # to BPE " word" and "word" are two tokens, to WordPiece one: reading the id off a context spares knowing which
+        texts = ["the", f"the {word}" if inside else word]
+        opening, tokens = self.tokenizer(texts, add_special_tokens=False).input_ids
+        tokens = tokens[len(opening):] if inside else tokens
         if len(tokens) != 1 or tokens[0] == self.tokenizer.unk_token_id:
             pieces = " ".join(self.tokenizer.convert_ids_to_tokens(tokens))
             raise CompanionError(f"'{word}' is not one token of {self.name}, which reads it as '{pieces}': "
@@ -259,7 +257,6 @@ def base_of(folder: Path) -> str | None:
 
 
 def config_of(folder: Path) -> dict:
-    """What a folder's config.json holds."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError:  # no JSON, or no UTF-8

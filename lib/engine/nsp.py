@@ -26,8 +26,7 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
         raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
 
     def follows(batch, indices):
-        pooled = model.net.base_model(**batch).pooler_output
-        return model.nsp_head(pooled).float().softmax(-1)[:, 0].cpu()
+        return model.nsp_head(model.net.base_model(**batch).pooler_output).float().softmax(-1)[:, 0].cpu()
 
     encoded = batches.encode(model, *map(list, zip(*pairs)))
     return torch.stack(batches.each(model, encoded, follows, progress=progress))

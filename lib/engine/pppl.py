@@ -72,8 +72,7 @@ def _windows(model, texts, after=""):
         start = {i: special[i].index(0) + seen for i in range(len(lines)) if i == 0 or lines[i] != lines[i - 1]}
         asked = [[place for place in places if place >= start.get(i, 0)] for i, places in enumerate(asked)]
     names = [name for name in model.tokenizer.model_input_names if name in encoded]
-    windows = [{name: np.array(encoded[name][i]) for name in names} for i in range(len(lines))]
-    return windows, lines, asked
+    return [{name: np.array(encoded[name][i]) for name in names} for i in range(len(lines))], lines, asked
 
 
 def _masked(model, windows, asked, tokens, progress) -> list[float]:

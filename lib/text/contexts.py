@@ -121,7 +121,6 @@ def pronoun_odds(model, template: str = "") -> pd.DataFrame:
     jobs = data.words("occupations")
     prompts = [pronoun_prompt(model, job, template) for job in jobs.singular]
     words = ["She", "He"] if prompts[0].startswith(fill.BLANK) else ["she", "he"]  # a sentence opens with a capital
-    table = fill.word_probabilities(model, prompts, words)
-    she, he = (table[word].to_numpy() for word in words)
+    she, he = fill.word_probabilities(model, prompts, words).to_numpy().T
     return pd.DataFrame({"occupation": jobs.singular, "percent_women": jobs.percent_women.astype(float),
                          "she": she, "he": he, "log_odds": np.log2(she / he)})

@@ -68,7 +68,7 @@ def path(name: str) -> Path:
 def available(name: str) -> bool:
     """Whether `path(name)` would need no download. Looks at presence and size; `path` checks the hash."""
     entry = _file(name)
-    places = [folder / name for folder in (_given_folder(), _cache()) if folder]
+    places = [folder / name for folder in (_given_folder(), paths.CACHE / "sources") if folder]
     file = next((place for place in places if place.exists()), None)
     return file is not None and file.stat().st_size == entry.get("bytes", file.stat().st_size)
 
@@ -143,14 +143,10 @@ def _given_folder() -> Path | None:
     return folder
 
 
-def _cache() -> Path:
-    return paths.CACHE / "sources"
-
-
 def _fetch(name: str, entry: dict, reason: str) -> Path:
     """The file in the cache, downloaded if it is not there with the right hash.
     pooch writes to a temporary file and renames it once the hash is right: a download that fails leaves nothing."""
-    target, known = _cache() / name, entry.get("sha256")
+    target, known = paths.CACHE / "sources" / name, entry.get("sha256")
     if target.exists():
         if known is None or sha256(target).hex() == known:
             return target
@@ -186,7 +182,7 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
             return (f"What came from {entry['url']} is not the published file (its sha256 is not "
                     f"{entry.get('sha256')}) and was thrown away: run again, or {BY_HAND}.")
     fix = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
-    return f"{name} could not be written to {_cache()}, {fix}, or set COMPANION_CACHE to another folder."
+    return f"{name} could not be written to {paths.CACHE / 'sources'}, {fix}, or set COMPANION_CACHE to another folder."
 
 
 def _short(error: Exception) -> str:

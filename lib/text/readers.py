@@ -52,8 +52,7 @@ def snli(split: str, full: bool = False) -> pd.DataFrame:
         raise CompanionError(f"SNLI has no split {split!r}: take 'train', 'validation' or 'test'.")
     if full:
         frame = data.hub("hub_snli", "plain_text", split).to_pandas()
-        agreed = frame["label"] >= 0  # -1 where the annotators did not agree
-        return _labelled(frame[agreed], dict(enumerate(NLI_LABELS)))
+        return _labelled(frame[frame["label"] >= 0], dict(enumerate(NLI_LABELS)))  # -1: the annotators did not agree
     if split != "train":
         return _labelled(_tsv(f"snli_becel/{split}.tsv"), dict(zip("012", NLI_LABELS)))
     # This copy has its label twice, and codes of its own.
@@ -73,9 +72,8 @@ def news() -> list[str]:
     """News texts to take contexts from: Bias A-head's own "news_commentary" (a line each), or "bbc_news" (2,225
     articles), which stands in for it. Which one it is gets printed."""
     source = corpus()
-    print(f"News texts: {source}" + (
-        f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
-        if source == "bbc_news" else ""))
+    instead = f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
+    print(f"News texts: {source}" + instead * (source == "bbc_news"))
     with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
         texts = [json.loads(line)["text"] if source == "bbc_news" else line for line in file]
     return [text.strip() for text in texts if text.strip()]

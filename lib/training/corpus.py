@@ -57,7 +57,6 @@ def words_of(text: str) -> list[str]:
 
 
 def ngrams(words: list[str], n: int = NGRAM) -> set[str]:
-    """The runs of n words."""
     return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
@@ -165,9 +164,9 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
-        trainer = trainers.WordPieceTrainer(
-            vocab_size=vocabulary, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], min_frequency=2,
-            limit_alphabet=300, show_progress=False)
+        special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
+                                            min_frequency=2, limit_alphabet=300)
     else:
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -215,9 +214,8 @@ class Tokens:
     @classmethod
     def joined(cls, parts: list["Tokens"]) -> "Tokens":
         offsets = np.cumsum([0] + [len(p.ids) for p in parts[:-1]])
-        return cls(np.concatenate([p.ids for p in parts]),
-                   np.concatenate([p.sentences + o for p, o in zip(parts, offsets)]),
-                   np.concatenate([p.documents + o for p, o in zip(parts, offsets)]))
+        places = ([getattr(p, name) + o for p, o in zip(parts, offsets)] for name in ("sentences", "documents"))
+        return cls(np.concatenate([p.ids for p in parts]), *map(np.concatenate, places))
 
     def of_sources(self, counts: dict[str, dict]) -> "Tokens":
         """The same stream of train.txt, told where each source begins by what `prepare` counted of it."""

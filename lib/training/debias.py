@@ -7,6 +7,7 @@ here both start from the finished model. Trained are the attention of all layers
 compared with itself before only while the words and the feed-forward memory around it stay as they were. So the
 difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert."""
 
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -49,10 +50,7 @@ def prepare(text: Path, prepared: Path = PREPARED, name: str = "mini-bert", toke
     loop.check_text(text)
     model = models.load(name, device="cpu")
     counts, chunks, fresh = dict(documents=0, passages=0, words=0, swapped=0), [], []
-
-    def encode(texts):
-        return corpus.encode(model.tokenizer.backend_tokenizer, texts, workers=1)
-
+    encode = partial(corpus.encode, model.tokenizer.backend_tokenizer, workers=1)
     for document in corpus.documents([text / "train.txt"]):
         counted = [(passage, *swaps.count(passage)) for passage in passages(document)]
         taken = [row for row in counted if row[2] >= max(1, GENDERED * row[1])][:PER_DOCUMENT]

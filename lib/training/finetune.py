@@ -125,7 +125,6 @@ def wide(size: int) -> int:
 # ---------------------------------------------------------------- training
 @dataclass(frozen=True)
 class Settings:
-    """How to train."""
     rate: float = 1e-4
     epochs: int = 5
     batch: int = 32
@@ -152,8 +151,7 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     train, lengths = train.to(device), train.sizes.tolist()
     trained = {name: weight.requires_grad_() for name, weight in net.named_parameters()
                if not any(frozen in name.split(".") for frozen in settings.frozen)}
-    optimizer = loop.adamw([weight for weight in trained.values() if weight.ndim > 1],
-                           [weight for weight in trained.values() if weight.ndim <= 1], settings.rate, settings.decay)
+    optimizer = loop.adamw([*trained.values()], settings.rate, settings.decay)
     kept = loop.Checkpoint(checkpoint, {
         "settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
         "mask": None if mask is None else mask.tolist()}, every)
@@ -236,12 +234,9 @@ def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
 def within(net, size: float) -> list[str]:
     """The weights to train so that they take at most `size` MB in float16: attention and norms of the layers, the last
     ones first, then their feed-forward parts."""
-    def rank(name):
-        layer, is_inner = int(re.search(r"\.(\d+)\.", name)[1]), not re.search(r"attn\.|attention\.|ln_|norm", name)
-        return is_inner, -layer
-
     inside = {name: weight.numel() for name, weight in net.named_parameters() if re.search(r"\.\d+\.", name)}
-    names = sorted(inside, key=rank)
+    names = sorted(inside, key=lambda name: (not re.search(r"attn\.|attention\.|ln_|norm", name),
+                                             -int(re.search(r"\.(\d+)\.", name)[1])))
     sizes = accumulate(2 * inside[name] for name in names)
     return [name for name, upto in zip(names, sizes) if upto <= 1e6 * size]
 
@@ -254,13 +249,11 @@ def encode_answers(model: models.Model, pairs: list[dict]) -> list[tuple[torch.T
         whole = asked + model.tokenizer(f" {pair['answer']}", add_special_tokens=False).input_ids
         whole.append(model.tokenizer.eos_token_id)
         if len(whole) <= model.tokenizer.model_max_length:
-            targets = [IGNORED] * len(asked) + whole[len(asked):]
-            rows.append((torch.tensor(whole), torch.tensor(targets)))
+            rows.append((torch.tensor(whole), torch.tensor([IGNORED] * len(asked) + whole[len(asked):])))
     return rows
 
 
 def answer_loss(model: models.Model, rows: list) -> torch.Tensor:
-    """Cross-entropy of the answers' tokens."""
     ids, targets = zip(*rows)
     is_there = pad_sequence([torch.ones_like(row) for row in ids], True).to(model.device)
     ids = pad_sequence(ids, True).to(model.device)
@@ -293,7 +286,7 @@ def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: 
         return round(math.exp(sum(losses) / len(losses)), 3)
 
     before, weights = perplexity(), [model.net.get_parameter(name).requires_grad_() for name in names]
-    optimizer = loop.adamw([w for w in weights if w.ndim > 1], [w for w in weights if w.ndim < 2], rate, .01)
+    optimizer = loop.adamw(weights, rate, .01)
     per_epoch = -(-len(rows) // batch)
     steps = per_epoch * epochs
     for step in tqdm(range(steps), desc=out.name):
@@ -308,9 +301,8 @@ def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: 
         for weight in weights:
             weight.copy_(weight.half())  # measured as it ships
     model.net.requires_grad_(False)
-    made = text / "chat.json"
+    made, settings = text / "chat.json", dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed)
     return models.save_difference(
-        model, name, out, form=FORM, answers=len(rows), trained=len(names),
-        settings=dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
+        model, name, out, form=FORM, answers=len(rows), trained=len(names), settings=settings,
         heldout_before={"answer_perplexity": before}, heldout={"answer_perplexity": perplexity()},
         text=json.loads(made.read_text()) if made.is_file() else None)

@@ -22,11 +22,8 @@ except ImportError:  # a CPU build of torch comes without
 LONGEST = 256
 # For texts longer than the first and at most as long as the second number: (queries at a time, warps, heads a program),
 # forward and back; the fastest of those tried on an H200 with heads of 24.
-SIZES = {(0, 64): [(64, 4, 4), (64, 4, 1)],
-         (64, 128): [(64, 4, 1), (64, 4, 1)],
-         (128, 256): [(64, 4, 3), (64, 4, 1)]}
+SIZES = {(0, 64): [(64, 4, 4), (64, 4, 1)], (64, 128): [(64, 4, 1), (64, 4, 1)], (128, 256): [(64, 4, 3), (64, 4, 1)]}
 LOG2_E = 1.4426950408889634
-
 
 if triton is not None:
     @triton.jit

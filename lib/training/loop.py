@@ -70,24 +70,23 @@ class Muon(torch.optim.Optimizer):
             torch._foreach_sub_(matrices, list(updates.unbind()))
 
 
-def adamw(matrices: list, others: list, rate: float | torch.Tensor, decay: float) -> torch.optim.AdamW:
-    """Biases and norms (`others`) do not decay. Given a rate that is a tensor, its steps can be recorded."""
-    return torch.optim.AdamW([dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.)],
-                             lr=rate, betas=(.9, .98), fused=[*matrices, *others][0].is_cuda,
-                             capturable=isinstance(rate, torch.Tensor))
+def adamw(weights: list[torch.Tensor], rate: float | torch.Tensor, decay: float) -> torch.optim.AdamW:
+    """Matrices decay, biases and norms do not. Given a rate that is a tensor, its steps can be recorded."""
+    matrices, others = ([weight for weight in weights if (weight.ndim > 1) == is_matrix] for is_matrix in (True, False))
+    return torch.optim.AdamW([dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.)], lr=rate,
+                             betas=(.9, .98), fused=weights[0].is_cuda, capturable=isinstance(rate, torch.Tensor))
 
 
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left.
     On a GPU the learning rate is a tensor, so that a recorded step can be given another."""
-    inside, outside, plain = [], [], []
+    inside, others = [], []
     for name, weight in net.named_parameters():
         if weight.requires_grad:
-            is_layer = any(word in name for word in LAYERS)
-            (plain if weight.ndim < 2 else inside if is_layer else outside).append(weight)
+            (inside if weight.ndim > 1 and any(word in name for word in LAYERS) else others).append(weight)
     device = inside[0].device
     def rate(): return torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate
-    return [Muon(inside, lr=rate(), weight_decay=.05), adamw(outside, plain, rate(), .01)]
+    return [Muon(inside, lr=rate(), weight_decay=.05), adamw(others, rate(), .01)]
 
 
 def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float):

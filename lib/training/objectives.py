@@ -26,10 +26,8 @@ def seeded(device, seed: int) -> torch.Generator:
 
 
 # ---------------------------------------------------------------- layers as functions
-@functools.cache
-def compiled(function):
-    """The function compiled for a GPU; call it with tensors and numbers alone."""
-    return torch.compile(function, dynamic=False)
+# A function compiled for a GPU; call it with tensors and numbers alone.
+compiled = functools.cache(functools.partial(torch.compile, dynamic=False))
 
 
 def on(states: torch.Tensor, function):
@@ -141,9 +139,8 @@ class Task:
         return self.net
 
     def hub_tokenizer(self):
-        return transformers.PreTrainedTokenizerFast(
-            tokenizer_object=self.tokenizer, **self.special, model_max_length=self.longest,
-            model_input_names=self.reads)
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, model_max_length=self.longest,
+                                                    model_input_names=self.reads, **self.special)
 
 
 class Encoder(Task):
@@ -220,7 +217,6 @@ class Encoder(Task):
 
 class Bert(Encoder):
     """Masked words and next sentences: `[CLS] A [SEP] B [SEP]` on the uncased WordPiece stream."""
-
     architecture, stream, draws, label_name = transformers.BertForPreTraining, "bert", PairSampler, "nsp"
     special = dict(unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]", mask_token="[MASK]")
     reads = ["input_ids", "token_type_ids", "attention_mask"]
@@ -232,7 +228,6 @@ class Albert(Encoder):
     """Masked words and the order of sentences. One layer is run `layers` times, and embeddings are a third as wide as
     the layer. It ships without pooler and order head, which nothing here uses, and its inner width is 3.25 times the
     outer (ALBERT's own is 4): both so that the folder stays under 8 MB."""
-
     architecture, stream, label_name = transformers.AlbertForPreTraining, "bert", "order"
     draws = functools.partial(PairSampler, order=True)
     shape = Task.shape | dict(hidden=384)
@@ -260,7 +255,6 @@ class Albert(Encoder):
 
 class Roberta(Encoder):
     """Masked words alone, on runs of sentences, cased. Positions begin behind the padding token's id, which is 1."""
-
     architecture, stream, draws = transformers.RobertaForMaskedLM, "roberta", SpanSampler
     first_position = 2
     special = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>", pad_token="<pad>",
@@ -275,7 +269,6 @@ class Roberta(Encoder):
 
 class Gpt2(Task):
     """The next token, on windows of the stream."""
-
     architecture, stream, draws = transformers.GPT2LMHeadModel, "gpt2", WindowSampler
     batch_tokens = 65_536
     special = dict.fromkeys(["unk_token", "bos_token", "eos_token"], "<|endoftext|>")

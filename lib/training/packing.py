@@ -234,7 +234,6 @@ class SpanSampler(Packer):
     tokenizer the first word of a text has no space before it, and inside its document it had one. So a span opens with
     a paragraph, or with a sentence whose first word is one token with a twin that lacks the space, which then takes its
     place: that is how the tokenizer itself would spell the span."""
-
     marks, space = ("<s>", "</s>", "<pad>", "<mask>"), SPACE
 
     def _openings(self, tokenizer, documents):
@@ -310,8 +309,7 @@ def unpacked_attention(query, key, value, bounds, longest: int, dropout: float =
     rows = [torch.zeros(len(bounds) - 1, longest, *x.shape[1::2], dtype=x.dtype, device=x.device).index_put(
         (pair, offset), x[0].transpose(0, 1)).transpose(1, 2) for x in (query, key, value)]
     there = torch.arange(longest, device=query.device) < bounds.diff()[:, None].clamp(min=1)  # an empty row sees zeros
-    mixed = F.scaled_dot_product_attention(*rows, there[:, None, None], dropout)
-    return mixed.transpose(1, 2)[pair, offset][None]
+    return F.scaled_dot_product_attention(*rows, there[:, None, None], dropout).transpose(1, 2)[pair, offset][None]
 
 
 AttentionInterface.register("packed", packed_attention)
