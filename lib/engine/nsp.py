@@ -60,8 +60,7 @@ def top_mean(values: np.ndarray, share: float = .1) -> float:
         raise CompanionError(f"A share of {share} makes no sense: give one above 0 and up to 1.")
     if not len(values):
         raise CompanionError("There are no triple pairs: give at least one.")
-    descending = np.sort(np.asarray(values, dtype=float))[::-1]
-    return float(descending[:max(1, round(len(values) * share))].mean())
+    return float(np.sort(np.asarray(values, dtype=float))[::-1][:max(1, round(len(values) * share))].mean())
 
 
 def stereotype_score(frame) -> float:

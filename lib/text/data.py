@@ -78,7 +78,6 @@ def hub(name: str, config: str, split: str):
     entry = _one_of({key: value for key, value in _table().items() if "hub" in value}, name, "hub data set")
     _one_of(dict.fromkeys(entry["configs"]), config, f"configuration of {name}")
     import datasets  # slow to import, and needed by the paper profile alone
-
     try:
         return datasets.load_dataset(entry["hub"], config, split=split, revision=entry["revision"])
     except Exception as error:  # of datasets, of the hub's client, of what this fetches by: however they word it
@@ -152,7 +151,6 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
             return target
         reason += "the copy in the cache is damaged: "
     import pooch  # here, so that a machine that has the files needs no downloader
-
     print(f"{reason}fetching {name} from {entry['url']}", file=sys.stderr)
     pooch.get_logger().setLevel("WARNING")  # the line above says it
     bar = sys.stderr.isatty() or "ipykernel" in sys.modules
@@ -169,7 +167,6 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
 def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
     """What went wrong with a download, and its fix, in a sentence."""
     from requests import exceptions
-
     match error:
         case exceptions.HTTPError():
             return f"{entry['url']} answers {error.response.status_code}: find {name} elsewhere and {BY_HAND}."

@@ -54,6 +54,5 @@ def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | No
     is_female, is_male = words & set(to_male), words & set(to_female)
     if bool(is_female) == bool(is_male) or words & AMBIGUOUS or (words & gendered) - is_female - is_male:
         return None
-    other = to_male if is_female else to_female
-    changed = swaps.replaced(text, lambda match: other.get(match[0].lower()))
+    changed = swaps.replaced(text, lambda match: (to_male if is_female else to_female).get(match[0].lower()))
     return (text, changed) if is_female else (changed, text)

@@ -226,7 +226,6 @@ def _masked(model, mask):
 
 
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
-    """The share of labels that are right."""
     return float((predicted == wanted).mean())
 
 

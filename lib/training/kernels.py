@@ -151,16 +151,13 @@ def _(qkv, gradient, bounds):
     return torch.empty_like(qkv, memory_format=torch.contiguous_format)
 
 
-def _keep(ctx, inputs, output):
-    ctx.save_for_backward(*inputs)
-
-
 def _attention_gradients(ctx, gradient):
     qkv, bounds = ctx.saved_tensors
     return short_attention_back(qkv, gradient, bounds), None
 
 
-short_attention.register_autograd(_attention_gradients, setup_context=_keep)
+short_attention.register_autograd(
+    _attention_gradients, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
 
 
 def shared(bounds: torch.Tensor, tokens: int) -> torch.Tensor:

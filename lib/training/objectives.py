@@ -285,9 +285,8 @@ class Gpt2(Task):
         base, heads, eps = self.net.transformer, self.net.config.n_head, self.net.config.layer_norm_epsilon
         states = on(ids, decoder_start)(ids, base.wte.weight, base.wpe.weight, self.dtype)
         for block in base.h:
-            weights = both(block.ln_1, block.attn.c_attn, block.attn.c_proj, block.ln_2, block.mlp.c_fc,
-                           block.mlp.c_proj)
-            states = on(ids, decoder_layer)(states, heads, eps, *weights)
+            parts = block.ln_1, block.attn.c_attn, block.attn.c_proj, block.ln_2, block.mlp.c_fc, block.mlp.c_proj
+            states = on(ids, decoder_layer)(states, heads, eps, *both(*parts))
         return on(ids, decoder_loss)(states, ids, *both(base.ln_f), base.wte.weight, eps)
 
     def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:

@@ -295,7 +295,6 @@ def packed_attention(module, query, key, value, attention_mask=None, *, bounds, 
         return unpacked_attention(query, key, value, bounds, longest, dropout), None
     if query.is_cuda:
         from torch.nn.attention.varlen import varlen_attn  # needs a CUDA build
-
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         return varlen_attn(q, k, v, bounds, bounds, longest, longest)[None], None
     return F.scaled_dot_product_attention(query, key, value, shared(bounds, query.shape[2])).transpose(1, 2), None

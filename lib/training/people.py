@@ -65,9 +65,7 @@ def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
         return out
     source = gguf_file()
     print(f"Converting {source.name}: a minute or two, once", flush=True)
-
     from transformers import AutoModelForCausalLM, AutoTokenizer
-
     where = dict(pretrained_model_name_or_path=source.parent, gguf_file=source.name)
     tokenizer, read = AutoTokenizer.from_pretrained(**where), AutoModelForCausalLM.from_pretrained(**where)
     config = copy.deepcopy(read.config)
