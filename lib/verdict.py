@@ -233,9 +233,13 @@ def _verdict(row: dict) -> Verdict:
 
 
 # ---- one rule for printed numbers
-# Of a number of ours, held against a printed one
-Match = StrEnum("Match", {"MATCHES": "matches", "WITHIN_INTERVAL": "within interval", "DIFFERS": "differs",
-                          "OTHER_MODEL": "other model", "NOT_RUN": "not run"})
+class Match(StrEnum):
+    """Of a number of ours, held against a printed one."""
+    MATCHES = "matches"
+    WITHIN_INTERVAL = "within interval"
+    DIFFERS = "differs"
+    OTHER_MODEL = "other model"
+    NOT_RUN = "not run"
 
 
 def match(printed: str | float | None, ours: Estimate | float | None, same_model: bool,

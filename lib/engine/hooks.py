@@ -32,7 +32,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from unittest import mock
 
 import torch
 from torch import nn
@@ -78,8 +77,11 @@ def head_mask(model, mask: torch.Tensor):
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
         given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise CompanionError(f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer.")
-    with _edit(model, {f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
-                       for layer in range(model.n_layers)}):
+
+    def scale(layer):
+        return lambda heads: heads * mask[layer].to(heads)[:, None]
+
+    with _edit(model, {f"attn.out.{layer}": scale(layer) for layer in range(model.n_layers)}):
         yield
 
 
@@ -126,10 +128,18 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
             return run(states if n == layer else hidden, *args, **kwargs)
         return forward
 
-    with contextlib.ExitStack() as stack:  # puts back the class's own, or what accelerate may have put there
-        for module in set(model.anatomy.layers(model.net.base_model)):
-            stack.enter_context(mock.patch.object(module, "forward", resuming(module.forward)))
+    modules = set(model.anatomy.layers(model.net.base_model))
+    before = {module: module.__dict__.get("forward") for module in modules}  # accelerate may have put one there
+    for module in modules:
+        module.forward = resuming(module.forward)
+    try:
         yield
+    finally:
+        for module, forward in before.items():
+            if forward is None:
+                del module.forward  # the class's own is seen again
+            else:
+                module.forward = forward
 
 
 @contextlib.contextmanager
