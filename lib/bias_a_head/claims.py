@@ -2,8 +2,7 @@
 
 A test returns verdicts, one per claim and thing that it was tested on; the notebooks' tables are made of them. The
 arguments are those of tables.py; in 06 `results` is {model's name: result}.
-The paper tests none of the claims of notebook 06, so all thresholds there are this project's.
-"""
+The paper tests none of the claims of notebook 06, so all thresholds there are this project's."""
 
 import numpy as np
 import pandas as pd
@@ -121,13 +120,11 @@ def panel_text(result: dict) -> str:
 
 
 # ---- 02: head scores
-
 def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **about) -> list[Verdict]:
     """What the paper says of Fig. 1 and 2, of SEAT, of a small set of heads, and of what the gradient predicts.
 
     Intervals are over folds of the sentences, where a head's score is asked for; over target words, where SEAT is.
-    about: ignore_gates, of judge.
-    """
+    about: ignore_gates, of judge."""
     verdicts, gates = [], {key: beyond_chance(result, key[1]) for key, result in results.items()}
 
     def say(id, estimate, on, found, keys, **options):
@@ -184,15 +181,13 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
 
 
 # ---- 03: the counter-stereotype test
-
 def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, example, **about) -> list[Verdict]:
     """Fig. 3 and 4. The claim is about the contrast: by how much more biased heads react than regular ones, on the same
     sentences, both groups of people weighted alike. The paper's own tests of either group of heads are beside it.
 
     tests    {figure: {kind of heads: counter.test}};   shifts  {figure: {(reading, kind): counter.balanced}}
     studies  {figure: (model, bias)};   results  {figure: heads.measure}
-    example  [2 (original, counter), n_layers, n_heads]: the normalised weight on the attribute in Fig. 3's sentence
-    """
+    example  [2 (original, counter), n_layers, n_heads]: the normalised weight on the attribute in Fig. 3's sentence"""
     verdicts = []
 
     def say(id, key, estimate, found, **options):
@@ -231,14 +226,12 @@ def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, exampl
 
 
 # ---- 04: masking
-
 def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, result: dict, encoder: str,
                **about) -> list[Verdict]:
     """Tables 1 and 3. Heads are judged on the half of the sentences that did not choose them, beside random ones.
 
     changes    tables.seat_changes;   held_out   the second that lpbs.top_k returns; None: LPBS is not run
-    result     heads.measure of the encoder on gender: without a bias, or three heads for it, there is no case
-    """
+    result     heads.measure of the encoder on gender: without a bias, or three heads for it, there is no case"""
     sizes, positive = masking.sizes(result["scores"]), int((result["scores"] > 0).sum())
     rows, verdicts = tables.named(masks, sizes), []
     gates = [beyond_chance(result, "gender"),
@@ -290,13 +283,11 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
 
 
 # ---- 05: GLUE
-
 def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
     """What the paper says of Table 2; where as many random heads were masked too, All has to cost more than these.
 
     Ours are over what the unmasked model has learned, each task by its first metric there, so that a task with two does
-    not count twice; intervals are over seeds.
-    """
+    not count twice; intervals are over seeds."""
     runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]
@@ -322,7 +313,6 @@ def _of_tasks(changes: pd.Series) -> tuple[stats.Estimate, str]:
 
 
 # ---- 06: debiased models and LLaMA
-
 def above_zero(folds: np.ndarray) -> np.ndarray:
     """For each head, whether the 95 % interval (Student's, over folds) of its score lies above 0."""
     if len(folds) < 2:

@@ -9,8 +9,7 @@
 A raw weight is the share of the target word's attention (its row) that the attribute word gets (its column). Footnote
 12 normalises by min-max over the sentence, maybe in Fig. 4 too: there it lies between that of the least and of the most
 attended token, special ones left out. Of words in pieces, the attribute's columns are added and the target's rows
-averaged; the paper does not say.
-"""
+averaged; the paper does not say."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -33,15 +32,13 @@ LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists
 
 
 # Attention
-
 @torch.inference_mode()
 def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch.Tensor]:
     """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU, by
     either reading of what a weight is.
 
     Maps are read and dropped batch by batch. A causal model is refused a sentence whose attribute stands after its
-    target, which could not attend to it whatever the model had learned.
-    """
+    target, which could not attend to it whatever the model had learned."""
     if pairs.empty:
         raise CompanionError("There are no sentence pairs to measure: give at least one.")
     texts = [*pairs["original"], *pairs["counter"]]
@@ -84,13 +81,11 @@ def _maps(model, batch) -> tuple[torch.Tensor, ...]:
 
 
 # Sentences
-
 def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
     """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has.
 
     source: "mini", the patterns of data/demo, or "paper", the Reddit posts that stand in for the paper's.
-    causal: only sentences whose attribute stands before the target.
-    """
+    causal: only sentences whose attribute stands before the target."""
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
     if source != "paper":
@@ -102,8 +97,7 @@ def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, cau
     """Steps 1 and 2 of the experiment on real text: n random sentences that fit, each with its swapped twin.
 
     A sentence fits when it holds exactly one attribute word of the lists and exactly one target word, which the lists
-    tie to the attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned.
-    """
+    tie to the attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned."""
     frame = pd.DataFrame([{**pair, "pattern_id": f"text-{number}"} for number, text in enumerate(texts, start=1)
                           for pair in _fitting(text, bias)],
                          columns=["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"])
@@ -135,7 +129,6 @@ def _lists(bias: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
 
 
 # Tests
-
 def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.DataFrame | None = None) -> pd.DataFrame:
     """Step 3: the mean over the chosen heads ((layer, head), from 1) per sentence; is the original greater?
 
@@ -145,8 +138,7 @@ def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.Dat
     With `pairs`, more rows. Sentences that share a pattern (or a post) or a target word are not independent: in the
     rows "pattern" and "target" each of them has one value, the mean of its sentences. Then each group's sentences
     alone: a head that looks harder at "women" than at "men" whatever is said pulls them opposite ways. The row
-    "word pair" cancels this: every pair of attribute words that occurs both ways round, both ways weighted alike.
-    """
+    "word pair" cancels this: every pair of attribute words that occurs both ways round, both ways weighted alike."""
     if not chosen:
         raise CompanionError("No head was chosen: give at least one (layer, head), both from 1.")
     layers, numbers = (torch.tensor(side) - 1 for side in zip(*chosen))
@@ -171,8 +163,7 @@ def balanced(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd
 
     The two groups weigh alike however many sentences speak of each, so that what their words draw by themselves,
     whatever is said of them, does not count as a stereotype; nan where only one group occurs. The interval draws
-    patterns (or posts) again: sentences of one are not independent.
-    """
+    patterns (or posts) again: sentences of one are not independent."""
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
     over = [change[:, *np.transpose(which) - 1].mean(1) for which in (chosen, less) if which]
     of_sentence = over[0] - over[1] if less else over[0]

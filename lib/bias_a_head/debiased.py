@@ -1,8 +1,7 @@
 """Debiased models beside their base (Bias A-head, Fig. 5), and chat models beside theirs (Fig. 6-7).
 
 Which of the models are at hand, which base each is compared with, and what is measured beyond `heads.measure`: the
-odds of she and he; heads that turned; what base and chat model answer.
-"""
+odds of she and he; heads that turned; what base and chat model answer."""
 
 from pathlib import Path
 

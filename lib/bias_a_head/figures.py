@@ -30,8 +30,7 @@ def heatmap(ax, scores: np.ndarray, title: str, darkest: float, hatched=(), fram
     darkest  the score of the darkest red: one for panels that are compared
     hatched  (layer, head) of those whose interval includes 0
     framed   {(layer, head): colour of its frame}; left out, the three highest
-    beside   the panels to whose right the scale is drawn: those that share it
-    """
+    beside   the panels to whose right the scale is drawn: those that share it"""
     n_layers, n_heads = scores.shape
     image = ax.imshow(scores.clip(min=0), cmap=look.HEAT, vmin=0, vmax=max(darkest, 1e-9), origin="lower",
                       extent=(.5, n_heads + .5, .5, n_layers + .5))

@@ -7,8 +7,7 @@
 own, TASK_MASK_SEED.json. None is made twice or removed, nor written over by one of other weights, settings or examples:
 that one gets a fingerprint in its name, and `stored` hands out those that are asked for.
 A mask is on from the first step of fine-tuning: whether the paper masks before or after it is not stated.
-Choices (the best epoch) are made on a part of the training set, never on the evaluation set.
-"""
+Choices (the best epoch) are made on a part of the training set, never on the evaluation set."""
 
 import argparse
 import hashlib
@@ -39,7 +38,6 @@ MISSING = {"QNLI": "of its files only the dev set is at hand", "QQP": "its files
 
 
 # Metrics, of predictions and labels
-
 def f1(given: np.ndarray, wanted: np.ndarray) -> float:
     """Of class 1; 0 where it is neither given nor wanted."""
     both = ((given == 1) & (wanted == 1)).sum()
@@ -88,7 +86,6 @@ TASKS = {  # in Table 2's order
 
 
 # What all runs share, and where their results are
-
 @dataclass(frozen=True)
 class Setup:
     """`sizes` are a profile's: heads_contexts, glue_small, glue_large. `source` is "files", the copies at hand
@@ -150,7 +147,6 @@ def _place(out: Path, name: str, question: dict) -> Path:
 
 
 # Preparing and running
-
 def prepare(setup: Setup, tasks: list[str] | None = None):
     """Rank the heads, and encode the parts of the tasks (none: all): train, validation, and each evaluation set."""
     ranked(setup)
@@ -219,8 +215,7 @@ def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> d
 def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False):
     """Every run of these tasks (none: all) that is not stored yet, or all of them `again`: hours on a CPU.
 
-    Random heads are masked in tasks that the unmasked model is known to have learned: ask again once it is done.
-    """
+    Random heads are masked in tasks that the unmasked model is known to have learned: ask again once it is done."""
     first, step = map(int, part.split("/"))
     full = [result for result in stored(setup)[0] if result["mask"] == "none"]
     learned = {result["task"] for result in full if result["scores"][0] > result["constant"][0] + LEARNED}

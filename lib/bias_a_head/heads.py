@@ -6,8 +6,7 @@
     with hooks.head_mask(model, heads.mask(model, heads.top(result, 3))): ...
 
 The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4): positive in a biased head, whose
-removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `without_each` really removes it.
-"""
+removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `without_each` really removes it."""
 
 from dataclasses import dataclass
 
@@ -60,8 +59,7 @@ def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
 
     every       take only one in so many targets of either side and pairs of attributes. Whole pairs: where A and B hold
                 unlike kinds of words, SEAT measures the kinds.
-    attributes  and of the pairs of attributes one in so many times `every`: s(w) is over the mean of many
-    """
+    attributes  and of the pairs of attributes one in so many times `every`: s(w) is over the mean of many"""
     pairs, targets = data.rows("gender_pairs"), data.rows("gender_stereotypes")
     listed = {word for pair in pairs for word in (pair["female"], pair["male"])}
     sides = [[row["word"] for row in targets if row["stereotype"] == side and row["word"] not in listed]
@@ -75,8 +73,7 @@ def race_sets() -> Sets:
     """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists).
 
     The paper counts ten roles and does not say which of the eleven it leaves out: all are kept. Its three pairs
-    of attributes are inferred (data/lists/race_words.csv).
-    """
+    of attributes are inferred (data/lists/race_words.csv)."""
     groups = "african-american", "caucasian"
     return Sets(*(tuple(row["word"] for row in data.rows("race_roles") if row["stereotype"] == group)
                   for group in groups),
@@ -87,8 +84,7 @@ def race_sets() -> Sets:
 @dataclass(frozen=True, eq=False)
 class HeadScores:
     """`scores` [n_layers, n_heads]; `seat` with its sign; `p` of SEAT; `folds` [n_folds, n_layers, n_heads]; `s`, the
-    association of each target word, those of X first.
-    """
+    association of each target word, those of X first."""
     scores: torch.Tensor
     seat: float
     p: float
@@ -105,8 +101,7 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     a time, adding up what reaches the mask. tests/test_heads.py compares it with the one big graph.
 
     folds   also score each of so many disjoint folds of the contexts by itself: every word's sentences are dealt
-            out in turn, and a word with too few is missing in the last folds
-    """
+            out in turn, and a word with too few is missing in the last folds"""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
     row, count = embed.rows(contexts)
@@ -164,7 +159,6 @@ def associations(model, sets: Sets, contexts: dict[str, list[str]]) -> tuple[np.
 
 
 # Choosing heads. `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1.
-
 def top(scores, k: int) -> list[tuple[int, int]]:
     """The k heads of the highest scores, highest first."""
     return _first(k, _ranked(scores))
@@ -219,7 +213,6 @@ def _first(k: int, names: list) -> list:
 
 
 # Does the gradient tell the truth?
-
 @torch.no_grad()
 def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int = 1, progress: str = ""):
     """(layer, head) of one in `every` heads, both from 1, and the associations of the target words in the full model
@@ -227,8 +220,7 @@ def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int =
 
     Without a head of layer l nothing changes before that layer: each run starts there, from the full model's states.
     It is still one run per head, so give it few contexts, or take every third head: they lie on diagonals, so that
-    each layer and each place in a layer has its share.
-    """
+    each layer and each place in a layer has its share."""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     row, count = embed.rows(contexts)
     encoded, places = embed.prepare(model, [(word, sentence) for word in contexts for sentence in contexts[word]])
@@ -257,7 +249,6 @@ def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int =
 
 
 # By name, with plain results, for Run.measured and Run.cached
-
 def asked(run, name: str, bias: str) -> tuple:
     """The arguments of `measure` for a run, alike in all notebooks and in lib/publish, which stores results by them."""
     if run.data == "paper":
@@ -274,8 +265,7 @@ def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0
 
     source  "mini": the written patterns; "paper": the news corpus
     Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], s and in_x (the association of each target
-    word, and whether it is of X), words (how many in each set), sentences.
-    """
+    word, and whether it is of X), words (how many in each set), sentences."""
     sets, sentences = sets_and_contexts(bias, source, n, seed, items=items, attributes=attributes)
     model = models.load(name, device=device)
     result = bias_scores(model, sets, sentences, folds)
@@ -290,8 +280,7 @@ def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed
     """Gender scores by gradient and by ablation of one head in `some`, on the same n contexts of one word in `every`.
 
     Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|); s
-    [1 + n_heads, n_targets] and in_x, the associations in the full model and without each head.
-    """
+    [1 + n_heads, n_targets] and in_x, the associations in the full model and without each head."""
     sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
     model = models.load(name, device=device)
     gradient = bias_scores(model, sets, sentences)
@@ -308,8 +297,7 @@ def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0, every: int 
     """The sets of a bias, less the words that have no context, and up to n contexts for each word.
 
     items               for a try: a quarter of so many words of each set, two at least; 0: all
-    every, attributes   see gender_sets
-    """
+    every, attributes   see gender_sets"""
     if bias not in ("gender", "race") or source not in ("mini", "paper"):
         raise CompanionError(f"There are no contexts for '{bias}' in '{source}': take gender or race, mini or paper.")
     sets = gender_sets(every, attributes) if bias == "gender" else race_sets()

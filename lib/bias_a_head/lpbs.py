@@ -12,8 +12,7 @@ is their notebook, which looks for the last mask and misses it by one: it reads 
 or "in", where no subject stands.
 
 The notebook drops target words that are not in BERT's vocabulary, and all 40 are. Here every model gets all 40, and the
-prior masks as many pieces as the word has, so that the two sentences differ by the word alone.
-"""
+prior masks as many pieces as the word has, so that the two sentences differ by the word alone."""
 
 import numpy as np
 import pandas as pd
@@ -40,8 +39,7 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
     """log p(male) - log p(female) of the subject, for each target word in each template.
 
     Columns: target, template, bias (before any correction), corrected, published (bias less the prior, read either
-    way). Probabilities of a gender's words are summed before the log is taken.
-    """
+    way). Probabilities of a gender's words are summed before the log is taken."""
     targets = [target] if isinstance(target, str) else list(target)
     if not targets:
         raise CompanionError("There is no target word: give at least one.")
@@ -73,8 +71,7 @@ def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 
     """`sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k.
     And what is left at the best K where the words that chose it do not judge it (`held_out`).
 
-    The model goes by name, for Run.cached.
-    """
+    The model goes by name, for Run.cached."""
     model, words = models.load(name, device=device), data.words("lpbs_lists")["word"]
 
     def under(masked):
@@ -147,8 +144,7 @@ def sizes(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
     """Every test under both readings of the prior, of all words' scores: columns test, corrected, low, high, published.
 
     (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1.
-    low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together.
-    """
+    low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together."""
     of_words = _sizes(_values(scores), _again(words_of(), draws))
     low, high = np.quantile(of_words[1:], [.025, .975], axis=0)
     return pd.DataFrame({"test": list(TESTS), "corrected": of_words[0], "low": low, "high": high,

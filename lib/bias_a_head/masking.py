@@ -7,8 +7,7 @@ A plan is a list of (strategy, draw, factor, heads, half): the output of these h
 mask them, above 1 to amplify them, and SEAT is measured on this half of the sentences. Heads that were chosen by score
 were chosen on the other half: what selects them does not judge them. `prepare` loads what all masks need, `under`
 measures one, so that lib/publish can share a plan out among processes and go on where it was stopped. Needs no pandas:
-it may run on a GPU machine.
-"""
+it may run on a GPU machine."""
 
 import contextlib
 from dataclasses import dataclass
@@ -53,8 +52,7 @@ def plan(result: dict, draws: int, seed: int = 0, k: int = 3, curve: list[int] =
 
     At each size as many heads are drawn at random, `draws` times, from all heads; the draws of one number contain each
     other. A model of fewer heads has them all masked; with fewer than k positive ones "All" is the top k (claims.py: no
-    case).
-    """
+    case)."""
     scores, chosen = result["scores"], halves(result)
     k, every, dose = sizes(scores, k)
     at = sorted({k, dose, every, *(size for size in curve if k < size < every)})
@@ -89,8 +87,7 @@ def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
     sample          random and amplified heads read only so many of these lines, evenly spaced; 0: all
     n, folds, seed  of the sentences that the heads were scored on, as in heads.measure
     items           for a try on few words, as in heads.sets_and_contexts; 0: all
-    precision       of PPPL's arithmetic, "float32", "tf32" or "bfloat16"; SEAT's is always float32
-    """
+    precision       of PPPL's arithmetic, "float32", "tf32" or "bfloat16"; SEAT's is always float32"""
     bench = prepare(name, plan, data, contexts, lines, sample, n, folds, seed, items, device, precision)
     return columns([under(bench, step) for step in tqdm(range(len(plan)), desc="masks", leave=False)])
 
@@ -135,8 +132,7 @@ def under(bench: Bench, step: int) -> dict:
 
     Keys: step, strategy, k (how many heads), draw, factor, half; seat, in absolute value; pppl, over all lines (missing
     where only the sample was read); pppl_sample, over the sample. What intervals need: associations and in_x, one per
-    target word; likelihoods and lengths, one per line; facts, one per sentence of factual gender.
-    """
+    target word; likelihoods and lengths, one per line; facts, one per sentence of factual gender."""
     strategy, draw, factor, chosen, half = bench.plan[step]
     whole = strategy in ("top", "bottom") or step == 0  # the full model's language does not depend on the half
     read = np.ones_like(bench.sampled) if whole else bench.sampled

@@ -3,8 +3,7 @@
 Targets X and Y, attributes A and B: are the X closer to the A, and the Y to the B, than the other way round?
 
     seat.effect_size(X, Y, A, B)   in standard deviations, differentiable; Bias A-head's equation 3 is its abs()
-    seat.p_value(X, Y, A, B)       how often a random division of the targets does at least as well
-"""
+    seat.p_value(X, Y, A, B)       how often a random division of the targets does at least as well"""
 
 import math
 from itertools import combinations
@@ -32,8 +31,7 @@ def effect_size(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tens
     """[mean of s over X - mean of s over Y] / standard deviation of s over both, a scalar with its graph.
 
     The deviation has n - 1 below it (ddof = 1), as in SEAT's own code. Where X and Y have as many rows, the
-    size lies between -2 and 2.
-    """
+    size lies between -2 and 2."""
     return size_of(torch.cat([associations(X, A, B), associations(Y, A, B)]), len(X))
 
 
@@ -47,8 +45,7 @@ def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, 
     """Share of the divisions of the targets into sets of the same sizes whose X-Y difference is no smaller.
 
     One-sided, as in SEAT: small where X goes with A. Exact where there are at most n divisions; otherwise over
-    n random ones and the real one, so that it is never 0.
-    """
+    n random ones and the real one, so that it is never 0."""
     s = torch.cat([associations(X, A, B), associations(Y, A, B)]).detach().double().cpu()
     size = len(X)
     # the total is the same in every division: where X's sum is larger, so is the difference of the means

@@ -6,8 +6,7 @@
 A claim is read several ways (READINGS), each at k = 3, 5, 10 and in the full distribution. The first reading is what
 the paper describes: the verbalizer made from the models' outputs, both groups of occupations. The paper speaks of its
 Fig. 2-4 at once: a claim holds where it is met at every k that can be judged, and where none can, the full distribution
-decides. Readings that come to something else are named in the verdict's remark.
-"""
+decides. Readings that come to something else are named in the verdict's remark."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -143,8 +142,7 @@ def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, eve
     """What each claim comes to on each model of its families, by reading: four verdicts, at k = 3, 5, 10 and in full.
 
     forms   cloze.measure_forms of each model, where there is one: for the readings of another form
-    every   on a model that cannot have the effect: each claim, whatever the family
-    """
+    every   on a model that cannot have the effect: each claim, whatever the family"""
     occupations = {name: len({row["occupation"] for row in answer["prompts"]}) for name, answer in answers.items()}
     asked = {name: {"": answer} | (forms or {}).get(name, {}) for name, answer in answers.items()}
     seen = {name: {title: [(tables.resampled(tables.by_occupation(by_form[form], k, words), pooled, draws),

@@ -5,8 +5,7 @@
     answer = run.cached(cloze.measure, "mini-bert")   for each prompt the ten likeliest tokens, female and male mass
 
 An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target works as a nurse. The target is" and is
-asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept.
-"""
+asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept."""
 
 import numpy as np
 import torch
@@ -55,7 +54,6 @@ KEPT = 10  # likeliest tokens kept per prompt: the paper's largest k
 
 
 # ---------------------------------------------------------------- prompts
-
 def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS)) -> list[dict]:
     """The prompts of Table 2 for one occupation and the gender that dominates it, one dict per kind."""
     if dominated not in PERSON:
@@ -76,8 +74,7 @@ def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[
     items         other than 0, a try: FEWEST occupations, a quarter of so many backgrounds
 
     That the paper's 2,680 are these is inferred from the exact number. It says that backgrounds are sampled: all are
-    taken here, none twice, which gives that number.
-    """
+    taken here, none twice, which gives that number."""
     if which not in OCCUPATIONS:
         raise CompanionError(f"There are no cloze prompts '{which}': choose {' or '.join(OCCUPATIONS)}.")
     file, spelling = OCCUPATIONS[which]
@@ -107,14 +104,12 @@ def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
 
 
 # ---------------------------------------------------------------- what a model reads
-
 def written(model, row: dict, separator: str = "paper", ending: str = "is", start: bool = True) -> str:
     """A prompt as one text, with the model's own special tokens, in the paper's form.
 
     separator   of an encoder's two sentences. "paper": [SEP], for RoBERTa <s>, in one segment; "none": a space
     ending      of a decoder's added sentence, "The target ..."
-    start       whether a decoder's text opens with its start token (the paper writes <s>; GPT-2's is <|endoftext|>)
-    """
+    start       whether a decoder's text opens with its start token (the paper writes <s>; GPT-2's is <|endoftext|>)"""
     if model.is_causal:
         asked = row["cloze"].replace(fill.BLANK, "target")
         text = fill.written(model, f"{row['knowledge']} {asked} The target {ending} {fill.BLANK}".strip())
@@ -152,7 +147,6 @@ def _start(model) -> str:
 
 
 # ---------------------------------------------------------------- the verbalizer
-
 def words(size: str = "verbalizer") -> dict[str, list[str]]:
     """Female and male words. "verbalizer": the 63 + 63 shipped; "six": three pairs; "larger": the verbalizer and all
     other words of gender_pairs that stand on one side alone, animals and bodies among them."""
@@ -191,8 +185,7 @@ def verbalizer_from_outputs(prevalence: dict[str, float], size: int = 63) -> dic
 
     "First, we include a list of gender-specific tokens": those of `words` that are generated. "Then based on the model
     outputs, we categorize each token based on gender prevalence": the others whose prevalence is PREVALENT or more, the
-    largest first. What is left of the list fills both sides to `size`.
-    """
+    largest first. What is left of the list fills both sides to `size`."""
     listed, sides = words(), {}
     for gender, sign in (("female", 1), ("male", -1)):
         others = [token for token, value in prevalence.items() if sign * value >= PREVALENT
@@ -216,8 +209,7 @@ def counted(answer: dict, verbalizer: dict[str, list[str]]) -> dict:
 def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
     """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out.
 
-    They are `model.token_id`'s, hundreds in one call of the tokenizer.
-    """
+    They are `model.token_id`'s, hundreds in one call of the tokenizer."""
     texts = ["the " + word if inside else word for word in words]
     opening, *read = model.tokenizer(["the", *texts], add_special_tokens=False).input_ids
     whole = len(opening) + 1 if inside else 1
@@ -242,13 +234,11 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
 
 
 # ---------------------------------------------------------------- what it answers
-
 def answer(model, encoded: list[dict], progress: str = "") -> dict:
     """For each prompt the ten likeliest tokens, which of them are gendered, and the whole distribution's mass.
 
     Keys: ids and p [n, 10]; tokens [n][10], as read; and by verbalizer: genders [n, 10] (1 female, -1 male, 0 neither),
-    mass [n, 2] (female, male probability, of all tokens), whole (how many words of either gender are tokens).
-    """
+    mass [n, 2] (female, male probability, of all tokens), whole (how many words of either gender are tokens)."""
     chosen = verbalizers(model)
     columns = [torch.tensor(ids, dtype=torch.long, device=model.device) for pair in chosen.values() for ids in pair]
 

@@ -5,8 +5,7 @@
 
 k = 3, 5, 10 counts the top k tokens alone, as the paper does; k = 0 (FULL) the whole distribution. The *margin* is
 (female - male) / (female + male), from -1 to 1: its sign is the preference. It is relative, since knowledge also
-changes how much of the probability falls on gendered words at all.
-"""
+changes how much of the probability falls on gendered words at all."""
 
 import numpy as np
 import pandas as pd
@@ -68,8 +67,7 @@ def resampled(table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, see
     either group. 0 where there is no gendered token.
 
     pooled   one group: of the gender that dominates the occupation ("pro-stereotypical", in the paper's Table 1) and
-             the other one, over all occupations, in place of female and male in two groups
-    """
+             the other one, over all occupations, in place of female and male in two groups"""
     rng, sides = np.random.default_rng(seed), table[["female", "male"]].to_numpy()
     if pooled:
         sides = np.where((table["dominated"] == "female").to_numpy()[:, None], sides, sides[:, ::-1])
@@ -111,8 +109,7 @@ def change(base: float, after: float) -> str:
 def shares(table: pd.DataFrame) -> pd.DataFrame:
     """The share of occupations under each of CHANGES, by kind, with a bootstrap interval over occupations.
 
-    Columns: kind, change, value, low, high.
-    """
+    Columns: kind, change, value, low, high."""
     wide = margins(table)
     changed = wide.drop(columns="base").apply(lambda after: [change(*pair) for pair in zip(wide["base"], after)])
     rows = [(kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES]
@@ -122,8 +119,7 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
 def relative(answer: dict, k: int = 10) -> pd.DataFrame:
     """Equation 1: p(w | knowledge) / p(w | base) of every token w among the top k of both prompts.
 
-    One row per token and prompt: occupation, kind, token, gender (female, male, neither), ratio.
-    """
+    One row per token and prompt: occupation, kind, token, gender (female, male, neither), ratio."""
     base, rows = {}, []
     for i, prompt in enumerate(answer["prompts"]):
         p, tokens, genders = answer["p"][i, :k], answer["ids"][i, :k], answer["genders"]["outputs"][i, :k]

@@ -9,8 +9,7 @@
 An interval over triples, occupations or pairs of the task decides, or the share of redrawn samples that meet a claim
 which counts several things. A best setting is chosen on one half of the items and judged on the other, both ways; what
 it does is held against random directions of the same rank, weight and place. The margins below are ours where the paper
-gives none. They were written before the runs that they judge.
-"""
+gives none. They were written before the runs that they judge."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -89,7 +88,6 @@ def _count(id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.nda
 
 
 # ---- triples: notebook 07
-
 OF_TRIPLES = [
     _claim("ss-hair", "2, Table 1", "Triples count for SS though stereotype and anti-stereotype are next to equal",
            "07_preferences", "Some triples count for SS by a hair", threshold=SOME),
@@ -109,8 +107,7 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
 
     A triple is read right where both sentences that belong are called the next one and the unrelated one is not, as in
     the paper's Table 1. Of SS only such triples are looked at, and an s close to 0 counts in such triples alone: of a
-    model that cannot tell what comes next all s are close to 0. S is above its opposite by more than .01.
-    """
+    model that cannot tell what comes next all s are close to 0. S is above its opposite by more than .01."""
     s, p = nsp.strengths(frame), frame[nsp.COLUMNS].to_numpy()
     says, wanted = p > .5, np.array([not name.endswith("unrelated") for name in nsp.COLUMNS])
     right, ahead = says == wanted, (frame["stereo"] - frame["anti"]).to_numpy()
@@ -148,7 +145,6 @@ def strength_lead(s: np.ndarray) -> Estimate:
 
 
 # ---- projections: notebook 08
-
 _of_bias = partial(_claim, figure="08_plane", speaks=(NULL, BALANCED))
 OF_PROJECTIONS = [
     *(_of_bias(f"lower-{column.lower()}", "5, 6", f"Some projection lowers {column} below the base model's")
@@ -315,7 +311,6 @@ def counts_of(S: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:
 
 
 # ---- inference: notebook 09
-
 _of_nli = partial(_claim, figure="09_tradeoff", speaks=(NULL, BALANCED))
 OF_NLI = [
     _of_nli("np-all", "5, observation 1", "Weighting at SENT raises SNLI accuracy in all 37 pairs of models",
@@ -357,8 +352,7 @@ def of_fairness(measured: dict, fit: str = nli.PAIRS, agree: str = "most", draws
 def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> list[Verdict]:
     """What the paper says of NLI in section 5, under both fits and, where eta matters, both readings of parity.
 
-    Viable is within 5 points of base. A remark says where readings do not agree; the tables follow the first.
-    """
+    Viable is within 5 points of base. A remark says where readings do not agree; the tables follow the first."""
     right = measured["right"][0][0]
     base = stats.wilson(right)
     gates = (Gate("differs", np.ptp(measured["probabilities"][0][0], axis=0).max() > SAME,
@@ -393,8 +387,7 @@ def _remark(one: Verdict, readings: list[Verdict], strength: pd.Series, measured
 def rho_within(measured: dict, fit: str, agree: str, strength: pd.Series) -> dict[int | str, Estimate]:
     """Spearman's rho of Strength and eta over all 76 models ("all"), within np = 0 and within np = 1.
 
-    The models are points of one grid, not a random sample: the interval says how far rho depends on single models.
-    """
+    The models are points of one grid, not a random sample: the interval says how far rho depends on single models."""
     neutral, same = nli.by_model(nli.under(measured, fit))
     eta = neutral.mean(-1) * (same == 1 if agree == "all" else same > .5).mean(-1)
     x, scopes = strength.loc[tables.NAMES].to_numpy(), tables.ABOUT["np"].to_numpy()
@@ -468,8 +461,7 @@ def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
     """Names of the setting of lowest S (08) and of the fairest viable one (09, most contexts agree): "" where unknown.
 
     stored: 08_table7 and 09_table7 as the notebooks save them, None where one is not there. Viable: within 5 points of
-    base, as notebook 09 marks it. Of equals the first, or the more accurate one.
-    """
+    base, as notebook 09 marks it. Of equals the first, or the more accurate one."""
     intrinsic, inference = (stored[name] if stored[name] is None else stored[name].set_index("model")[2:]
                             for name in ("08_table7", "09_table7"))
     lowest = "" if intrinsic is None else intrinsic["S"].idxmin()
@@ -481,7 +473,6 @@ def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
 
 
 # ---- all of them
-
 UNTESTABLE = [
     Claim("other-architectures", tables.PAPER, "6", "The methods apply to other architectures as they are",
           untestable="other families have no next-sentence head to measure S by; that the projections run there is "

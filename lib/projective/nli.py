@@ -36,14 +36,12 @@ PAIRS, SINGLE = "premise and hypothesis", "single sentences"  # what the subspac
 
 
 # ---- the test set
-
 def pairs(reading: str = "man, woman", contexts: int | None = None, items: int = 0) -> pd.DataFrame:
     """The test set, a DataFrame: premise, hypothesis, occupation, gender (male, female), context.
 
     contexts: only the first so many of the list, a fixed sample; any first few are varied. Left out, all that the
     reading has: 164 occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other
-    reading gentleman next to lady, guy next to girl). items: a quarter as many occupations (0: all).
-    """
+    reading gentleman next to lady, guy next to girl). items: a quarter as many occupations (0: all)."""
     if reading not in READINGS:
         raise CompanionError(f"There is no reading {reading!r} of the NLI pairs: choose {' or '.join(READINGS)}.")
     most, few = READINGS[reading], max(2, items // 4) if items else 0
@@ -64,8 +62,7 @@ def fitting_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
     """(female, male) to fit gender subspaces on in the classifier's own form of input: 27 x 3 pairs of a premise and a
     hypothesis, (("The person donated a clock.", "The woman donated a clock."), ("The person ...", "The man ...")).
 
-    Each of Dev et al.'s verbs with an object that the test does not use with it; no occupation.
-    """
+    Each of Dev et al.'s verbs with an object that the test does not use with it; no occupation."""
     used = {(row["verb"], row["object"]) for row in sources.rows("nli_contexts")}
     verbs, fitting = sources.rows("nli_verbs"), []
     for kind, group in GOES_WITH.items():
@@ -92,7 +89,6 @@ def task_pairs(data: str, items: int = 0) -> pd.DataFrame:
 
 
 # ---- a classifier
-
 def required(name: str) -> str:
     """The name of a run's classifier, where it has one."""
     if not name:
@@ -137,7 +133,6 @@ def _likeliest(answers, labels) -> np.ndarray:
 
 
 # ---- fairness and viability
-
 def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, np.ndarray]:
     """Of probabilities [..., pairs, labels], by occupation, [..., occupations] each: `neutral`, the share of its pairs
     called so, and `agree`, the share of its contexts where both genders get the same prediction. The pairs are whole
@@ -149,22 +144,19 @@ def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, n
 
 def viable(accuracy, base: float, within: float = .05, relative: bool = False):
     """Whether accuracy is within 5 % of the base model's: 5 points (the paper's .8889 makes it .8389), or `relative`
-    (.8445). The paper does not say which, and neither fits all that it calls viable.
-    """
+    (.8445). The paper does not say which, and neither fits all that it calls viable."""
     least = base * (1 - within) if relative else base - within
     return np.asarray(accuracy) >= least - 1e-9  # as decimals, not as binary fractions
 
 
 # ---- the 76 models
-
 def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, reading: str = "man, woman",
             task: bool = True, device=None, items: int = 0) -> dict:
     """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone.
 
     fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
     right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights: neutral
-    and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]
-    """
+    and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]"""
     model = models.load(required(name), device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
     gold = task_pairs(data, items) if task else made.head(0).assign(label="")

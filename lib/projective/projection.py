@@ -18,8 +18,7 @@ A Setting says what happens at each place by its name. The paper prints it as up
 (n, c at [layer 11], n, c at [layer 12], n_p): the caption's names fit neither its section 5 nor the numbers.
 
 A fit is one choice of what the paper leaves open: the sentence pairs, centring, refitting. The first, WRITTEN, is the
-one that notebook 08's tables show.
-"""
+one that notebook 08's tables show."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -112,8 +111,7 @@ def models() -> list[Setting]:
 class Subspace:
     """Orthonormal components and the share of variance that each explains; at attention a set per head.
 
-    basis [d, width] or [heads, d, head size], explained [d] or [heads, d]
-    """
+    basis [d, width] or [heads, d, head size], explained [d] or [heads, d]"""
     basis: torch.Tensor
     explained: torch.Tensor
 
@@ -172,8 +170,7 @@ def fit(model, pairs: list[tuple[str, str]], center: bool = False, refit: bool =
     natural  pairs for the baseline sent-debias, which is fitted at the pooler on sentences found in text.
 
     At `tokens` and in the attention every token of a pair gives a difference, the special ones too. Where one side
-    has more tokens, those before and after what differs are paired, and what differs by its mean.
-    """
+    has more tokens, those before and after what differs are paired, and what differs by its mean."""
     if model.is_causal or model.n_layers < 2:
         raise CompanionError(f"{model.name} cannot be projected so: choose an encoder of two or more layers.")
     if len(pairs) < 3 or natural and len(natural) < 3:
@@ -275,8 +272,7 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
     A batch goes through all layers once, once more through the second-to-last with its attention projected, and
     through the last once for each of the 8 ways in which the 74 project its input (there the feed-forward part, two
     thirds of a layer, on the first token alone): 21 layers in place of 888 in a model of 12. The rest is arithmetic on
-    one vector per text. tests/test_projection.py proves it equal to whole forwards under `hooks.project`.
-    """
+    one vector per text. tests/test_projection.py proves it equal to whole forwards under `hooks.project`."""
     return sweeps(model, [subspaces], settings, batches, head)[0]
 
 
@@ -327,7 +323,6 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
 
 
 # ---- 76 models under seven fits: the measurement of notebook 08
-
 def fits(model, data: str = "mini", seed: int = 0, items: int = 0) -> dict[str, Subspaces]:
     """The subspaces under each choice, by name. All but `refitted` are fitted on the untouched model."""
     written, natural = sentence_pairs.written(), sentence_pairs.natural(data, items=items)
@@ -345,8 +340,7 @@ def measure(name: str, data: str = "mini", draws: int = 5, seed: int = 0, device
 
     accuracy: how many of a pair's six sentences are called right at .5; random: the same three under `draws` random
     choices of directions, [draws, 76, triple pairs]; besides, the subspaces' explained variance and how far the others
-    agree with the first, as tables.
-    """
+    agree with the first, as tables."""
     model, rows = registry.load(name, device=device), triples.triples(data, items)
     next_sentence = head(model)  # refused here rather than after the work
     subspaces = fits(model, data, seed, items)
@@ -375,8 +369,7 @@ def explained(subspaces: dict[str, Subspaces]) -> pd.DataFrame:
 def cosines(subspaces: dict[str, Subspaces]) -> pd.DataFrame:
     """|cosine| of each fit's first component with that of the first fit: one row per fit, one column per part.
 
-    At attention the mean over heads. Refitted ones are left out: before any projection they are the same.
-    """
+    At attention the mean over heads. Refitted ones are left out: before any projection they are the same."""
     first, *others = [(name, fitted) for name, fitted in subspaces.items() if not fitted.refitted]
 
     def agreement(part, fitted):

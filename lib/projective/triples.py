@@ -5,8 +5,7 @@
     triples.quirks(rows)                                            what is odd in the file
 
 Data "mini" are this project's own triples, "paper" the authors' file. Of the latter no sentence is ever shown: tables
-name its triples by context_id and line, counted from 1 with the header.
-"""
+name its triples by context_id and line, counted from 1 with the header."""
 
 import re
 
@@ -24,8 +23,7 @@ SIDES = {"": ("context", "next_sentence"), "gs_": ("gender_swapped_context", "ge
 def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
     """The triples' sentences in the columns of readers.TRIPLE, and the line of the file that each stands on.
 
-    items: so many triples (0: all), those that the paper prints among them.
-    """
+    items: so many triples (0: all), those that the paper prints among them."""
     rows = sources.demo("triples") if data == "mini" else readers.stereoset()
     rows = rows.assign(line=np.arange(len(rows)) + 2)
     ids = list(dict.fromkeys(rows["context_id"]))
@@ -40,7 +38,6 @@ def printed_ids() -> pd.DataFrame:
 
 
 # ---- the measurement
-
 def pairs(triples: pd.DataFrame) -> list[tuple[str, str]]:
     """Sentence pairs for nsp.is_next: those of the file in its order, then those of the swapped side."""
     return [pair for names in SIDES.values() for pair in zip(*(triples[name] for name in names))]
@@ -58,8 +55,7 @@ def frame(triples: pd.DataFrame, probabilities) -> pd.DataFrame:
 
 def measure(name: str, data: str = "mini", device=None, items: int = 0) -> dict[str, pd.DataFrame]:
     """p(next) of every triple by `frame`, as the sentences stand in the file ("file") and with the full stops that
-    some of them lack ("stops"). Each pair goes through the model once, however often it occurs.
-    """
+    some of them lack ("stops"). Each pair goes through the model once, however often it occurs."""
     model, rows = models.load(name, device=device), triples(data, items)
     wanted = {"file": pairs(rows), "stops": pairs(full_stops(rows))}
     unique = list(dict.fromkeys(pair for chosen in wanted.values() for pair in chosen))
@@ -75,7 +71,6 @@ def full_stops(triples: pd.DataFrame) -> pd.DataFrame:
 
 
 # ---- the audit of the file: needs no model
-
 def quirks(triples: pd.DataFrame) -> pd.DataFrame:
     """What is odd in a file of triples: how many rows or triples, and which (context_id), never a sentence."""
     same = triples["next_sentence"] == triples["gender_swapped_next_sentence"]

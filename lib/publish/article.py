@@ -1,8 +1,7 @@
 """The report as an article, build/report/index.html: three questions with their answers, then six figures to explore.
 
 Answers are made from the records behind the board, and say no more than these. Figures are drawn by the script in
-article.html, from tables that notebooks store and that travel in the page; what no run has stored, a section says.
-"""
+article.html, from tables that notebooks store and that travel in the page; what no run has stored, a section says."""
 
 import csv
 import re

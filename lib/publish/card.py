@@ -4,8 +4,7 @@
 
 A measure that does not fit the model is listed with the reason. `--store` keeps a card's numbers in figures/cards:
 those of the models in BESIDE stand beside a new card while the weights that they were made from are still the same.
-Sizes are smaller than the notebooks': a few minutes on two cores for a small model.
-"""
+Sizes are smaller than the notebooks': a few minutes on two cores for a small model."""
 
 import base64
 import contextlib
@@ -74,7 +73,6 @@ class Card:
 
 
 # ---- the measures: each fills in its part of the card, or raises a CompanionError that says why it cannot
-
 def occupations(card: Card, model):
     """Rank correlation of the odds of she with the share of women, and bits per ten points of it."""
     figure, axes = look.panels(len(TEMPLATES), width=3.4, height=3)
@@ -146,7 +144,6 @@ MEASURES: dict[str, Callable] = {"occupations": occupations, "seat": seat, "next
 
 
 # ---- making, keeping and showing a card
-
 def measure(name: str, device=None) -> Card:
     """Everything that fits the model, with a bar that says how far it is."""
     look.style()
@@ -202,7 +199,6 @@ def _shown(row: dict | None) -> str:
 
 
 # ---- what the papers presuppose of their models, and notebook 01 tests: that these read, and know of the world
-
 ODDS = Claim("odds-rise", "", "", "the odds of she rise with the share of women in an occupation", "01",
              "01_pronoun_odds")
 FOLLOWS = Claim("next-follows", "", "", "related sentences are called next, unrelated ones are not", "01",

@@ -5,8 +5,7 @@
     python -m lib.publish measure table1 --data paper --limit 2       a try: 2 masks, 2 lines of text, nothing stored
 
 A result is one small file under figures/<run>/measured, or under --out. `table1` keeps what it has after every mask in
-a file of its part beside it; whichever process ends last puts the parts together. Needs no pandas.
-"""
+a file of its part beside it; whichever process ends last puts the parts together. Needs no pandas."""
 
 import hashlib
 import json

@@ -2,8 +2,7 @@
 
 A notebook is up to date while its cells and parameters, the data, the weights and records of the run's models and the
 modules of lib that it imports are what they were when it ran, and its results are the files that it wrote. What
-`estimate` says of sizes and minutes is data/hub.toml's; nothing is fetched for that.
-"""
+`estimate` says of sizes and minutes is data/hub.toml's; nothing is fetched for that."""
 
 import hashlib
 import html
@@ -209,7 +208,6 @@ def select(notebooks, only):
 
 
 # ---- what a run will take
-
 def estimate(run, notebooks) -> list[str]:
     """Lines that say what those of the notebooks that are still to run will fetch and take."""
     waiting = [notebook for notebook in notebooks if not notebook.is_done()]

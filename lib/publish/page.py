@@ -2,8 +2,7 @@
 
 Verdicts come from the records in claims/NN.json, printed numbers from numbers/NN.json, figures and tables from their
 files and the json beside each. The same files give the same page: the only times on it are those of the notebooks
-executed here. Look and filters are in page.html. `write_readme` puts the board and three figures into README.md.
-"""
+executed here. Look and filters are in page.html. `write_readme` puts the board and three figures into README.md."""
 
 import base64
 import csv

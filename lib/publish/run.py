@@ -11,8 +11,7 @@ A profile is a file of lib/publish/profiles. "paper-limit8" is the profile paper
 8 and all other sizes are cut to match; it writes below build/ and shares no stored result with a full run. "null" is
 the profile mini with untrained models, "null@3" another draw of them, which keeps its verdicts alone, in
 figures/null/draws/3; "balanced" is mini with a BERT whose text has no stereotype of gender. A model of the hub may be
-asked for at another commit than the pinned one: "org/name@commit".
-"""
+asked for at another commit than the pinned one: "org/name@commit"."""
 
 import ast
 import dataclasses
@@ -171,8 +170,7 @@ class Run:
     def save(self, result, name, caption, kind=""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it.
 
-        kind  of a table: claims and numbers are those whose rows the page has already; "": as its columns say
-        """
+        kind  of a table: claims and numbers are those whose rows the page has already; "": as its columns say"""
         if isinstance(result, (pd.DataFrame, pd.Series)):
             named = not isinstance(result.index, pd.RangeIndex)
             # six digits: what follows differs from machine to machine
@@ -201,8 +199,7 @@ class Run:
         """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}.
 
         A notebook may call it several times: what it said before is kept. A match is text, as a table shows it
-        (verdict.match); `kind` is the verdict.Match that it opens with, so that no reader has to look for it.
-        """
+        (verdict.match); `kind` is the verdict.Match that it opens with, so that no reader has to look for it."""
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
             kind = next(kind for kind in verdict.Match if match.startswith(kind))
@@ -250,12 +247,10 @@ def runs():
 
 
 # ---- profiles
-
 def read_profile(name):
     """The profile lib/publish/profiles/<name>.toml, with its name. It has the keys of mini.toml, no more and no fewer.
 
-    "<name>-limit8" is that profile, cut to 8 items; "null", "null@3" and "balanced" are mini's, with other models.
-    """
+    "<name>-limit8" is that profile, cut to 8 items; "null", "null@3" and "balanced" are mini's, with other models."""
     there = sorted(file.stem for file in paths.PROFILES.glob("*.toml"))
     limited = LIMITED.fullmatch(name) if name not in there else None
     name, items = (limited[1], int(limited[2])) if limited else (name, 0)
@@ -317,7 +312,6 @@ def _keys(profile):
 
 
 # ---- models
-
 def tag(model):
     """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and c-b."""
     plain = slug(model)
@@ -351,7 +345,6 @@ def _kind_of(name):
 
 
 # ---- results that are kept
-
 def place(run: str, function, args, folder: str = "") -> Path:
     """The file of a stored measurement, named by the function and the names among its arguments."""
     names = [_name(function), *(arg for arg in args if isinstance(arg, str))]
