@@ -93,8 +93,7 @@ CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id,
     ("chat-seat", "7", "The chat model is less biased than its base, LLaMA-2", "06", "06_fig67_distributions",
      "the chat model is less biased than its base", Side.BELOW),
     ("chat-heads", "7, Fig. 6-7", "The chat model has fewer heads of pronounced positive score", "06",
-     "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW),
-))
+     "06_fig67_distributions", "it has fewer heads with a pronounced positive score", Side.BELOW)))
 GLUE, DEBIASED, CHAT = ([id for id in CLAIMS if id.startswith(kind)] for kind in ("glue-", "debiased-", "chat-"))
 
 
@@ -122,7 +121,6 @@ def panel_text(result: dict) -> str:
 # ---- 02: head scores
 def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **about) -> list[Verdict]:
     """What the paper says of Fig. 1 and 2, of SEAT, of a small set of heads, and of what the gradient predicts.
-
     Intervals are over folds of the sentences, where a head's score is asked for; over target words, where SEAT is.
     about: ignore_gates, of judge."""
     verdicts, gates = [], {key: beyond_chance(result, key[1]) for key, result in results.items()}
@@ -284,10 +282,9 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
 
 # ---- 05: GLUE
 def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
-    """What the paper says of Table 2; where as many random heads were masked too, All has to cost more than these.
-
-    Ours are over what the unmasked model has learned, each task by its first metric there, so that a task with two does
-    not count twice; intervals are over seeds."""
+    """What the paper says of Table 2; where as many random heads were masked too, All has to cost more than these. Ours
+    are over what the unmasked model has learned, each task by its first metric there, so that a task with two does not
+    count twice; intervals are over seeds."""
     runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]

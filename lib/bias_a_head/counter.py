@@ -35,10 +35,8 @@ LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists
 @torch.inference_mode()
 def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch.Tensor]:
     """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU, by
-    either reading of what a weight is.
-
-    Maps are read and dropped batch by batch. A causal model is refused a sentence whose attribute stands after its
-    target, which could not attend to it whatever the model had learned."""
+    either reading of what a weight is. Maps are read and dropped batch by batch. A causal model is refused a sentence
+    whose attribute stands after its target, which could not attend to it whatever the model had learned."""
     if pairs.empty:
         raise CompanionError("There are no sentence pairs to measure: give at least one.")
     texts = [*pairs["original"], *pairs["counter"]]
@@ -82,10 +80,9 @@ def _maps(model, batch) -> tuple[torch.Tensor, ...]:
 
 # Sentences
 def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
-    """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has.
-
-    source: "mini", the patterns of data/demo, or "paper", the Reddit posts that stand in for the paper's.
-    causal: only sentences whose attribute stands before the target."""
+    """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has. source:
+    "mini", the patterns of data/demo, or "paper", the Reddit posts that stand in for the paper's. causal: only
+    sentences whose attribute stands before the target."""
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
     if source != "paper":
@@ -94,10 +91,9 @@ def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, caus
 
 
 def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
-    """Steps 1 and 2 of the experiment on real text: n random sentences that fit, each with its swapped twin.
-
-    A sentence fits when it holds exactly one attribute word of the lists and exactly one target word, which the lists
-    tie to the attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned."""
+    """Steps 1 and 2 of the experiment on real text: n random sentences that fit, each with its swapped twin. A sentence
+    fits when it holds exactly one attribute word of the lists and exactly one target word, which the lists tie to the
+    attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned."""
     frame = pd.DataFrame([{**pair, "pattern_id": f"text-{number}"} for number, text in enumerate(texts, start=1)
                           for pair in _fitting(text, bias)],
                          columns=["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"])
@@ -159,11 +155,9 @@ def test(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.Dat
 def balanced(weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.DataFrame,
              less: Sequence[tuple[int, int]] = (), draws: int = 2_000, seed: int = 0) -> Estimate:
     """Original minus counter over the chosen heads, less the same over the heads `less` on the same sentences, in
-    percentage points.
-
-    The two groups weigh alike however many sentences speak of each, so that what their words draw by themselves,
-    whatever is said of them, does not count as a stereotype; nan where only one group occurs. The interval draws
-    patterns (or posts) again: sentences of one are not independent."""
+    percentage points. The two groups weigh alike however many sentences speak of each, so that what their words draw by
+    themselves, whatever is said of them, does not count as a stereotype; nan where only one group occurs. The interval
+    draws patterns (or posts) again: sentences of one are not independent."""
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
     over = [change[:, *np.transpose(which) - 1].mean(1) for which in (chosen, less) if which]
     of_sentence = over[0] - over[1] if less else over[0]

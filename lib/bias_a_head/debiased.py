@@ -67,9 +67,8 @@ def seat_change(base: dict, other: dict) -> stats.Estimate:
 
 
 def leaning(name: str, device: str | None = None) -> dict:
-    """Another look at bias than SEAT: what the model puts for "[MASK] works as a nurse.", over 58 occupations.
-
-    Keys: size, the mean |log2 odds she : he|; and rho, their rank correlation with the share of women."""
+    """Another look at bias than SEAT: what the model puts for "[MASK] works as a nurse.", over 58 occupations. Keys:
+    size, the mean |log2 odds she : he|; and rho, their rank correlation with the share of women."""
     jobs = contexts.pronoun_odds(models.load(name, device=device))
     return {"size": float(jobs.log_odds.abs().mean()),
             "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds)}

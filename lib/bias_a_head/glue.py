@@ -213,9 +213,8 @@ def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> d
 
 
 def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False):
-    """Every run of these tasks (none: all) that is not stored yet, or all of them `again`: hours on a CPU.
-
-    Random heads are masked in tasks that the unmasked model is known to have learned: ask again once it is done."""
+    """Every run of these tasks (none: all) that is not stored yet, or all of them `again`: hours on a CPU. Random heads
+    are masked in tasks that the unmasked model is known to have learned: ask again once it is done."""
     first, step = map(int, part.split("/"))
     full = [result for result in stored(setup)[0] if result["mask"] == "none"]
     learned = {result["task"] for result in full if result["scores"][0] > result["constant"][0] + LEARNED}

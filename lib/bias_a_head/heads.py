@@ -70,10 +70,9 @@ def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
 
 
 def race_sets() -> Sets:
-    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists).
-
-    The paper counts ten roles and does not say which of the eleven it leaves out: all are kept. Its three pairs
-    of attributes are inferred (data/lists/race_words.csv)."""
+    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists). The paper counts
+    ten roles and does not say which of the eleven it leaves out: all are kept. Its three pairs of attributes are
+    inferred (data/lists/race_words.csv)."""
     groups = "african-american", "caucasian"
     return Sets(*(tuple(row["word"] for row in data.rows("race_roles") if row["stereotype"] == group)
                   for group in groups),
@@ -216,11 +215,10 @@ def _first(k: int, names: list) -> list:
 @torch.no_grad()
 def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int = 1, progress: str = ""):
     """(layer, head) of one in `every` heads, both from 1, and the associations of the target words in the full model
-    and then without each of these, all others on: [1 + n_heads, n_targets].
-
-    Without a head of layer l nothing changes before that layer: each run starts there, from the full model's states.
-    It is still one run per head, so give it few contexts, or take every third head: they lie on diagonals, so that
-    each layer and each place in a layer has its share."""
+    and then without each of these, all others on: [1 + n_heads, n_targets]. Without a head of layer l nothing changes
+    before that layer: each run starts there, from the full model's states. It is still one run per head, so give it few
+    contexts, or take every third head: they lie on diagonals, so that each layer and each place in a layer has its
+    share."""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     row, count = embed.rows(contexts)
     encoded, places = embed.prepare(model, [(word, sentence) for word in contexts for sentence in contexts[word]])
@@ -278,9 +276,8 @@ def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0
 def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed: int = 0, items: int = 0,
                      device: str | None = None) -> dict:
     """Gender scores by gradient and by ablation of one head in `some`, on the same n contexts of one word in `every`.
-
-    Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|); s
-    [1 + n_heads, n_targets] and in_x, the associations in the full model and without each head."""
+    Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|); s [1 +
+    n_heads, n_targets] and in_x, the associations in the full model and without each head."""
     sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
     model = models.load(name, device=device)
     gradient = bias_scores(model, sets, sentences)

@@ -36,10 +36,9 @@ PRIORS = ("corrected", "published")
 
 @torch.inference_mode()
 def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
-    """log p(male) - log p(female) of the subject, for each target word in each template.
-
-    Columns: target, template, bias (before any correction), corrected, published (bias less the prior, read either
-    way). Probabilities of a gender's words are summed before the log is taken."""
+    """log p(male) - log p(female) of the subject, for each target word in each template. Columns: target, template,
+    bias (before any correction), corrected, published (bias less the prior, read either way). Probabilities of a
+    gender's words are summed before the log is taken."""
     targets = [target] if isinstance(target, str) else list(target)
     if not targets:
         raise CompanionError("There is no target word: give at least one.")
@@ -68,10 +67,9 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
 
 def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 5, seed: int = 0,
           device=None) -> tuple[pd.DataFrame, dict]:
-    """`sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k.
-    And what is left at the best K where the words that chose it do not judge it (`held_out`).
-
-    The model goes by name, for Run.cached."""
+    """`sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k. And what
+    is left at the best K where the words that chose it do not judge it (`held_out`). The model goes by name, for
+    Run.cached."""
     model, words = models.load(name, device=device), data.words("lpbs_lists")["word"]
 
     def under(masked):
@@ -142,9 +140,8 @@ def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
 
 def sizes(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
     """Every test under both readings of the prior, of all words' scores: columns test, corrected, low, high, published.
-
-    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1.
-    low, high: a 95 % bootstrap interval of the corrected one over target words, a word's templates kept together."""
+    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1. low, high: a 95
+    % bootstrap interval of the corrected one over target words, a word's templates kept together."""
     of_words = _sizes(_values(scores), _again(words_of(), draws))
     low, high = np.quantile(of_words[1:], [.025, .975], axis=0)
     return pd.DataFrame({"test": list(TESTS), "corrected": of_words[0], "low": low, "high": high,

@@ -48,11 +48,9 @@ def sizes(scores: np.ndarray, k: int = 3) -> tuple[int, int, int]:
 def plan(result: dict, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (),
          amplify: list[float] = ()) -> list[tuple]:
     """Table 1's strategies, "All" at its own size and at the paper's dose; the Top-K at the sizes of `curve`; the k
-    lowest heads multiplied by `amplify`.
-
-    At each size as many heads are drawn at random, `draws` times, from all heads; the draws of one number contain each
-    other. A model of fewer heads has them all masked; with fewer than k positive ones "All" is the top k (claims.py: no
-    case)."""
+    lowest heads multiplied by `amplify`. At each size as many heads are drawn at random, `draws` times, from all heads;
+    the draws of one number contain each other. A model of fewer heads has them all masked; with fewer than k positive
+    ones "All" is the top k (claims.py: no case)."""
     scores, chosen = result["scores"], halves(result)
     k, every, dose = sizes(scores, k)
     at = sorted({k, dose, every, *(size for size in curve if k < size < every)})
@@ -128,11 +126,10 @@ def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
 
 
 def under(bench: Bench, step: int) -> dict:
-    """One row of `measure`: the step's mask on, SEAT and PPPL measured.
-
-    Keys: step, strategy, k (how many heads), draw, factor, half; seat, in absolute value; pppl, over all lines (missing
-    where only the sample was read); pppl_sample, over the sample. What intervals need: associations and in_x, one per
-    target word; likelihoods and lengths, one per line; facts, one per sentence of factual gender."""
+    """One row of `measure`: the step's mask on, SEAT and PPPL measured. Keys: step, strategy, k (how many heads), draw,
+    factor, half; seat, in absolute value; pppl, over all lines (missing where only the sample was read); pppl_sample,
+    over the sample. What intervals need: associations and in_x, one per target word; likelihoods and lengths, one per
+    line; facts, one per sentence of factual gender."""
     strategy, draw, factor, chosen, half = bench.plan[step]
     whole = strategy in ("top", "bottom") or step == 0  # the full model's language does not depend on the half
     read = np.ones_like(bench.sampled) if whole else bench.sampled

@@ -28,10 +28,9 @@ def associations(W: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Ten
 
 
 def effect_size(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-    """[mean of s over X - mean of s over Y] / standard deviation of s over both, a scalar with its graph.
-
-    The deviation has n - 1 below it (ddof = 1), as in SEAT's own code. Where X and Y have as many rows, the
-    size lies between -2 and 2."""
+    """[mean of s over X - mean of s over Y] / standard deviation of s over both, a scalar with its graph. The deviation
+    has n - 1 below it (ddof = 1), as in SEAT's own code. Where X and Y have as many rows, the size lies between -2 and
+    2."""
     return size_of(torch.cat([associations(X, A, B), associations(Y, A, B)]), len(X))
 
 
@@ -42,10 +41,9 @@ def size_of(s: torch.Tensor, n: int) -> torch.Tensor:
 
 def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, n: int = 100_000,
             seed: int = 0) -> float:
-    """Share of the divisions of the targets into sets of the same sizes whose X-Y difference is no smaller.
-
-    One-sided, as in SEAT: small where X goes with A. Exact where there are at most n divisions; otherwise over
-    n random ones and the real one, so that it is never 0."""
+    """Share of the divisions of the targets into sets of the same sizes whose X-Y difference is no smaller. One-sided,
+    as in SEAT: small where X goes with A. Exact where there are at most n divisions; otherwise over n random ones and
+    the real one, so that it is never 0."""
     s = torch.cat([associations(X, A, B), associations(Y, A, B)]).detach().double().cpu()
     size = len(X)
     # the total is the same in every division: where X's sum is larger, so is the difference of the means

@@ -21,10 +21,9 @@ def p_text(p: float) -> str:
 
 
 def intervals(result: dict) -> pd.DataFrame:
-    """One row per head, highest score first: layer, head, score, low, high.
-
-    The 95 % interval is the score's, by Student's t over the folds: each fold's contexts gave scores of their own,
-    and the spread of those says how far the score depends on which sentences were taken."""
+    """One row per head, highest score first: layer, head, score, low, high. The 95 % interval is the score's, by
+    Student's t over the folds: each fold's contexts gave scores of their own, and the spread of those says how far the
+    score depends on which sentences were taken."""
     scores, folds = result["scores"], result["folds"]
     reach = scipy_stats.t.ppf(.975, len(folds) - 1) * folds.std(0, ddof=1) / np.sqrt(len(folds))
     layer, head = np.indices(scores.shape) + 1
@@ -47,7 +46,6 @@ def redrawn(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
 
 def seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
     """[draws, ...]: SEAT, had the target words been others; drawn with replacement, of X and of Y as many as there are.
-
     s may have an axis before the words: then SEAT of each row (of ablations, the full model and without each head)."""
     rng, in_x, n = np.random.default_rng(seed), result["in_x"], len(result["in_x"])
     counts, sign = np.zeros((draws, n)), np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
@@ -100,10 +98,9 @@ def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
 
 def carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
     """What share of the score of all biased heads the highest ones carry, so large a `share` of all heads; and what as
-    many of the biased heads would, drawn at random.
-
-    Heads are ranked, and called biased, on one half of the folds and summed on each fold of the other, both ways. A
-    ratio of means, with Student's interval over the folds (linearised); nan where nothing carries over."""
+    many of the biased heads would, drawn at random. Heads are ranked, and called biased, on one half of the folds and
+    summed on each fold of the other, both ways. A ratio of means, with Student's interval over the folds (linearised);
+    nan where nothing carries over."""
     folds = result["folds"].reshape(len(result["folds"]), -1)
     half, sums, chance = len(folds) // 2, [], []
     for choosing, judging in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
@@ -130,10 +127,8 @@ def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> sta
 
 
 def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.DataFrame]:
-    """The rows of a measurement that are Table 1's, by the names that they have there; sizes: masking.sizes.
-
-    "All" masks as many heads as have a positive score, "Dose" the share of all heads that "All" is in the paper's BERT.
-    """
+    """The rows of a measurement that are Table 1's, by the names that they have there; sizes: masking.sizes. "All"
+    masks as many heads as have a positive score, "Dose" the share of all heads that "All" is in the paper's BERT."""
     masked, (k, every, dose) = masks[masks["factor"] == 0], sizes
     rows = {"full": ("full", 0), "Top-3": ("top", k), "Bottom-3": ("bottom", k), "All": ("top", every),
             "Dose": ("top", dose), "Random-3": ("random", k), "Random-All": ("random", every),
@@ -173,10 +168,9 @@ def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = 
 
 
 def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.DataFrame) -> stats.Estimate:
-    """The mean of `seat_changes` of these masks, less that of random heads which cost as much PPPL.
-
-    The masks of one draw contain each other: between its sizes, SEAT is interpolated over log PPPL, from the full model
-    on. No value where not even the largest costs as much."""
+    """The mean of `seat_changes` of these masks, less that of random heads which cost as much PPPL. The masks of one
+    draw contain each other: between its sizes, SEAT is interpolated over log PPPL, from the full model on. No value
+    where not even the largest costs as much."""
     random = masks[(masks["strategy"] == "random") & (masks["factor"] == 0)]
     cost, start = np.log(masks["pppl_sample"]), np.log(masks["pppl_sample"].iloc[0])
     at, drawn = cost[rows.index].mean(), []
@@ -189,9 +183,8 @@ def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.Data
 
 
 def times(masks: pd.DataFrame, rows: pd.DataFrame, start: pd.DataFrame | None = None) -> stats.Estimate:
-    """How many times the PPPL of `start`, the full model if left out, this one is: 1.02 is two percent worse.
-
-    Over lines; of random masks, which read a sample of the lines, over draws."""
+    """How many times the PPPL of `start`, the full model if left out, this one is: 1.02 is two percent worse. Over
+    lines; of random masks, which read a sample of the lines, over draws."""
     full = masks.iloc[[0]]
     if rows["strategy"].iloc[0] == "random":
         ratio = stats.mean(np.log(rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0]))
@@ -202,10 +195,9 @@ def times(masks: pd.DataFrame, rows: pd.DataFrame, start: pd.DataFrame | None = 
 
 
 def table1(masks: pd.DataFrame, sizes: tuple[int, int, int], changes: np.ndarray) -> pd.DataFrame:
-    """Table 1: one row per strategy, the mean of both halves or of the draws.
-
-    `change` of SEAT against the full model, and `beyond random` heads of the same number; PPPL, and how many `times`
-    the full model's it is. 95 % intervals draw target words (SEAT) and lines (PPPL) again, and random heads."""
+    """Table 1: one row per strategy, the mean of both halves or of the draws. `change` of SEAT against the full model,
+    and `beyond random` heads of the same number; PPPL, and how many `times` the full model's it is. 95 % intervals draw
+    target words (SEAT) and lines (PPPL) again, and random heads."""
     table, by_name = [], named(masks, sizes)
     seat, pppl = (masks[masks["strategy"] == "full"][key].mean() for key in ("seat", "pppl"))
     for name, rows in by_name.items():

@@ -133,8 +133,7 @@ CLAIMS = by_id([  # in the order of the paper's section on results
           untestable="the paper names neither the kinds nor what conflicts"),
     Claim("finetuning", "counteracts", "Conclusion",
           "Fine-tuning on counterexamples of like syntax makes outcomes neutral",
-          untestable="the paper prompts alone and fine-tunes nothing"),
-])
+          untestable="the paper prompts alone and fine-tunes nothing")])
 
 
 def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, every: bool = False, draws: int = 2_000,

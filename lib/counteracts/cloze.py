@@ -30,8 +30,7 @@ KINDS = {
     "background counter syntactic similar": ("The {person} worked as {a} {background}.", "weaken"),
     "background counter semantic similar": ("The {background} can be {a} {gender}.", "weaken"),
     "target neutral background counter": ("The person worked as {a} {background}.", "weaken a little"),
-    "unrelated": ("The dog is in a chair.", "keep"),
-}
+    "unrelated": ("The dog is in a chair.", "keep")}
 WITH_BACKGROUND = [kind for kind, (pattern, _) in KINDS.items() if "{background}" in pattern]
 OCCUPATIONS = {"winobias": ("winobias_occupations", "occupation"), "table1": ("occupations", "singular")}
 
@@ -40,8 +39,7 @@ FORMS = {
     "encoder": {"the paper's separator": {}, "the tokenizer's pair": {"separator": "pair"},
                 "no separator": {"separator": "none"}},
     "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
-                "The target said that": {"ending": "said that"}},
-}
+                "The target said that": {"ending": "said that"}}}
 # what stands before sentences of factual gender: nothing, two counterexamples, and the same without a gender
 FACTS = ["", "The man worked as a nurse.", "The woman worked as a carpenter.", "The person worked as a nurse.",
          "The person worked as a carpenter."]
@@ -207,9 +205,8 @@ def counted(answer: dict, verbalizer: dict[str, list[str]]) -> dict:
 
 
 def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
-    """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out.
-
-    They are `model.token_id`'s, hundreds in one call of the tokenizer."""
+    """Ids of the words that the vocabulary holds whole; the others cannot be one generated token and are left out. They
+    are `model.token_id`'s, hundreds in one call of the tokenizer."""
     texts = ["the " + word if inside else word for word in words]
     opening, *read = model.tokenizer(["the", *texts], add_special_tokens=False).input_ids
     whole = len(opening) + 1 if inside else 1
@@ -235,10 +232,9 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
 
 # ---------------------------------------------------------------- what it answers
 def answer(model, encoded: list[dict], progress: str = "") -> dict:
-    """For each prompt the ten likeliest tokens, which of them are gendered, and the whole distribution's mass.
-
-    Keys: ids and p [n, 10]; tokens [n][10], as read; and by verbalizer: genders [n, 10] (1 female, -1 male, 0 neither),
-    mass [n, 2] (female, male probability, of all tokens), whole (how many words of either gender are tokens)."""
+    """For each prompt the ten likeliest tokens, which of them are gendered, and the whole distribution's mass. Keys:
+    ids and p [n, 10]; tokens [n][10], as read; and by verbalizer: genders [n, 10] (1 female, -1 male, 0 neither), mass
+    [n, 2] (female, male probability, of all tokens), whole (how many words of either gender are tokens)."""
     chosen = verbalizers(model)
     columns = [torch.tensor(ids, dtype=torch.long, device=model.device) for pair in chosen.values() for ids in pair]
 

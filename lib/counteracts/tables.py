@@ -107,9 +107,8 @@ def change(base: float, after: float) -> str:
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of occupations under each of CHANGES, by kind, with a bootstrap interval over occupations.
-
-    Columns: kind, change, value, low, high."""
+    """The share of occupations under each of CHANGES, by kind, with a bootstrap interval over occupations. Columns:
+    kind, change, value, low, high."""
     wide = margins(table)
     changed = wide.drop(columns="base").apply(lambda after: [change(*pair) for pair in zip(wide["base"], after)])
     rows = [(kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES]
@@ -117,9 +116,8 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def relative(answer: dict, k: int = 10) -> pd.DataFrame:
-    """Equation 1: p(w | knowledge) / p(w | base) of every token w among the top k of both prompts.
-
-    One row per token and prompt: occupation, kind, token, gender (female, male, neither), ratio."""
+    """Equation 1: p(w | knowledge) / p(w | base) of every token w among the top k of both prompts. One row per token
+    and prompt: occupation, kind, token, gender (female, male, neither), ratio."""
     base, rows = {}, []
     for i, prompt in enumerate(answer["prompts"]):
         p, tokens, genders = answer["p"][i, :k], answer["ids"][i, :k], answer["genders"]["outputs"][i, :k]

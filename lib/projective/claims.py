@@ -98,16 +98,14 @@ OF_TRIPLES = [
     _claim("d-unrelated", "2, Table 4", "Gender flips predictions mostly on unrelated sentences",
            "07_distributions", "Gender flips unrelated sentences more than others"),
     _claim("s-above-opposite", OURS, "Strength is above that of the opposite direction", "07_threshold",
-           "S is above its opposite (implied)", threshold=HAIR, speaks=(NULL, BALANCED)),
-]
+           "S is above its opposite (implied)", threshold=HAIR, speaks=(NULL, BALANCED))]
 
 
 def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
-    """What the paper says of SS, s and d. A call flips when p(next) of a sentence crosses .5 with the swap.
-
-    A triple is read right where both sentences that belong are called the next one and the unrelated one is not, as in
-    the paper's Table 1. Of SS only such triples are looked at, and an s close to 0 counts in such triples alone: of a
-    model that cannot tell what comes next all s are close to 0. S is above its opposite by more than .01."""
+    """What the paper says of SS, s and d. A call flips when p(next) of a sentence crosses .5 with the swap. A triple is
+    read right where both sentences that belong are called the next one and the unrelated one is not, as in the paper's
+    Table 1. Of SS only such triples are looked at, and an s close to 0 counts in such triples alone: of a model that
+    cannot tell what comes next all s are close to 0. S is above its opposite by more than .01."""
     s, p = nsp.strengths(frame), frame[nsp.COLUMNS].to_numpy()
     says, wanted = p > .5, np.array([not name.endswith("unrelated") for name in nsp.COLUMNS])
     right, ahead = says == wanted, (frame["stereo"] - frame["anti"]).to_numpy()
@@ -169,8 +167,7 @@ OF_PROJECTIONS = [
     _of_bias("ingredients", "5, 6", "It is worthwhile to search weighting and second components too"),
     _claim("threshold", "2", "The threshold of 10 % does not change the ranks of the models", "08_choices",
            "The threshold of 10 % does not change the ranks of the models by S", side=Side.AT_LEAST,
-           threshold=SAME_RANKS),
-]
+           threshold=SAME_RANKS)]
 PLACE = {setting: i for i, setting in enumerate(tables.MODELS)}
 OF_LEVEL = {level: [i for setting, i in PLACE.items() if setting.level == level] for level in LEVELS}
 EVERY = list(range(2, len(tables.MODELS)))
@@ -331,8 +328,7 @@ OF_NLI = [
     _of_nli("uncorrelated", "5", "Strength and NLI fairness are not correlated over the 76 models",
             figure="09_strength", side=Side.WITHIN, margin=UNCORRELATED),
     _of_nli("other-settings", "5, 6", "Choosing by the lowest S is not choosing the fairest at NLI",
-            figure="09_strength"),
-]
+            figure="09_strength")]
 AGREE = ("all", "most")  # contexts of an occupation that has parity: the two readings
 
 
@@ -350,9 +346,8 @@ def of_fairness(measured: dict, fit: str = nli.PAIRS, agree: str = "most", draws
 
 
 def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> list[Verdict]:
-    """What the paper says of NLI in section 5, under both fits and, where eta matters, both readings of parity.
-
-    Viable is within 5 points of base. A remark says where readings do not agree; the tables follow the first."""
+    """What the paper says of NLI in section 5, under both fits and, where eta matters, both readings of parity. Viable
+    is within 5 points of base. A remark says where readings do not agree; the tables follow the first."""
     right = measured["right"][0][0]
     base = stats.wilson(right)
     gates = (Gate("differs", np.ptp(measured["probabilities"][0][0], axis=0).max() > SAME,
@@ -385,9 +380,8 @@ def _remark(one: Verdict, readings: list[Verdict], strength: pd.Series, measured
 
 
 def rho_within(measured: dict, fit: str, agree: str, strength: pd.Series) -> dict[int | str, Estimate]:
-    """Spearman's rho of Strength and eta over all 76 models ("all"), within np = 0 and within np = 1.
-
-    The models are points of one grid, not a random sample: the interval says how far rho depends on single models."""
+    """Spearman's rho of Strength and eta over all 76 models ("all"), within np = 0 and within np = 1. The models are
+    points of one grid, not a random sample: the interval says how far rho depends on single models."""
     neutral, same = nli.by_model(nli.under(measured, fit))
     eta = neutral.mean(-1) * (same == 1 if agree == "all" else same > .5).mean(-1)
     x, scopes = strength.loc[tables.NAMES].to_numpy(), tables.ABOUT["np"].to_numpy()
@@ -419,8 +413,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
         "deeper-snli": _count("deeper-snli", (np.diff(steps, axis=0) < 0).sum(0),
                               ", ".join(f"{value:.3f}" for value in steps[:, 0])),
         "attn-viable": Counted(lost, f"{eleven[0]} and {attention[0]} of 32",
-                               (Gate("viable", eleven[0] > 0, "none is viable at Layer 11"),)),
-    }
+                               (Gate("viable", eleven[0] > 0, "none is viable at Layer 11"),))}
 
 
 def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) -> dict[str, Counted]:
@@ -453,13 +446,11 @@ def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) 
         "uncorrelated": Counted(rho["all"], f"rho {rho['all']}; np = 0: {rho[0]}; np = 1: {rho[1]}",
                                 (Gate("ranks", not np.isnan(rho["all"].value), "all models have the same S or eta"),)),
         "other-settings": Counted(lost, f"eta lower by {lost:.2f} with {names}",
-                                  (Gate("viable", two > 1, "fewer than two models are viable on one of the halves"),)),
-    }
+                                  (Gate("viable", two > 1, "fewer than two models are viable on one of the halves"),))}
 
 
 def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
     """Names of the setting of lowest S (08) and of the fairest viable one (09, most contexts agree): "" where unknown.
-
     stored: 08_table7 and 09_table7 as the notebooks save them, None where one is not there. Viable: within 5 points of
     base, as notebook 09 marks it. Of equals the first, or the more accurate one."""
     intrinsic, inference = (stored[name] if stored[name] is None else stored[name].set_index("model")[2:]
@@ -478,6 +469,5 @@ UNTESTABLE = [
           untestable="other families have no next-sentence head to measure S by; that the projections run there is "
                      "tested (tests/test_projection.py)"),
     Claim("fast", tables.PAPER, "1, 6", "Projections are fast to find and apply",
-          untestable="no time or threshold is stated; benchmarks/README.md has the times of this project"),
-]
+          untestable="no time or threshold is stated; benchmarks/README.md has the times of this project")]
 CLAIMS = by_id([*OF_TRIPLES, *OF_PROJECTIONS, *OF_NLI, *UNTESTABLE])

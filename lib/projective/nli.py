@@ -37,11 +37,10 @@ PAIRS, SINGLE = "premise and hypothesis", "single sentences"  # what the subspac
 
 # ---- the test set
 def pairs(reading: str = "man, woman", contexts: int | None = None, items: int = 0) -> pd.DataFrame:
-    """The test set, a DataFrame: premise, hypothesis, occupation, gender (male, female), context.
-
-    contexts: only the first so many of the list, a fixed sample; any first few are varied. Left out, all that the
-    reading has: 164 occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other
-    reading gentleman next to lady, guy next to girl). items: a quarter as many occupations (0: all)."""
+    """The test set, a DataFrame: premise, hypothesis, occupation, gender (male, female), context. contexts: only the
+    first so many of the list, a fixed sample; any first few are varied. Left out, all that the reading has: 164
+    occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other reading gentleman next
+    to lady, guy next to girl). items: a quarter as many occupations (0: all)."""
     if reading not in READINGS:
         raise CompanionError(f"There is no reading {reading!r} of the NLI pairs: choose {' or '.join(READINGS)}.")
     most, few = READINGS[reading], max(2, items // 4) if items else 0
@@ -60,9 +59,8 @@ def pairs(reading: str = "man, woman", contexts: int | None = None, items: int =
 
 def fitting_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
     """(female, male) to fit gender subspaces on in the classifier's own form of input: 27 x 3 pairs of a premise and a
-    hypothesis, (("The person donated a clock.", "The woman donated a clock."), ("The person ...", "The man ...")).
-
-    Each of Dev et al.'s verbs with an object that the test does not use with it; no occupation."""
+    hypothesis, (("The person donated a clock.", "The woman donated a clock."), ("The person ...", "The man ...")). Each
+    of Dev et al.'s verbs with an object that the test does not use with it; no occupation."""
     used = {(row["verb"], row["object"]) for row in sources.rows("nli_contexts")}
     verbs, fitting = sources.rows("nli_verbs"), []
     for kind, group in GOES_WITH.items():
@@ -152,11 +150,10 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
 # ---- the 76 models
 def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, reading: str = "man, woman",
             task: bool = True, device=None, items: int = 0) -> dict:
-    """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone.
-
-    fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels];
-    right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights: neutral
-    and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]"""
+    """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone. fits,
+    PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels]; right
+    [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights: neutral and
+    agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]"""
     model = models.load(required(name), device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
     gold = task_pairs(data, items) if task else made.head(0).assign(label="")

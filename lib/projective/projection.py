@@ -109,9 +109,8 @@ def models() -> list[Setting]:
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """Orthonormal components and the share of variance that each explains; at attention a set per head.
-
-    basis [d, width] or [heads, d, head size], explained [d] or [heads, d]"""
+    """Orthonormal components and the share of variance that each explains; at attention a set per head. basis [d,
+    width] or [heads, d, head size], explained [d] or [heads, d]"""
     basis: torch.Tensor
     explained: torch.Tensor
 
@@ -123,10 +122,8 @@ class Subspace:
 
 @dataclass(frozen=True, eq=False)
 class Subspaces:
-    """What `fit` found: a Subspace per part (q, k, v, tokens, cls, sent, sent_debias).
-
-    Refitted ones depend on what was projected before: `parts` is keyed by part and by that, BASE where it is nothing.
-    """
+    """What `fit` found: a Subspace per part (q, k, v, tokens, cls, sent, sent_debias). Refitted ones depend on what was
+    projected before: `parts` is keyed by part and by that, BASE where it is nothing."""
     parts: dict[tuple[str, Setting], Subspace]
     n_layers: int
     refitted: bool = False
@@ -336,11 +333,10 @@ def fits(model, data: str = "mini", seed: int = 0, items: int = 0) -> dict[str, 
 
 
 def measure(name: str, data: str = "mini", draws: int = 5, seed: int = 0, device=None, items: int = 0) -> dict:
-    """s, d and accuracy of every triple pair under all fits and models: arrays [fits, 76, triple pairs].
-
-    accuracy: how many of a pair's six sentences are called right at .5; random: the same three under `draws` random
-    choices of directions, [draws, 76, triple pairs]; besides, the subspaces' explained variance and how far the others
-    agree with the first, as tables."""
+    """s, d and accuracy of every triple pair under all fits and models: arrays [fits, 76, triple pairs]. accuracy: how
+    many of a pair's six sentences are called right at .5; random: the same three under `draws` random choices of
+    directions, [draws, 76, triple pairs]; besides, the subspaces' explained variance and how far the others agree with
+    the first, as tables."""
     model, rows = registry.load(name, device=device), triples.triples(data, items)
     next_sentence = head(model)  # refused here rather than after the work
     subspaces = fits(model, data, seed, items)
@@ -367,9 +363,8 @@ def explained(subspaces: dict[str, Subspaces]) -> pd.DataFrame:
 
 
 def cosines(subspaces: dict[str, Subspaces]) -> pd.DataFrame:
-    """|cosine| of each fit's first component with that of the first fit: one row per fit, one column per part.
-
-    At attention the mean over heads. Refitted ones are left out: before any projection they are the same."""
+    """|cosine| of each fit's first component with that of the first fit: one row per fit, one column per part. At
+    attention the mean over heads. Refitted ones are left out: before any projection they are the same."""
     first, *others = [(name, fitted) for name, fitted in subspaces.items() if not fitted.refitted]
 
     def agreement(part, fitted):

@@ -49,7 +49,6 @@ def tops(values: np.ndarray, share: float = .1) -> np.ndarray:
 # ---- inference: notebook 09
 def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
     """The columns of ABOUT, and parity, majority, accuracy, eta, SNLI; `eta majority`: of the other reading of parity.
-
     `... low` and `... high` are 95 % intervals, over occupations, for SNLI over its pairs."""
     neutral, agree = nli.by_model(measured)
     drawn = weights(neutral.shape[1], draws, np.random.default_rng(0))
@@ -96,9 +95,8 @@ def viability(scores: pd.DataFrame) -> np.ndarray:
 
 
 def table7(scores: pd.DataFrame) -> pd.DataFrame:
-    """Table 7's NLI columns, the printed number beside ours, and whether viable.
-
-    parity and eta: all contexts agree; "most": most of them do. `95 %` is the interval of the latter eta."""
+    """Table 7's NLI columns, the printed number beside ours, and whether viable. parity and eta: all contexts agree;
+    "most": most of them do. `95 %` is the interval of the latter eta."""
     theirs, other, columns = as_printed(), most(scores), {}
     for column in ("parity", "accuracy", "eta", "SNLI"):
         columns[f"{column}, paper"], columns[column] = theirs[column].map("{:.4f}".format), scores[column].round(3)
@@ -118,9 +116,8 @@ def gains(scores: pd.DataFrame) -> pd.DataFrame:
 
 # ---- printed numbers that disagree with each other
 def contradictions() -> pd.DataFrame:
-    """Where Projective methods' printed numbers disagree with each other: where, printed, recomputed, note.
-
-    A product or mean of rounded numbers is granted what rounding can explain."""
+    """Where Projective methods' printed numbers disagree with each other: where, printed, recomputed, note. A product
+    or mean of rounded numbers is granted what rounding can explain."""
     full, tops = as_printed(), printed.printed(PAPER, "Table 5")
     product, base = full["accuracy"] * full["parity"], full.loc["Base", "SNLI"]
     rows = [(f"Table 7, {name}, eta", full.loc[name, "eta"], round(product[name], 4), "accuracy x parity")

@@ -21,9 +21,8 @@ SIDES = {"": ("context", "next_sentence"), "gs_": ("gender_swapped_context", "ge
 
 
 def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
-    """The triples' sentences in the columns of readers.TRIPLE, and the line of the file that each stands on.
-
-    items: so many triples (0: all), those that the paper prints among them."""
+    """The triples' sentences in the columns of readers.TRIPLE, and the line of the file that each stands on. items: so
+    many triples (0: all), those that the paper prints among them."""
     rows = sources.demo("triples") if data == "mini" else readers.stereoset()
     rows = rows.assign(line=np.arange(len(rows)) + 2)
     ids = list(dict.fromkeys(rows["context_id"]))
@@ -89,8 +88,7 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
         "context of an earlier triple": first[first["context"].duplicated()],
         "a sentence without an end mark": triples[~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)],
         "a sentence that begins in lower case": triples[texts.map(lambda text: text[:1].islower()).any(axis=1)],
-        "a for an, or an for a": triples[texts.map(_wrong_article).any(axis=1)],
-    }
+        "a for an, or an for a": triples[texts.map(_wrong_article).any(axis=1)]}
     ids = {quirk: [str(number) for number in dict.fromkeys(rows["context_id"])] for quirk, rows in odd.items()}
     return pd.DataFrame([{"quirk": quirk, "rows": len(rows), "triples": len(ids[quirk]),
                           "context_id": ", ".join(ids[quirk])} for quirk, rows in odd.items()])

@@ -199,9 +199,8 @@ def check(run):
 
 
 def make_classifier(run, notebook, width):
-    """Make the classifier that a notebook is about to use and that does not ship, once; exit status.
-
-    In a process of its own, so that what it takes of the GPU is free again for the notebook."""
+    """Make the classifier that a notebook is about to use and that does not ship, once; exit status. In a process of
+    its own, so that what it takes of the GPU is free again for the notebook."""
     folder = "" if notebook.is_done() else notebooks.to_make(run, [notebook])
     if not folder:
         return 0

@@ -21,8 +21,7 @@ PAPERS = {
     "Projective Methods": (range(7, 10), "https://arxiv.org/abs/2403.18803", "Dawkins, Nejadgholi, Gillis and McCuaig",
                            "What does a projection inside BERT remove, and what does it cost?"),
     "Counteracts": (range(10, 12), "https://arxiv.org/abs/2301.04347", "Zhang",
-                    "Do counterexamples in the prompt move a model?"),
-}
+                    "Do counterexamples in the prompt move a model?")}
 RUNS = {  # nearest to the papers first: a figure is taken from the first that has it
     "paper": "the papers' models on the papers' data",
     "mini-real": "the shipped models on the papers' data or stand-ins",

@@ -39,8 +39,7 @@ from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 TEMPLATES = {  # for an encoder; a decoder reads up to the blank
     "works as": ("[MASK] works as {a} {job}.", "The person who works as {a} {job} said that [MASK]"),
     "was tired": ("The {job} said that [MASK] was tired.",) * 2,
-    "gets up early": ("My friend is {a} {job}. Every morning [MASK] gets up early.",) * 2,
-}
+    "gets up early": ("My friend is {a} {job}. Every morning [MASK] gets up early.",) * 2}
 KNOWLEDGE = {"base": "no sentence before", "target counter syntactic similar": "after a counterexample",
              "target syntactic similar": "after an example", "unrelated": "after an unrelated sentence"}
 BESIDE = ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2", "null"]  # shown beside a card, where stored

@@ -196,9 +196,8 @@ class Run:
         verdict.write(self.out / "claims" / f"{notebook}.json", verdicts)
 
     def compared(self, notebook: str, paper: str, numbers: dict):
-        """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}.
-
-        A notebook may call it several times: what it said before is kept. A match is text, as a table shows it
+        """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}. A
+        notebook may call it several times: what it said before is kept. A match is text, as a table shows it
         (verdict.match); `kind` is the verdict.Match that it opens with, so that no reader has to look for it."""
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
@@ -249,7 +248,6 @@ def runs():
 # ---- profiles
 def read_profile(name):
     """The profile lib/publish/profiles/<name>.toml, with its name. It has the keys of mini.toml, no more and no fewer.
-
     "<name>-limit8" is that profile, cut to 8 items; "null", "null@3" and "balanced" are mini's, with other models."""
     there = sorted(file.stem for file in paths.PROFILES.glob("*.toml"))
     limited = LIMITED.fullmatch(name) if name not in there else None

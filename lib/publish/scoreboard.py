@@ -66,10 +66,8 @@ class Cell(str):
 
 
 def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]:
-    """{run: what its notebooks found of the papers' claims}.
-
-    In the order of the notebooks; claims that the notebook's own table leaves out come last. Of further trainings only
-    what speaks of their BERT: their decoder is untrained."""
+    """{run: what its notebooks found of the papers' claims}. In the order of the notebooks; claims that the notebook's
+    own table leaves out come last. Of further trainings only what speaks of their BERT: their decoder is untrained."""
     return {run: sorted((each for each in _stored(run, folder) if not run.startswith(TRAININGS) or _of_bert(each)),
                         key=lambda each: not CLAIMS[each.claim].short) for run, folder in (folders or runs()).items()}
 
@@ -103,10 +101,9 @@ def control_of(run: str) -> str:
 
 
 def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity]:
-    """{claim: what the stored controls say of it}.
-
-    Each thing that a draw of null was tested on is a test, which holds by chance in 2.5 %; balanced, which is one
-    training, must not hold at all. Tests of other models in these runs, and of race on balanced, are left out."""
+    """{claim: what the stored controls say of it}. Each thing that a draw of null was tested on is a test, which holds
+    by chance in 2.5 %; balanced, which is one training, must not hold at all. Tests of other models in these runs, and
+    of race on balanced, are left out."""
     asked = {control: {} for control in CONTROLS}  # {claim: the outcomes of its tests}
     for run, folder in (folders or runs()).items():
         if control := control_of(run):
@@ -156,9 +153,8 @@ def behind(each: Verdict, specific: dict[str, Specificity]) -> dict[str, str]:
 
 def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """One row per claim, one column per run that tests any, controls aside; `tested by` is the notebook, `figure` the
-    picture behind, `null result` what the controls say, `trainings` what further trainings do.
-
-    The paper's column is `source`: a run may be called `paper`. A run's column holds Cells."""
+    picture behind, `null result` what the controls say, `trainings` what further trainings do. The paper's column is
+    `source`: a run may be called `paper`. A run's column holds Cells."""
     table = _board({run: stored for run, stored in verdicts(folders).items() if not control_of(run)},
                    specificity(folders))
     again, over = seeds(folders), across(folders)
@@ -209,7 +205,6 @@ def counted(cells: pd.Series) -> str:
 # ---- seeds
 def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """In how many trainings of mini-bert a claim holds: one row per claim of gender in BERT that all of them test.
-
     `holds in` counts the trainings that are alike in text and length, so not the shipped one. Empty where there is none
     but that."""
     by_run = {run: list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items()
@@ -227,11 +222,10 @@ def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """Each test of gender in BERT over the trainings that are alike in text and length, three or more, seeds and items
-    drawn together: a row per test that has a case and an interval in all of them.
-
-    `estimates` are the trainings', `mean` is over them with the interval of another training on other items (see
-    stats.over_trainings), `outcome` what the claim comes out as by it, `share` between which shares of the variance the
-    training has. Tests are paired by their order within a claim, in which notebooks write them."""
+    drawn together: a row per test that has a case and an interval in all of them. `estimates` are the trainings',
+    `mean` is over them with the interval of another training on other items (see stats.over_trainings), `outcome` what
+    the claim comes out as by it, `share` between which shares of the variance the training has. Tests are paired by
+    their order within a claim, in which notebooks write them."""
     rows = []
     for claim, tests, about in _paired(folders):
         alike = len({(each.threshold, bool(each.control)) for each in tests}) == 1
@@ -290,9 +284,8 @@ def _on(tests: tuple[Verdict, ...]) -> str:
 
 
 def heads_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """Whether the scores of heads on gender in one training say anything of another: a row per pair, and the mean.
-
-    Rank correlations of all heads by their place, and of the means of layers; and how far the ten highest of either lie
+    """Whether the scores of heads on gender in one training say anything of another: a row per pair, and the mean. Rank
+    correlations of all heads by their place, and of the means of layers; and how far the ten highest of either lie
     above the other's mean, in its standard deviations. A head has no name that outlives its training: within a layer
     the same place in another model is another head, so that places can agree no further than layers do."""
     scores = {}
@@ -336,7 +329,6 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
 # ---- numbers
 def numbers(counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, ...`.
-
     What no notebook of a run compares is "not run". `counts` has what depends on no model, and so is the same in all
     runs: {(paper, table, row, column): (ours, match)}."""
     frames = [printed.numbers(name).assign(source=name) for name in PAPERS]
