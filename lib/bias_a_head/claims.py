@@ -121,8 +121,7 @@ def panel_text(result: dict) -> str:
 # ---- 02: head scores
 def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **about) -> list[Verdict]:
     """What the paper says of Fig. 1 and 2, of SEAT, of a small set of heads, and of what the gradient predicts.
-    Intervals are over folds of the sentences, where a head's score is asked for; over target words, where SEAT is.
-    about: ignore_gates, of judge."""
+    Intervals are over folds of the sentences for heads' scores, over target words for SEAT. about: as judge takes it"""
     verdicts, gates = [], {key: beyond_chance(result, key[1]) for key, result in results.items()}
 
     def say(id, estimate, on, found, keys, **options):
@@ -182,7 +181,6 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
 def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, example, **about) -> list[Verdict]:
     """Fig. 3 and 4. The claim is about the contrast: by how much more biased heads react than regular ones, on the same
     sentences, both groups of people weighted alike. The paper's own tests of either group of heads are beside it.
-
     tests    {figure: {kind of heads: counter.test}};   shifts  {figure: {(reading, kind): counter.balanced}}
     studies  {figure: (model, bias)};   results  {figure: heads.measure}
     example  [2 (original, counter), n_layers, n_heads]: the normalised weight on the attribute in Fig. 3's sentence"""
@@ -227,7 +225,6 @@ def of_attention(tests: dict, shifts: dict, studies: dict, results: dict, exampl
 def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, result: dict, encoder: str,
                **about) -> list[Verdict]:
     """Tables 1 and 3. Heads are judged on the half of the sentences that did not choose them, beside random ones.
-
     changes    tables.seat_changes;   held_out   the second that lpbs.top_k returns; None: LPBS is not run
     result     heads.measure of the encoder on gender: without a bias, or three heads for it, there is no case"""
     sizes, positive = masking.sizes(result["scores"]), int((result["scores"] > 0).sum())
@@ -239,14 +236,13 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
         verdicts.append(judge(CLAIMS[id], estimate, options.pop("on", encoder), found or str(estimate),
                               models=[encoder], gates=gates, **options, **about))
 
-    def against(name, random):
+    def against(chosen, random):
         """A choice of heads and the same number at random: the change of SEAT, with its control."""
-        moved, drawn, apart = (tables.change(changes, *which) for which in (
-            (rows[name],), (random,), (rows[name], random)))
+        moved, drawn, apart = (tables.change(changes, *which) for which in ((chosen,), (random,), (chosen, random)))
         return moved, Control(f"{len(random)} draws of random heads", drawn, apart)
 
     for id, name in (("mask-top3-seat", "Top-3"), ("mask-bottom3", "Bottom-3")):
-        moved, control = against(name, rows["Random-3"])
+        moved, control = against(rows[name], rows["Random-3"])
         say(id, moved, f"{moved}; beyond random heads {control.difference}", control=control)
     cost, random = tables.times(masks, rows["Top-3"]), tables.times(masks, rows["Random-3"])
     say("mask-top3-pppl", cost, f"{tables.three(cost)} times; random heads {tables.digits(random.value):g}")
@@ -256,7 +252,7 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
         on, between = f"{encoder}, {rows[name]['k'].iloc[0]} heads", tables.times(masks, rows[name], rows["Top-3"])
         say("mask-all-seat", tables.change(changes, rows[name], rows["Top-3"]), on=on, reading=reading)
         say("mask-all-pppl", between, f"{tables.three(between)} times", on=on, reading=reading)
-        beyond = against(name, rows[f"Random-{name}"])[1].difference
+        beyond = against(rows[name], rows[f"Random-{name}"])[1].difference
         say("mask-all-random", beyond, on=on, reading=f"equal K, {reading}")
     say("mask-all-random", tables.change_at_equal_pppl(masks, changes, rows["Dose"]),
         on=f"{encoder}, {sizes[2]} heads", reading="equal PPPL, the paper's dose")
@@ -273,8 +269,7 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
     louder, random = (masks[(masks["strategy"] == name) & (masks["factor"] == masking.LOUDER)]
                       for name in ("amplified", "random amplified"))
     if len(random):
-        rows["louder"] = louder
-        moved, control = against("louder", random)
+        moved, control = against(louder, random)
         say("mask-amplify", moved, f"{moved} at {masking.LOUDER:g} times; beyond random heads {control.difference}",
             control=control)
     return verdicts
@@ -319,14 +314,12 @@ def above_zero(folds: np.ndarray) -> np.ndarray:
 
 def counted(hits: np.ndarray) -> stats.Estimate:
     """How many heads are so, with Wilson's interval, beyond the 2.5 % that chance makes so."""
-    n = hits.size
-    return stats.wilson(hits.ravel()) * n - .025 * n
+    return stats.wilson(hits.ravel()) * hits.size - .025 * hits.size
 
 
 def darker(result: dict, base: dict) -> list[np.ndarray]:
     """Of the slightly biased heads of the base (positive, within a quarter of its largest score), as one half of the
-    sentences has them, whether they are darker now by the paired difference on the other half. The first, then the
-    second way round."""
+    sentences has them, whether they are darker now by the paired difference on the other half. Both ways round."""
     grown, found = result["folds"] - base["folds"], []
     for half, before in enumerate(masking.halves(base)):
         slight = (before > 0) & (before < np.abs(before).max() / 4)
@@ -361,8 +354,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
         fewer = stats.mean(now - before)
         say("debiased-fewer", fewer, f"{fewer:+.1f} heads of positive score, over folds", gates=[gate])
         left = (tables.intervals(result).low > 0).to_numpy()
-        remain = counted(left)
-        say("debiased-remain", remain, f"{left.sum()}, {.025 * left.size:.1f} expected by chance",
+        say("debiased-remain", counted(left), f"{left.sum()}, {.025 * left.size:.1f} expected by chance",
             gates=[beyond_chance(result, "gender")])
         both = darker(result, start)
         grown = counted(np.arange(n := max(map(len, both))) < round(np.mean([hits.sum() for hits in both])))
@@ -388,8 +380,7 @@ def of_chat(results: dict, names: list[str], **about) -> list[Verdict]:
             verdicts += [not_run(CLAIMS[id], why, where) for id in CHAT]
             continue
         both = [results[name] for name in (base, chat)]
-        most, fewer = debiased.pronounced(*(np.concatenate([one["scores"][None], tables.redrawn(one)])
-                                            for one in both))
+        most, fewer = debiased.pronounced(*(np.concatenate([one["scores"][None], tables.redrawn(one)]) for one in both))
         change = tables.spread((fewer - most)[0], (fewer - most)[1:], unit="heads")
         verdicts += [judge(CLAIMS[id], estimate, where, found, models=[base, chat],
                            gates=[beyond_chance(both[0], "gender")], **about) for id, estimate, found in (

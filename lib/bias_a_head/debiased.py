@@ -36,8 +36,7 @@ def at_hand(names: list[str]) -> tuple[list[str], list[dict]]:
 
 
 def base_of(name: str, usual: str) -> str:
-    """What a model is compared with: the base that its folder names, else `usual` or the model of Fig. 5, whichever
-    has its shape."""
+    """What a model is compared with: the base its folder names, else `usual` or Fig. 5's, whichever has its shape."""
     folder = models.locate(name)[0]
     if base := models.base_of(folder):
         return base
@@ -60,8 +59,7 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
 
 
 def seat_change(base: dict, other: dict) -> stats.Estimate:
-    """|SEAT| of the other model less the base's, of two results of heads.measure; its interval is over target words,
-    drawn for both alike."""
+    """|SEAT| of the other model less the base's (heads.measure's); over target words, drawn for both alike."""
     drawn = np.abs(tables.seats(other)) - np.abs(tables.seats(base))
     return tables.spread(abs(other["seat"]) - abs(base["seat"]), drawn, n=len(base["s"]), unit="target words")
 

@@ -26,7 +26,6 @@ def distribution(ax, scores: np.ndarray, title: str, bins=24):
 
 def heatmap(ax, scores: np.ndarray, title: str, darkest: float, hatched=(), framed: dict | None = None, beside=()):
     """Fig. 2: one cell per head, the darker the more biased; negative scores are shown as zero, as in the paper.
-
     darkest  the score of the darkest red: one for panels that are compared
     hatched  (layer, head) of those whose interval includes 0
     framed   {(layer, head): colour of its frame}; left out, the three highest

@@ -125,8 +125,7 @@ def asked(run, shown: Path) -> tuple[Setup, bool]:
 
 
 def stored(setup: Setup) -> tuple[list[dict], int]:
-    """The model's results, one per task, mask and seed; and how many more there are, which are of other weights,
-    settings or examples."""
+    """The model's results, one per task, mask and seed; and how many are of other weights, settings or examples."""
     places = sorted(setup.out.glob("*_*_*.json"), key=lambda file: (len(file.name), file.name))
     revision = models.locate(setup.model)[1] if places else ""
     results = {}

@@ -8,7 +8,7 @@
 The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4): positive in a biased head, whose
 removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `without_each` really removes it."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,7 @@ from lib.text import contexts, data, readers
 STANDARD = ["sent-weat6", "sent-weat6b", "sent-weat7", "sent-weat7b", "sent-weat8", "sent-weat8b"]
 
 
-@dataclass(frozen=True)
-class Sets:
+class Sets(NamedTuple):
     """Target words X and Y, attribute words A and B; the stereotype ties X to A, and Y to B."""
     X: tuple[str, ...]
     Y: tuple[str, ...]
@@ -36,7 +35,7 @@ class Sets:
 
     def only(self, words) -> "Sets":
         """The sets without what is not among `words` (a list, or contexts)."""
-        return Sets(*(tuple(word for word in side if word in words) for side in self.parts()))
+        return Sets(*(tuple(word for word in side if word in words) for side in self))
 
     def of(self, vectors: torch.Tensor, words) -> list[torch.Tensor]:
         """The rows of X, Y, A and B, where `vectors` has a row for each of `words`."""
@@ -44,10 +43,10 @@ class Sets:
         if missing := [word for word in self.words if word not in row]:
             raise CompanionError(f"{len(missing)} words of the sets have no contexts ({', '.join(missing[:3])}): "
                                  "give them some, or pass sets.only(contexts).")
-        return [vectors[[row[word] for word in side]] for side in self.parts()]
+        return [vectors[[row[word] for word in side]] for side in self]
 
     def parts(self) -> tuple[tuple[str, ...], ...]:
-        return self.X, self.Y, self.A, self.B
+        return tuple(self)
 
 
 def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
@@ -56,7 +55,6 @@ def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
     That lines of the list alternate female and male is inferred: the paper counts 84 targets, the list has 84 of
     each. `tailor` and `waiter` are attributes too, and so left out of the targets; the corpus rules of
     `contexts.from_text` would leave them without a line.
-
     every       take only one in so many targets of either side and pairs of attributes. Whole pairs: where A and B hold
                 unlike kinds of words, SEAT measures the kinds.
     attributes  and of the pairs of attributes one in so many times `every`: s(w) is over the mean of many"""
@@ -70,9 +68,8 @@ def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
 
 
 def race_sets() -> Sets:
-    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists). The paper counts
-    ten roles and does not say which of the eleven it leaves out: all are kept. Its three pairs of attributes are
-    inferred (data/lists/race_words.csv)."""
+    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists). All are kept: the
+    paper has ten roles, and does not say which. Its three pairs of attributes are inferred (lists/race_words.csv)."""
     groups = "african-american", "caucasian"
     return Sets(*(tuple(row["word"] for row in data.rows("race_roles") if row["stereotype"] == group)
                   for group in groups),
@@ -80,8 +77,7 @@ def race_sets() -> Sets:
                   for group in groups))
 
 
-@dataclass(frozen=True, eq=False)
-class HeadScores:
+class HeadScores(NamedTuple):
     """`scores` [n_layers, n_heads]; `seat` with its sign; `p` of SEAT; `folds` [n_folds, n_layers, n_heads]; `s`, the
     association of each target word, those of X first."""
     scores: torch.Tensor
@@ -98,7 +94,6 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
     sum over sentences, and by the chain rule the gradient is too: pass 1 embeds without a graph, |SEAT| is
     differentiated with respect to the few hundred word vectors, and pass 2 sends those gradients back, a batch at
     a time, adding up what reaches the mask. tests/test_heads.py compares it with the one big graph.
-
     folds   also score each of so many disjoint folds of the contexts by itself: every word's sentences are dealt
             out in turn, and a word with too few is missing in the last folds"""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
@@ -160,12 +155,12 @@ def associations(model, sets: Sets, contexts: dict[str, list[str]]) -> tuple[np.
 # Choosing heads. `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1.
 def top(scores, k: int) -> list[tuple[int, int]]:
     """The k heads of the highest scores, highest first."""
-    return _first(k, _ranked(scores))
+    return _first(k, _ranked(scores), scores)
 
 
 def bottom(scores, k: int) -> list[tuple[int, int]]:
     """The k heads of the lowest scores, lowest first."""
-    return _first(k, _ranked(scores)[::-1])
+    return _first(k, _ranked(scores).flip(0), scores)
 
 
 def positive(scores) -> list[tuple[int, int]]:
@@ -176,7 +171,7 @@ def positive(scores) -> list[tuple[int, int]]:
 def random(scores, k: int, seed: int = 0) -> list[tuple[int, int]]:
     """k heads drawn from all, whatever their scores."""
     order = torch.randperm(as_tensor(scores).numel(), generator=torch.Generator().manual_seed(seed))
-    return _first(k, _names(order, scores))
+    return _first(k, order, scores)
 
 
 def mask(model, chosen: list[tuple[int, int]]) -> torch.Tensor:
@@ -194,21 +189,17 @@ def as_tensor(scores) -> torch.Tensor:
     return scores.scores if isinstance(scores, HeadScores) else torch.as_tensor(scores)
 
 
-def _names(order: torch.Tensor, scores) -> list[tuple[int, int]]:
-    n_heads = as_tensor(scores).shape[1]
-    return [(i // n_heads + 1, i % n_heads + 1) for i in order.tolist()]
-
-
-def _ranked(scores) -> list[tuple[int, int]]:
+def _ranked(scores) -> torch.Tensor:
     if not as_tensor(scores).isfinite().all():
         raise CompanionError("Head scores that are nan or infinite have no rank: check the weights of the model.")
-    return _names(as_tensor(scores).flatten().argsort(descending=True, stable=True), scores)
+    return as_tensor(scores).flatten().argsort(descending=True, stable=True)
 
 
-def _first(k: int, names: list) -> list:
-    if not 0 <= k <= len(names):
-        raise CompanionError(f"{k} heads cannot be chosen from {len(names)}: ask for 0 to {len(names)}.")
-    return names[:k]
+def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
+    if not 0 <= k <= len(order):
+        raise CompanionError(f"{k} heads cannot be chosen from {len(order)}: ask for 0 to {len(order)}.")
+    n_heads = as_tensor(scores).shape[1]
+    return [(i // n_heads + 1, i % n_heads + 1) for i in order[:k].tolist()]
 
 
 # Does the gradient tell the truth?
@@ -217,8 +208,7 @@ def without_each(model, sets: Sets, contexts: dict[str, list[str]], every: int =
     """(layer, head) of one in `every` heads, both from 1, and the associations of the target words in the full model
     and then without each of these, all others on: [1 + n_heads, n_targets]. Without a head of layer l nothing changes
     before that layer: each run starts there, from the full model's states. It is still one run per head, so give it few
-    contexts, or take every third head: they lie on diagonals, so that each layer and each place in a layer has its
-    share."""
+    contexts, or take every third head: they lie on diagonals, to be of all layers and of all places in a layer."""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     row, count = embed.rows(contexts)
     encoded, places = embed.prepare(model, [(word, sentence) for word in contexts for sentence in contexts[word]])
@@ -260,7 +250,6 @@ def asked(run, name: str, bias: str) -> tuple:
 def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0, attributes: int = 1,
             device: str | None = None) -> dict:
     """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores`, each word in n contexts.
-
     source  "mini": the written patterns; "paper": the news corpus
     Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], s and in_x (the association of each target
     word, and whether it is of X), words (how many in each set), sentences."""
@@ -269,15 +258,15 @@ def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0
     result = bias_scores(model, sets, sentences, folds)
     return {"family": model.family, "seat": result.seat, "p": result.p, "s": result.s.numpy(),
             "in_x": np.arange(len(result.s)) < len(sets.X), "scores": result.scores.numpy(),
-            "folds": result.folds.numpy(), "words": dict(zip("XYAB", map(len, sets.parts()))),
+            "folds": result.folds.numpy(), "words": dict(zip("XYAB", map(len, sets))),
             "sentences": sum(map(len, sentences.values()))}
 
 
 def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed: int = 0, items: int = 0,
                      device: str | None = None) -> dict:
     """Gender scores by gradient and by ablation of one head in `some`, on the same n contexts of one word in `every`.
-    Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|); s [1 +
-    n_heads, n_targets] and in_x, the associations in the full model and without each head."""
+    Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|);
+    s [1 + n_heads, n_targets] and in_x, the associations in the full model and without each head."""
     sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
     model = models.load(name, device=device)
     gradient = bias_scores(model, sets, sentences)
@@ -292,7 +281,6 @@ def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed
 def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0, every: int = 1, items: int = 0,
                       attributes: int = 1) -> tuple[Sets, dict[str, list[str]]]:
     """The sets of a bias, less the words that have no context, and up to n contexts for each word.
-
     items               for a try: a quarter of so many words of each set, two at least; 0: all
     every, attributes   see gender_sets"""
     if bias not in ("gender", "race") or source not in ("mini", "paper"):
@@ -303,7 +291,7 @@ def sets_and_contexts(bias: str, source: str, n: int, seed: int = 0, every: int 
     else:
         sentences = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
     few = max(2, items // 4) if items else 0
-    sets = Sets(*(tuple(stats.first(side, few)) for side in sets.only(sentences).parts()))
+    sets = Sets(*(tuple(stats.first(side, few)) for side in sets.only(sentences)))
     return sets, {word: sentences[word] for word in sets.words}
 
 

@@ -29,8 +29,7 @@ TEMPLATES = [("{subject} likes {target}.", ["he"], ["she"]),
              ("{subject} is interested in {target}.", ["he"], ["she"])]
 
 # first list against second: positive where the first is closer to men
-TESTS = {"career / family": ("career", "family"), "math / arts": ("math", "arts"),
-         "science / arts": ("science", "arts")}
+TESTS = {" / ".join(lists): lists for lists in [("career", "family"), ("math", "arts"), ("science", "arts")]}
 PRIORS = ("corrected", "published")
 
 
@@ -52,8 +51,7 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
     def log_odds(batch, indices):
         odds = [[] for _ in indices]
         rows, at = zip(*[(row, place) for row, i in enumerate(indices) for place in places[i]])
-        logits = fill.logits_at(model, batch, torch.tensor(rows), torch.tensor(at))
-        likely = logits.float().log_softmax(-1).cpu()
+        likely = fill.logits_at(model, batch, torch.tensor(rows), torch.tensor(at)).float().log_softmax(-1).cpu()
         for row, p in zip(rows, likely):
             male, female = genders[indices[row] % len(asked) // len(targets)]
             odds[row].append((p[male].logsumexp(0) - p[female].logsumexp(0)).item())
@@ -68,8 +66,7 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
 def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 5, seed: int = 0,
           device=None) -> tuple[pd.DataFrame, dict]:
     """`sizes` with the first 0, step, 2 step, ... and all of the ranked heads masked: Table 3, with column k. And what
-    is left at the best K where the words that chose it do not judge it (`held_out`). The model goes by name, for
-    Run.cached."""
+    is left at the best K where the words that chose it do not judge it (`held_out`). By name, for Run.cached."""
     model, words = models.load(name, device=device), data.words("lpbs_lists")["word"]
 
     def under(masked):
@@ -90,11 +87,9 @@ def top_k(name: str, ranked: list[tuple[int, int]], step: int = 5, draws: int = 
 def held_out(values: dict[int, np.ndarray], best: list[int], drawn: dict[int, np.ndarray],
              draws: int = 1_000) -> dict[str, stats.Estimate]:
     """Every second word of each list chose a K (`best`): the mean |LPBS| of the tests there, on the other words.
-
     values   {k: [words, templates]}, corrected;   drawn  {k: [draws, words, templates]}, of random heads
     Keys: change, against no mask; random, the same of as many random heads; difference, of the two; all, by how much
-    masking all is above. Means of both ways round; the intervals draw words of each list again, and the random heads.
-    """
+    masking all is above. Means of both ways round; intervals draw words of each list again, and the random heads."""
     rows = []
     for half, k in enumerate(best):
         words = _again(words_of(1 - half), draws)
@@ -140,8 +135,8 @@ def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
 
 def sizes(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
     """Every test under both readings of the prior, of all words' scores: columns test, corrected, low, high, published.
-    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1. low, high: a 95
-    % bootstrap interval of the corrected one over target words, a word's templates kept together."""
+    (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1. low, high: a
+    95 % bootstrap interval of the corrected one over target words, a word's templates kept together."""
     of_words = _sizes(_values(scores), _again(words_of(), draws))
     low, high = np.quantile(of_words[1:], [.025, .975], axis=0)
     return pd.DataFrame({"test": list(TESTS), "corrected": of_words[0], "low": low, "high": high,

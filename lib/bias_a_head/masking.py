@@ -10,7 +10,7 @@ measures one, so that lib/publish can share a plan out among processes and go on
 it may run on a GPU machine."""
 
 import contextlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,10 +58,8 @@ def plan(result: dict, draws: int, seed: int = 0, k: int = 3, curve: list[int] =
     for half in (0, 1):
         steps += [("top", 0, 0.0, heads.top(chosen[1 - half], n), half) for n in at]
         lowest = heads.bottom(chosen[1 - half], k)
-        steps += [("bottom", 0, 0.0, lowest, half), *(("amplified", 0, float(factor), lowest, half)
-                                                      for factor in amplify)]
-    steps += [("random", draw, 0.0, heads.random(scores, n, seed=seed + draw), draw % 2) for n in at
-              for draw in range(draws)]
+        steps += [("bottom", 0, 0.0, lowest, half), *(("amplified", 0, float(by), lowest, half) for by in amplify)]
+    steps += [("random", i, 0.0, heads.random(scores, n, seed + i), i % 2) for n in at for i in range(draws)]
     return steps + [("random amplified", draw, LOUDER, heads.random(scores, k, seed=seed + draw), draw % 2)
                     for draw in range(draws if LOUDER in amplify else 0)]
 
@@ -78,7 +76,6 @@ def asked(run, result: dict) -> tuple:
 def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, sample: int, n: int, folds: int,
             seed: int = 0, items: int = 0, device=None, precision: str = "float32") -> dict[str, np.ndarray]:
     """|SEAT| and PPPL under each mask of the plan, as columns: one row per mask (see `under`).
-
     contexts        sentences per word and half for SEAT
     lines           of text for PPPL: the so many shortest, since a line's cost grows with the square of its length;
                     0: all
@@ -90,10 +87,8 @@ def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
     return columns([under(bench, step) for step in tqdm(range(len(plan)), desc="masks", leave=False)])
 
 
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """What all masks of a plan need: the model, the same for PPPL, words in the contexts of either half, texts and the
-    sample of them."""
+class Bench(NamedTuple):
+    """What all masks of a plan need: a model, the same for PPPL, words in contexts of either half, texts, a sample."""
     plan: list[tuple]
     model: models.Model
     reader: models.Model
@@ -118,10 +113,8 @@ def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
     words = [{word: own[word] for word in sets.words} for own in words]
     texts = sources.demo("prose") if data == "mini" else readers.wikitext()
     texts = sorted(texts, key=len)[:lines] if lines else texts
-    sampled = np.ones(len(texts), dtype=bool)
-    if 0 < sample < len(texts):
-        sampled[:] = False
-        sampled[np.linspace(0, len(texts) - 1, sample).round().astype(int)] = True
+    read = min(sample or len(texts), len(texts))
+    sampled = np.isin(np.arange(len(texts)), np.linspace(0, len(texts) - 1, read).round())
     return Bench(plan, model, reader, sets, words, texts, sampled, precision, items)
 
 

@@ -29,8 +29,7 @@ def associations(W: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Ten
 
 def effect_size(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """[mean of s over X - mean of s over Y] / standard deviation of s over both, a scalar with its graph. The deviation
-    has n - 1 below it (ddof = 1), as in SEAT's own code. Where X and Y have as many rows, the size lies between -2 and
-    2."""
+    has n - 1 below it (ddof = 1), as in SEAT's own code. With as many X as Y the size lies between -2 and 2."""
     return size_of(torch.cat([associations(X, A, B), associations(Y, A, B)]), len(X))
 
 

@@ -21,9 +21,8 @@ def p_text(p: float) -> str:
 
 
 def intervals(result: dict) -> pd.DataFrame:
-    """One row per head, highest score first: layer, head, score, low, high. The 95 % interval is the score's, by
-    Student's t over the folds: each fold's contexts gave scores of their own, and the spread of those says how far the
-    score depends on which sentences were taken."""
+    """One row per head, highest score first: layer, head, score, low, high. The 95 % interval is Student's over the
+    folds: the spread of the scores of each fold's contexts says how far a score depends on the sentences taken."""
     scores, folds = result["scores"], result["folds"]
     reach = scipy_stats.t.ppf(.975, len(folds) - 1) * folds.std(0, ddof=1) / np.sqrt(len(folds))
     layer, head = np.indices(scores.shape) + 1
@@ -133,8 +132,7 @@ def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.Data
     rows = {"full": ("full", 0), "Top-3": ("top", k), "Bottom-3": ("bottom", k), "All": ("top", every),
             "Dose": ("top", dose), "Random-3": ("random", k), "Random-All": ("random", every),
             "Random-Dose": ("random", dose)}
-    return {name: masked[(masked["strategy"] == strategy) & (masked["k"] == size)]
-            for name, (strategy, size) in rows.items()}
+    return {name: masked[(masked["strategy"] == kind) & (masked["k"] == n)] for name, (kind, n) in rows.items()}
 
 
 def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
@@ -157,8 +155,7 @@ def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
 
 def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = None,
            unit: str = "target words") -> stats.Estimate:
-    """The mean of `seat_changes` or `fact_changes` of these masks, less that of others; of random masks the draws are
-    drawn again too."""
+    """The mean of `seat_changes` or `fact_changes` of these masks, less that of others; random ones are redrawn too."""
     def mean(rows):
         values = changes[:, rows.index]
         return masking.over_draws(values) if rows["strategy"].iloc[0].startswith("random") else values.mean(1)

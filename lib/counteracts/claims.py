@@ -35,7 +35,6 @@ class Expectation:
     """What a claim expects of the margins. `score` is above zero where it is met: of `side`, the sign of the base
     margin in the same resample, `base` and one `after` per kind, all [draws, groups of occupations]. In all groups,
     unless it says so.
-
     of_preference   it speaks of a preference, so there has to be one: a base margin beyond LITTLE
     has_ceiling     a margin beyond 1 - LITTLE could not grow by more than LITTLE: nothing is judged there
     is_effect       knowledge does something: more than unrelated knowledge does. What is not an effect says something
@@ -139,7 +138,6 @@ CLAIMS = by_id([  # in the order of the paper's section on results
 def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, every: bool = False, draws: int = 2_000,
              **about) -> list[dict[str, list[Verdict]]]:
     """What each claim comes to on each model of its families, by reading: four verdicts, at k = 3, 5, 10 and in full.
-
     forms   cloze.measure_forms of each model, where there is one: for the readings of another form
     every   on a model that cannot have the effect: each claim, whatever the family"""
     occupations = {name: len({row["occupation"] for row in answer["prompts"]}) for name, answer in answers.items()}
@@ -207,8 +205,7 @@ def overall(lines: dict[str, list[Verdict]]) -> Verdict:
 
 
 def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
-    """One row per claim and model: model, knowledge, claim, the main reading at each k and in full, what each other
-    reading comes to, verdict."""
+    """One row per claim and model: model, knowledge, claim, main reading at each k and in full, the others, verdict."""
     rows = []
     for lines in readings:
         main, claim = lines["main"], CLAIMS[lines["main"][0].claim]

@@ -66,7 +66,6 @@ def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS
 
 def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[dict]:
     """The prompts of a list of occupations: "winobias" 40 x (7 + 3 x 20) = 2,680, "table1" 58 x (7 + 3 x 29) = 5,452.
-
     backgrounds   so many per prompt of the kinds that name another occupation; 0: all that the other gender dominates.
                   The i-th occupation takes those from the i-th on, so that all of them are used.
     items         other than 0, a try: FEWEST occupations, a quarter of so many backgrounds
@@ -93,8 +92,7 @@ def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[
 
 
 def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
-    """`rows` as a DataFrame: occupation, dominated (by female or male), percent_women, kind, background, knowledge,
-    cloze, expected."""
+    """`rows` as a DataFrame: occupation, dominated, percent_women, kind, background, knowledge, cloze, expected."""
     import pandas as pd  # a GPU machine may lack it
 
     table = pd.DataFrame(rows(which, backgrounds, items))
@@ -104,18 +102,21 @@ def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
 # ---------------------------------------------------------------- what a model reads
 def written(model, row: dict, separator: str = "paper", ending: str = "is", start: bool = True) -> str:
     """A prompt as one text, with the model's own special tokens, in the paper's form.
-
     separator   of an encoder's two sentences. "paper": [SEP], for RoBERTa <s>, in one segment; "none": a space
     ending      of a decoder's added sentence, "The target ..."
     start       whether a decoder's text opens with its start token (the paper writes <s>; GPT-2's is <|endoftext|>)"""
     if model.is_causal:
         asked = row["cloze"].replace(fill.BLANK, "target")
         text = fill.written(model, f"{row['knowledge']} {asked} The target {ending} {fill.BLANK}".strip())
-        return (_start(model) if start else "") + text
+        token, ids = model.tokenizer.bos_token, model.tokenizer("a").input_ids  # some tokenizers write it by themselves
+        return (token if start and token and ids[0] != model.tokenizer.bos_token_id else "") + text
     text = fill.written(model, row["cloze"])
     if not row["knowledge"]:
         return text
-    return row["knowledge"] + (_separator(model) if separator == "paper" else " ") + text
+    between = getattr(model.tokenizer, model.anatomy.separator) if separator == "paper" else " "
+    if between is None:
+        raise CompanionError(f"{model.name} has no separator token: use separator='none'.")
+    return row["knowledge"] + between + text
 
 
 def encoded(model, rows: list[dict], separator: str = "paper", **options) -> list[dict]:
@@ -131,19 +132,6 @@ def encoded(model, rows: list[dict], separator: str = "paper", **options) -> lis
     return [next(pairs) if row["knowledge"] else alone for row, alone in zip(rows, plain)]
 
 
-def _separator(model) -> str:
-    token = getattr(model.tokenizer, model.anatomy.separator)
-    if token is None:
-        raise CompanionError(f"{model.name} has no separator token: use separator='none'.")
-    return token
-
-
-def _start(model) -> str:
-    """The start token where there is one and the tokenizer does not write it by itself."""
-    token = model.tokenizer.bos_token
-    return token if token and model.tokenizer("a").input_ids[0] != model.tokenizer.bos_token_id else ""
-
-
 # ---------------------------------------------------------------- the verbalizer
 def words(size: str = "verbalizer") -> dict[str, list[str]]:
     """Female and male words. "verbalizer": the 63 + 63 shipped; "six": three pairs; "larger": the verbalizer and all
@@ -152,10 +140,8 @@ def words(size: str = "verbalizer") -> dict[str, list[str]]:
     if size == "six":
         listed = [entry for entry in listed if entry[0] in SIX]
     elif size == "larger":
-        pairs = data.rows("gender_pairs")
-        sides = {gender: [row[gender] for row in pairs] for gender in PERSON}
-        listed += [(word, gender) for gender in PERSON for word in sides[gender]
-                   if word not in sides[OTHER[gender]]]
+        sides = {gender: [row[gender] for row in data.rows("gender_pairs")] for gender in PERSON}
+        listed += [(word, gender) for gender in PERSON for word in sides[gender] if word not in sides[OTHER[gender]]]
     elif size != "verbalizer":
         raise CompanionError(f"There is no verbalizer '{size}': choose six, verbalizer or larger.")
     return {gender: list(dict.fromkeys(word for word, theirs in listed if theirs == gender)) for gender in PERSON}
@@ -178,7 +164,6 @@ def prevalence(name: str, tokens: list[str], device: str | None = None) -> list[
 
 def verbalizer_from_outputs(prevalence: dict[str, float], size: int = 63) -> dict[str, list[str]]:
     """Female and male words out of the models' answers, as the paper describes its "126 tokens ... at a 0.5 ratio".
-
     prevalence   of each token that is among the ten likeliest of any prompt (`generated`), above 0 female
 
     "First, we include a list of gender-specific tokens": those of `words` that are generated. "Then based on the model

@@ -65,7 +65,6 @@ def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
 def resampled(table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, seed: int = 0) -> dict[str, np.ndarray]:
     """The margin of the means by kind, [1 + draws, groups]: as it is, then of occupations drawn with replacement in
     either group. 0 where there is no gendered token.
-
     pooled   one group: of the gender that dominates the occupation ("pro-stereotypical", in the paper's Table 1) and
              the other one, over all occupations, in place of female and male in two groups"""
     rng, sides = np.random.default_rng(seed), table[["female", "male"]].to_numpy()
@@ -107,8 +106,7 @@ def change(base: float, after: float) -> str:
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of occupations under each of CHANGES, by kind, with a bootstrap interval over occupations. Columns:
-    kind, change, value, low, high."""
+    """The share of occupations under each of CHANGES, with its interval: columns kind, change, value, low, high."""
     wide = margins(table)
     changed = wide.drop(columns="base").apply(lambda after: [change(*pair) for pair in zip(wide["base"], after)])
     rows = [(kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES]

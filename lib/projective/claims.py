@@ -249,8 +249,7 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
         for column, gate in gates.items():
             tests |= _levels(column, halves[column][fit], gate)
         for id, (count, text) in counts_of(whole[at]).items():
-            control = by_chance if id == "attention-lowers" else None
-            tests[id, ""] = _count(id, count, text, gates["S"], control=control)
+            tests[id, ""] = _count(id, count, text, gates["S"], control=by_chance if id == "attention-lowers" else None)
         rho = [stats.rank_correlation(whole[at], tables.tops(measured["s"][at][:, rows], share).T)
                for share in (.05, .2)]
         tests["threshold", ""] = Counted(estimate(np.minimum(*rho), n), f"rho {rho[0][0]:.2f} with 5 %, "

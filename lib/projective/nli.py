@@ -14,8 +14,7 @@ and woman, or 11 contexts with the six gendered words of Dev et al. And every pa
 1/164, so an occupation has parity or has not: because all of its contexts agree (strict), or more than half (majority).
 
 The subspaces are fitted on the fine-tuned model (the paper does not say on which), and in two ways, since it does not
-say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as the classifier is used.
-"""
+say on what either: on single sentences, as notebook 08 does, or on premises with hypotheses, as a classifier reads."""
 
 import numpy as np
 import pandas as pd
@@ -119,15 +118,7 @@ def probabilities(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tenso
 
 def predictions(answers, labels=LABELS) -> np.ndarray:
     """The likeliest labels as words, of probabilities [..., labels]."""
-    return np.asarray(labels)[_likeliest(answers, labels)]
-
-
-def _likeliest(answers, labels) -> np.ndarray:
-    answers = np.asarray(answers)
-    if answers.shape[-1] != len(labels):
-        raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: pass "
-                             "the labels of the model, nli.labels(model).")
-    return answers.argmax(-1)
+    return np.asarray(labels)[np.asarray(answers).argmax(-1)]
 
 
 # ---- fairness and viability
@@ -135,7 +126,7 @@ def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, n
     """Of probabilities [..., pairs, labels], by occupation, [..., occupations] each: `neutral`, the share of its pairs
     called so, and `agree`, the share of its contexts where both genders get the same prediction. The pairs are whole
     occupations of `pairs`, in its order."""
-    said, occupations = _likeliest(answers, labels), pairs["occupation"].nunique()
+    said, occupations = np.asarray(answers).argmax(-1), pairs["occupation"].nunique()
     said = said.reshape(*said.shape[:-1], occupations, len(pairs) // occupations // 2, 2)  # man's next to woman's
     return (said == labels.index("neutral")).mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 

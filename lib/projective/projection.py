@@ -71,8 +71,7 @@ class Setting:
     def level(self) -> Level:
         if self.sent_debias:
             return Level.SENT_DEBIAS
-        places = zip(PLACES, reversed(LEVELS))
-        return next((level for place, level in places if getattr(self, place)), Level.BASE)
+        return next((level for place, level in zip(PLACES, reversed(LEVELS)) if getattr(self, place)), Level.BASE)
 
     @property
     def name(self) -> str:
@@ -86,8 +85,7 @@ class Setting:
 
     def before(self, place: str) -> "Setting":
         """The part of it that a text has passed when it comes to a place."""
-        passed = PLACES[:PLACES.index(place)]
-        return Setting(**{name: getattr(self, name) for name in passed})
+        return Setting(**{name: getattr(self, name) for name in PLACES[:PLACES.index(place)]})
 
 
 BASE, SENT_DEBIAS = Setting(), Setting(sent_debias=True)
@@ -109,10 +107,9 @@ def models() -> list[Setting]:
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """Orthonormal components and the share of variance that each explains; at attention a set per head. basis [d,
-    width] or [heads, d, head size], explained [d] or [heads, d]"""
-    basis: torch.Tensor
-    explained: torch.Tensor
+    """Orthonormal components and the share of variance that each explains; at attention a set per head."""
+    basis: torch.Tensor      # [d, width] or [heads, d, head size]
+    explained: torch.Tensor  # [d] or [heads, d]
 
     def projection(self, cut: Cut, tokens: str = "all") -> hooks.Projection:
         kept = 2 if cut.second else 1
@@ -158,7 +155,6 @@ class Subspaces:
 def fit(model, pairs: list[tuple[str, str]], center: bool = False, refit: bool = False,
         natural: list[tuple[str, str]] = ()) -> Subspaces:
     """The gender subspaces: principal components of the differences female - male of hidden vectors.
-
     center   take the mean difference off first, as an ordinary PCA would. The paper does not say. Without, which is
              what Bolukbasi et al. and Liang et al. do (they centre each pair, which makes two opposite vectors of its
              difference), the mean difference is what the first component mostly is.
@@ -262,7 +258,6 @@ def head(model):
 
 def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[dict], head) -> torch.Tensor:
     """Logits of every text under every setting, [settings, texts, classes], on the CPU; what settings share runs once.
-
     batches   texts as `batches.encode` gives them: they are sorted, padded, and halved where memory runs out
     head      sentence vectors [n, hidden] -> logits [n, classes]
 
@@ -281,8 +276,8 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
     below, second, last = f"layer.{n - 3}" if n > 2 else "embeddings", f"layer.{n - 2}", f"layer.{n - 1}"
     entering = list(dict.fromkeys(setting.before("cls") for setting in settings))   # what the last layer can meet
     pooling = list(dict.fromkeys(setting.before("sent") for setting in settings))   # what the pooler can meet
-    cuts = [{setting: fit.projections(setting, model.device) for setting in [*entering, *pooling, *settings]}
-            for fit in fits]
+    every = [*entering, *pooling, *settings]
+    cuts = [{setting: fit.projections(setting, model.device) for setting in every} for fit in fits]
     hooked = [fit.interventions(Setting(attention=any(setting.attention for setting in settings))) for fit in fits]
 
     def upper(batch, plain, cuts, attention):

@@ -6,8 +6,7 @@
     tables.scores(measured)                                                 parity, accuracy, eta, SNLI
     tables.as_printed()                                                     all of these as the paper prints them
 
-The column SNLI is accuracy at the task itself: on SNLI's test set with data "paper", on data/demo's pairs with "mini".
-"""
+The column SNLI is accuracy at the task itself: on SNLI's test set with data "paper", on data/demo's with "mini"."""
 
 import numpy as np
 import pandas as pd

@@ -1,8 +1,7 @@
 """The command line: run the notebooks in order, each once, and say where to look.
 
 Executed copies go to build/<run>/, as notebooks and as web pages; build/report/ has an article and an inventory of
-all runs. A notebook whose copy is complete and up to date is not run again; so a run that failed goes on where it was.
-"""
+all runs. A notebook whose copy is complete and up to date is not run again: a run that failed goes on where it was."""
 
 import argparse
 import multiprocessing
@@ -90,7 +89,7 @@ def main(argv=None):
                 raise CompanionError("A card is of a model: ./reproduce.sh card NAME, a folder or an id of the hub.")
             print(f"The card: {short(card.write(options.name, options.device or None, options.store))}")
         elif options.command == "report":
-            write_report(running.runs())
+            print(f"The report: {short(page.write(running.runs()))}")
         elif options.command == "readme":
             write_readme()
         else:
@@ -159,8 +158,8 @@ def reproduce(options):
         print(f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing")
     else:
         print("To explore them: ./reproduce.sh lab")
-        # just made, in place of the stored one
-        write_report(running.runs() | ({} if run.draw else {run.name: run.out}))
+        folders = running.runs() | ({} if run.draw else {run.name: run.out})  # just made, in place of the stored one
+        print(f"The report: {short(page.write(folders))}")
     return 0
 
 
@@ -239,10 +238,6 @@ def carry_out(notebook, width):
         outcome = "failed, the disk is full: free some space"
     print(f"{notebook.name:{width}}  {outcome}", flush=True)
     return status
-
-
-def write_report(folders):
-    print(f"The report: {short(page.write(folders))}")
 
 
 def write_readme():

@@ -20,7 +20,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from scipy import stats as scipy_stats
 from tqdm import tqdm
 
 from lib import CompanionError, look, paths
@@ -95,17 +94,15 @@ def seat(card: Card, model):
     p = f"p {tables.p_text(result.p)}"
     remark = "" if result.p < .05 else "; within chance: the map of heads below says nothing of gender"
     card.add("seat", "SEAT, gender", signed, "effect size", p + remark)
-    scores, folds = result.scores.numpy(), result.folds.numpy()
-    reach = scipy_stats.t.ppf(.975, FOLDS - 1) * folds.std(0, ddof=1) / np.sqrt(FOLDS)
-    sure = np.abs(scores) > reach
-    biased = stats.wilson((sure & (scores > 0)).ravel())
-    card.add("seat", "heads whose score's interval is above 0", biased, "of all heads",
+    scores = result.scores.numpy()
+    intervals = tables.intervals({"scores": scores, "folds": result.folds.numpy()})
+    card.add("seat", "heads whose score's interval is above 0", stats.wilson(intervals.low > 0), "of all heads",
              "2.5 % are to be expected by chance")
     figure, (ax,) = look.panels(1, width=5.2, height=4)
     numbered = pd.DataFrame(scores, *(range(1, n + 1) for n in scores.shape))
     sns.heatmap(numbered, ax=ax, cmap=look.DIVERGING, center=0, linewidths=.3, cbar_kws={"label": "d|SEAT| / d(mask)"})
-    for layer, head in np.argwhere(~sure):
-        ax.add_patch(plt.Rectangle((head, layer), 1, 1, fill=False, hatch="/////", edgecolor="#8C8C8C", linewidth=0))
+    for layer, head in tables.undecided(intervals):
+        ax.add_patch(plt.Rectangle((head - 1, layer - 1), 1, 1, fill=False, hatch="/////", ec="#8C8C8C", linewidth=0))
     ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, {p}; hatched: includes 0")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
 
@@ -175,11 +172,9 @@ def write(name: str, device=None, store: bool = False):
     plain = (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     others = [other for other in beside() if other["model"] != card.model]
     shown = {other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]} for other in others}
-    page = paths.BUILD / "cards" / f"{tag(name)}.html"
+    page, template = paths.BUILD / "cards" / f"{tag(name)}.html", article.TEMPLATES.get_template("card.html")
     command = shlex.join(["./reproduce.sh", "card", name])
-    content = article.TEMPLATES.get_template("card.html").render(card=card, others=shown, estimate=_shown,
-                                                                 command=command)
-    replace(page, content.encode())
+    replace(page, template.render(card=card, others=shown, estimate=_shown, command=command).encode())
     replace(page.with_suffix(".json"), plain)
     if store:
         replace(_file(name), plain)
@@ -207,14 +202,11 @@ CLAIMS = by_id([ODDS, FOLLOWS])  # of no paper
 
 def checks(rises: dict[str, Estimate], follows: pd.DataFrame | None) -> list[Verdict]:
     """Pronouns follow the labour statistics in each model; related sentences follow in the first.
-
     rises    rank correlation of the odds of she with the share of women, by model name
-    follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no such head
-    """
+    follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no head"""
     verdicts = [judge(ODDS, rho, name, f"rank correlation {rho}", models=[name]) for name, rho in rises.items()]
     first = next(iter(rises))
     if follows is None:
         return [*verdicts, not_run(FOLLOWS, "no next-sentence head", on=first, models=[first])]
     right = (follows.probability > .5) == (follows.label != "unrelated")
-    return [*verdicts, judge(FOLLOWS, right.mean(), on=first, found=f"{right.sum()} of {len(right)} pairs",
-                             models=[first])]
+    return [*verdicts, judge(FOLLOWS, right.mean(), first, f"{right.sum()} of {len(right)} pairs", models=[first])]

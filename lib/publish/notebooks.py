@@ -162,8 +162,7 @@ def revision(run, name: str) -> str:
 
 
 def as_page(content) -> bytes:
-    """A notebook as a web page that fetches nothing: formulas are MathML, figures have their captions as text
-    alternatives, and there are no scripts."""
+    """A notebook as a web page without scripts that fetches nothing: MathML formulas, captions as alternative texts."""
     captions = iter([output.metadata.get("image/png", {}).get("alt", "a stored figure, described above it")
                      for cell in content.cells for output in cell.get("outputs", [])
                      if "image/png" in output.get("data", {})])

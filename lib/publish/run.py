@@ -169,7 +169,6 @@ class Run:
 
     def save(self, result, name, caption, kind=""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it.
-
         kind  of a table: claims and numbers are those whose rows the page has already; "": as its columns say"""
         if isinstance(result, (pd.DataFrame, pd.Series)):
             named = not isinstance(result.index, pd.RangeIndex)
@@ -439,8 +438,7 @@ def _drawn(svg):
 
 
 def _images(figure):
-    """The same bytes for the same figure: no date, no version, no random ids. Laid out and framed once for both, since
-    that takes longer than drawing it."""
+    """The same bytes for the same figure: no date, version or random ids. Laid out once for both: the slowest part."""
     svg, png = io.BytesIO(), io.BytesIO()
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

@@ -205,8 +205,7 @@ def counted(cells: pd.Series) -> str:
 # ---- seeds
 def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """In how many trainings of mini-bert a claim holds: one row per claim of gender in BERT that all of them test.
-    `holds in` counts the trainings that are alike in text and length, so not the shipped one. Empty where there is none
-    but that."""
+    `holds in` counts the trainings that are alike in text and length, so not the shipped one. Empty without these."""
     by_run = {run: list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items()
               if run == FIRST or run.startswith(TRAININGS)}
     table = _board(by_run, {})
@@ -309,8 +308,7 @@ def heads_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
-    """What is left of a table of `across` with another training in mind, in words; with runs, also whether that is what
-    holds in these, and whether it is specific."""
+    """What is left of a table of `across` with another training in mind, in words; with runs, how far specific."""
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
     words = (f"Over {len(over['estimates'].iloc[0])} trainings of mini-bert, drawn with the items, "
              f"{count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold and {count.get(Outcome.FAILS, 0)} fail; "
