@@ -23,14 +23,11 @@ RIGHT_SIGN = .9          # of the heads: the paper says it of every one, and a s
 LITTLE, MUCH = .05, .20  # what "little cost" and "much worse" in PPPL are taken to mean; the paper has .017 and .38
 FURTHER = .07            # of |SEAT|: a further fall that would count, half of what the paper's Top-3 lower it by
 COMPARABLE = .01         # how much lower a GLUE score may be
-
 FIG1, FIG2, FIG4, PLANE = "02_fig1_distributions", "02_fig2_heatmaps", "03_fig4a", "04_table1_plane"
 TABLE1, TABLE2, TABLE3, FIG5 = "App. A, Table 1", "App. A, Table 2", "App. B, Table 3", "App. C, Fig. 5"
-
 # Of the models that cannot have the effect balanced speaks of gender in BERT alone, none of the method.
 SPEAKS = dict.fromkeys(("heads-race-higher", "heads-gpt2-negative", "heads-race-gpt2", "seat-order", "chat-seat",
                         "chat-heads"), (NULL,)) | {"gradient-sign": ()}
-
 # id, paper, where, what it says, notebook, figure, the notebook's name for it ("": not in its table), side, threshold
 CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id, *about in (
     ("heads-near-zero", "5.1, Fig. 1", "Most heads have next to no effect on the bias", "02", FIG1,
@@ -137,9 +134,8 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
         left, right = (tables.spread(n[0], n[1:], unit="heads") for n in out[key])
         say("heads-right-tail", right, on, f"{right:.0f}, and {left:.0f} to the left", [key])
         layers = tables.layers_with_heads(frame, margin)
-        above = int((frame.low > 0).sum())
         say("heads-all-layers", layers, on, f"{layers.value:.0f} of {layers.n} layers have more than chance explains; "
-            f"{above} heads, {.025 * len(frame):.1f} expected", [key], threshold=layers.n)
+            f"{(frame.low > 0).sum()} heads, {.025 * len(frame):.1f} expected", [key], threshold=layers.n)
         share, random = tables.carried(result, SMALL)
         control = Control("random biased heads", stats.Estimate(random, random, random), share - random)
         say("heads-small-set", share, on, f"{share:.0%} of the gradient, at random {random:.0%}" if share.has_interval
@@ -162,7 +158,6 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
         control = Control("as many random heads", stats.Estimate(random, random, random), count - random)
         say("heads-race-higher", count, name, f"{count:.0f} of {top} in the upper half of the layers, {random:.1f} at "
             "random", [key], control=control)
-
     theirs, berts = (results[name, "race"] for name in (decoder, encoder))
     say("heads-race-gpt2", tables.seat_interval(theirs), decoder, f"{seat_text(theirs)}; {encoder} {seat_text(berts)}",
         [(encoder, "race")])
@@ -252,11 +247,10 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
         on, between = f"{encoder}, {rows[name]['k'].iloc[0]} heads", tables.times(masks, rows[name], rows["Top-3"])
         say("mask-all-seat", tables.change(changes, rows[name], rows["Top-3"]), on=on, reading=reading)
         say("mask-all-pppl", between, f"{tables.three(between)} times", on=on, reading=reading)
-        beyond = against(rows[name], rows[f"Random-{name}"])[1].difference
+        beyond = tables.change(changes, rows[name], rows[f"Random-{name}"])
         say("mask-all-random", beyond, on=on, reading=f"equal K, {reading}")
     say("mask-all-random", tables.change_at_equal_pppl(masks, changes, rows["Dose"]),
         on=f"{encoder}, {sizes[2]} heads", reading="equal PPPL, the paper's dose")
-
     if held_out is None:
         verdicts += [not_run(CLAIMS[id], "the model has no LPBS", encoder) for id in ("mask-lpbs", "mask-lpbs-all")]
     else:
@@ -265,7 +259,6 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
         say("mask-lpbs", held_out["change"], f"{held_out['change']} {at}; random heads {held_out['random']}",
             control=control)
         say("mask-lpbs-all", held_out["all"], f"{held_out['all']} above that {at}")
-
     louder, random = (masks[(masks["strategy"] == name) & (masks["factor"] == masking.LOUDER)]
                       for name in ("amplified", "random amplified"))
     if len(random):
@@ -278,8 +271,7 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
 # ---- 05: GLUE
 def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
     """What the paper says of Table 2; where as many random heads were masked too, All has to cost more than these. Ours
-    are over what the unmasked model has learned, each task by its first metric there, so that a task with two does not
-    count twice; intervals are over seeds."""
+    are over what the unmasked model has learned, a task once, by its first metric there; intervals are over seeds."""
     runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:
         return [not_run(CLAIMS[id], "no task is done that the unmasked model has learned") for id in GLUE]

@@ -78,13 +78,12 @@ def race_sets() -> Sets:
 
 
 class HeadScores(NamedTuple):
-    """`scores` [n_layers, n_heads]; `seat` with its sign; `p` of SEAT; `folds` [n_folds, n_layers, n_heads]; `s`, the
-    association of each target word, those of X first."""
-    scores: torch.Tensor
-    seat: float
-    p: float
-    folds: torch.Tensor
-    s: torch.Tensor | None = None
+    """What `bias_scores` finds of a model."""
+    scores: torch.Tensor            # [n_layers, n_heads]
+    seat: float                     # with its sign
+    p: float                        # of SEAT
+    folds: torch.Tensor             # the scores of each, [n_folds, n_layers, n_heads]
+    s: torch.Tensor | None = None   # the association of each target word, those of X first
 
 
 def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 1, progress: str = "") -> HeadScores:

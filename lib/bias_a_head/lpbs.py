@@ -27,7 +27,6 @@ from lib.text import data
 TEMPLATES = [("{subject} likes {target}.", ["he"], ["she"]),
              ("{subject} like {target}.", ["boys", "men"], ["girls", "women"]),
              ("{subject} is interested in {target}.", ["he"], ["she"])]
-
 # first list against second: positive where the first is closer to men
 TESTS = {" / ".join(lists): lists for lists in [("career", "family"), ("math", "arts"), ("science", "arts")]}
 PRIORS = ("corrected", "published")

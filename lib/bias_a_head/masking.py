@@ -6,8 +6,7 @@
 A plan is a list of (strategy, draw, factor, heads, half): the output of these heads is multiplied by the factor, 0 to
 mask them, above 1 to amplify them, and SEAT is measured on this half of the sentences. Heads that were chosen by score
 were chosen on the other half: what selects them does not judge them. `prepare` loads what all masks need, `under`
-measures one, so that lib/publish can share a plan out among processes and go on where it was stopped. Needs no pandas:
-it may run on a GPU machine."""
+measures one, so that lib/publish can share a plan among processes and resume it. Needs no pandas: GPUs may lack it."""
 
 import contextlib
 from typing import NamedTuple
@@ -77,8 +76,7 @@ def measure(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
             seed: int = 0, items: int = 0, device=None, precision: str = "float32") -> dict[str, np.ndarray]:
     """|SEAT| and PPPL under each mask of the plan, as columns: one row per mask (see `under`).
     contexts        sentences per word and half for SEAT
-    lines           of text for PPPL: the so many shortest, since a line's cost grows with the square of its length;
-                    0: all
+    lines           of text for PPPL: so many shortest, as a line's cost grows with the square of its length; 0: all
     sample          random and amplified heads read only so many of these lines, evenly spaced; 0: all
     n, folds, seed  of the sentences that the heads were scored on, as in heads.measure
     items           for a try on few words, as in heads.sets_and_contexts; 0: all

@@ -50,8 +50,7 @@ def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, 
     if math.comb(len(s), size) <= n:
         sums = s[torch.tensor(list(combinations(range(len(s)), size)))].sum(1)
         return (sums >= least).double().mean().item()
-    random = torch.Generator().manual_seed(seed)
-    as_large = 0
+    random, as_large = torch.Generator().manual_seed(seed), 0
     for start in range(0, n, CHUNK):
         drawn = torch.rand(min(CHUNK, n - start), len(s), generator=random)
         chosen = drawn.topk(size, dim=1, largest=False, sorted=False).indices  # a third of the time of sorting all

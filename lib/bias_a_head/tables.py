@@ -165,9 +165,8 @@ def change(changes: np.ndarray, rows: pd.DataFrame, less: pd.DataFrame | None = 
 
 
 def change_at_equal_pppl(masks: pd.DataFrame, changes: np.ndarray, rows: pd.DataFrame) -> stats.Estimate:
-    """The mean of `seat_changes` of these masks, less that of random heads which cost as much PPPL. The masks of one
-    draw contain each other: between its sizes, SEAT is interpolated over log PPPL, from the full model on. No value
-    where not even the largest costs as much."""
+    """The mean of `seat_changes` of these masks, less that of random heads which cost as much PPPL. The masks of a draw
+    contain each other: SEAT is interpolated between them over log PPPL, from the full model on; nan beyond the last."""
     random = masks[(masks["strategy"] == "random") & (masks["factor"] == 0)]
     cost, start = np.log(masks["pppl_sample"]), np.log(masks["pppl_sample"].iloc[0])
     at, drawn = cost[rows.index].mean(), []

@@ -23,8 +23,6 @@ from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Outcome, Verdict, 
 ALONE = "in the full distribution alone"
 ENOUGH = .5  # of the prompts have a gendered token, or a k is not judged: below it most of a margin is a few prompts'
 WORST_FIRST = [Outcome.FAILS, Outcome.UNDECIDED, Outcome.HOLDS]
-
-
 # the verbalizer that is counted, whether all occupations are pooled, and how a decoder's prompts are written
 READINGS = {"main": ("outputs", False, ""), "dictionary": ("whole pairs", False, ""), "pooled": ("outputs", True, ""),
             "no start token": ("outputs", False, "no start token")}
@@ -33,14 +31,12 @@ READINGS = {"main": ("outputs", False, ""), "dictionary": ("whole pairs", False,
 @dataclass(frozen=True)
 class Expectation:
     """What a claim expects of the margins. `score` is above zero where it is met: of `side`, the sign of the base
-    margin in the same resample, `base` and one `after` per kind, all [draws, groups of occupations]. In all groups,
-    unless it says so.
+    margin in the same resample, `base` and one `after` per kind, all [draws, groups]; in all groups, unless it says so.
     of_preference   it speaks of a preference, so there has to be one: a base margin beyond LITTLE
     has_ceiling     a margin beyond 1 - LITTLE could not grow by more than LITTLE: nothing is judged there
     is_effect       knowledge does something: more than unrelated knowledge does. What is not an effect says something
                     only of a model that can be moved: the margin has to follow the gender that is named in the
-                    occupation by more than LITTLE. A network that answers the same whatever it reads keeps everything
-    """
+                    occupation by more than LITTLE. A network that gives one answer to whatever it reads keeps all"""
     name: str
     score: Callable[..., np.ndarray]
     of_preference: bool = True
@@ -88,7 +84,6 @@ NEUTRAL, NEUTRAL_OTHER = "target neutral", "target neutral background counter"
 SYNTACTIC, SEMANTIC = "target syntactic similar", "target semantic similar"
 COUNTER_SYNTACTIC, COUNTER_SEMANTIC = "target counter syntactic similar", "target counter semantic similar"
 OTHER_SYNTACTIC, OTHER_SEMANTIC = "background counter syntactic similar", "background counter semantic similar"
-
 CLAIMS = by_id([  # in the order of the paper's section on results
     _claim("base-leans", "All models lean to one gender in base prompts", ENCODERS + DECODERS, LEANS, "base"),
     _claim("unrelated-not-overturned", "Unrelated knowledge does not overturn the preference",

@@ -17,29 +17,25 @@ from lib.text import data, english, factual
 BLANK = f"The {fill.BLANK} works as {{a}} {{job}}."
 PERSON = {"female": "woman", "male": "man"}
 OTHER = {"female": "male", "male": "female"}
-
 # Table 2: the knowledge of each kind, and what the paper expects of it. `person` and `gender` are those that dominate
 # the occupation, `counter_` ones are the other gender's; `background` is an occupation that the other gender dominates.
-KINDS = {
-    "base": ("", ""),
-    "target syntactic similar": ("The {person} worked as {a} {job}.", "enlarge"),
-    "target semantic similar": ("The {job} can be {a} {gender}.", "enlarge"),
-    "target neutral": ("The person worked as {a} {job}.", "weaken a little"),
-    "target counter syntactic similar": ("The {counter_person} worked as {a} {job}.", "weaken"),
-    "target counter semantic similar": ("The {job} can be {a} {counter_gender}.", "weaken"),
-    "background counter syntactic similar": ("The {person} worked as {a} {background}.", "weaken"),
-    "background counter semantic similar": ("The {background} can be {a} {gender}.", "weaken"),
-    "target neutral background counter": ("The person worked as {a} {background}.", "weaken a little"),
-    "unrelated": ("The dog is in a chair.", "keep")}
+KINDS = {"base": ("", ""),
+         "target syntactic similar": ("The {person} worked as {a} {job}.", "enlarge"),
+         "target semantic similar": ("The {job} can be {a} {gender}.", "enlarge"),
+         "target neutral": ("The person worked as {a} {job}.", "weaken a little"),
+         "target counter syntactic similar": ("The {counter_person} worked as {a} {job}.", "weaken"),
+         "target counter semantic similar": ("The {job} can be {a} {counter_gender}.", "weaken"),
+         "background counter syntactic similar": ("The {person} worked as {a} {background}.", "weaken"),
+         "background counter semantic similar": ("The {background} can be {a} {gender}.", "weaken"),
+         "target neutral background counter": ("The person worked as {a} {background}.", "weaken a little"),
+         "unrelated": ("The dog is in a chair.", "keep")}
 WITH_BACKGROUND = [kind for kind, (pattern, _) in KINDS.items() if "{background}" in pattern]
 OCCUPATIONS = {"winobias": ("winobias_occupations", "occupation"), "table1": ("occupations", "singular")}
-
 # Ways to write a prompt, see `written`; the first is the paper's.
-FORMS = {
-    "encoder": {"the paper's separator": {}, "the tokenizer's pair": {"separator": "pair"},
-                "no separator": {"separator": "none"}},
-    "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
-                "The target said that": {"ending": "said that"}}}
+FORMS = {"encoder": {"the paper's separator": {}, "the tokenizer's pair": {"separator": "pair"},
+                     "no separator": {"separator": "none"}},
+         "decoder": {"The target is": {}, "no start token": {"start": False}, "The target is a": {"ending": "is a"},
+                     "The target said that": {"ending": "said that"}}}
 # what stands before sentences of factual gender: nothing, two counterexamples, and the same without a gender
 FACTS = ["", "The man worked as a nurse.", "The woman worked as a carpenter.", "The person worked as a nurse.",
          "The person worked as a carpenter."]
@@ -94,7 +90,6 @@ def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[
 def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
     """`rows` as a DataFrame: occupation, dominated, percent_women, kind, background, knowledge, cloze, expected."""
     import pandas as pd  # a GPU machine may lack it
-
     table = pd.DataFrame(rows(which, backgrounds, items))
     return table[["occupation", "dominated", "percent_women", *list(table.columns)[3:]]]
 
@@ -237,8 +232,7 @@ def answer(model, encoded: list[dict], progress: str = "") -> dict:
             "whole": {name: [len(side) for side in pair] for name, pair in chosen.items()}}
 
 
-def measure(name: str, which: str = "winobias", backgrounds: int = 0, device: str | None = None,
-            items: int = 0) -> dict:
+def measure(name: str, which: str = "winobias", backgrounds: int = 0, device=None, items: int = 0) -> dict:
     """The model's family, the prompts of a list (`rows`), and the `answer` to them."""
     model, asked = models.load(name, device=device), rows(which, backgrounds, items)
     return {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked), name)}

@@ -40,8 +40,8 @@ DRAWS = 500
 RANDOM = "random directions"
 # what the paper says, or what its printed numbers give when they are counted as ours are
 SAID = {"ss-hair": "Table 1: .00003", "ss-twin": "Table 3 (a)", "s-near-zero": "a long tail",
-        "d-unrelated": "primarily", "s-above-opposite": "not counted",
-        "sent-s": "best S +0.3 %", "sent-d": ".705 to .597", "sent-debias": "S .307 to .311, D .705 to .701",
+        "d-unrelated": "primarily", "s-above-opposite": "not counted", "sent-s": "best S +0.3 %",
+        "sent-d": ".705 to .597", "sent-debias": "S .307 to .311, D .705 to .701",
         "deeper-s": "3 of 3: .308, .288, .246, .193", "deeper-d": "3 of 3: .597, .532, .449, .368",
         "extend-np0": "3 of 3 lower it; (0, 1) does not", "extend-np1": "3 of 3 lower it; (0, 1) does not",
         "hard2-worst": "8 of 8", "attention-lowers": "24 of 24", "attention-spoilt": "8 of 8",
@@ -80,9 +80,8 @@ def estimate(drawn: np.ndarray, n: int) -> Estimate:
 
 def _count(id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.ndarray | None = None) -> Counted:
     """A count of the sample and of the redrawn ones, with the same under random directions."""
-    claim, least = CLAIMS[id], None
-    if control is not None:
-        least = Control(RANDOM, estimate(control, 0), estimate(counts - control, 0))
+    claim = CLAIMS[id]
+    least = None if control is None else Control(RANDOM, estimate(control, 0), estimate(counts - control, 0))
     met = [claim.side.has(value, claim.threshold) for value in counts[1:]]
     return Counted(float(counts[0]), text, gates, float(np.mean(met)), least)
 
@@ -361,10 +360,8 @@ def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> 
         verdicts += [_judged(id, test._replace(gates=(*gates, *test.gates)), reading=reading, **about)
                      for (id, reading), test in tests.items()]
     verdicts.sort(key=lambda one: list(CLAIMS).index(one.claim))
-    outcomes = {}
-    for one in verdicts:
-        outcomes.setdefault(one.claim, []).append(one)
-    return [replace(one, remark=_remark(one, outcomes[one.claim], strength, measured)) for one in verdicts]
+    readings = {one.claim: [other for other in verdicts if other.claim == one.claim] for one in verdicts}
+    return [replace(one, remark=_remark(one, readings[one.claim], strength, measured)) for one in verdicts]
 
 
 def _remark(one: Verdict, readings: list[Verdict], strength: pd.Series, measured: dict) -> str:
@@ -403,16 +400,15 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
     eleven, attention = (viable[:, OF_LEVEL[name]].sum(1) for name in (Level.LAYER_11, Level.ATTENTION))
     lost = estimate(eleven - attention, n)
     some = Gate("viable", viable[0, 2:].any(), "no projected model is viable")
-    return {
-        "np-all": _count("np-all", raised, f"{raised[0]} of 37, {(gain[0] < -1e-9).sum()} lose"),
-        "np-mean": Counted(mean, f"{mean:+.3f}"),
-        "np-layer12": _count("np-layer12", with_np - without, f"{with_np[0]} of 4, {without[0]} of 4", some),
-        "np-deep": _count("np-deep", deep_np / np.maximum(all_deep, 1), f"{deep_np[0]} of {all_deep[0]}",
-                          Gate("viable", all_deep[0] > 0, "none is viable at Layer 11 or + attn")),
-        "deeper-snli": _count("deeper-snli", (np.diff(steps, axis=0) < 0).sum(0),
-                              ", ".join(f"{value:.3f}" for value in steps[:, 0])),
-        "attn-viable": Counted(lost, f"{eleven[0]} and {attention[0]} of 32",
-                               (Gate("viable", eleven[0] > 0, "none is viable at Layer 11"),))}
+    return {"np-all": _count("np-all", raised, f"{raised[0]} of 37, {(gain[0] < -1e-9).sum()} lose"),
+            "np-mean": Counted(mean, f"{mean:+.3f}"),
+            "np-layer12": _count("np-layer12", with_np - without, f"{with_np[0]} of 4, {without[0]} of 4", some),
+            "np-deep": _count("np-deep", deep_np / np.maximum(all_deep, 1), f"{deep_np[0]} of {all_deep[0]}",
+                              Gate("viable", all_deep[0] > 0, "none is viable at Layer 11 or + attn")),
+            "deeper-snli": _count("deeper-snli", (np.diff(steps, axis=0) < 0).sum(0),
+                                  ", ".join(f"{value:.3f}" for value in steps[:, 0])),
+            "attn-viable": Counted(lost, f"{eleven[0]} and {attention[0]} of 32",
+                                   (Gate("viable", eleven[0] > 0, "none is viable at Layer 11"),))}
 
 
 def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) -> dict[str, Counted]:

@@ -19,7 +19,6 @@ def interventions(n_layers: int, n_heads: int, made_from: str):
     columns = [1.0 + .95 * i for i in range(len(words))]
     last, before = f"layer {n_layers}", f"layer {n_layers - 1}"
     below = {0: "no layer below", 1: "layer 1"}.get(n_layers - 2, f"layers 1 to {n_layers - 2}")
-
     for x, word in zip(columns, words):
         ax.text(x, .15, word, ha="center", va="center", fontsize=8.5, color=INK, weight="bold" if x == 1 else "normal")
     _box(ax, .5, .65, 7.7, .7, "embeddings: word + position + sentence A or B")
@@ -50,7 +49,6 @@ def interventions(n_layers: int, n_heads: int, made_from: str):
     _box(ax, .25, 10.75, 2.9, .7, "next-sentence head", size=8.5)
     _arrows(ax, columns[:1], 11.45, 11.95)
     ax.text(columns[0], 12.2, "p(next)", fontsize=10, weight="bold", ha="center", color=INK)
-
     notes = {  # the line from its mark, the name, what is projected
         Level.SENT: ([(1.32, 10.2), (9.3, 10.2)], "[SENT]   2 settings",
                      "the pooled sentence vector; one direction;\nhard ($n_p$ = 0) or weighted ($n_p$ = 1)"),

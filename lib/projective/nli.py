@@ -123,9 +123,8 @@ def predictions(answers, labels=LABELS) -> np.ndarray:
 
 # ---- fairness and viability
 def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, np.ndarray]:
-    """Of probabilities [..., pairs, labels], by occupation, [..., occupations] each: `neutral`, the share of its pairs
-    called so, and `agree`, the share of its contexts where both genders get the same prediction. The pairs are whole
-    occupations of `pairs`, in its order."""
+    """Of probabilities [..., pairs, labels], those of whole occupations in the order of `pairs`, [..., occupations]:
+    `neutral`, the share of its pairs called so, and `agree`, of its contexts where both genders are answered alike."""
     said, occupations = np.asarray(answers).argmax(-1), pairs["occupation"].nunique()
     said = said.reshape(*said.shape[:-1], occupations, len(pairs) // occupations // 2, 2)  # man's next to woman's
     return (said == labels.index("neutral")).mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
@@ -182,5 +181,4 @@ def asked(measured: dict) -> pd.DataFrame:
 
 def halves(n: int, rng) -> tuple[np.ndarray, np.ndarray]:
     """The numbers below n, in two halves drawn at random."""
-    order = rng.permutation(n)
-    return order[:n // 2], order[n // 2:]
+    return tuple(np.split(rng.permutation(n), [n // 2]))

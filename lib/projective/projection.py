@@ -17,8 +17,7 @@ A projection can sit at four places, and where it sits at one it sits at all tha
 A Setting says what happens at each place by its name. The paper prints it as up to five digits, read here as
 (n, c at [layer 11], n, c at [layer 12], n_p): the caption's names fit neither its section 5 nor the numbers.
 
-A fit is one choice of what the paper leaves open: the sentence pairs, centring, refitting. The first, WRITTEN, is the
-one that notebook 08's tables show."""
+A fit is one choice of what the paper leaves open: sentence pairs, centring, refitting. Notebook 08 shows WRITTEN."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -191,9 +190,7 @@ def fit(model, pairs: list[tuple[str, str]], center: bool = False, refit: bool =
 
 def components(differences: torch.Tensor, center: bool = False) -> Subspace:
     """The first two principal components of [n, width], or one for each head of [n, heads, head size]."""
-    rows = differences.double()
-    kept = 2 if rows.dim() == 2 else 1
-    rows = rows if rows.dim() == 2 else rows.transpose(0, 1)
+    rows, kept = (differences.double(), 2) if differences.dim() == 2 else (differences.double().transpose(0, 1), 1)
     rows = rows - rows.mean(-2, keepdim=True) if center else rows
     _, size, basis = torch.linalg.svd(rows, full_matrices=False)
     total = size.square().sum(-1, keepdim=True)
@@ -301,8 +298,7 @@ def sweeps(model, fits: list[Subspaces], settings: list[Setting], batches: list[
                 first[setting] = seen[last][:, 0]
         rows = torch.stack([cut("cls", setting, first[setting.before("cls")]) for setting in pooling])
         pooled = dict(zip(pooling, hooks.pool(model, rows.flatten(0, 1)).view(rows.shape)))
-        vectors = [cut("sent_debias", setting, cut("sent", setting, pooled[setting.before("sent")]))
-                   for setting in settings]
+        vectors = [cut("sent_debias", own, cut("sent", own, pooled[own.before("sent")])) for own in settings]
         return head(torch.cat(vectors)).float().unflatten(0, (len(settings), -1))
 
     def outputs(batch, indices):
@@ -330,8 +326,7 @@ def fits(model, data: str = "mini", seed: int = 0, items: int = 0) -> dict[str, 
 def measure(name: str, data: str = "mini", draws: int = 5, seed: int = 0, device=None, items: int = 0) -> dict:
     """s, d and accuracy of every triple pair under all fits and models: arrays [fits, 76, triple pairs]. accuracy: how
     many of a pair's six sentences are called right at .5; random: the same three under `draws` random choices of
-    directions, [draws, 76, triple pairs]; besides, the subspaces' explained variance and how far the others agree with
-    the first, as tables."""
+    directions, [draws, 76, triple pairs]; as tables, the explained variance and how far fits agree with the first."""
     model, rows = registry.load(name, device=device), triples.triples(data, items)
     next_sentence = head(model)  # refused here rather than after the work
     subspaces = fits(model, data, seed, items)

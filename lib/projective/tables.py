@@ -83,8 +83,7 @@ def best(scores: pd.DataFrame, base: float, relative: bool = False) -> pd.Series
 
 def by_level(scores: pd.DataFrame, relative: bool = False) -> dict[Level, pd.Series | None]:
     """The best viable model of each level."""
-    base = scores.loc["Base", "SNLI"]
-    return {level: best(scores[scores["level"] == level], base, relative) for level in LEVELS}
+    return {level: best(scores[scores["level"] == level], scores.loc["Base", "SNLI"], relative) for level in LEVELS}
 
 
 def viability(scores: pd.DataFrame) -> np.ndarray:

@@ -78,16 +78,15 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
     words = triples["next_sentence"].str.lower().str.findall("[a-z]+")
     names_gender = words.map(lambda in_sentence: not gendered.isdisjoint(in_sentence))
     texts = triples[[name for names in SIDES.values() for name in names]]
-    odd = {
-        "unrelated sentence differs between the sides": triples[unrelated & ~same],
-        "other sentence unchanged by the swap": triples[~unrelated & same],
-        "- of these, with a word of the gender lists": triples[~unrelated & same & names_gender],
-        "swapped context differs within a triple": first[
-            (triples.groupby("context_id")["gender_swapped_context"].nunique() > 1).to_numpy()],
-        "context of an earlier triple": first[first["context"].duplicated()],
-        "a sentence without an end mark": triples[~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)],
-        "a sentence that begins in lower case": triples[texts.map(lambda text: text[:1].islower()).any(axis=1)],
-        "a for an, or an for a": triples[texts.map(_wrong_article).any(axis=1)]}
+    odd = {"unrelated sentence differs between the sides": triples[unrelated & ~same],
+           "other sentence unchanged by the swap": triples[~unrelated & same],
+           "- of these, with a word of the gender lists": triples[~unrelated & same & names_gender],
+           "swapped context differs within a triple": first[
+               (triples.groupby("context_id")["gender_swapped_context"].nunique() > 1).to_numpy()],
+           "context of an earlier triple": first[first["context"].duplicated()],
+           "a sentence without an end mark": triples[~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)],
+           "a sentence that begins in lower case": triples[texts.map(lambda text: text[:1].islower()).any(axis=1)],
+           "a for an, or an for a": triples[texts.map(_wrong_article).any(axis=1)]}
     ids = {quirk: [str(number) for number in dict.fromkeys(rows["context_id"])] for quirk, rows in odd.items()}
     return pd.DataFrame([{"quirk": quirk, "rows": len(rows), "triples": len(ids[quirk]),
                           "context_id": ", ".join(ids[quirk])} for quirk, rows in odd.items()])

@@ -129,8 +129,7 @@ def knowledge(card: Card, model):
 
 def perplexity(card: Card, model):
     """Of the project's prose: pseudo-perplexity of an encoder, perplexity of a decoder."""
-    texts = sorted(data.demo("prose"), key=len)[:LINES]
-    found = pppl.pseudo_perplexity(model, texts, progress="perplexity")
+    found = pppl.pseudo_perplexity(model, sorted(data.demo("prose"), key=len)[:LINES], progress="perplexity")
     card.add("perplexity", "perplexity" if model.is_causal else "pseudo-perplexity", found.interval(), "",
              "depends on the vocabulary: compare models of one tokenizer only")
 
@@ -167,8 +166,7 @@ def beside() -> list[dict]:
 def write(name: str, device=None, store: bool = False):
     """Measure a model and write its page and its json, whole or not at all; `store` keeps the json for other cards."""
     card = measure(name, device)
-    content = asdict(card)
-    content.pop("figures")
+    content = {key: value for key, value in asdict(card).items() if key != "figures"}
     plain = (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     others = [other for other in beside() if other["model"] != card.model]
     shown = {other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]} for other in others}

@@ -61,7 +61,6 @@ class Run:
         self.device, self.seed, self.recompute = device or None, seed, recompute
         self.sizes = SimpleNamespace(**chosen["sizes"])
         self._choose_models(chosen["models"])
-
         given = {"--profile": self.profile if self.profile != "mini" else "",
                  "--data": self.data if self.data != own else "", "--model": self.model,
                  "--revision": self.revision, "--device": device, "--limit": items}
@@ -200,8 +199,7 @@ class Run:
         (verdict.match); `kind` is the verdict.Match that it opens with, so that no reader has to look for it."""
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
-            kind = next(kind for kind in verdict.Match if match.startswith(kind))
-            known[paper, *key] = ours, match, kind
+            known[paper, *key] = ours, match, next(kind for kind in verdict.Match if match.startswith(kind))
         rows = [dict(zip(("paper", "table", "row", "column", "ours", "match", "kind"), (*key, *said)))
                 for key, said in known.items()]
         if not self.draw:
@@ -337,8 +335,7 @@ def _kind_of(name):
     if entry and isinstance(entry.source, str):  # a paper's language model: said without fetching it
         return entry.family, False
     config = models.config_of(models.locate(name)[0])
-    kinds = config.get("architectures") or []
-    return config.get("model_type"), any("ForSequenceClassification" in kind for kind in kinds)
+    return config.get("model_type"), "ForSequenceClassification" in str(config.get("architectures"))
 
 
 # ---- results that are kept

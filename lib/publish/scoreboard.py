@@ -117,8 +117,7 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
         for control in claim.speaks:
             outcomes = asked[control].get(claim.id, [])
             held, n = counts[control] = outcomes.count(Outcome.HOLDS), len(outcomes)
-            chance = control == NULL and n and not stats.more_than_chance(held, n)
-            is_specific &= not held or bool(chance)
+            is_specific &= not held or control == NULL and not stats.more_than_chance(held, n)
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
         apart = [] if is_specific else [NOT_SPECIFIC]
         found[claim.id] = Specificity(is_specific, "; ".join([*apart, *said]) or "no control speaks of it", counts)
