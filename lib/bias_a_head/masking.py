@@ -6,7 +6,7 @@
 A plan is a list of (strategy, draw, factor, heads, half): the output of these heads is multiplied by the factor, 0 to
 mask them, above 1 to amplify them, and SEAT is measured on this half of the sentences. Heads that were chosen by score
 were chosen on the other half: what selects them does not judge them. `prepare` loads what all masks need, `under`
-measures one, so that lib/publish can share a plan among processes and resume it. Needs no pandas: GPUs may lack it."""
+measures one, so that lib/publish can share a plan out and resume it. Needs no pandas: a GPU machine may lack it."""
 
 import contextlib
 from typing import NamedTuple
