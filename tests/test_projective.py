@@ -191,6 +191,7 @@ def test_fairness_and_viability_by_hand():
     other = p[:, [nli.LABELS.index(label) for label in order]]  # a model may have its labels in another order
     assert nli.predictions(torch.tensor(other), order).tolist() == nli.predictions(p).tolist() == predicted
     np.testing.assert_array_equal(nli.fairness(other, pairs, order), nli.fairness(p, pairs))
+    assert "2 labels were given with 3 names" in refusal(nli.fairness, np.full((12, 2), .5), pairs)
 
 
 def test_labels_come_from_the_config_and_probabilities_are_those_of_single_forwards():
