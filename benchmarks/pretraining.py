@@ -1,10 +1,8 @@
-"""What packing, batched Muon and the fast training step save, side by side in one run:
+"""What packing and batched Muon save, side by side in one run, and how fast a training step is:
 
     python -m benchmarks.pretraining [--device cuda] [--tokens 131072]
 
-Uses the shipped mini-bert's shape and tokenizer, and the project's prose repeated into documents as text. The training
-step is measured through transformers' modules (plain: under autocast, compiled as a whole, torch's variable-length
-attention) and by objectives.py's functions; on a GPU these are recorded, and attention is measured beside torch's.
+Uses the shipped mini-bert's shape and tokenizer, and the project's prose repeated into documents as text.
 """
 
 import argparse
@@ -16,7 +14,7 @@ import torch
 from benchmarks.flops import PEAK
 from lib import paths
 from lib.text import data
-from lib.training import corpus, kernels, loop
+from lib.training import corpus, loop
 from lib.training.objectives import Bert, seeded
 from lib.training.packing import PairSampler
 
@@ -42,43 +40,22 @@ def text():
     return corpus.encode(tokenizer, documents, workers=1), tokenizer
 
 
-def training_step(device: str, plain: bool, batch_tokens: int, repeats: int) -> tuple[float, float]:
+def training_step(device: str, batch_tokens: int, repeats: int) -> tuple[float, float]:
     """Seconds a training step of mini-bert, and the model FLOPs that it needs: three times a forward's."""
     torch.manual_seed(0)
     tokens, tokenizer = text()
     task = Bert(tokenizer, **Bert.shape)
     task.net.to(device)
-    task.plain = plain
     sampler, generator = task.sampler(tokens, device), seeded(device, 0)
     step = loop.Step(task, sampler, loop.optimizers(task.net, 1e-4), batch_tokens, generator)
     for _ in range(loop.WARM if device == "cuda" else 1):
         step()
-    play = step.recorded() if device == "cuda" and not plain else step
     batch, config = sampler.draw(batch_tokens, generator=generator), task.net.config
     width, layers = config.hidden_size, config.num_hidden_layers
     needed = 2 * (4 * width ** 2 + 2 * width * config.intermediate_size) * layers * batch_tokens
     needed += 4 * width * layers * (batch.bounds.diff().double() ** 2).sum().item()
     needed += 2 * len(batch.masked) * (width ** 2 + width * config.vocab_size)
-    return seconds(play, repeats, device), 3 * needed
-
-
-def attention(batch_tokens: int) -> tuple[float, float]:
-    """Seconds forward and back, on a GPU: kernels.py, and torch's variable-length kernel."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    tokens, tokenizer = text()
-    bounds = PairSampler(tokens, tokenizer, "cuda").draw(batch_tokens, generator=seeded("cuda", 0)).bounds
-    qkv = torch.randn(batch_tokens, 3, 12, 24, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    def ours(): return kernels.attention(qkv, bounds)
-    def theirs(): return varlen_attn(*qkv.unbind(1), bounds, bounds, 256, 256).flatten(1)
-    back, found = torch.randn_like(ours()), []
-    for way in ours, theirs:
-        qkv.grad = None
-        way().backward(back)
-        found.append((way().detach(), qkv.grad.clone()))
-    for one, other in zip(*found):
-        assert (one - other).float().norm() < .01 * other.float().norm(), "the two kernels differ"
-    return tuple(seconds(lambda way=way: way().backward(back), 20, "cuda") for way in (ours, theirs))
+    return seconds(step, repeats, device), 3 * needed
 
 
 def padding(device: str) -> tuple[float, float]:
@@ -118,12 +95,7 @@ if __name__ == "__main__":
     print(f"Muon step, batched          {1e3 * ours:.1f} ms")
     print(f"Muon step, torch.optim      {1e3 * theirs:.1f} ms   ratio {theirs / ours:.2f}")
     size = given.tokens or (131_072 if on_gpu else 2_048)
-    for name, plain in ("plain", True), ("fast", False):
-        took, needed = training_step(device, plain, size, 12 if on_gpu else 1)
-        print(f"training step, {name:13}{1e3 * took:.1f} ms, {size / took / 1e6:.4f} M tokens a second, "
-              f"{needed / took / 1e12:.2f} TFLOPs a second"
-              + f", {needed / took / PEAK['bfloat16']:.1%} of peak" * on_gpu, flush=True)
-    if on_gpu:
-        ours, theirs = attention(size)
-        print(f"attention, kernels.py       {1e3 * ours:.2f} ms forward and back")
-        print(f"attention, torch's          {1e3 * theirs:.2f} ms   ratio {theirs / ours:.2f}")
+    took, needed = training_step(device, size, 12 if on_gpu else 1)
+    print(f"training step               {1e3 * took:.1f} ms, {size / took / 1e6:.4f} M tokens a second, "
+          f"{needed / took / 1e12:.2f} TFLOPs a second"
+          + f", {needed / took / PEAK['bfloat16']:.1%} of peak" * on_gpu, flush=True)

@@ -346,20 +346,12 @@ def test_pronouns_are_masked_together(kind, share, gendered):
 
 
 @pytest.mark.parametrize("kind, matrices", [("bert", 12), ("roberta", 12), ("albert", 6), ("gpt2", 8)])
-def test_the_fast_loss_is_that_of_transformers_modules_and_muon_takes_the_layers_matrices(kind, matrices, text_folder):
+def test_the_loss_reaches_all_weights_and_muon_takes_the_layers_matrices(kind, matrices, text_folder):
     tokenizer, tokens = encoded(kind, text_folder)
     task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
-    for weight in task.net.parameters():
-        torch.nn.init.normal_(weight, std=.2)  # biases and norms too, so that none can be left out
     batch = task.sampler(tokens, "cpu").draw(512, generator=torch.Generator().manual_seed(0))
-    found = []
-    for task.plain in (True, False):
-        task.net.zero_grad()
-        loss = task.loss(batch) if kind == "gpt2" else task.loss(*batch)
-        loss.backward()
-        found.append((loss.detach(), {name: weight.grad for name, weight in task.net.named_parameters()}))
-    torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-3)
-    assert all(gradient is not None for gradient in found[1][1].values())
+    (task.loss(batch) if kind == "gpt2" else task.loss(*batch)).backward()
+    assert all(weight.grad is not None for weight in task.net.parameters())
     muon, adam = ([weight for group in optimizer.param_groups for weight in group["params"]]
                   for optimizer in loop.optimizers(task.net, 1e-3))
     assert len(muon) == matrices and len({id(weight) for weight in muon + adam}) == len(list(task.net.parameters()))

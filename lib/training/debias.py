@@ -83,7 +83,6 @@ class Continued(Bert):
         self.net, self.tokenizer = model.net, model.tokenizer.backend_tokenizer
         self.longest = min(256, model.tokenizer.model_max_length)
         self.net.set_attn_implementation("packed")
-        self.plain = self.plain or bool(hidden or attention) or model.net.config.hidden_act != "gelu"
         for name, weight in self.net.named_parameters():
             weight.requires_grad_(is_trained(name))
         for name, module in self.net.named_modules():

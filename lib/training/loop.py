@@ -25,7 +25,7 @@ from lib.training import corpus
 from lib.training.corpus import Tokens
 from lib.training.objectives import KINDS, Encoder, seeded
 
-WARM = 3  # ordinary steps before one is recorded
+WARM = 3  # steps that compile, before the clock starts
 LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration (Jordan et al. 2024)
 
@@ -45,8 +45,8 @@ def orthogonal(updates: torch.Tensor, steps: int = 5) -> torch.Tensor:
 
 class Muon(torch.optim.Optimizer):
     """Nesterov momentum, orthogonalised; the step's size matches AdamW's, so that they share a learning rate.
-    The update is torch.optim.Muon's, which takes the matrices one by one (34 ms for the 72 of mini-bert on an H200, a
-    third of the training step); here all of one shape are orthogonalised in one batched product."""
+    The update is torch.optim.Muon's, which takes the matrices one by one (25 ms for the 72 of mini-bert on an H200,
+    where a whole training step takes 72); here all of one shape are orthogonalised in one batched product."""
 
     def __init__(self, matrices, lr: float, weight_decay: float = .1, momentum: float = .95):
         by_shape = {}
@@ -65,28 +65,25 @@ class Muon(torch.optim.Optimizer):
                 state["buffer"] = torch.zeros_like(gradients)
             state["buffer"].lerp_(gradients, 1 - momentum)
             updates = orthogonal(gradients.lerp_(state["buffer"], momentum)).to(matrices[0].dtype)
-            updates *= lr * .2 * math.sqrt(max(matrices[0].shape))  # lr may be a tensor, for a recorded step
+            updates *= lr * .2 * math.sqrt(max(matrices[0].shape))
             torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
             torch._foreach_sub_(matrices, list(updates.unbind()))
 
 
-def adamw(weights: list[torch.Tensor], rate: float | torch.Tensor, decay: float) -> torch.optim.AdamW:
-    """Matrices decay, biases and norms do not. Given a rate that is a tensor, its steps can be recorded."""
+def adamw(weights: list[torch.Tensor], rate: float, decay: float) -> torch.optim.AdamW:
+    """Matrices decay, biases and norms do not."""
     matrices, others = ([weight for weight in weights if (weight.ndim > 1) == is_matrix] for is_matrix in (True, False))
     return torch.optim.AdamW([dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.)], lr=rate,
-                             betas=(.9, .98), fused=weights[0].is_cuda, capturable=isinstance(rate, torch.Tensor))
+                             betas=(.9, .98), fused=weights[0].is_cuda)
 
 
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left.
-    On a GPU the learning rate is a tensor, so that a recorded step can be given another."""
+    """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left."""
     inside, others = [], []
     for name, weight in net.named_parameters():
         if weight.requires_grad:
             (inside if weight.ndim > 1 and any(word in name for word in LAYERS) else others).append(weight)
-    device = inside[0].device
-    def rate(): return torch.tensor(learning_rate, device=device) if device.type == "cuda" else learning_rate
-    return [Muon(inside, lr=rate(), weight_decay=.05), adamw(others, rate(), .01)]
+    return [Muon(inside, lr=learning_rate, weight_decay=.05), adamw(others, learning_rate, .01)]
 
 
 def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float):
@@ -94,7 +91,7 @@ def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: 
     now = rate * min((step + 1) / max(warmup, 1), 1 - spent)
     for optimizer in each:
         for group in optimizer.param_groups:
-            group["lr"] = group["lr"].fill_(now) if isinstance(group["lr"], torch.Tensor) else now
+            group["lr"] = now
 
 
 def descend(loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.optim.Optimizer) -> torch.Tensor:
@@ -145,31 +142,18 @@ class Checkpoint:
 # ---------------------------------------------------------------- the loop
 class Step:
     """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
-    On a GPU the step is recorded once (a CUDA graph), after WARM ordinary steps, which compile it, and then played: the
-    hundreds of small kernels of drawing and updating wait for nothing on the CPU."""
+    On a GPU the loss is compiled, and computed in bfloat16 where autocast takes it."""
 
     def __init__(self, task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator):
         self.task, self.sampler, self.each, self.batch_tokens = task, sampler, each, batch_tokens
-        self.generator, self.plain_gpu = generator, task.net.device.type == "cuda" and task.plain
-        self.loss_of = torch.compile(task.loss) if self.plain_gpu else task.loss
+        self.generator, self.on_gpu = generator, task.net.device.type == "cuda"
+        self.loss = torch.compile(task.loss) if self.on_gpu else task.loss
 
     def __call__(self) -> torch.Tensor:
         batch = self.sampler.draw(self.batch_tokens, generator=self.generator)
-        with torch.autocast("cuda", torch.bfloat16, enabled=self.plain_gpu):
-            loss = self.loss_of(batch) if isinstance(batch, torch.Tensor) else self.loss_of(*batch)
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.on_gpu):
+            loss = self.loss(batch) if isinstance(batch, torch.Tensor) else self.loss(*batch)
         return descend(loss, self.task.net.parameters(), *self.each)
-
-    def recorded(self):
-        """A function that plays this step."""
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph):
-            loss = self()
-
-        def play():
-            graph.replay()
-            return loss
-        return play
 
 
 def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
@@ -191,7 +175,7 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
     on_gpu = torch.device(device).type == "cuda"
     dropout = torch.cuda if on_gpu else torch  # whose random state it depends on
     each = optimizers(task.net, rate)
-    take = play = Step(task, sampler, each, batch_tokens, generator)
+    take_step = Step(task, sampler, each, batch_tokens, generator)
     step, begun, before = 0, None, 0.  # before: seconds that earlier calls have spent
     if state := kept.read(device):
         step, before = state["step"], state["seconds"]
@@ -207,7 +191,6 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         if on_gpu and step % 16 == 0:
             torch.cuda.synchronize()  # or the clock is read long before the steps are done
         if step - first == WARM:
-            play = take.recorded() if on_gpu and not task.plain else take
             begun = time.time()  # the first steps compile; the budget starts after them
         spent = step / steps if steps else elapsed() / (60 * minutes)
         if spent >= 1:
@@ -215,7 +198,7 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         set_rate(each, rate, step, warmup, spent)
         if people and step % 16 == 0:
             sampler.sources.mix(people=people[0] + (people[1] - people[0]) * spent)
-        loss = play()
+        loss = take_step()
         step += 1
         if step % report == 0:
             if not math.isfinite(loss.item()):

@@ -16,7 +16,6 @@ from transformers import AttentionInterface
 
 from lib import CompanionError
 from lib.training.corpus import Tokens
-from lib.training.kernels import shared
 
 IGNORED = -100  # cross_entropy's mark for "no target here"
 MASKED = .15  # share of the tokens that are to be predicted
@@ -157,7 +156,6 @@ class Packer:
         and whether it is in one at all (the rest is padding)."""
         end = size.cumsum(0)
         fits = end <= n_tokens
-        # Padded twice: writing a number into the last place would copy it from the CPU, which cannot be recorded.
         bounds = F.pad(F.pad(torch.where(fits, end, n_tokens), (1, 0)), (0, 1), value=n_tokens)
         place = torch.arange(n_tokens, device=self.device)
         text = torch.searchsorted(end, place, right=True).clamp(max=len(end) - 1)
@@ -298,6 +296,12 @@ def packed_attention(module, query, key, value, attention_mask=None, *, bounds, 
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         return varlen_attn(q, k, v, bounds, bounds, longest, longest)[None], None
     return F.scaled_dot_product_attention(query, key, value, shared(bounds, query.shape[2])).transpose(1, 2), None
+
+
+def shared(bounds: torch.Tensor, tokens: int) -> torch.Tensor:
+    """Which tokens share a text: a mask [tokens, tokens], for short rows."""
+    text = torch.searchsorted(bounds[1:-1].long(), torch.arange(tokens, device=bounds.device), right=True)
+    return text[:, None] == text[None, :]
 
 
 def unpacked_attention(query, key, value, bounds, longest: int, dropout: float = 0.):
