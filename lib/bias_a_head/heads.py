@@ -130,11 +130,12 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
 
 
 def _with_graph(model) -> int:
-    """Tokens a batch of which a graph is kept: on a GPU, as many as a third of its free memory holds."""
+    """Tokens a batch of which a graph is kept: on a GPU, as many as its free memory should hold. One that is too large
+    after all is halved."""
     if model.device.type != "cuda":
         return batches.TOKENS["cpu"] // 4
     size = 33 * model.n_layers * model.net.config.hidden_size  # bytes a token: LLaMA-7B's; BERT-base takes 23
-    return min(batches.TOKENS["cuda"], 1 + torch.cuda.mem_get_info(model.device)[0] // 3 // size)
+    return min(batches.TOKENS["cuda"], 1 + torch.cuda.mem_get_info(model.device)[0] // size)
 
 
 def _slope(sets, words, total, count):

@@ -89,7 +89,7 @@ def pool(states: torch.Tensor, places: list[range]) -> torch.Tensor:
 def inside(places: list[range], batch: torch.Tensor) -> torch.Tensor:
     """[n, tokens]: which tokens of a batch [n, tokens, ...] are those of each place."""
     token = torch.arange(batch.shape[1], device=batch.device)
-    span = torch.tensor([(tokens.start, tokens.stop) for tokens in places], device=batch.device)
+    span = batches.on(batch.device, [(tokens.start, tokens.stop) for tokens in places])
     return (span[:, :1] <= token) & (token < span[:, 1:])
 
 

@@ -86,7 +86,7 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
         rows, which = torch.arange(len(indices), device=model.device), batches.on(model.device, indices)
         at = places[which]
         wanted = batch["input_ids"][rows, at]
-        batch["input_ids"][rows, at] = model.tokenizer.mask_token_id
+        batch["input_ids"].scatter_(1, at[:, None], model.tokenizer.mask_token_id)  # by index it would wait for the GPU
         if is_cuda:  # the fastest attention there takes no mask; on a CPU it makes no difference
             del batch["attention_mask"]
         with hooks.finish(model, at):
@@ -95,7 +95,7 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
         return indices
 
     if is_cuda:  # one vocabulary row a text takes little room, and few large batches little time
-        tokens = tokens or 4 * batches.TOKENS["cuda"]
+        tokens = tokens or 8 * batches.TOKENS["cuda"]
     batches.each(model, [windows[owner] for owner in owners], at_mask, tokens, progress, alike=is_cuda)
     return np.bincount(owners, weights=log_p.cpu(), minlength=len(windows))
 
