@@ -1,8 +1,5 @@
 """What the papers print, and how a number of ours is held against it.
 
-    printed.printed("projective_methods", "Table 7")    a printed table, rows and columns in the printed order
-    printed.compare("projective_methods", ours, same_model=False)     paper | ours | difference | verdict
-
 Printed numbers live in data/paper/<paper>.csv (columns table, row, column, value), digits as printed. An empty value
 is one that the text at hand has lost. lib/verdict.py decides what matches."""
 

@@ -1,8 +1,5 @@
 """What a claim of a paper is, and the one place that decides whether it holds. Nothing else spells a verdict.
 
-    FEW = Claim("heads-few", "bias_a_head", "5.1", "Few heads have any effect", side=Side.BELOW, threshold=.5)
-    judge(FEW, Estimate(.25, .18, .33), on="mini-bert, gender", found="25 % of 144 heads")
-
 A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie, and the
 whole 95 % interval decides: on the claim's side it holds, on the other it fails, otherwise it is undecided. The result
 is a `Verdict`, kept unrounded in figures/<run>/claims/NN.json. Tables, board and README are made from these records."""
@@ -31,7 +28,7 @@ class Outcome(StrEnum):
     NOT_RUN = "not run"
 
 
-DECIDED = (Outcome.HOLDS, Outcome.FAILS)
+CASES = (Outcome.HOLDS, Outcome.FAILS, Outcome.UNDECIDED)
 IN_PART = "in part"                  # of a claim tested on several things that do not agree
 UNTESTABLE = "cannot be tested"      # of a claim that this companion has no test for
 NO_VALUE, NO_INTERVAL = "no value", "no interval"  # why an estimate decides nothing
@@ -140,8 +137,7 @@ def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: 
         met = claim.side.has(estimate.value, threshold, claim.margin)
     else:
         met, reason = None, NO_INTERVAL
-    if met and control is not None and not _met(STRICT.get(claim.side, claim.side), control.difference, 0.0,
-                                                claim.margin):
+    if met and control and not _met(STRICT.get(claim.side, claim.side), control.difference, 0.0, claim.margin):
         met, reason = None, f"no more than {control.name}"
     return Verdict(claim.id, {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met], reason=reason,
                    **about)
@@ -171,31 +167,26 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
     return known
 
 
-def kind(verdicts: Sequence[Verdict]) -> str:
-    """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold.
-    Where none holds and not all fail it is undecided; where none has a case, no case or not run."""
-    outcomes = {*_counted(verdicts)}
-    cases = outcomes & {*DECIDED, Outcome.UNDECIDED}
-    if len(cases) == 1:
-        return str(*cases)
-    if cases:
-        return IN_PART if Outcome.HOLDS in cases else str(Outcome.UNDECIDED)
-    return str(Outcome.NO_CASE if Outcome.NO_CASE in outcomes else Outcome.NOT_RUN)
-
-
 def combined(verdicts: Sequence[Verdict]) -> str:
-    """`kind`, with how many hold of those that have a case where it is in part: "in part (2 of 3)"."""
-    held, cases = (sum(outcome in kinds for outcome in _counted(verdicts))
-                   for kinds in ([Outcome.HOLDS], [*DECIDED, Outcome.UNDECIDED]))
-    return f"{IN_PART} ({held} of {cases})" if 0 < held < cases else kind(verdicts)
+    """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold, with
+    how many: "in part (2 of 3)". Where none holds and not all fail it is undecided; where none has a case, no case or
+    not run. A reading without a case decides nothing where another reading of the same thing has one: else a claim
+    would be borne out by leaving out the readings that cannot bear it out."""
+    asked = {verdict.on for verdict in verdicts if verdict.outcome in CASES}
+    outcomes = [Outcome.UNDECIDED if verdict.outcome == Outcome.NO_CASE and verdict.on in asked else verdict.outcome
+                for verdict in verdicts]
+    cases = [outcome for outcome in outcomes if outcome in CASES]
+    if not cases:
+        return str(Outcome.NO_CASE if Outcome.NO_CASE in outcomes else Outcome.NOT_RUN)
+    if len({*cases}) == 1:
+        return str(cases[0])
+    held = cases.count(Outcome.HOLDS)
+    return f"{IN_PART} ({held} of {len(cases)})" if held else str(Outcome.UNDECIDED)
 
 
-def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
-    """The outcomes. A reading without a case decides nothing where another reading of the same thing has one: else a
-    claim would be borne out by leaving out the readings that cannot bear it out."""
-    asked = {verdict.on for verdict in verdicts if verdict.outcome in (*DECIDED, Outcome.UNDECIDED)}
-    return [Outcome.UNDECIDED if verdict.outcome == Outcome.NO_CASE and verdict.on in asked else verdict.outcome
-            for verdict in verdicts]
+def kind(verdicts: Sequence[Verdict]) -> str:
+    """`combined` without the numbers."""
+    return combined(verdicts).partition(" (")[0]
 
 
 # ---- one record per verdict, kept for the board
@@ -206,7 +197,6 @@ def write(path: Path, verdicts: Sequence[Verdict]):
 
 
 def read(path: Path) -> list[Verdict]:
-    """What `write` kept."""
     try:
         return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -255,14 +245,10 @@ def match(printed: str | float | None, ours: Estimate | float | None, same_model
         return f"{Match.NOT_RUN} ({missing})"
     if not same_model:
         return str(Match.OTHER_MODEL)
-    if abs(value - float(printed)) <= half_unit(printed):
+    digits = Decimal(printed) if isinstance(printed, str) else Decimal(repr(float(printed))).normalize()
+    half_unit = .5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9  # a little is for floating point
+    if abs(value - float(printed)) <= half_unit:
         return str(Match.MATCHES)
     if isinstance(ours, Estimate) and ours.low <= float(printed) <= ours.high:
         return str(Match.WITHIN_INTERVAL)
     return f"{Match.DIFFERS}: {why}"
-
-
-def half_unit(printed: str | float) -> float:
-    """Half a unit of the last printed digit, and a little for floating point."""
-    digits = Decimal(printed) if isinstance(printed, str) else Decimal(repr(float(printed))).normalize()
-    return .5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9

@@ -11,8 +11,8 @@ import jinja2
 
 from lib import look
 from lib.publish import scoreboard
-from lib.publish.scoreboard import CLAIMS, IN_PART, KINDS, NOT_SPECIFIC
-from lib.verdict import Outcome
+from lib.publish.scoreboard import KINDS, NOT_SPECIFIC
+from lib.verdict import IN_PART, Outcome
 
 # the only addresses outside that the pages link to
 PAPERS = {
@@ -87,12 +87,11 @@ def _glance(table, names):
 def _asked_of_controls(folders, table, names):
     """Of every claim: what the runs say, how often it holds in models that cannot have the effect, and in how many
     trainings of one model, where there are several."""
-    specific, seeds = scoreboard.specificity(folders), scoreboard.seeds(folders)
-    again = {} if seeds.empty else dict(zip(seeds["id"], seeds["holds in"]))
+    specific, again = scoreboard.specificity(folders), scoreboard.seeds(folders).set_index("id")["holds in"]
     return [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "trainings": again.get(row["id"], ""),
              "specific": specific[row["id"]].is_specific, "held": specific[row["id"]].held,
              "said": {run: str(row[run].kind) for run in names}}
-            for row in table.to_dict("records") if not CLAIMS[row["id"]].untestable]
+            for row in table.to_dict("records") if not scoreboard.CLAIMS[row["id"]].untestable]
 
 
 def _again(folders):

@@ -1,10 +1,5 @@
 """What every run found of the three papers' claims and printed numbers, side by side.
 
-    scoreboard.board(), scoreboard.evidence()       one row per claim, one column per run; what stands behind each cell
-    scoreboard.seeds(), across(), heads_across()    models that differ in their training's seed alone
-    scoreboard.numbers(counts)                      one row per printed number, ours and a match for each run
-    scoreboard.summary()                            claims by paper and run, as markdown, for the README
-
 All of it is read from the records that notebooks keep, figures/<run>/claims/NN.json and numbers/NN.json, so that the
 same folder gives the same tables. Claims are written in each paper's claims.py; nothing is decided here. `folders` is
 {run: folder}, all stored runs where it is left out.
@@ -15,6 +10,7 @@ untrained networks (figures/null is the first draw, figures/null/draws/K/claims 
 
 import itertools
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +23,7 @@ from lib.counteracts import claims as counteracts
 from lib.engine import models, stats
 from lib.projective import claims as projective
 from lib.publish.run import runs
-from lib.verdict import BALANCED, CONTROLS, DECIDED, IN_PART, NULL, PAPERS, UNTESTABLE, Match, Outcome, Side, Verdict
+from lib.verdict import BALANCED, CASES, CONTROLS, IN_PART, NULL, PAPERS, UNTESTABLE, Match, Outcome, Side, Verdict
 
 CLAIMS = verdict.by_id(claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values())
 NOT_SPECIFIC = "not specific"  # of what holds, or does in part: models that cannot have the effect bear it out too
@@ -53,8 +49,6 @@ NOT_RUN = {("bias_a_head", "Section 4"): "a fact of the papers' own models",
 # ---- claims
 class Cell(str):
     """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason` the rest."""
-    kind: str
-    reason: str
 
     def __new__(cls, claim: verdict.Claim, verdicts: list[Verdict], is_specific: bool = True):
         apart = not is_specific and any(each.outcome == Outcome.HOLDS for each in verdicts)
@@ -104,18 +98,17 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
     """{claim: what the stored controls say of it}. Each thing that a draw of null was tested on is a test, which holds
     by chance in 2.5 %; balanced, which is one training, must not hold at all. Tests of other models in these runs, and
     of race on balanced, are left out."""
-    asked = {control: {} for control in CONTROLS}  # {claim: the outcomes of its tests}
+    asked, found = defaultdict(list), {}  # {(control, claim): the outcomes of its tests}
     for run, folder in (folders or runs()).items():
         if control := control_of(run):
             for draw in [folder, *sorted(folder.glob("draws/*"))]:
                 for each in _stored(run, draw):
                     if _speaks(control, each):
-                        asked[control].setdefault(each.claim, []).append(each.outcome)
-    found = {}
+                        asked[control, each.claim].append(each.outcome)
     for claim in CLAIMS.values():
         is_specific, said, counts = True, [], {}
         for control in claim.speaks:
-            outcomes = asked[control].get(claim.id, [])
+            outcomes = asked[control, claim.id]
             held, n = counts[control] = outcomes.count(Outcome.HOLDS), len(outcomes)
             is_specific &= not held or control == NULL and not stats.more_than_chance(held, n)
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
@@ -129,7 +122,7 @@ def _speaks(control: str, each: Verdict) -> bool:
     of_control = all(Path(name).name.startswith(BALANCED) if control == BALANCED else models.draw_of(name)
                      for name in each.models)
     is_race = control == BALANCED and "race" in each.on  # which the coin did not touch
-    return of_control and not is_race and each.outcome in (*DECIDED, Outcome.UNDECIDED)
+    return of_control and not is_race and each.outcome in CASES
 
 
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
@@ -187,10 +180,9 @@ def summary(folders: dict[str, Path] | None = None) -> str:
     table = board(folders)
     names = [name for name in folders or runs() if name in table]
     lines = [["paper", "claims", *(f"`{name}`" for name in names)], ["---"] * (len(names) + 2)]
-    for name in [*PAPERS.values(), ALL_PAPERS]:
-        rows = table if name == ALL_PAPERS else table[table["source"] == name]
-        lines.append([name if name == ALL_PAPERS else f"*{name}*", str(len(rows)),
-                      *(counted(kinds(rows[run])) for run in names)])
+    parts = [(f"*{name}*", table[table["source"] == name]) for name in PAPERS.values()]
+    for title, rows in [*parts, (ALL_PAPERS, table)]:
+        lines.append([title, str(len(rows)), *(counted(kinds(rows[run])) for run in names)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -254,7 +246,7 @@ def _paired(folders: dict[str, Path] | None):
     again = [list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items() if run.startswith(TRAININGS)]
     for claim in CLAIMS.values() if len(again) > 2 else ():
         for tests in zip(*([each for each in stored if each.claim == claim.id] for stored in again)):
-            if all(each.outcome in (*DECIDED, Outcome.UNDECIDED) for each in tests):
+            if all(each.outcome in CASES for each in tests):
                 held = sum(each.outcome == Outcome.HOLDS for each in tests)
                 yield claim, tests, {"id": claim.id, "source": PAPERS[claim.paper], "claim": claim.says,
                                      "on": _on(tests), "holds in": f"{held} of {len(tests)}"}
@@ -331,16 +323,17 @@ def numbers(counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | Non
     frames = [printed.numbers(name).assign(source=name) for name in PAPERS]
     table = pd.concat(frames, ignore_index=True).rename(columns={"value": "printed"})
     keys = list(zip(table["source"], table["table"], table["row"], table["column"]))
-    said = dict(zip(keys, table["printed"]))
+    why = {key: "the printed number is lost" if pd.isna(said) else NOT_RUN.get(key[:2], "")
+           for key, said in zip(keys, table["printed"])}
+    not_run = {key: f"{Match.NOT_RUN} ({reason})" if reason else str(Match.NOT_RUN) for key, reason in why.items()}
     for run, folder in (folders or runs()).items():
         ours = {key: number[:2] for key, number in compared(run, folder).items()} | counts
-        if unknown := ours.keys() - said.keys():
+        if unknown := ours.keys() - not_run.keys():
             paper, *key = unknown.pop()
             raise CompanionError(f"figures/{run}/numbers compares {tuple(key)}, which data/paper/{paper}.csv does not "
                                  "have: add it there, or run that notebook again.")
         ours |= {(paper, *key): ours[paper, *first] for paper, key, first in REPEATED if (paper, *first) in ours}
-        table[f"ours, {run}"], table[f"verdict, {run}"] = zip(
-            *(ours.get(key) or ("", _not_run(key, said[key])) for key in keys))
+        table[f"ours, {run}"], table[f"verdict, {run}"] = zip(*(ours.get(key) or ("", not_run[key]) for key in keys))
     table["source"] = table["source"].map(PAPERS)
     return table[["source", "table", "row", "column", "printed", *table.columns[5:]]].fillna({"printed": ""})
 
@@ -356,8 +349,3 @@ def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, tuple[s
             raise CompanionError(f"figures/{run}/numbers/{file.name} is damaged: restore it with git, or run its "
                                  "notebook again.") from None
     return kept
-
-
-def _not_run(key: tuple, said) -> str:
-    why = "the printed number is lost" if pd.isna(said) else NOT_RUN.get(key[:2], "")
-    return f"{Match.NOT_RUN} ({why})" if why else str(Match.NOT_RUN)
