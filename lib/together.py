@@ -1,9 +1,5 @@
 """Three ways to make one model less biased, on every measure of the three papers: what notebook 12 ends on.
 
-    plan = together.plan(result, ["+ attn (0, 0, 0, 0, 0)"], "mini")     of heads.measure
-    measured = run.cached(together.measure, "mini-bert", "mini-bert-nli", plan, "mini", 10, 10)
-    effects = together.effects(plan, measured)          one row per remedy and measure: value, change, interval
-
 Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is put before the text
 (Counteracts). A mask and a projection act inside the network, whatever it is asked. A prompt is text, and acts where
 there is a text to stand before:
@@ -50,8 +46,7 @@ Effect = StrEnum("Effect", {"BETTER": "better", "WORSE": "worse", "UNDECIDED": "
 
 
 class Remedy(NamedTuple):
-    """Heads to mask, the name of a setting to project, whether to prompt, and on which half of the sentences SEAT is
-    measured."""
+    """Heads to mask, a setting to project, whether to prompt, and on which half of the sentences SEAT is measured."""
     name: str
     heads: list[tuple[int, int]] = []
     setting: str = ""

@@ -73,6 +73,8 @@ def parser():
 def main(argv=None):
     """Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 130 stopped by Ctrl-C."""
     options = parser().parse_args(argv)
+    if options.model and Path(options.model).is_dir():  # by its whole path, since notebooks run elsewhere
+        options.model = str(Path(options.model).resolve())
     try:
         if options.command not in COMMANDS:
             raise CompanionError(f"There is no command '{options.command}': leave it out, or choose test, lab, "
@@ -82,7 +84,6 @@ def main(argv=None):
         if options.revision and not (options.model and options.command in ("run", "estimate")):
             raise CompanionError("--revision is of a model of the hub in a run of the notebooks: name it by --model.")
         if options.command == "measure":
-            options.model = spelled_out(options.model)
             measuring.measure(options)
         elif options.command == "card":
             if not options.name:
@@ -104,16 +105,17 @@ def reproduce(options):
     """Run the notebooks, or say what that would take; exit status."""
     if options.with_smollm2:
         people.convert()
-    run = chosen(options)
+    run = running.Run(profile=options.profile + (f"-limit{options.limit}" if options.limit else ""), data=options.data,
+                      model=options.model + (f"@{options.revision}" if options.revision else ""), device=options.device)
+    if options.store and run.flags:
+        raise CompanionError("--store is for the run mini: leave the flags that choose another out.")
     available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    wanted = [notebooks.Notebook(path, run) for path in notebooks.select(available, options.only)]
+    wanted = [notebooks.Notebook(path, run, options.recompute) for path in notebooks.select(available, options.only)]
     listing = options.list or options.command == "estimate"
     print(run)
     width = max(len(notebook.name) for notebook in wanted)
-    for notebook in wanted:
-        notebook.recompute = options.recompute
-        if listing:
-            print(f"{notebook.name:{width}}  {'up to date' if notebook.is_done() else 'to run    '}  {notebook.title}")
+    for notebook in wanted if listing else ():
+        print(f"{notebook.name:{width}}  {'up to date' if notebook.is_done() else 'to run    '}  {notebook.title}")
     for line in notebooks.estimate(run, wanted):
         print(line)
     if listing:
@@ -163,21 +165,6 @@ def reproduce(options):
     return 0
 
 
-def chosen(options):
-    """The run that the flags ask for."""
-    model = spelled_out(options.model)
-    run = running.Run(profile=options.profile + (f"-limit{options.limit}" if options.limit else ""), data=options.data,
-                      device=options.device, model=f"{model}@{options.revision}" if options.revision else model)
-    if options.store and run.flags:
-        raise CompanionError("--store is for the run mini: leave the flags that choose another out.")
-    return run
-
-
-def spelled_out(model):
-    """A model's folder by its whole path, since notebooks run elsewhere; any other name as it is."""
-    return str(Path(model).resolve()) if model and Path(model).is_dir() else model
-
-
 def again(run, options, only):
     """The command that does what is left."""
     flags = [*run.flags, *["--recompute"] * options.recompute, *["--keep-going"] * options.keep_going,
@@ -221,13 +208,12 @@ def make_classifier(run, notebook, width):
 
 def carry_out(notebook, width):
     """Execute a notebook unless it is up to date, and say how that went; exit status."""
-    start, status = time.time(), 1
+    start, status, outcome = time.time(), 1, "up to date"
     try:
-        if notebook.is_done():
-            status, outcome = 0, "up to date"
-        else:
+        if not notebook.is_done():
             notebook.execute()
-            status, outcome = 0, f"done in {time.time() - start:.0f} s"
+            outcome = f"done in {time.time() - start:.0f} s"
+        status = 0
     except KeyboardInterrupt:
         status, outcome = 130, "stopped"
     except notebooks.Failed as error:

@@ -14,7 +14,6 @@ import math
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,11 +26,10 @@ from lib.bias_a_head import heads, masking, tables
 from lib.counteracts import cloze
 from lib.engine import models, nsp, pppl, stats
 from lib.engine.files import replace
-from lib.engine.stats import Estimate
 from lib.projective import triples
 from lib.projective.claims import strength_lead
 from lib.publish import article
-from lib.publish.run import tag
+from lib.publish.run import tag, versions
 from lib.text import contexts, data
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
@@ -59,7 +57,7 @@ class Card:
     figures: list[dict] = field(default_factory=list)    # title, image: on the page alone
     versions: dict = field(default_factory=dict)
 
-    def add(self, measure: str, label: str, estimate: Estimate, unit: str, remark: str = ""):
+    def add(self, measure: str, label: str, estimate: stats.Estimate, unit: str, remark: str = ""):
         finite = {key: None if value != value else value for key, value in asdict(estimate).items()}  # JSON has no nan
         self.rows.append({"measure": measure, "label": label, **finite, "unit": unit, "remark": remark})
 
@@ -145,7 +143,7 @@ def measure(name: str, device=None) -> Card:
     model = models.load(name, device=device)
     card = Card(model.name, model.revision, model.family, f"{model.n_layers} layers x {model.n_heads} heads, "
                 f"{model.net.num_parameters() / 1e6:.1f} M parameters",
-                versions={package: version(package).split("+")[0] for package in ("torch", "transformers")})
+                versions=versions("torch", "transformers"))
     for title, function in tqdm(MEASURES.items(), desc=model.name, unit="measure"):
         try:
             function(card, model)
@@ -157,9 +155,9 @@ def measure(name: str, device=None) -> Card:
 def beside() -> list[dict]:
     """The stored cards whose weights are those that their names stand for today; a damaged one is left out."""
     kept = []
-    for file in map(_file, BESIDE):
+    for name in BESIDE:
         with contextlib.suppress(OSError, ValueError):
-            kept.append(json.loads(file.read_text(encoding="utf-8")))
+            kept.append(json.loads((STORED / f"{tag(name)}.json").read_text(encoding="utf-8")))
     return [card for card in kept if models.locate(card["model"])[1] == card["revision"]]
 
 
@@ -175,19 +173,15 @@ def write(name: str, device=None, store: bool = False):
     replace(page, template.render(card=card, others=shown, estimate=_shown, command=command).encode())
     replace(page.with_suffix(".json"), plain)
     if store:
-        replace(_file(name), plain)
+        replace(STORED / f"{tag(name)}.json", plain)
     return page
-
-
-def _file(name: str):
-    return STORED / f"{tag(name)}.json"
 
 
 def _shown(row: dict | None) -> str:
     if row is None or row["value"] is None:
         return "–"
     ends = (math.nan if row[end] is None else row[end] for end in ("value", "low", "high"))
-    return format(Estimate(*ends), "z.2f" if abs(row["value"]) < 100 else ".0f")
+    return format(stats.Estimate(*ends), "z.2f" if abs(row["value"]) < 100 else ".0f")
 
 
 # ---- what the papers presuppose of their models, and notebook 01 tests: that these read, and know of the world
@@ -198,7 +192,7 @@ FOLLOWS = Claim("next-follows", "", "", "related sentences are called next, unre
 CLAIMS = by_id([ODDS, FOLLOWS])  # of no paper
 
 
-def checks(rises: dict[str, Estimate], follows: pd.DataFrame | None) -> list[Verdict]:
+def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> list[Verdict]:
     """Pronouns follow the labour statistics in each model; related sentences follow in the first.
     rises    rank correlation of the odds of she with the share of women, by model name
     follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no head"""

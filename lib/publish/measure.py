@@ -10,7 +10,6 @@ a file of its part beside it; whichever process ends last puts the parts togethe
 import hashlib
 import json
 import shlex
-from importlib.metadata import version
 
 import torch
 from tqdm import tqdm
@@ -18,7 +17,7 @@ from tqdm import tqdm
 from lib import CompanionError
 from lib.bias_a_head import heads, masking
 from lib.engine import models
-from lib.publish.run import Run, place, question, read, write
+from lib.publish.run import Run, place, question, read, versions, write
 
 
 def measure(options):
@@ -97,4 +96,4 @@ def _made_from(run: Run, function, args, name: str, precision: str) -> dict:
     return {"question": question(function, args, run.weights(args)), "precision": precision, "run": run.name,
             "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]),
             "device": torch.cuda.get_device_name() if cuda else "cpu",
-            "versions": {name: version(name).split("+")[0] for name in ("torch", "transformers", "numpy")}}
+            "versions": versions("torch", "transformers", "numpy")}

@@ -50,11 +50,11 @@ class ThisPython(AsyncKernelManager):
 class Notebook:
     """`path` as part of `run`."""
 
-    def __init__(self, path, run):
+    def __init__(self, path, run, recompute=False):
         self.path, self.run, self.name, self.number = path, run, path.stem, path.name[:2]
         self.copy = paths.BUILD / run.name / path.name
         self.html, self.done, self.so_far = (self.copy.with_suffix(end) for end in (".html", ".done", ".part.ipynb"))
-        self.recompute = False  # whether to run it whatever is there
+        self.recompute = recompute  # whether to run it whatever is there
         try:
             self.content = nbformat.read(path, as_version=4)
         except Exception as error:  # not JSON, most often after a merge
@@ -82,9 +82,8 @@ class Notebook:
 
     @property
     def title(self):
-        """Its first heading."""
-        texts = [cell.source for cell in self.content.cells if cell.cell_type == "markdown"]
-        return next(iter(re.findall(r"^#+ (.*)", "\n".join(texts), re.MULTILINE)), "")
+        texts = "\n".join(cell.source for cell in self.content.cells if cell.cell_type == "markdown")
+        return next(iter(re.findall(r"^#+ (.*)", texts, re.MULTILINE)), "")  # its first heading
 
     @property
     def results(self):
@@ -214,7 +213,7 @@ def estimate(run, notebooks) -> list[str]:
     names = [name for name in wanted(run, waiting) if not _ships(name)]
     lines = [*_models(names, known["models"]), *_data(run, waiting, known["data"])]
     if run.profile == "paper" and waiting:
-        lines += [*_time(run, waiting, known["minutes"]), *_memory(names, known["models"])]
+        lines += _on_a_gpu(run, waiting, names, known)
     return lines
 
 
@@ -287,22 +286,20 @@ def _data(run, notebooks, known: dict) -> list[str]:
             f"(most: {largest})"] * bool(sizes)
 
 
-def _time(run, notebooks, minutes: dict) -> list[str]:
-    if run.sizes.items:
-        return []
-    each = {notebook.number: minutes.get(notebook.number, 0) for notebook in notebooks}
-    extra = minutes["classifier"] if to_make(run, notebooks) else 0
-    listed = ", ".join(f"{number} {its}" for number, its in each.items())
-    listed += f", {extra} of them to make {run.classifier}" if extra else ""
-    hours = (sum(each.values()) + extra) / 60
-    return [f"About {hours:.1f} hours on one GPU of 24 GB (notebook and minutes: {listed}): rough, see data/hub.toml"]
-
-
-def _memory(names: list[str], known: dict) -> list[str]:
-    """The largest model's weights in the precision that it is read in."""
-    sizes = {name: known[hub_id]["GB"] for name, hub_id in _hub_ids(names).items() if hub_id in known}
-    largest = max(sizes, key=sizes.get, default="")
-    return [f"GPU memory: {sizes[largest] + SPARE:.0f} GB, for {largest}"] if largest else []
+def _on_a_gpu(run, notebooks, names: list[str], known: dict) -> list[str]:
+    """How long it takes, but for a try; and the largest model's weights in the precision that it is read in."""
+    lines, minutes, models = [], known["minutes"], known["models"]
+    if not run.sizes.items:
+        each = {notebook.number: minutes.get(notebook.number, 0) for notebook in notebooks}
+        extra = minutes["classifier"] if to_make(run, notebooks) else 0
+        listed = ", ".join(f"{number} {its}" for number, its in each.items())
+        listed += f", {extra} of them to make {run.classifier}" if extra else ""
+        lines.append(f"About {(sum(each.values()) + extra) / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: "
+                     f"{listed}): rough, see data/hub.toml")
+    sizes = {name: models[hub_id]["GB"] for name, hub_id in _hub_ids(names).items() if hub_id in models}
+    if largest := max(sizes, key=sizes.get, default=""):
+        lines.append(f"GPU memory: {sizes[largest] + SPARE:.0f} GB, for {largest}")
+    return lines
 
 
 def _ships(name: str) -> bool:

@@ -57,11 +57,9 @@ class Result:
     @property
     def provenance(self):
         """(what, value) pairs to print below it."""
-        def text(value):
-            return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else value
-
-        pairs = [(what, text(self.made.get(what))) for what in ("models", "data", "seed", "command", "versions")]
-        return [(what, value) for what, value in pairs if value not in (None, "")]
+        pairs = [(what, self.made.get(what)) for what in ("models", "data", "seed", "command", "versions")]
+        return [(what, ", ".join(map("{} {}".format, value, value.values())) if isinstance(value, dict) else value)
+                for what, value in pairs if value not in (None, "", {})]
 
     @property
     def files(self):
@@ -130,8 +128,7 @@ def render(folders, damaged):
             place = os.path.relpath(result.damaged, paths.ROOT)
             damaged.append(f"{place} is damaged: restore it with `git checkout {place}`{make}.")
     shown = [result for result in shown if contents[result.id]]
-    figures = [result for result in shown if not result.is_table]
-    pictures = {result.id for result in figures}
+    pictures = {result.id for result in shown if not result.is_table}
     table = scoreboard.board(folders)
     names = [run for run in folders if run in table]
     board = [_cells(row, names, pictures) for row in table.to_dict("records")] if names else []
@@ -145,7 +142,7 @@ def render(folders, damaged):
         gallery=[(number, list(group)) for number, group in groupby(shown, key=lambda result: result.number)],
         by_paper=[(paper, list(group)) for paper, group in groupby(notebooks, key=paper_of)],
         contents=contents, damaged=damaged, paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
-        n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(figures))
+        n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(pictures))
 
 
 def _readable(run, folder, damaged):
@@ -218,8 +215,8 @@ def _notebooks(numbers, folders):
     made = {}
     for number in sorted(numbers):
         stem = stems.get(number, f"{number}_notebook")
-        copies = {run: paths.BUILD / run / f"{stem}.html" for run in folders}
-        links = {run: (_address(copy), _when(copy)) for run, copy in copies.items() if copy.is_file()}
+        links = {run: (_address(copy), _when(copy)) for run in folders
+                 if (copy := paths.BUILD / run / f"{stem}.html").is_file()}
         made[number] = stem[3:].replace("_", " ").capitalize(), links
     return made
 
@@ -269,13 +266,13 @@ def scoreboard_part() -> str:
     """Claims by paper and run, with what each run is, what controls say, and how much depends on the seed."""
     stored = {name: folder for name, folder in runs().items() if name in RUNS or scoreboard.control_of(name)}
     means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS)
-    if any(map(scoreboard.control_of, stored)):
-        means += f". *{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect bear it out too"
-    else:
-        means += f". Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
+    specific = (f"*{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect bear it out too"
+                if any(map(scoreboard.control_of, stored)) else
+                f"Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}")
     over = scoreboard.across()
     luck = scoreboard.lasting(over, stored) if len(over) else "Not run: three trainings of one model"
-    return f"{scoreboard.summary(stored)}\n\n{means}.\n\n{luck} ([notebook 12](notebooks/12_scoreboard.ipynb))."
+    return (f"{scoreboard.summary(stored)}\n\n{means}. {specific}.\n\n{luck} "
+            "([notebook 12](notebooks/12_scoreboard.ipynb)).")
 
 
 def figures_part() -> str:

@@ -77,19 +77,20 @@ class Run:
 
     def _choose_models(self, given: dict):
         """The profile's models, and `model` in the place where it fits."""
-        model = self.model
-        self.encoder, self.decoder, self.classifier = (given[role] for role in ("encoder", "decoder", "classifier"))
-        self.cloze, self.debiased, self.llama = (given[role] for role in ("cloze", "debiased", "llama"))
+        vars(self).update(given)  # encoder, decoder, classifier; lists of names: cloze, debiased, llama
         self.base = self.encoder  # of the debiased models
         if self.sizes.items and self.classifier and not (paths.MODELS / self.classifier).is_dir():
             self.classifier = str(paths.CACHE / "nli" / f"{self.classifier}-limit{self.sizes.items}")  # made on few
-        if not model:
+        if not (model := self.model):
             return
         self.cloze = [model]
         if self.revision:
             _pin(model, self.revision)
-        family, is_classifier = _kind_of(model)
-        if is_classifier:
+        entry = models.REGISTRY.get(model)
+        named = entry and isinstance(entry.source, str)  # a paper's language model: said without fetching it
+        config = {"model_type": entry.family} if named else models.config_of(models.locate(model)[0])
+        family = config.get("model_type")
+        if "ForSequenceClassification" in str(config.get("architectures")):
             self.classifier = model
         elif family in families.FAMILIES and families.FAMILIES[family].is_causal:
             self.decoder = model
@@ -135,7 +136,7 @@ class Run:
         file = Path(inspect.getsourcefile(function))
         code = fingerprint(file, *sources(file.read_text()) - {file})
         name = f"{function.__module__}.{function.__qualname__}"
-        key = [name, code, _data_hash(), weights, _versions("torch", "transformers"), self.sizes.items, self.news]
+        key = [name, code, _data_hash(), weights, versions("torch", "transformers"), self.sizes.items, self.news]
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever shipped or fetched.
         with room_for(paths.CACHE / "results"):
             stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
@@ -194,9 +195,8 @@ class Run:
         verdict.write(self.out / "claims" / f"{notebook}.json", verdicts)
 
     def compared(self, notebook: str, paper: str, numbers: dict):
-        """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}. A
-        notebook may call it several times: what it said before is kept. A match is text, as a table shows it
-        (verdict.match); `kind` is the verdict.Match that it opens with, so that no reader has to look for it."""
+        """Keep what a notebook holds against printed numbers: {(table, row, column): (ours as shown, match)}, beside
+        what it said before. `kind` is the verdict.Match that a match, text as a table shows it, opens with."""
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
             known[paper, *key] = ours, match, next(kind for kind in verdict.Match if match.startswith(kind))
@@ -210,8 +210,7 @@ class Run:
         if self.name == other:
             print(f"This is the run {other} itself: see above.")
             return None
-        files = [paths.FIGURES / other / f"{name}{kind}" for kind in (".csv", ".png")]
-        file = next((file for file in files if file.is_file()), None)
+        file = next(filter(Path.is_file, (paths.FIGURES / other / f"{name}{kind}" for kind in (".csv", ".png"))), None)
         if file is None:
             print(f"figures/{other} has no {name} yet" + (
                 f": run ./reproduce.sh --only {name[:2]} --data paper." if other == "mini-real" else "."))
@@ -233,7 +232,7 @@ class Run:
         return {"run": self.name, "command": shlex.join(["./reproduce.sh", *only, *self.flags]), "notebook": notebook,
                 "models": dict(sorted(self.revisions.items())), "data": {self.data: _data_hash()}, "seed": self.seed,
                 "sizes": vars(self.sizes),
-                "versions": _versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib")}
+                "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib")}
 
 
 def runs():
@@ -244,14 +243,14 @@ def runs():
 
 # ---- profiles
 def read_profile(name):
-    """The profile lib/publish/profiles/<name>.toml, with its name. It has the keys of mini.toml, no more and no fewer.
-    "<name>-limit8" is that profile, cut to 8 items; "null", "null@3" and "balanced" are mini's, with other models."""
+    """A profile, cut to a limit, with its name and its draw. It has the keys of mini.toml, no more and no fewer."""
     there = sorted(file.stem for file in paths.PROFILES.glob("*.toml"))
     limited = LIMITED.fullmatch(name) if name not in there else None
     name, items = (limited[1], int(limited[2])) if limited else (name, 0)
     control = CONTROL.fullmatch(name) if name not in there else None
     if name not in there and not control:
-        raise CompanionError(f"There is no profile {name}: choose one of {', '.join(there)}, or add {_file(name)}.")
+        raise CompanionError(f"There is no profile {name}: choose one of {', '.join(there)}, or add "
+                             f"lib/publish/profiles/{name}.toml.")
     profile = _parse("mini" if control else name)
     if control:
         profile["models"] |= _control(name)
@@ -259,7 +258,7 @@ def read_profile(name):
     for key in [*sorted(has - wanted), *sorted(wanted - has)]:
         wrong = (f"has the unknown key {key}: remove it, or add it to mini.toml" if key in has else
                  f"lacks the key {key}: take it over from mini.toml")
-        raise CompanionError(f"{_file(name)} {wrong}.")
+        raise CompanionError(f"lib/publish/profiles/{name}.toml {wrong}.")
     if limited and items < 2:
         raise CompanionError(f"Nothing can be measured on {items} items: give --limit 2 or more.")
     sizes = profile["sizes"] if not limited else {
@@ -289,15 +288,12 @@ def _at_most(value, n):
     return min(value, n) or n if isinstance(value, int) else value
 
 
-def _file(name):
-    return f"lib/publish/profiles/{name}.toml"
-
-
 def _parse(name):
     try:
         return tomllib.loads((paths.PROFILES / f"{name}.toml").read_text())
     except tomllib.TOMLDecodeError as error:
-        raise CompanionError(f"{_file(name)} is not TOML: fix what is wrong there ({error}).") from None
+        raise CompanionError(f"lib/publish/profiles/{name}.toml is not TOML: fix what is wrong there "
+                             f"({error}).") from None
 
 
 def _keys(profile):
@@ -327,15 +323,6 @@ def _pin(name, revision):
     same = {key: entry for key, entry in models.REGISTRY.items() if entry.source == source}
     same = same or {f"{source} as asked": models.Entry(source, "", "at a commit asked for")}
     models.REGISTRY.update({key: dataclasses.replace(entry, revision=revision) for key, entry in same.items()})
-
-
-def _kind_of(name):
-    """(family, whether it is a classifier)."""
-    entry = models.REGISTRY.get(name)
-    if entry and isinstance(entry.source, str):  # a paper's language model: said without fetching it
-        return entry.family, False
-    config = models.config_of(models.locate(name)[0])
-    return config.get("model_type"), "ForSequenceClassification" in str(config.get("architectures"))
 
 
 # ---- results that are kept
@@ -413,7 +400,7 @@ def _data_hash():
     return fingerprint(paths.LISTS, paths.DEMO, paths.SOURCES)
 
 
-def _versions(*packages):
+def versions(*packages):
     """Without the local part: torch 2.13.0+cpu and 2.13.0 are one release."""
     return {package: version(package).split("+")[0] for package in packages}
 
