@@ -46,8 +46,7 @@ def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
 
 
 def sign(figure, title: str, made_from: str):
-    """The finding above the figure, in as many lines as it needs (none ends within an interval or a name), and in its
-    lower corner which model and data it comes from, in print that can be read at the size of a page."""
+    """The finding above the figure, no line of it ending within an interval or a name; model and data in its corner."""
     heading = figure.suptitle(title, x=.01, ha="left", fontsize=12, fontweight="bold")
     letters, glued = len(title), re.sub(r" (?=%|\[)|(?<=,) (?=[^ []+\])", "\u00a0", title).replace("-", "\u2011")
     room, width = .96 * figure.bbox.width, heading.get_window_extent().width
@@ -82,8 +81,7 @@ def check(figure, models=()):
 
 
 def arms(value, low, high) -> np.ndarray:
-    """How far intervals reach below and above their values, [2, n], as `errorbar` takes it: never less than 0, since a
-    percentile interval need not hold its value."""
+    """How far intervals reach below and above, [2, n], for `errorbar`; at least 0: percentiles may miss the value."""
     return np.maximum(0, np.atleast_2d(np.array([value - low, high - value]).T).T)
 
 

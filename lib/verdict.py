@@ -153,7 +153,6 @@ def _met(side: Side, estimate: Estimate, threshold: float, margin: float) -> boo
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:
-    """A claim that was not tested, and why."""
     return Verdict(claim.id, Outcome.NOT_RUN, on=on, reason=why, **about)
 
 

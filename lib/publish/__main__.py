@@ -166,7 +166,6 @@ def reproduce(options):
 
 
 def again(run, options, only):
-    """The command that does what is left."""
     flags = [*run.flags, *["--recompute"] * options.recompute, *["--keep-going"] * options.keep_going,
              *["--store"] * options.store]
     return shlex.join(["./reproduce.sh", *flags, *(["--only", ",".join(only)] if any(only) else [])])
@@ -185,8 +184,7 @@ def check(run):
 
 
 def make_classifier(run, notebook, width):
-    """Make the classifier that a notebook is about to use and that does not ship, once; exit status. In a process of
-    its own, so that what it takes of the GPU is free again for the notebook."""
+    """Make a notebook's classifier that does not ship, once; exit status. Its process ends, and so frees the GPU."""
     folder = "" if notebook.is_done() else notebooks.to_make(run, [notebook])
     if not folder:
         return 0

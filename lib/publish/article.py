@@ -85,8 +85,7 @@ def _glance(table, names):
 
 
 def _asked_of_controls(folders, table, names):
-    """Of every claim: what the runs say, how often it holds in models that cannot have the effect, and in how many
-    trainings of one model, where there are several."""
+    """Of every claim: what the runs say, and how often it holds in controls and in trainings of one model."""
     specific, again = scoreboard.specificity(folders), scoreboard.seeds(folders).set_index("id")["holds in"]
     return [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "trainings": again.get(row["id"], ""),
              "specific": specific[row["id"]].is_specific, "held": specific[row["id"]].held,

@@ -12,7 +12,6 @@ import io
 import json
 import math
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 import matplotlib.pyplot as plt
@@ -132,8 +131,8 @@ def perplexity(card: Card, model):
              "depends on the vocabulary: compare models of one tokenizer only")
 
 
-MEASURES: dict[str, Callable] = {"occupations": occupations, "seat": seat, "next sentences": next_sentences,
-                                 "cloze": knowledge, "perplexity": perplexity}
+MEASURES = {"occupations": occupations, "seat": seat, "next sentences": next_sentences, "cloze": knowledge,
+            "perplexity": perplexity}
 
 
 # ---- making, keeping and showing a card

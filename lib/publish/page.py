@@ -35,13 +35,11 @@ class Result:
     def __init__(self, run: str, file: Path):
         self.run, self.file, self.id = run, file, f"{run}.{file.stem}"
         self.name, self.number, self.is_table = file.stem, file.name[:2], file.suffix == ".csv"
-        self.made, self.damaged = {}, None  # a file that is not what it should be
+        self.made, self.damaged, beside = {}, None, file.with_suffix(".json")  # damaged: not what it should be
         try:
-            self.made = dict(json.loads(file.with_suffix(".json").read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            pass
+            self.made = dict(json.loads(beside.read_text(encoding="utf-8"))) if beside.is_file() else {}
         except (ValueError, TypeError):
-            self.damaged = file.with_suffix(".json")
+            self.damaged = beside
         self.finding = self.made.get("finding", "")  # what the title of a figure says
         self.caption = self.made.get("caption") or (
             f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored).")
@@ -146,7 +144,6 @@ def render(folders, damaged):
 
 
 def _readable(run, folder, damaged):
-    """Whether a run's records can be read."""
     try:
         for file in [*folder.glob("claims/*.json"), *folder.glob("draws/*/claims/*.json")]:
             if unknown := {test.claim for test in verdict.read(file)} - (scoreboard.CLAIMS | card.CLAIMS).keys():
@@ -159,7 +156,6 @@ def _readable(run, folder, damaged):
 
 
 def paper_of(number):
-    """Which paper the notebook of this number is on."""
     return next((paper for paper, (numbers, *_) in PAPERS.items() if int(number) in numbers), ALL_PAPERS)
 
 

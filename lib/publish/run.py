@@ -43,6 +43,7 @@ LIMITED, CONTROL = re.compile(r"(.+)-limit(\d+)"), re.compile(rf"{verdict.NULL}(
 MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how their names end
 NOT_ITEMS = {"items", "ablation_every", "masking_curve", "masking_amplify", "lpbs_step", "glue_small", "glue_large"}
 DPI, SCREEN_DPI = 150, 110  # of a figure's png: as it is saved, and as large as a notebook shows it
+FRAMES = re.compile(rb"\bp[0-9a-f]{10}\b")  # names in an svg, which hang on last bits that differ from layout to layout
 RESERVED = "plain", "made_from"  # what a stored measurement's file has beside its arrays, as JSON
 
 
@@ -140,9 +141,8 @@ class Run:
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever shipped or fetched.
         with room_for(paths.CACHE / "results"):
             stored = joblib.Memory(paths.CACHE / "results", verbose=0).cache(_call, ignore=["function"])
-            if self.recompute:
-                return stored.call(function, args, kwargs, key)[0]
-            return stored(function, args, kwargs, key)
+            given = function, args, kwargs, key
+            return stored.call(*given)[0] if self.recompute else stored(*given)
 
     def measured(self, function, *args):
         """`function(*args, device=...)` as `python -m lib.publish measure` stored it for this run, and its command;
@@ -159,7 +159,6 @@ class Run:
 
     @property
     def models(self):
-        """The names of all of this run's models."""
         return {self.encoder, self.decoder, self.classifier, self.base, *self.cloze, *self.debiased, *self.llama} - {""}
 
     def weights(self, args):
@@ -184,7 +183,8 @@ class Run:
         contents[".json"] = _json({"caption": caption, **about} | self.provenance())
         for suffix, content in contents.items() if not self.draw else ():
             file = self.out / f"{name}{suffix}"
-            if not (suffix == ".svg" and file.is_file() and _drawn(file.read_bytes()) == _drawn(content)):
+            if not (suffix == ".svg" and file.is_file()
+                    and FRAMES.sub(b"", file.read_bytes()) == FRAMES.sub(b"", content)):
                 replace(file, content)
         if png := contents.get(".png"):  # shown as it was saved, not drawn once more; its bytes 16 to 19 say how wide
             result = display.Image(png, width=round(int.from_bytes(png[16:20]) / DPI * SCREEN_DPI), alt=caption)
@@ -268,8 +268,7 @@ def read_profile(name):
 
 
 def _control(profile):
-    """The models of a profile that cannot have the effect: untrained networks of a draw, such as "null@3", or the
-    balanced BERT, with untrained ones for what it is not."""
+    """Models that cannot have the effect: untrained ones of a draw, "null@3", or the balanced BERT among such."""
     kind, at, draw = profile.partition("@")
     bert, classifier, roberta, albert, gpt2 = (f"null{which}{at}{draw}" for which in (
         "", "-nli", "-roberta", "-albert", "-gpt2"))
@@ -414,11 +413,6 @@ def _kind(columns):
 
 def _json(made):
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _drawn(svg):
-    """A drawing without the names of its frames, which hang on last bits that differ from one layout to the next."""
-    return re.sub(rb"\bp[0-9a-f]{10}\b", b"", svg)
 
 
 def _images(figure):
