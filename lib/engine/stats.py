@@ -65,6 +65,11 @@ def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimat
     return Estimate(float(statistic(*samples)), float(interval.low), float(interval.high), len(samples[0]))
 
 
+def redrawn(drawn, n: int = 0, unit: str = "", method: str = "linear") -> Estimate:
+    """A statistic of the sample, drawn[0], with the middle 95 % of what it is in samples drawn again, the others."""
+    return Estimate(float(drawn[0]), *map(float, np.quantile(drawn[1:], [.025, .975], method=method)), n, unit)
+
+
 def mean(sample) -> Estimate:
     """The mean with Student's interval: for few values, for which a bootstrap's interval would be too narrow."""
     middle, n = np.mean(sample), len(sample)
