@@ -39,6 +39,9 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
     whose attribute stands after its target, which could not attend to it whatever the model had learned."""
     if pairs.empty:
         raise CompanionError("There are no sentence pairs to measure: give at least one.")
+    if (kind := model.net.config._attn_implementation) != "eager":
+        raise CompanionError(f"{model.name} has {kind} attention, which hands out no maps: load it with "
+                             "attention='eager'.")
     texts = [*pairs["original"], *pairs["counter"]]
     attributes = list(map(place, texts, [*pairs["attribute"], *pairs["counterpart"]]))
     targets = list(map(place, texts, [*pairs["target"]] * 2))
@@ -53,8 +56,10 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
     def target_on_attribute(batch, indices):
         row, column, here = (embed.inside([side[i] for i in indices], batch["input_ids"]).float()
                              for side in (rows, columns, seen))
+        maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
+        assert len(maps) == model.n_layers and all(layer is not None for layer in maps), "a layer handed out no map"
         row = row / row.sum(1, keepdim=True)  # the mean of the target's pieces, the sum of the attribute's
-        given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in _maps(model, batch)], 1)
+        given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in maps], 1)
         raw, left_out = (given * column[:, None, None]).sum(-1), (here == 0) | torch.isin(batch["input_ids"], special)
         least = given.masked_fill(left_out[:, None, None], torch.inf).amin(-1)
         most = given.masked_fill(left_out[:, None, None], -torch.inf).amax(-1)
@@ -65,17 +70,6 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
     weights = torch.stack(batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress))
     return {reading: weights[:, i].unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
             for i, reading in enumerate(READINGS)}
-
-
-def _maps(model, batch) -> tuple[torch.Tensor, ...]:
-    """One attention map per layer: [batch, heads, tokens, tokens]."""
-    kind = model.net.config._attn_implementation
-    if kind != "eager":
-        raise CompanionError(f"{model.name} has {kind} attention, which hands out no maps: load it with "
-                             "attention='eager'.")
-    maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
-    assert len(maps) == model.n_layers and all(layer is not None for layer in maps), "a layer handed out no map"
-    return maps
 
 
 # Sentences

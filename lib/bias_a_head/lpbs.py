@@ -95,10 +95,8 @@ def held_out(values: dict[int, np.ndarray], best: list[int], drawn: dict[int, np
         none, top, every = (_mean_size(values[size], words) for size in (0, k, max(values)))
         random = masking.over_draws(_mean_size(drawn[k], words).T)
         rows.append([top - none, random - none, top - random, every - top])
-    ways = np.mean(rows, axis=0)
-    ends = np.quantile(ways[:, 1:], [.025, .975], axis=1).T
-    return {name: stats.Estimate(float(way[0]), *map(float, end), len(values[0]), "words")
-            for name, way, end in zip(("change", "random", "difference", "all"), ways, ends)}
+    return {name: stats.redrawn(way, len(values[0]), "words")
+            for name, way in zip(("change", "random", "difference", "all"), np.mean(rows, axis=0))}
 
 
 def words_of(half: int | None = None) -> dict[str, np.ndarray]:

@@ -56,8 +56,7 @@ def seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
 
 def spread(value: float, drawn: np.ndarray, **about) -> stats.Estimate:
     """A value with the middle 95 % of what it is in other draws; counts stay counts."""
-    low, high = np.quantile(drawn, [.025, .975], method="inverted_cdf")
-    return stats.Estimate(float(value), float(low), float(high), **about)
+    return stats.redrawn([value, *drawn], method="inverted_cdf", **about)
 
 
 def seat_interval(result: dict) -> stats.Estimate:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from lib.engine import nsp, stats
-from lib.engine.stats import Estimate
+from lib.engine.stats import Estimate, redrawn as estimate
 from lib.projective import nli, tables
 from lib.projective.projection import LEVELS, WRITTEN, Cut, Level
 from lib.verdict import BALANCED, NULL, Claim, Control, Gate, Side, Verdict, by_id, judge
@@ -71,11 +71,6 @@ def _judged(id: str, test: Counted, **about) -> Verdict:
     text = "" if np.isnan(float(getattr(test.estimate, "value", test.estimate))) else test.text
     return judge(CLAIMS[id], test.estimate, found=text, gates=test.gates, redrawn=test.redrawn,
                  control=test.control, **about)
-
-
-def estimate(drawn: np.ndarray, n: int) -> Estimate:
-    """Of a statistic of the sample, drawn[0], and of its redrawn ones."""
-    return Estimate(float(drawn[0]), *(float(end) for end in np.quantile(drawn[1:], [.025, .975])), n)
 
 
 def _count(id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.ndarray | None = None) -> Counted:
