@@ -166,26 +166,31 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
     return known
 
 
-def combined(verdicts: Sequence[Verdict]) -> str:
-    """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold, with
-    how many: "in part (2 of 3)". Where none holds and not all fail it is undecided; where none has a case, no case or
-    not run. A reading without a case decides nothing where another reading of the same thing has one: else a claim
-    would be borne out by leaving out the readings that cannot bear it out."""
-    asked = {verdict.on for verdict in verdicts if verdict.outcome in CASES}
-    outcomes = [Outcome.UNDECIDED if verdict.outcome == Outcome.NO_CASE and verdict.on in asked else verdict.outcome
-                for verdict in verdicts]
-    cases = [outcome for outcome in outcomes if outcome in CASES]
-    if not cases:
-        return str(Outcome.NO_CASE if Outcome.NO_CASE in outcomes else Outcome.NOT_RUN)
-    if len({*cases}) == 1:
-        return str(cases[0])
-    held = cases.count(Outcome.HOLDS)
-    return f"{IN_PART} ({held} of {len(cases)})" if held else str(Outcome.UNDECIDED)
-
-
 def kind(verdicts: Sequence[Verdict]) -> str:
-    """`combined` without the numbers."""
-    return combined(verdicts).partition(" (")[0]
+    """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold.
+    Where none holds and not all fail it is undecided; where none has a case, no case or not run."""
+    outcomes = {*_counted(verdicts)}
+    cases = outcomes & {*CASES}
+    if len(cases) == 1:
+        return str(*cases)
+    if cases:
+        return IN_PART if Outcome.HOLDS in cases else str(Outcome.UNDECIDED)
+    return str(Outcome.NO_CASE if Outcome.NO_CASE in outcomes else Outcome.NOT_RUN)
+
+
+def combined(verdicts: Sequence[Verdict]) -> str:
+    """`kind`, with how many hold of those that have a case where it is in part: "in part (2 of 3)"."""
+    held, cases = (sum(outcome in kinds for outcome in _counted(verdicts))
+                   for kinds in ([Outcome.HOLDS], CASES))
+    return f"{IN_PART} ({held} of {cases})" if 0 < held < cases else kind(verdicts)
+
+
+def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
+    """The outcomes. A reading without a case decides nothing where another reading of the same thing has one: else a
+    claim would be borne out by leaving out the readings that cannot bear it out."""
+    asked = {verdict.on for verdict in verdicts if verdict.outcome in CASES}
+    return [Outcome.UNDECIDED if verdict.outcome == Outcome.NO_CASE and verdict.on in asked else verdict.outcome
+            for verdict in verdicts]
 
 
 # ---- one record per verdict, kept for the board

@@ -8,7 +8,7 @@ the paper describes: the verbalizer made from the models' outputs, both groups o
 Fig. 2-4 at once: a claim holds where it is met at every k that can be judged, and where none can, the full distribution
 decides. Readings that come to something else are named in the verdict's remark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,35 +77,13 @@ def _claim(id: str, says: str, families: tuple[str, ...], expectation: Expectati
                       expectation=expectation, speaks=CONTROLS if "bert" in families else (NULL,))
 
 
+BERT, ALBERT, ROBERTA = ("bert",), ("albert",), ("roberta",)
 DECODERS = tuple(name for name, family in FAMILIES.items() if family.is_causal)  # what the paper says of GPT-2
 ENCODERS = tuple(name for name in FAMILIES if name not in DECODERS)
 NEUTRAL, NEUTRAL_OTHER = "target neutral", "target neutral background counter"
 SYNTACTIC, SEMANTIC = "target syntactic similar", "target semantic similar"
 COUNTER_SYNTACTIC, COUNTER_SEMANTIC = "target counter syntactic similar", "target counter semantic similar"
 OTHER_SYNTACTIC, OTHER_SEMANTIC = "background counter syntactic similar", "background counter semantic similar"
-# what is said of one family and one kind of knowledge: the family, what is expected, in words, of which kinds
-OF_FAMILIES = [
-    ("BERT", MOVED, "{} is sensitive to {} knowledge", SYNTACTIC, OTHER_SYNTACTIC),
-    ("BERT", UNCHANGED, "{}: {} knowledge changes nothing, or conflicts", SEMANTIC, COUNTER_SYNTACTIC, COUNTER_SEMANTIC,
-     OTHER_SEMANTIC),
-    ("ALBERT", ENLARGED, "{}: {} knowledge enlarges the preference", SEMANTIC),
-    ("ALBERT", OVERTURNED, "{}: {} knowledge overturns it", COUNTER_SYNTACTIC, OTHER_SYNTACTIC, OTHER_SEMANTIC),
-    ("ALBERT", NOT_OVERTURNED, "{}: {} knowledge does not overturn it", COUNTER_SEMANTIC),
-    ("RoBERTa", ENLARGED, "{}: {} knowledge enlarges the preference", SYNTACTIC, SEMANTIC),
-    ("RoBERTa", OVERTURNED, "{}: {} knowledge overturns it", OTHER_SYNTACTIC),
-    ("RoBERTa", WEAKENED, "{}: {} knowledge makes the margin smaller", COUNTER_SYNTACTIC)]
-
-
-def _of_families() -> Iterator[ClozeClaim]:
-    """The claims of OF_FAMILIES, with ids such as albert-counter-semantic and albert-background-semantic."""
-    for name, expectation, says, *kinds in OF_FAMILIES:
-        for kind in kinds:
-            known = kind.removesuffix(" similar")
-            short = known.removeprefix("target ").replace("background counter", "background")
-            id = f"{name} {short}".lower().replace(" ", "-")
-            yield _claim(id, says.format(name, known), (name.lower(),), expectation, kind)
-
-
 CLAIMS = by_id([  # in the order of the paper's section on results
     _claim("base-leans", "All models lean to one gender in base prompts", ENCODERS + DECODERS, LEANS, "base"),
     _claim("unrelated-not-overturned", "Unrelated knowledge does not overturn the preference",
@@ -116,9 +94,35 @@ CLAIMS = by_id([  # in the order of the paper's section on results
            ENCODERS, OVERTURNED, NEUTRAL),
     _claim("encoders-neutral-background", "BERT, ALBERT, RoBERTa: so does neutral knowledge of another job",
            ENCODERS, OVERTURNED, NEUTRAL_OTHER),
-    *_of_families(),
+    _claim("bert-syntactic", "BERT is sensitive to target syntactic knowledge", BERT, MOVED, SYNTACTIC),
+    _claim("bert-background-syntactic", "BERT is sensitive to background counter syntactic knowledge",
+           BERT, MOVED, OTHER_SYNTACTIC),
+    _claim("bert-semantic", "BERT: target semantic knowledge changes nothing, or conflicts", BERT, UNCHANGED, SEMANTIC),
+    _claim("bert-counter-syntactic", "BERT: target counter syntactic knowledge changes nothing, or conflicts",
+           BERT, UNCHANGED, COUNTER_SYNTACTIC),
+    _claim("bert-counter-semantic", "BERT: target counter semantic knowledge changes nothing, or conflicts",
+           BERT, UNCHANGED, COUNTER_SEMANTIC),
+    _claim("bert-background-semantic", "BERT: background counter semantic knowledge changes nothing, or conflicts",
+           BERT, UNCHANGED, OTHER_SEMANTIC),
+    _claim("albert-semantic", "ALBERT: target semantic knowledge enlarges the preference", ALBERT, ENLARGED, SEMANTIC),
+    _claim("albert-counter-syntactic", "ALBERT: target counter syntactic knowledge overturns it",
+           ALBERT, OVERTURNED, COUNTER_SYNTACTIC),
+    _claim("albert-background-syntactic", "ALBERT: background counter syntactic knowledge overturns it",
+           ALBERT, OVERTURNED, OTHER_SYNTACTIC),
+    _claim("albert-background-semantic", "ALBERT: background counter semantic knowledge overturns it",
+           ALBERT, OVERTURNED, OTHER_SEMANTIC),
+    _claim("albert-counter-semantic", "ALBERT: target counter semantic knowledge does not overturn it",
+           ALBERT, NOT_OVERTURNED, COUNTER_SEMANTIC),
+    _claim("roberta-syntactic", "RoBERTa: target syntactic knowledge enlarges the preference",
+           ROBERTA, ENLARGED, SYNTACTIC),
+    _claim("roberta-semantic", "RoBERTa: target semantic knowledge enlarges the preference",
+           ROBERTA, ENLARGED, SEMANTIC),
+    _claim("roberta-background-syntactic", "RoBERTa: background counter syntactic knowledge overturns it",
+           ROBERTA, OVERTURNED, OTHER_SYNTACTIC),
+    _claim("roberta-counter-syntactic", "RoBERTa: target counter syntactic knowledge makes the margin smaller",
+           ROBERTA, WEAKENED, COUNTER_SYNTACTIC),
     _claim("syntactic-over-semantic", "ALBERT, RoBERTa: syntactic counter-knowledge moves more than semantic",
-           ("albert", "roberta"), MORE, COUNTER_SYNTACTIC, COUNTER_SEMANTIC),
+           ALBERT + ROBERTA, MORE, COUNTER_SYNTACTIC, COUNTER_SEMANTIC),
     Claim("gpt2-conflicting", "counteracts", "Results", "GPT-2 has conflicting results on the other kinds of knowledge",
           untestable="the paper names neither the kinds nor what conflicts"),
     Claim("finetuning", "counteracts", "Conclusion",
