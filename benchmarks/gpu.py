@@ -66,12 +66,14 @@ def head_scores(shape: str, device: str, limit: int, tiny: bool):
     heads.bias_scores(model, *contexts(max(600, (limit or 3_000) // 4)))  # to warm up
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
+    first, _ = flops.seconds(lambda: heads.bias_scores(model, sets, found))
     took, scores = flops.seconds(lambda: heads.bias_scores(model, sets, found))
     pairs = [(word, sentence) for word in sets.words for sentence in found[word]]
     sizes = [len(one["input_ids"]) for one in heads.embed.prepare(model, pairs)[0]]
     # forward twice, and once back to the mask: frozen weights need no gradients of their own
     work = 3 * flops.needed(model.net.config, sizes)
-    print(f"head scores, {model.name}, {precision}, {len(pairs):,} sentences, {sum(sizes):,} tokens: {took:.2f} s")
+    print(f"head scores, {model.name}, {precision}, {len(pairs):,} sentences, {sum(sizes):,} tokens: {took:.2f} s, "
+          f"at first, loading kernels, {first:.2f} s")
     print(f"  {flops.share_of_peak(work, took, precision)}")
     if device.startswith("cuda"):
         print(f"  at most {torch.cuda.max_memory_allocated() / 2 ** 30:.1f} GiB allocated, "
