@@ -53,36 +53,30 @@ def _albert_layers(base):
     return [layer for run in range(runs) for layer in groups[run * len(groups) // runs].albert_layers]
 
 
-_BERT = Family(
-    "bert", ("BertForPreTraining", "BertForMaskedLM"), lambda net: net.cls.predictions,
-    lambda base: base.encoder.layer, "attention.self.query", "attention.self.key", "attention.self.value",
-    "attention.output.dense", "intermediate", "embeddings", pooler="pooler", next_sentence="cls.seq_relationship",
-    has_segments=True)
+_BERT = Family("bert", ("BertForPreTraining", "BertForMaskedLM"), lambda net: net.cls.predictions,
+               lambda base: base.encoder.layer, "attention.self.query", "attention.self.key", "attention.self.value",
+               "attention.output.dense", "intermediate", "embeddings", pooler="pooler",
+               next_sentence="cls.seq_relationship", has_segments=True)
 
 FAMILIES = {family.name: family for family in (
     _BERT,
-    replace(
-        _BERT, name="roberta", classes=("RobertaForMaskedLM",), vocabulary_head=lambda net: net.lm_head,
-        next_sentence=None, has_segments=False,
-        classifier=lambda net: lambda vectors: net.classifier(vectors[:, None]),  # it looks for the first token itself
-        separator="bos_token",  # <s>, as Counteracts writes it
-        unused_positions=lambda config: config.pad_token_id + 1),
-    Family(
-        "albert", ("AlbertForMaskedLM",), lambda net: net.predictions, _albert_layers, "attention.query",
-        "attention.key", "attention.value", "attention.dense", "ffn", "encoder.embedding_hidden_mapping_in",
-        pooler="pooler_activation", pool=lambda base, first: base.pooler_activation(base.pooler(first)),
-        has_segments=True),
-    Family(
-        "distilbert", ("DistilBertForMaskedLM",), lambda net: lambda states: net.vocab_projector(
-            net.vocab_layer_norm(net.activation(net.vocab_transform(states)))),
-        lambda base: base.transformer.layer, "attention.q_lin", "attention.k_lin", "attention.v_lin",
-        "attention.out_lin", "ffn", "embeddings",
-        classifier=lambda net: lambda vectors: net.classifier(net.pre_classifier(vectors).relu())),
-    Family(
-        "gpt2", ("GPT2LMHeadModel",), lambda net: net.lm_head, lambda base: base.h, "attn.c_attn", "attn.c_attn",
-        "attn.c_attn", "attn.c_proj", "mlp", "drop", norm="ln_f", classifier=None, is_causal=True, can_open=True),
-    Family(
-        "llama", ("LlamaForCausalLM",), lambda net: net.lm_head, lambda base: base.layers, "self_attn.q_proj",
-        "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp", "embed_tokens", norm="norm",
-        classifier=None, is_causal=True, can_open=True),
+    replace(_BERT, name="roberta", classes=("RobertaForMaskedLM",), vocabulary_head=lambda net: net.lm_head,
+            next_sentence=None, has_segments=False,
+            classifier=lambda net: lambda vectors: net.classifier(vectors[:, None]),  # looks for the first token itself
+            separator="bos_token",  # <s>, as Counteracts writes it
+            unused_positions=lambda config: config.pad_token_id + 1),
+    Family("albert", ("AlbertForMaskedLM",), lambda net: net.predictions, _albert_layers, "attention.query",
+           "attention.key", "attention.value", "attention.dense", "ffn", "encoder.embedding_hidden_mapping_in",
+           pooler="pooler_activation", pool=lambda base, first: base.pooler_activation(base.pooler(first)),
+           has_segments=True),
+    Family("distilbert", ("DistilBertForMaskedLM",), lambda net: lambda states: net.vocab_projector(
+               net.vocab_layer_norm(net.activation(net.vocab_transform(states)))),
+           lambda base: base.transformer.layer, "attention.q_lin", "attention.k_lin", "attention.v_lin",
+           "attention.out_lin", "ffn", "embeddings",
+           classifier=lambda net: lambda vectors: net.classifier(net.pre_classifier(vectors).relu())),
+    Family("gpt2", ("GPT2LMHeadModel",), lambda net: net.lm_head, lambda base: base.h, "attn.c_attn", "attn.c_attn",
+           "attn.c_attn", "attn.c_proj", "mlp", "drop", norm="ln_f", classifier=None, is_causal=True, can_open=True),
+    Family("llama", ("LlamaForCausalLM",), lambda net: net.lm_head, lambda base: base.layers, "self_attn.q_proj",
+           "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp", "embed_tokens", norm="norm",
+           classifier=None, is_causal=True, can_open=True),
 )}

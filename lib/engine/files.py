@@ -55,13 +55,10 @@ def room_for(path: Path):
 
 def is_full(error) -> bool:
     """Whether an error, or one that it was raised from, is that of a full disk or a used-up quota."""
-    while error:
-        for number in (errno.ENOSPC, errno.EDQUOT):
-            # hf_xet, by which the hub serves large files, raises a RuntimeError that has the system's words alone
-            if getattr(error, "errno", None) == number or f"(os error {number})" in str(error):
-                return True
-        error = error.__cause__
-    return False
+    # hf_xet, by which the hub serves large files, raises a RuntimeError that has the system's words alone
+    return error is not None and (is_full(error.__cause__) or any(
+        getattr(error, "errno", None) == number or f"(os error {number})" in str(error)
+        for number in (errno.ENOSPC, errno.EDQUOT)))
 
 
 def sha256(file: Path) -> bytes:
