@@ -41,8 +41,8 @@ def test_top_shares_the_stereotype_score_and_accuracy_by_hand():
                             "gs_anti": [.1, 0, 0, .2], "unrelated": 0.0, "gs_unrelated": 0.0})
     assert (nsp.stereotype_score(triples), nsp.stereotype_score(nsp.swapped(triples))) == (.5, .25)  # only the last
     one = {name: [.9] for name in nsp.COLUMNS} | {"anti": [.4], "gs_unrelated": [.1]}
-    assert nsp.accuracy(one) == pytest.approx(4 / 6)  # the anti-stereotype and one unrelated sentence are called wrong
-    assert nsp.accuracy({"stereo": [.6], "anti": [.6], "unrelated": [.4]}) == 1
+    assert nsp.right(one).mean() == pytest.approx(4 / 6)  # the anti-stereotype and an unrelated one are called wrong
+    assert nsp.right({"stereo": [.6], "anti": [.6], "unrelated": [.4]}) == 1
 
 
 @settings(max_examples=50)

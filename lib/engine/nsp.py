@@ -75,10 +75,11 @@ def swapped(frame) -> dict:
             "unrelated": _column(frame, "gs_unrelated")}
 
 
-def accuracy(frame) -> float:
-    """The share of sentences called right at .5, Table 1's NS: both that belong follow, the unrelated one does not."""
+def right(frame) -> np.ndarray:
+    """Of each triple pair, how many of its sentences are called right at .5, as a share; its mean is Table 1's NS: both
+    that belong follow, the unrelated one does not."""
     columns = [name for name in COLUMNS if name in frame]
-    return float(np.mean([(_column(frame, name) > .5) != name.endswith("unrelated") for name in columns]))
+    return np.mean([(_column(frame, name) > .5) != name.endswith("unrelated") for name in columns], axis=0)
 
 
 def _column(frame, name: str) -> np.ndarray:

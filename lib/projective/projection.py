@@ -110,10 +110,10 @@ class Subspace:
     basis: torch.Tensor      # [d, width] or [heads, d, head size]
     explained: torch.Tensor  # [d] or [heads, d]
 
-    def projection(self, cut: Cut, tokens: str = "all") -> hooks.Projection:
+    def projection(self, cut: Cut, tokens: str = "all", device=None) -> hooks.Projection:
         kept = 2 if cut.second else 1
-        basis, explained = self.basis[..., :kept, :], self.explained[..., :kept]
-        return hooks.Projection(basis, explained if cut.weighted else 1.0, tokens)
+        weight = self.explained[..., :kept] if cut.weighted else 1.0
+        return hooks.Projection(self.basis[..., :kept, :].to(device), weight, tokens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +141,8 @@ class Subspaces:
         cuts = dict.fromkeys("qkv", Cut(False)) if setting.attention else {}
         cuts |= {place: getattr(setting, place) for place in ("tokens", "cls", "sent")}
         cuts |= {"sent_debias": Cut(False) if setting.sent_debias else None}
-        edits = {part: self.of(part, setting).projection(cut, "first" if part == "cls" else "all")
-                 for part, cut in cuts.items() if cut}
-        return {part: replace(edit, basis=edit.basis.to(device)) for part, edit in edits.items()}
+        return {part: self.of(part, setting).projection(cut, "first" if part == "cls" else "all", device)
+                for part, cut in cuts.items() if cut}
 
     def interventions(self, setting: Setting) -> dict[str, hooks.Projection]:
         """The setting as `hooks.project` takes it."""
@@ -201,11 +200,10 @@ def components(differences: torch.Tensor, center: bool = False) -> Subspace:
 
 def random(like: Subspaces, seed: int) -> Subspaces:
     """Random directions of the rank, weight and place of fitted ones: what a projection does for no reason."""
-    rng, parts = torch.Generator().manual_seed(seed), {}
-    for place, subspace in like.parts.items():
-        drawn = torch.randn(subspace.basis.mT.shape, generator=rng)
-        parts[place] = replace(subspace, basis=torch.linalg.qr(drawn).Q.mT.contiguous())
-    return replace(like, parts=parts)
+    rng = torch.Generator().manual_seed(seed)
+    drawn = {place: torch.randn(own.basis.mT.shape, generator=rng) for place, own in like.parts.items()}
+    return replace(like, parts={place: replace(own, basis=torch.linalg.qr(drawn[place]).Q.mT.contiguous())
+                                for place, own in like.parts.items()})
 
 
 @torch.inference_mode()
@@ -217,22 +215,18 @@ def _differences(model, pairs, locations: dict[str, str]) -> dict[str, torch.Ten
         with hooks.record(model, list(locations.values())) as seen:
             model.net.base_model(**batch)
         sizes = [len(encoded[i]["input_ids"]) for i in indices]
-        return [{part: _vectors(part, seen[place][row], size).double().cpu() for part, place in locations.items()}
-                for row, size in enumerate(sizes)]
+        # the one vector that a place has, as a row, or those of a text's tokens without the padding
+        return [{part: torch.atleast_2d(seen[place][row])[:1 if part == "cls" else size].double().cpu()
+                 for part, place in locations.items()} for row, size in enumerate(sizes)]
 
     seen, ids = each(model, encoded, states), [text["input_ids"] for text in encoded]
     couples = [(i, i + len(pairs)) for i in range(len(pairs))]
-    return {part: torch.cat([_aligned(ids[i], ids[j], seen[i][part], seen[j][part]) if part in (*"qkv", "tokens")
-                             else seen[i][part] - seen[j][part] for i, j in couples]) for part in locations}
-
-
-def _vectors(part, states, size):
-    """Of one text: the one vector that a place has, as a row, or those of its tokens without the padding."""
-    return states[None] if states.dim() == 1 else states[:1] if part == "cls" else states[:size]
+    return {part: torch.cat([_aligned(ids[i], ids[j], seen[i][part], seen[j][part]) for i, j in couples])
+            for part in locations}
 
 
 def _aligned(ids, others, states, other_states):
-    if len(ids) == len(others):
+    if len(states) == len(other_states):
         return states - other_states
     shorter = min(len(ids), len(others))
     start = next(i for i in range(shorter + 1) if i == shorter or ids[i] != others[i])
@@ -336,8 +330,7 @@ def measure(name: str, data: str = "mini", draws: int = 5, seed: int = 0, device
     follows = logits.softmax(-1)[..., 0].numpy()
     places = triples.frame(rows, np.arange(follows.shape[-1]))  # where each probability of a triple pair stands
     frame = {column: follows[..., places[column].astype(int)] for column in nsp.COLUMNS}
-    right = np.mean([(frame[column] > .5) != column.endswith("unrelated") for column in nsp.COLUMNS], axis=0)
-    found = {"s": nsp.strengths(frame), "d": nsp.distances(frame), "accuracy": right}
+    found = {"s": nsp.strengths(frame), "d": nsp.distances(frame), "accuracy": nsp.right(frame)}
     return {"fits": list(subspaces), "explained": explained(subspaces), "cosines": cosines(subspaces),
             "random": {key: values[len(subspaces):] for key, values in found.items()},
             **{key: values[:len(subspaces)] for key, values in found.items()}}
