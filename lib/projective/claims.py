@@ -61,6 +61,7 @@ class Counted(NamedTuple):
     gates: tuple[Gate, ...] = ()
     redrawn: float | None = None            # the share of bootstrap samples that meet the claim
     control: Control | None = None
+    remark: str = ""
 
 
 def _claim(id: str, where: str, says: str, figure: str, short: str = "", **rule) -> Claim:
@@ -70,7 +71,7 @@ def _claim(id: str, where: str, says: str, figure: str, short: str = "", **rule)
 def _judged(id: str, test: Counted, **about) -> Verdict:
     text = "" if np.isnan(float(getattr(test.estimate, "value", test.estimate))) else test.text
     return judge(CLAIMS[id], test.estimate, found=text, gates=test.gates, redrawn=test.redrawn,
-                 control=test.control, **about)
+                 control=test.control, remark=test.remark, **about)
 
 
 def _count(id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.ndarray | None = None) -> Counted:
@@ -355,19 +356,14 @@ def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> 
         verdicts += [_judged(id, test._replace(gates=(*gates, *test.gates)), reading=reading, **about)
                      for (id, reading), test in tests.items()]
     verdicts.sort(key=lambda one: list(CLAIMS).index(one.claim))
-    readings = {one.claim: [other for other in verdicts if other.claim == one.claim] for one in verdicts}
-    return [replace(one, remark=_remark(one, readings[one.claim], strength, measured)) for one in verdicts]
 
+    def remark(one):
+        readings = [other for other in verdicts if other.claim == one.claim]
+        differ = len({other.outcome for other in readings}) > 1
+        said = f"readings disagree, tables follow '{readings[0].reading}'" if differ else ""
+        return "; ".join(filter(None, (one.remark, said)))
 
-def _remark(one: Verdict, readings: list[Verdict], strength: pd.Series, measured: dict) -> str:
-    parts = []
-    if one.claim == "uncorrelated":
-        fit, agree = one.reading.removesuffix(" agree").split("; ")
-        within = rho_within(measured, fit, agree, strength)
-        parts += [f"within np = {np_}: {judge(CLAIMS[one.claim], within[np_]).outcome}" for np_ in (0, 1)]
-    if len({other.outcome for other in readings}) > 1:
-        parts.append(f"readings disagree, tables follow '{readings[0].reading}'")
-    return "; ".join(parts)
+    return [replace(one, remark=remark(one)) for one in verdicts]
 
 
 def rho_within(measured: dict, fit: str, agree: str, strength: pd.Series) -> dict[int | str, Estimate]:
@@ -426,6 +422,7 @@ def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) 
     names = " or ".join(dict.fromkeys(tables.NAMES[i] for i in by_s))
     two = min(half[2:].sum() for half in halves.viable)
     rho = rho_within(measured, fit, agree, strength)
+    within = "; ".join(f"within np = {np_}: {judge(CLAIMS['uncorrelated'], rho[np_]).outcome}" for np_ in (0, 1))
     shown = ", ".join("none viable" if np.isnan(step) else f"{step:.2f}" for step in steps[:3, 0])
     return {
         "eta-higher": Counted(best.change, f"{base[0]:.2f} to {best.judged.value:.2f}, {' or '.join(best.settings)}",
@@ -434,7 +431,8 @@ def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) 
         "eta-attn": Counted(attention, f"{attention:+.2f}", (viable(*LEVELS[2:]),)),
         "sent-debias-eta": Counted(moved, f"{moved:+.3f}"),
         "uncorrelated": Counted(rho["all"], f"rho {rho['all']}; np = 0: {rho[0]}; np = 1: {rho[1]}",
-                                (Gate("ranks", not np.isnan(rho["all"].value), "all models have the same S or eta"),)),
+                                (Gate("ranks", not np.isnan(rho["all"].value), "all models have the same S or eta"),),
+                                remark=within),
         "other-settings": Counted(lost, f"eta lower by {lost:.2f} with {names}",
                                   (Gate("viable", two > 1, "fewer than two models are viable on one of the halves"),))}
 
