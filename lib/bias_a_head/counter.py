@@ -12,7 +12,6 @@ attended token, special ones left out. Of words in pieces, the attribute's colum
 averaged; the paper does not say."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -88,8 +87,10 @@ def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, cau
     """Steps 1 and 2 of the experiment on real text: n random sentences that fit, each with its swapped twin. A sentence
     fits when it holds exactly one attribute word of the lists and exactly one target word, which the lists tie to the
     attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned."""
+    listed = data.words("gender_stereotypes" if bias == "gender" else "race_roles").to_numpy()
+    targets = {word: group for word, group in listed if contexts.usable([word])}
     frame = pd.DataFrame([{**pair, "pattern_id": f"text-{number}"} for number, text in enumerate(texts, start=1)
-                          for pair in _fitting(text, bias)],
+                          for pair in _fitting(text, bias, counterparts(bias), targets)],
                          columns=["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"])
     frame = frame.drop_duplicates("original")  # posts are posted again
     if causal:
@@ -98,8 +99,8 @@ def from_texts(texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, cau
     return frame.sample(min(n, len(frame)), random_state=seed).reset_index(drop=True)
 
 
-def _fitting(text: str, bias: str) -> Iterator[dict]:
-    attributes, targets = _lists(bias)
+def _fitting(text: str, bias: str, attributes: dict[str, tuple[str, str]], targets: dict[str, str]) -> Iterator[dict]:
+    """attributes: {word: (its group, its counterpart)}; targets: {word: its group}."""
     for sentence in (own for line in text.splitlines() for own in english.sentences(line)):
         words = [match[0].lower() for match in WORD.finditer(sentence)]
         here, there = ([word for word in words if word in listed] for listed in (attributes, targets))
@@ -108,14 +109,6 @@ def _fitting(text: str, bias: str) -> Iterator[dict]:
             counter, counterpart = swap(sentence, here[0], bias)
             yield {"original": sentence, "counter": counter, "attribute": here[0], "counterpart": counterpart,
                    "target": there[0], "group": targets[there[0]]}
-
-
-@cache
-def _lists(bias: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """{attribute word: (its group, its counterpart)} and {target word: its group}."""
-    attributes = counterparts(bias)
-    targets = data.words("gender_stereotypes" if bias == "gender" else "race_roles").to_numpy()
-    return attributes, {word: group for word, group in targets if contexts.usable([word])}
 
 
 # Tests

@@ -152,6 +152,5 @@ def _masked(model, sentence: str, word: str) -> tuple[dict, dict, int, int]:
 
 def _ids(model, words: list[str]) -> list[int]:
     """As the words are spelled at a sentence's start: with a capital, where the vocabulary knows capitals."""
-    plain = model.tokenizer("He", add_special_tokens=False).input_ids == model.tokenizer(
-        "he", add_special_tokens=False).input_ids
-    return [model.token_id(word if plain else word.capitalize(), inside=False) for word in words]
+    capital, small = model.tokenizer(["He", "he"], add_special_tokens=False).input_ids
+    return [model.token_id(word if capital == small else word.capitalize(), inside=False) for word in words]

@@ -118,24 +118,20 @@ def probabilities(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tenso
 
 def predictions(answers, labels=LABELS) -> np.ndarray:
     """The likeliest labels as words, of probabilities [..., labels]."""
-    return np.asarray(labels)[_likeliest(answers, labels)]
-
-
-def _likeliest(answers, labels) -> np.ndarray:
     answers = np.asarray(answers)
     if answers.shape[-1] != len(labels):
         raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: pass "
                              "the labels of the model, nli.labels(model).")
-    return answers.argmax(-1)
+    return np.asarray(labels)[answers.argmax(-1)]
 
 
 # ---- fairness and viability
 def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, np.ndarray]:
     """Of probabilities [..., pairs, labels], those of whole occupations in the order of `pairs`, [..., occupations]:
     `neutral`, the share of its pairs called so, and `agree`, of its contexts where both genders are answered alike."""
-    said, occupations = _likeliest(answers, labels), pairs["occupation"].nunique()
+    said, occupations = predictions(answers, labels), pairs["occupation"].nunique()
     said = said.reshape(*said.shape[:-1], occupations, len(pairs) // occupations // 2, 2)  # man's next to woman's
-    return (said == labels.index("neutral")).mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
+    return (said == "neutral").mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 
 
 def viable(accuracy, base: float, within: float = .05, relative: bool = False):

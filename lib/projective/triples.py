@@ -18,6 +18,7 @@ from lib.text import data as sources, english, readers
 
 ENDS = re.compile(r"[.!?]['\"]?$")
 SIDES = {"": ("context", "next_sentence"), "gs_": ("gender_swapped_context", "gender_swapped_next_sentence")}
+TEXTS = [name for names in SIDES.values() for name in names]
 
 
 def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
@@ -55,17 +56,11 @@ def measure(name: str, data: str = "mini", device=None, items: int = 0) -> dict[
     """p(next) of every triple by `frame`, as the sentences stand in the file ("file") and with the full stops that
     some of them lack ("stops"). Each pair goes through the model once, however often it occurs."""
     model, rows = models.load(name, device=device), triples(data, items)
-    wanted = {"file": pairs(rows), "stops": pairs(full_stops(rows))}
+    ended = {name: [text if ENDS.search(text) else text + "." for text in rows[name]] for name in TEXTS}
+    wanted = {"file": pairs(rows), "stops": pairs(rows.assign(**ended))}
     unique = list(dict.fromkeys(pair for chosen in wanted.values() for pair in chosen))
     follows = dict(zip(unique, nsp.is_next(model, unique, progress="sentence pairs").tolist()))
     return {key: frame(rows, [follows[pair] for pair in chosen]) for key, chosen in wanted.items()}
-
-
-def full_stops(triples: pd.DataFrame) -> pd.DataFrame:
-    """The same with a full stop after every sentence that ends without a mark."""
-    ended = {name: [text if ENDS.search(text) else text + "." for text in triples[name]]
-             for names in SIDES.values() for name in names}
-    return triples.assign(**ended)
 
 
 # ---- the audit of the file: needs no model
@@ -77,7 +72,7 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
     gendered = set(sources.words("gender_pairs")[["female", "male"]].to_numpy().ravel())
     words = triples["next_sentence"].str.lower().str.findall("[a-z]+")
     names_gender = words.map(lambda in_sentence: not gendered.isdisjoint(in_sentence))
-    texts = triples[[name for names in SIDES.values() for name in names]]
+    texts = triples[TEXTS]
     odd = {"unrelated sentence differs between the sides": triples[unrelated & ~same],
            "other sentence unchanged by the swap": triples[~unrelated & same],
            "- of these, with a word of the gender lists": triples[~unrelated & same & names_gender],
