@@ -69,19 +69,42 @@ class Model:
     name: str
     revision: str
 
-    # what network and family say of themselves
-    family = property(lambda self: self.net.config.model_type)
-    anatomy = property(lambda self: families.of(self.net.config, self.name))
-    n_layers = property(lambda self: len(self.anatomy.layers(self.net.base_model)))  # ALBERT's as often as they run
-    n_heads = property(lambda self: self.net.config.num_attention_heads)
-    device = property(lambda self: self.net.device)
-    is_causal = property(lambda self: self.anatomy.is_causal)
-    has_nsp = property(lambda self: self.nsp_head is not None)
+    @property
+    def family(self) -> str:
+        return self.net.config.model_type
+
+    @property
+    def anatomy(self) -> families.Family:
+        return families.of(self.net.config, self.name)
+
+    @property
+    def n_layers(self) -> int:
+        """Layers that a token passes; in ALBERT these are the same few weights used again and again."""
+        return len(self.anatomy.layers(self.net.base_model))
+
+    @property
+    def n_heads(self) -> int:
+        return self.net.config.num_attention_heads
+
+    @property
+    def device(self) -> torch.device:
+        return self.net.device
+
+    @property
+    def is_causal(self) -> bool:
+        return self.anatomy.is_causal
 
     @property
     def nsp_head(self) -> torch.nn.Module | None:
         """What makes next-sentence logits of sentence vectors, where the network has it; class 0 is "follows"."""
-        return dict(self.net.named_modules()).get(self.anatomy.next_sentence)
+        try:
+            return self.anatomy.next_sentence and self.net.get_submodule(self.anatomy.next_sentence)
+        except AttributeError:
+            return None
+
+    @property
+    def has_nsp(self) -> bool:
+        return self.nsp_head is not None
 
     @property
     def mask_token(self) -> str:
