@@ -67,6 +67,7 @@ class Claim:
     margin: float = 0.0     # of Side.WITHIN
     exact: bool = False     # a count over fixed things, with nothing sampled: a value without an interval decides
     speaks: tuple[str, ...] = (NULL,)  # of CONTROLS, those that can speak of it: balanced of gender in BERT alone
+    of_bert: bool = False   # of a method, not of gender: no case for balanced, but further trainings speak of it too
     untestable: str = ""    # why no test of it is possible here
 
 

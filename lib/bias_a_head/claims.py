@@ -29,7 +29,8 @@ TABLE1, TABLE2, TABLE3, FIG5 = "App. A, Table 1", "App. A, Table 2", "App. B, Ta
 SPEAKS = dict.fromkeys(("heads-race-higher", "heads-gpt2-negative", "heads-race-gpt2", "seat-order", "chat-seat",
                         "chat-heads"), (NULL,)) | {"gradient-sign": ()}
 # id, paper, where, what it says, notebook, figure, the notebook's name for it ("": not in its table), side, threshold
-CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS)) for id, *about in (
+CLAIMS = by_id(Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS), of_bert=not SPEAKS.get(id, CONTROLS))
+               for id, *about in (
     ("heads-near-zero", "5.1, Fig. 1", "Most heads have next to no effect on the bias", "02", FIG1,
      "most heads have no major effect", Side.ABOVE, .5),
     ("heads-right-tail", "5.1, 6, Fig. 1", "Several heads have a far higher bias score than the others", "02", FIG1,

@@ -83,15 +83,16 @@ def _count(id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.nda
 
 
 # ---- triples: notebook 07
+_of_method = partial(_claim, of_bert=True)
 OF_TRIPLES = [
-    _claim("ss-hair", "2, Table 1", "Triples count for SS though stereotype and anti-stereotype are next to equal",
-           "07_preferences", "Some triples count for SS by a hair", threshold=SOME),
-    _claim("ss-twin", OURS, "Most that SS counts are preferred in the gender-swapped twin too",
-           "07_preferences", "Most that SS counts are preferred in the twin too", threshold=.5),
-    _claim("s-near-zero", "2", "Most triple pairs have a bias strength close to zero",
-           "07_distributions", "Most s are close to 0", threshold=.5),
-    _claim("d-unrelated", "2, Table 4", "Gender flips predictions mostly on unrelated sentences",
-           "07_distributions", "Gender flips unrelated sentences more than others"),
+    _of_method("ss-hair", "2, Table 1", "Triples count for SS though stereotype and anti-stereotype are next to equal",
+               "07_preferences", "Some triples count for SS by a hair", threshold=SOME),
+    _of_method("ss-twin", OURS, "Most that SS counts are preferred in the gender-swapped twin too",
+               "07_preferences", "Most that SS counts are preferred in the twin too", threshold=.5),
+    _of_method("s-near-zero", "2", "Most triple pairs have a bias strength close to zero",
+               "07_distributions", "Most s are close to 0", threshold=.5),
+    _of_method("d-unrelated", "2, Table 4", "Gender flips predictions mostly on unrelated sentences",
+               "07_distributions", "Gender flips unrelated sentences more than others"),
     _claim("s-above-opposite", OURS, "Strength is above that of the opposite direction", "07_threshold",
            "S is above its opposite (implied)", threshold=HAIR, speaks=(NULL, BALANCED))]
 
@@ -160,9 +161,9 @@ OF_PROJECTIONS = [
     _of_bias("attention-spoilt", "5, observation 3", "Projecting attention does not lower S where two components go "
              "unweighted", short="Attention does not lower S of the 8 with it", side=Side.AT_LEAST, threshold=8),
     _of_bias("ingredients", "5, 6", "It is worthwhile to search weighting and second components too"),
-    _claim("threshold", "2", "The threshold of 10 % does not change the ranks of the models", "08_choices",
-           "The threshold of 10 % does not change the ranks of the models by S", side=Side.AT_LEAST,
-           threshold=SAME_RANKS)]
+    _of_method("threshold", "2", "The threshold of 10 % does not change the ranks of the models", "08_choices",
+               "The threshold of 10 % does not change the ranks of the models by S", side=Side.AT_LEAST,
+               threshold=SAME_RANKS)]
 PLACE = {setting: i for i, setting in enumerate(tables.MODELS)}
 OF_LEVEL = {level: [i for setting, i in PLACE.items() if setting.level == level] for level in LEVELS}
 EVERY = list(range(2, len(tables.MODELS)))

@@ -67,8 +67,9 @@ def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]
 
 
 def _of_bert(each: Verdict) -> bool:
-    """Whether a verdict speaks of gender in BERT, and of nothing else."""
-    return BALANCED in CLAIMS[each.claim].speaks and all(
+    """Whether a verdict speaks of gender in BERT, or of a method with BERT, and of nothing else."""
+    claim = CLAIMS[each.claim]
+    return (claim.of_bert or BALANCED in claim.speaks) and all(
         models.REGISTRY[name].family == "bert" for name in each.models if name in models.REGISTRY)
 
 
