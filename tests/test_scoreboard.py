@@ -165,7 +165,7 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
     assert (count["redrawn"], count["outcome"], count["holds in"]) == (pytest.approx(.8), "undecided", "3 of 3")
     assert "1 of 1 tests hold and 0 fail; 75% to 80% of the variance" in scoreboard.lasting(scoreboard.across(folders))
     shipped = folders | {"mini": stored("mini", ends[0])}
-    assert "shipped model, 1 hold over trainings; of 1" in scoreboard.lasting(scoreboard.across(folders), shipped)
+    assert "shipped model, 1 holds over trainings; of 1" in scoreboard.lasting(scoreboard.across(folders), shipped)
     assert scoreboard.board(shipped).set_index("id").loc[NEAR, "trainings"] == "holds in 3 of 3; over them holds"
     mean, each = scoreboard.towards(row)
     assert mean.high - mean.low == pytest.approx(2) and each[:2] == pytest.approx([mean.value * 2 / 3, mean.value])

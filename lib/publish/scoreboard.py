@@ -311,9 +311,9 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     once = [run for run in folders if run in table and not run.startswith(TRAININGS)]
     held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {*over["id"]}
     left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
-    n = sum(specific[claim].is_specific for claim in left)
-    return (f"{words}. Of {len(held)} claims that hold in the shipped model, {len(held & left)} hold over trainings; "
-            f"of {len(left)} that do, {n} {'is' if n == 1 else 'are'} specific")
+    kept, n = len(held & left), sum(specific[claim].is_specific for claim in left)
+    return (f"{words}. Of {len(held)} claims that hold in the shipped model, {kept} {'holds' if kept == 1 else 'hold'} "
+            f"over trainings; of {len(left)} that do, {n} {'is' if n == 1 else 'are'} specific")
 
 
 # ---- numbers
