@@ -312,7 +312,7 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {*over["id"]}
     left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
     kept, n = len(held & left), sum(specific[claim].is_specific for claim in left)
-    return (f"{words}. Of {len(held)} claims that hold in the shipped model, {kept} {'holds' if kept == 1 else 'hold'} "
+    return (f"{words}. Of {len(held)} claims that hold in the shipped model, {kept} hold{'s' * (kept == 1)} "
             f"over trainings; of {len(left)} that do, {n} {'is' if n == 1 else 'are'} specific")
 
 
