@@ -56,7 +56,7 @@ class Result:
     def provenance(self):
         """(what, value) pairs to print below it."""
         pairs = [(what, self.made.get(what)) for what in ("models", "data", "seed", "command", "versions")]
-        return [(what, ", ".join(map("{} {}".format, value, value.values())) if isinstance(value, dict) else value)
+        return [(what, ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else value)
                 for what, value in pairs if value not in (None, "", {})]
 
     @property

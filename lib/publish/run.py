@@ -78,7 +78,8 @@ class Run:
 
     def _choose_models(self, given: dict):
         """The profile's models, and `model` in the place where it fits."""
-        vars(self).update(given)  # encoder, decoder, classifier; lists of names: cloze, debiased, llama
+        self.encoder, self.decoder, self.classifier = (given[role] for role in ("encoder", "decoder", "classifier"))
+        self.cloze, self.debiased, self.llama = (given[role] for role in ("cloze", "debiased", "llama"))
         self.base = self.encoder  # of the debiased models
         if self.sizes.items and self.classifier and not (paths.MODELS / self.classifier).is_dir():
             self.classifier = str(paths.CACHE / "nli" / f"{self.classifier}-limit{self.sizes.items}")  # made on few
