@@ -47,7 +47,7 @@ def training_step(device: str, batch_tokens: int, repeats: int) -> tuple[float, 
     task = Bert(tokenizer, **Bert.shape)
     task.net.to(device)
     sampler, generator = task.sampler(tokens, device), seeded(device, 0)
-    step = loop.Step(task, sampler, loop.optimizers(task.net, 1e-4), batch_tokens, generator)
+    step = loop.stepper(task, sampler, loop.optimizers(task.net, 1e-4), batch_tokens, generator)
     for _ in range(loop.WARM if device == "cuda" else 1):
         step()
     batch, config = sampler.draw(batch_tokens, generator=generator), task.net.config

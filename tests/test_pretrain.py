@@ -265,7 +265,7 @@ def test_packing_changes_no_output(kind, text_folder):
     batch = task.sampler(tokens, "cpu").draw(512, generator=torch.Generator().manual_seed(0))
     compared, texts = 0, zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist())
     with torch.inference_mode():
-        words, labels = task.outputs(*batch.inputs())
+        words, labels = task.outputs(batch)
         task.net.set_attn_implementation("sdpa")
         for n, (low, high) in enumerate((low, high) for low, high in texts if low < high < 512):
             types = None if kind == "roberta" else batch.types[None, low:high]
@@ -350,7 +350,7 @@ def test_the_loss_reaches_all_weights_and_muon_takes_the_layers_matrices(kind, m
     tokenizer, tokens = encoded(kind, text_folder)
     task = KINDS[kind](tokenizer, **SHAPE | dict(hidden=36))
     batch = task.sampler(tokens, "cpu").draw(512, generator=torch.Generator().manual_seed(0))
-    (task.loss(batch) if kind == "gpt2" else task.loss(*batch)).backward()
+    task.loss(batch).backward()
     assert all(weight.grad is not None for weight in task.net.parameters())
     muon, adam = ([weight for group in optimizer.param_groups for weight in group["params"]]
                   for optimizer in loop.optimizers(task.net, 1e-3))

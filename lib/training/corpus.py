@@ -11,11 +11,13 @@ import os
 import random
 import re
 import tomllib
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import chain, product
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -42,13 +44,9 @@ def documents(texts: Iterable[Path]) -> Iterator[str]:
     """Every document of the files, in order: its paragraphs, one per line."""
     for path in texts:
         with open_text(path) as file:
-            paragraphs = []
-            for line in chain(file, [""]):
-                if line.strip():
-                    paragraphs.append(line.strip())
-                elif paragraphs:
-                    yield "\n".join(paragraphs)
-                    paragraphs = []
+            for is_text, lines in groupby(map(str.strip, file), bool):
+                if is_text:
+                    yield "\n".join(lines)
 
 
 def words_of(text: str) -> list[str]:
@@ -56,7 +54,7 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", text.lower())
 
 
-def ngrams(words: list[str], n: int = NGRAM) -> set[str]:
+def ngrams(words: list[str], n: int) -> set[str]:
     return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
@@ -64,21 +62,20 @@ class Reserved:
     """Text that models are judged on, and how many documents were met that share some of it (`dropped_for`)."""
 
     def __init__(self, unseen: list[Path], prompts: Iterable[str]):
-        self.prompts, self.owner, self.dropped_for = {}, {}, {}  # prompts by their first words; files by ten words
-        for path in unseen:
-            label = f"{path.parent.name}/{path.name}"
-            self.dropped_for[label] = 0
+        self.owner, self.prompts = {}, defaultdict(list)  # files by ten words; prompts by their first words
+        labels = [f"{path.parent.name}/{path.name}" for path in unseen]
+        self.dropped_for = dict.fromkeys([*labels, "prompts"], 0)
+        for path, label in zip(unseen, labels):
             with open_text(path, errors="replace") as file:
-                self.owner |= dict.fromkeys(ngrams(words_of(file.read())), label)
-        self.dropped_for["prompts"] = 0
+                self.owner |= dict.fromkeys(ngrams(words_of(file.read()), NGRAM), label)
         for prompt in map(words_of, prompts):
             if len(prompt) >= SHORTEST:
-                self.prompts.setdefault(" ".join(prompt[:SHORTEST]), []).append(f" {' '.join(prompt)} ")
+                self.prompts[" ".join(prompt[:SHORTEST])].append(f" {' '.join(prompt)} ")
 
     def holds(self, document: str) -> bool:
         """Whether a document shares ten words in a row with a file, or a whole prompt."""
         words = words_of(document)
-        labels = {self.owner[ngram] for ngram in self.owner.keys() & ngrams(words)}
+        labels = {self.owner[ngram] for ngram in self.owner.keys() & ngrams(words, NGRAM)}
         starts, whole = self.prompts.keys() & ngrams(words, SHORTEST), f" {' '.join(words)} "
         if any(prompt in whole for start in starts for prompt in self.prompts[start]):
             labels.add("prompts")
@@ -157,7 +154,7 @@ def evaluation_files() -> tuple[list[Path], list[str]]:
     return sorted(file for file in paths.DEMO.iterdir() if file.is_file()) + there, missing
 
 
-def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int = 16_384) -> tokenizers.Tokenizer:
+def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int) -> tokenizers.Tokenizer:
     """A tokenizer of the kind the papers' models have: uncased WordPiece for bert, cased byte-level BPE for roberta
     and gpt2, where a word inside a text carries the space before it and the first word has none."""
     if kind == "bert":
@@ -237,34 +234,29 @@ def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250)
     tokenizer = tokenizers.Tokenizer.from_str(tokenizer_json)
     spaced = isinstance(tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel)
     opening = tokenizer.token_to_id("<|endoftext|>")
-    ids, sentence_starts, document_starts, position = [], [], [], 0
+    ids, sentence_starts, document_starts = array("H"), array("q"), array("q")
     for text in texts:
         pieces = []
         for n, paragraph in enumerate(text.split("\n")):
             first, *rest = sentences(paragraph)
             pieces += ["\n" * bool(spaced and n) + first] + [" " * spaced + s for s in rest]
-        document_starts.append(position)
+        document_starts.append(len(ids))
         if opening is not None:
-            ids.append(np.array([opening], np.uint16))
-            position += 1
+            ids.append(opening)
         for encoded in tokenizer.encode_batch(pieces, add_special_tokens=False):
             # WordPiece streams cut the rare endless sentence; byte-level ones must go on spelling the text.
             kept = encoded.ids if spaced else encoded.ids[:longest]
             if kept:  # an empty piece is one whose characters the normaliser removed
-                sentence_starts.append(position)
-                ids.append(np.array(kept, np.uint16))
-                position += len(kept)
-    return Tokens(np.concatenate(ids or [np.zeros(0, np.uint16)]), np.array(sentence_starts, np.int64),
-                  np.array(document_starts, np.int64))
+                sentence_starts.append(len(ids))
+                ids.extend(kept)
+    return Tokens(*map(np.array, (ids, sentence_starts, document_starts)))
 
 
 def encode(tokenizer: tokenizers.Tokenizer, texts: Iterable[str], workers: int | None = None) -> Tokens:
     """The documents as one token stream, in order, by `workers` processes (default: one per core)."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    workers = workers or os.cpu_count()
-    texts = list(texts)
+    workers, spelled, texts = workers or os.cpu_count(), tokenizer.to_str(), list(texts)
     chunks = [texts[i : i + 500] for i in range(0, len(texts), 500)]
-    spelled = tokenizer.to_str()
     if workers == 1 or len(chunks) < 2:
         return Tokens.joined([_encode_documents(spelled, chunk) for chunk in chunks])
     with ProcessPoolExecutor(workers) as pool:

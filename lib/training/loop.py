@@ -10,7 +10,7 @@ import json
 import math
 import pickle
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -27,17 +27,16 @@ from lib.training.objectives import KINDS, Encoder, seeded
 
 WARM = 3  # steps that compile, before the clock starts
 LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration (Jordan et al. 2024)
 
 
 # ---------------------------------------------------------------- optimisers and schedule
-def orthogonal(updates: torch.Tensor, steps: int = 5) -> torch.Tensor:
+def orthogonal(updates: torch.Tensor) -> torch.Tensor:
     """Each matrix of [n, rows, columns] with its singular values brought near 1, on a GPU in bfloat16."""
-    a, b, c = COEFFICIENTS
+    a, b, c = 3.4445, -4.7750, 2.0315  # of the quintic iteration (Jordan et al. 2024)
     tall = updates.shape[1] > updates.shape[2]
     x = (updates.mT if tall else updates).to(torch.bfloat16 if updates.is_cuda else torch.float32)
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
-    for _ in range(steps):
+    for _ in range(5):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x
@@ -60,11 +59,10 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             matrices, momentum, lr = group["params"], group["momentum"], group["lr"]
             gradients = torch.stack([matrix.grad for matrix in matrices])
-            state = self.state[matrices[0]]  # one buffer for the whole shape
-            if "buffer" not in state:
-                state["buffer"] = torch.zeros_like(gradients)
-            state["buffer"].lerp_(gradients, 1 - momentum)
-            updates = orthogonal(gradients.lerp_(state["buffer"], momentum)).to(matrices[0].dtype)
+            # one buffer for the whole shape
+            buffer = self.state[matrices[0]].setdefault("buffer", torch.zeros_like(gradients))
+            buffer.lerp_(gradients, 1 - momentum)
+            updates = orthogonal(gradients.lerp_(buffer, momentum)).to(matrices[0].dtype)
             updates *= lr * .2 * math.sqrt(max(matrices[0].shape))
             torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
             torch._foreach_sub_(matrices, list(updates.unbind()))
@@ -140,20 +138,19 @@ class Checkpoint:
 
 
 # ---------------------------------------------------------------- the loop
-class Step:
-    """One training step: a batch is drawn, the loss goes back, the weights move. Returns the loss.
-    On a GPU the loss is compiled, and computed in bfloat16 where autocast takes it."""
+def stepper(task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator) -> Callable:
+    """A function that takes one training step, and returns the loss: a batch is drawn, the loss goes back, the weights
+    move. On a GPU the loss is compiled, and computed in bfloat16 where autocast takes it."""
+    on_gpu = task.net.device.type == "cuda"
+    loss_of = torch.compile(task.loss) if on_gpu else task.loss
 
-    def __init__(self, task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator):
-        self.task, self.sampler, self.each, self.batch_tokens = task, sampler, each, batch_tokens
-        self.generator, self.on_gpu = generator, task.net.device.type == "cuda"
-        self.loss = torch.compile(task.loss) if self.on_gpu else task.loss
+    def step() -> torch.Tensor:
+        batch = sampler.draw(batch_tokens, generator)
+        with torch.autocast("cuda", torch.bfloat16, enabled=on_gpu):
+            loss = loss_of(batch)
+        return descend(loss, task.net.parameters(), *each)
 
-    def __call__(self) -> torch.Tensor:
-        batch = self.sampler.draw(self.batch_tokens, generator=self.generator)
-        with torch.autocast("cuda", torch.bfloat16, enabled=self.on_gpu):
-            loss = self.loss(batch) if isinstance(batch, torch.Tensor) else self.loss(*batch)
-        return descend(loss, self.task.net.parameters(), *self.each)
+    return step
 
 
 def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
@@ -167,16 +164,15 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
     choices     further options of the sampler (packing.py): `together`"""
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
-    run = dict(minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
-               tokens=len(tokens.ids), people=people and list(people), **choices)
-    kept = Checkpoint(checkpoint, run, every)
+    kept = Checkpoint(checkpoint, dict(
+        minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
+        tokens=len(tokens.ids), people=people and list(people), **choices), every)
     sampler = task.sampler(tokens, device, shares=people and {"people": people[0]}, **choices)
-    generator = seeded(device, seed)
-    on_gpu = torch.device(device).type == "cuda"
+    generator, on_gpu = seeded(device, seed), torch.device(device).type == "cuda"
     dropout = torch.cuda if on_gpu else torch  # whose random state it depends on
     each = optimizers(task.net, rate)
-    take_step = Step(task, sampler, each, batch_tokens, generator)
-    step, begun, before = 0, None, 0.  # before: seconds that earlier calls have spent
+    take_step = stepper(task, sampler, each, batch_tokens, generator)
+    step, before = 0, 0.  # before: seconds that earlier calls have spent
     if state := kept.read(device):
         step, before = state["step"], state["seconds"]
         task.net.load_state_dict(state["net"])
@@ -186,13 +182,12 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         sampler.sources.upto.copy_(state["mixture"])
         dropout.set_rng_state(state["dropout"].cpu())
     first = step
-    def elapsed(): return before + (time.time() - begun if begun else 0.)
     while True:
         if on_gpu and step % 16 == 0:
             torch.cuda.synchronize()  # or the clock is read long before the steps are done
-        if step - first == WARM:
-            begun = time.time()  # the first steps compile; the budget starts after them
-        spent = step / steps if steps else elapsed() / (60 * minutes)
+        if step - first <= WARM:
+            begun = time.time() - before  # the first steps compile; the budget starts after them
+        spent = step / steps if steps else (time.time() - begun) / (60 * minutes)
         if spent >= 1:
             break
         set_rate(each, rate, step, warmup, spent)
@@ -203,15 +198,15 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         if step % report == 0:
             if not math.isfinite(loss.item()):
                 raise CompanionError(f"At step {step:,} the loss is no longer a number: lower --learning-rate.")
-            speed = (step - first - WARM) * batch_tokens / (time.time() - begun) / 1e6 if begun else math.nan
+            speed = step * batch_tokens / (time.time() - begun) / 1e6
             print(f"step {step:,}  loss {loss.item():.3f}  {speed:.2f} M tokens/s", flush=True)
         if kept.is_due():
-            kept.write(step=step, seconds=elapsed(), net=task.net.state_dict(), generator=generator.get_state(),
-                       optimizers=[optimizer.state_dict() for optimizer in each], mixture=sampler.sources.upto,
+            kept.write(step=step, seconds=time.time() - begun, net=task.net.state_dict(), mixture=sampler.sources.upto,
+                       optimizers=[optimizer.state_dict() for optimizer in each], generator=generator.get_state(),
                        dropout=dropout.get_rng_state())
     kept.remove()
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
-                tokens_in_text=len(tokens.ids), seconds=round(elapsed()), seed=seed, **choices) | (
+                tokens_in_text=len(tokens.ids), seconds=round(time.time() - begun), seed=seed, **choices) | (
                     {"people": list(people)} if people else {})
 
 

@@ -12,7 +12,7 @@ import transformers
 from tokenizers import AddedToken
 
 from lib.training.corpus import Tokens
-from lib.training.packing import PairSampler, SpanSampler, WindowSampler
+from lib.training.packing import Batch, PairSampler, SpanSampler, WindowSampler
 
 
 def seeded(device, seed: int) -> torch.Generator:
@@ -56,21 +56,22 @@ class Encoder(Task):
                     intermediate_size=4 * hidden, max_position_embeddings=self.longest, hidden_dropout_prob=0.,
                     attention_probs_dropout_prob=0.)
 
-    def outputs(self, ids, positions, bounds, masked, types=None, first=None):
+    def outputs(self, batch: Batch):
         """Vocabulary logits at the masked places, and label logits of the pairs where there are any."""
         states = self.net.base_model(
-            input_ids=ids[None], position_ids=positions[None] + self.first_position, bounds=bounds,
-            token_type_ids=None if types is None else types[None], longest=self.longest).last_hidden_state[0]
-        words = self.net.get_submodule(self.word_module)(states[masked])
-        if first is None:
+            input_ids=batch.ids[None], position_ids=batch.positions[None] + self.first_position, bounds=batch.bounds,
+            token_type_ids=None if batch.types is None else batch.types[None], longest=self.longest,
+        ).last_hidden_state[0]
+        words = self.net.get_submodule(self.word_module)(states[batch.masked])
+        if batch.first is None:
             return words, None
         pooler, classifier = map(self.net.get_submodule, self.label_modules)
-        return words, classifier(pooler(states[first]).tanh())
+        return words, classifier(pooler(states[batch.first]).tanh())
 
-    def loss(self, ids, positions, bounds, masked, targets, types=None, first=None, not_next=None):
-        words, labels = self.outputs(ids, positions, bounds, masked, types, first)
-        loss = F.cross_entropy(words.float(), targets)
-        return loss if labels is None else loss + F.cross_entropy(labels.float(), not_next)
+    def loss(self, batch: Batch):
+        words, labels = self.outputs(batch)
+        loss = F.cross_entropy(words.float(), batch.targets)
+        return loss if labels is None else loss + F.cross_entropy(labels.float(), batch.not_next)
 
     def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
         """Perplexity of masked words and accuracy on the pairs' labels: on the training mixture of lengths, and on
@@ -81,7 +82,7 @@ class Encoder(Task):
             surprise, words, right, pairs = 0., 0, 0, 0
             for _ in range(batches):
                 batch = sampler.draw(batch_tokens, generator=generator)
-                logits, labels = self.outputs(*batch.inputs())
+                logits, labels = self.outputs(batch)
                 surprise += F.cross_entropy(logits.float(), batch.targets, reduction="sum").item()
                 words += (batch.targets >= 0).sum().item()
                 if labels is not None:

@@ -8,8 +8,10 @@ inside each by `packed_attention`, so that a text of two short sentences costs w
 pair have one source, or telling a next sentence would often be telling two styles apart."""
 
 import string
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers import AttentionInterface
@@ -35,19 +37,14 @@ class Batch(NamedTuple):
     first: torch.Tensor | None = None     # [pairs], the place of [CLS]
     not_next: torch.Tensor | None = None  # [pairs], 0: B follows A, 1: it does not (BERT's coding)
 
-    def inputs(self) -> tuple:
-        """All but the answers."""
-        return *self[:4], self.types, self.first
-
 
 class Sources:
     """Which of a stream's sources each text is drawn from: by their sizes, until `mix` says otherwise."""
 
     def __init__(self, tokens: Tokens, device, shares: dict[str, float] | None = None):
-        starts = list(tokens.sources.values())
-        sizes = [end - start for start, end in zip(starts, [*starts[1:], len(tokens.ids)])]
-        self.sizes, self.first_tokens = dict(zip(tokens.sources, sizes)), torch.tensor(starts, device=device)
-        self.upto = torch.empty(len(starts), device=device)  # shares, summed up
+        self.first_tokens = torch.tensor(list(tokens.sources.values()), device=device)
+        self.sizes = dict(zip(tokens.sources, np.diff([*tokens.sources.values(), len(tokens.ids)]).tolist()))
+        self.upto = torch.empty(len(self.sizes), device=device)  # shares, summed up
         self.mix(**shares or {})
 
     def mix(self, **shares: float):
@@ -97,16 +94,19 @@ class Packer:
         self.open, self.close, self.pad, self.mask = (tokenizer.token_to_id(t) for t in self.marks)
         self.n_special, self.vocabulary = self.mask + 1, tokenizer.get_vocab_size()
         self.everyday, self.longest, self.device, self.together = everyday, longest, device, together
-        self.is_pronoun = torch.tensor([self._is_pronoun(tokenizer.id_to_token(i)) for i in range(self.vocabulary)],
-                                       device=device)
-        self.openings = self._openings(tokenizer, documents)  # sentences that may open a text
+        spelled = [tokenizer.id_to_token(i) for i in range(self.vocabulary)]
+        self.is_pronoun = torch.tensor([
+            token.removeprefix(SPACE).lower() in PRONOUNS and (token.startswith(self.space) or token[0].isupper())
+            for token in spelled], device=device)
+        self.bare = torch.arange(self.vocabulary, device=device)  # what a text's first token is spelled as
+        self.openings = self._openings(tokenizer, spelled, documents)  # sentences that may open a text
         self.ranges = self.sources.ranges(self.starts[self.openings])
-        sizes = self._segments(10_000, lambda *shape: torch.rand(*shape, device=device))[1::2]
+        sizes = self._segments(10_000, partial(torch.rand, device=device))[1::2]
         self.mean_size = sum(sizes).float().mean().item() + len(sizes) + 1
 
     def draw(self, n_tokens: int, generator=None) -> Batch:
         """One batch of exactly `n_tokens` tokens; what is left after the last whole text is padding."""
-        def uniform(*shape): return torch.rand(*shape, device=self.device, generator=generator)
+        uniform = partial(torch.rand, device=self.device, generator=generator)
         # A third more texts than fit on average; not many more, since every empty one still costs attention a look.
         n_texts = int(1.33 * n_tokens / self.mean_size)
         *segments, labels = self._segments(n_texts, uniform)
@@ -119,7 +119,7 @@ class Packer:
             place, is_text, types = torch.where(is_here, start[text] + to, place), is_text | is_here, to >= 0
             to = to - size[text] - 1
         ids = self.ids[place.clamp(0, len(self.ids) - 1)].long()
-        ids = torch.where(is_text, self._spelled(ids, offset == 1), self.close)
+        ids = torch.where(is_text, torch.where(offset == 1, self.bare[ids], ids), self.close)
         ids = torch.where(inside, torch.where(offset == 0, self.open, ids), self.pad)
         first_choice = self._together(ids, is_text, text, n_texts, uniform) if self.together else None
         ids, masked, targets = self._hide(ids, is_text, uniform, first_choice)
@@ -127,10 +127,6 @@ class Packer:
         return batch if labels is None else batch._replace(
             types=(inside & types).long(), first=torch.where(fits, bounds[:-2], 0),
             not_next=torch.where(fits, labels, IGNORED))
-
-    def _spelled(self, ids, is_first):
-        """The tokens as they stand in a text that begins with the first."""
-        return ids
 
     def _room(self, uniform):
         """How many tokens there are for a text: nine in ten have 128, the others the model's length."""
@@ -161,9 +157,6 @@ class Packer:
         text = torch.searchsorted(end, place, right=True).clamp(max=len(end) - 1)
         return bounds, fits, text, place - bounds[text], fits[text] & (place < bounds[-2])
 
-    def _is_pronoun(self, token: str) -> bool:
-        return token.removeprefix(SPACE).lower() in PRONOUNS and (token.startswith(self.space) or token[0].isupper())
-
     def _together(self, ids, is_text, text, n_texts: int, uniform):
         """Whether a token is one of several pronouns of a text in which they are masked together."""
         is_pronoun = self.is_pronoun[ids] & is_text
@@ -181,9 +174,8 @@ class Packer:
         fate = uniform(len(masked))
         random = self.n_special + (uniform(len(masked)) * (self.vocabulary - self.n_special)).long()
         replaced = torch.where((fate < .8) | (chosen >= 1), self.mask, torch.where(fate < .9, random, original))
-        real = chosen >= 0
-        ids = ids.scatter(0, masked, torch.where(real, replaced, original))
-        return ids, masked, torch.where(real, original, IGNORED)
+        ids = ids.scatter(0, masked, torch.where(chosen >= 0, replaced, original))
+        return ids, masked, torch.where(chosen >= 0, original, IGNORED)
 
 
 class PairSampler(Packer):
@@ -216,13 +208,11 @@ class PairSampler(Packer):
         b = torch.where(is_next, following, self._pick(source, prefers_short, uniform(2, n)))
         b_room = room - (a_end - self.starts[a])
         b_end = self._end(b, torch.where(everyday, 0, b_room), b_room)
-        a_start, b_start = self.starts[a], self.starts[b]
-        a_size, b_size = a_end - a_start, b_end - b_start
+        a, b = (self.starts[a], a_end - self.starts[a]), (self.starts[b], b_end - self.starts[b])
         if not self.order:
-            return a_start, a_size, b_start, b_size, (~is_next).long()
-        label = torch.where(is_next, (~coin).long(), IGNORED)
-        return (torch.where(coin, a_start, b_start), torch.where(coin, a_size, b_size),
-                torch.where(coin, b_start, a_start), torch.where(coin, b_size, a_size), label)
+            return *a, *b, (~is_next).long()
+        swapped = (torch.where(coin, one, other) for one, other in zip(a + b, b + a))
+        return *swapped, torch.where(is_next, (~coin).long(), IGNORED)
 
 
 class SpanSampler(Packer):
@@ -234,8 +224,7 @@ class SpanSampler(Packer):
     place: that is how the tokenizer itself would spell the span."""
     marks, space = ("<s>", "</s>", "<pad>", "<mask>"), SPACE
 
-    def _openings(self, tokenizer, documents):
-        spelled = [tokenizer.id_to_token(i) for i in range(self.vocabulary)]
+    def _openings(self, tokenizer, spelled, documents):
         twins = [tokenizer.token_to_id(t[1:]) if t[0] == SPACE and set(t[1:]) <= LETTERS else None for t in spelled]
         self.bare = torch.tensor([i if twin is None else twin for i, twin in enumerate(twins)], device=self.device)
         has_twin = torch.tensor([twin is not None for twin in twins], device=self.device)
@@ -256,9 +245,6 @@ class SpanSampler(Packer):
         end = self._end(sentence, torch.where(everyday, 0, wanted), room)
         return self.begins[sentence], end - self.begins[sentence], None
 
-    def _spelled(self, ids, is_first):
-        return torch.where(is_first, self.bare[ids], ids)
-
 
 class WindowSampler:
     """Draws windows from a byte-level stream: a quarter begin at <|endoftext|>, the rest at some sentence,
@@ -267,8 +253,7 @@ class WindowSampler:
     def __init__(self, tokens: Tokens, tokenizer, device, longest: int = 256, shares=None):
         self.sources = Sources(tokens, device, shares)
         self.ids = torch.from_numpy(tokens.ids.astype("int32")).to(device)
-        self.documents = torch.from_numpy(tokens.documents).to(device)
-        sentences = torch.from_numpy(tokens.sentences).to(device)
+        self.documents, sentences = (torch.from_numpy(x).to(device) for x in (tokens.documents, tokens.sentences))
         # A paragraph's first sentence carries the line break before it; a window starts behind that.
         self.sentences = sentences + (self.ids[sentences] == tokenizer.encode("\n").ids[0])
         self.in_documents, self.in_sentences = (self.sources.ranges(one) for one in (self.documents, sentences))
@@ -277,7 +262,7 @@ class WindowSampler:
     def draw(self, n_tokens: int, generator=None) -> torch.Tensor:
         """Token ids [windows, longest], about n_tokens in all."""
         n = n_tokens // self.longest
-        def uniform(n): return torch.rand(n, device=self.device, generator=generator)
+        uniform = partial(torch.rand, device=self.device, generator=generator)
         opening, source = uniform(n) < .25, self.sources.draw(n, uniform)
         start = torch.where(opening, self.documents[one_of(self.in_documents, source, uniform(n))],
                             self.sentences[one_of(self.in_sentences, source, uniform(n))])
@@ -295,13 +280,8 @@ def packed_attention(module, query, key, value, attention_mask=None, *, bounds, 
         from torch.nn.attention.varlen import varlen_attn  # needs a CUDA build
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         return varlen_attn(q, k, v, bounds, bounds, longest, longest)[None], None
-    return F.scaled_dot_product_attention(query, key, value, shared(bounds, query.shape[2])).transpose(1, 2), None
-
-
-def shared(bounds: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Which tokens share a text: a mask [tokens, tokens], for short rows."""
-    text = torch.searchsorted(bounds[1:-1].long(), torch.arange(tokens, device=bounds.device), right=True)
-    return text[:, None] == text[None, :]
+    pair = torch.searchsorted(bounds[1:-1].long(), torch.arange(query.shape[2]), right=True)
+    return F.scaled_dot_product_attention(query, key, value, pair[:, None] == pair).transpose(1, 2), None
 
 
 def unpacked_attention(query, key, value, bounds, longest: int, dropout: float = 0.):
