@@ -56,7 +56,7 @@ def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_coun
     data = finetune.encode(model, TEXTS[:4], TEXTS[2:6], [0, 1, 1, 0])
     wanted = model.tokenizer([TEXTS[2], TEXTS[0]], [TEXTS[4], TEXTS[2]], padding="max_length", max_length=24,
                              return_tensors="pt")
-    found = data.batch([2, 0], 24, model.tokenizer.pad_token_id)
+    found = data.batch([2, 0], 24, model)
     assert {name: value.tolist() for name, value in found.items()} == {
         name: value.tolist() for name, value in wanted.items()}
     data = finetune.encode(model, ["he likes poetry .", "poetry " * 60], None, [0, 1])

@@ -83,7 +83,15 @@ def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
     counter sentence has the attribute's counterpart in its place and is the same in every other word. The attribute
     always stands before the target, so that the pairs serve causal models too. The groups take turns, and in each
     every pattern is used once before any is used twice: any first part of the rows is balanced as well."""
-    pairs = _combinations(bias)
+    patterns, words = (table[table["bias"] == bias] for table in map(data.demo, ("counter", "counter_words")))
+    if patterns.empty:
+        raise CompanionError(f"There are no sentence pairs on {bias!r}: take 'gender' or 'race'.")
+    patterns = patterns.assign(pattern_id=[f"{bias}-{number}" for number in range(1, len(patterns) + 1)])
+    attributes, targets = (words[words["role"] == role].rename(columns={"word": role, "kind": f"{role}_kind"})
+                           for role in ("attribute", "target"))
+    # every pattern with every attribute and every target that fits it and each other
+    pairs = (patterns.merge(attributes[["attribute", "attribute_kind", "group", "counterpart"]])
+             .merge(targets[["target", "target_kind", "group"]]))
     most = 2 * int(pairs["group"].value_counts().min())
     if not 1 <= n <= most:
         raise CompanionError(f"{n} balanced sentence pairs on {bias} cannot be made: ask for 1 to {most}.")
@@ -97,27 +105,14 @@ def counter_sentences(bias: str, n: int = 500, seed: int = 0) -> pd.DataFrame:
     return pairs[["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"]]
 
 
-def _combinations(bias: str) -> pd.DataFrame:
-    """Every pattern of a bias with every attribute and every target that fits it and each other."""
-    patterns, words = (table[table["bias"] == bias] for table in map(data.demo, ("counter", "counter_words")))
-    if patterns.empty:
-        raise CompanionError(f"There are no sentence pairs on {bias!r}: take 'gender' or 'race'.")
-    patterns = patterns.assign(pattern_id=[f"{bias}-{number}" for number in range(1, len(patterns) + 1)])
-    attributes, targets = (words[words["role"] == role].rename(columns={"word": role, "kind": f"{role}_kind"})
-                           for role in ("attribute", "target"))
-    return (patterns.merge(attributes[["attribute", "attribute_kind", "group", "counterpart"]])
-            .merge(targets[["target", "target_kind", "group"]]))
-
-
 def pronoun_prompt(model, job: str, template: str = "") -> str:
-    """The sentence in which this model is asked for a pronoun."""
+    """The sentence in which this model is asked for a pronoun; a template has {a} {job} and a blank."""
     template = template or (DECODER_PROMPT if model.is_causal else ENCODER_PROMPT)
     return template.format(a=english.article(job), job=job)
 
 
 def pronoun_odds(model, template: str = "") -> pd.DataFrame:
-    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each; the
-    template has {a} {job} and a blank."""
+    """log2 of p(she) : p(he) for the 58 occupations of Counteracts' Table 1, beside the share of women in each."""
     jobs = data.words("occupations")
     prompts = [pronoun_prompt(model, job, template) for job in jobs.singular]
     words = ["She", "He"] if prompts[0].startswith(fill.BLANK) else ["she", "he"]  # a sentence opens with a capital

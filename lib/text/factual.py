@@ -28,9 +28,7 @@ class Knowledge(NamedTuple):
 
 def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) -> np.ndarray:
     """log2 p(right) : p(wrong) of each sentence, in the file's order; of pairs whose fillers the vocabulary holds.
-
-    after   a text that stands before each sentence
-    items   other than 0: of the first so many pairs"""
+    after: a text that stands before each sentence; items: other than 0, of the first so many pairs."""
     asked = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
     known = {word for word in {row["right"] for row in asked} if _is_whole(model, word)}
     asked = [row for row in asked if {row["right"], row["wrong"]} <= known]
@@ -46,8 +44,7 @@ def _is_whole(model, word: str) -> bool:
 
 
 def knowledge(odds: np.ndarray, before: np.ndarray | None = None, draws: int = 2_000) -> Knowledge:
-    """What `log_odds` come to, with intervals over pairs of sentences; with `before` the change, paired. nan where
-    there are fewer than two pairs."""
+    """What `log_odds` come to, with intervals over pairs of sentences (nan for fewer than 2); or a change, paired."""
     def estimate(of):
         pairs = (of(odds) - (of(before) if before is not None else 0.)).reshape(-1, 2).mean(1)
         return stats.bootstrap(np.mean, pairs, draws=draws) if len(pairs) > 1 else Estimate(np.nan)

@@ -37,9 +37,9 @@ def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
     Capitals and a possessive 's stay, an article before the word is made to fit. What follows tells the pronouns
     apart: before a noun phrase "her" becomes "his" and "his" "her"; elsewhere (before punctuation, the end or a word
     of CLOSED_CLASS, and in "makes her emotional") they become "him" and "hers"."""
-    start, end = place(text, attribute)
-    counterpart = _counterpart(text, start, end, bias)
-    return _with_article(text[:start], counterpart) + _like(text[start:end], counterpart) + text[end:], counterpart
+    span = place(text, attribute)
+    counterpart = _counterpart(text, *span, bias)
+    return replaced(text, lambda match: counterpart if match.span() == span else None), counterpart
 
 
 def swap_all(text: str) -> str:
@@ -53,7 +53,9 @@ def replaced(text: str, counterpart) -> str:
     pieces, done = [], 0
     for match in WORD.finditer(text):
         if word := counterpart(match):
-            pieces += [_with_article(text[done:match.start()], word), _like(match[0], word)]
+            before = re.sub(r"\b(an?)(\s+)$", lambda an, word=word: _like(an[1], english.article(word)) + an[2],
+                            text[done:match.start()], flags=re.IGNORECASE)
+            pieces += [before, _like(match[0], word)]
             done = match.end()
     return "".join([*pieces, text[done:]])
 
@@ -98,12 +100,6 @@ def _counterpart(text: str, start: int, end: int, bias: str) -> str:
     if word in ("her", "his"):
         return {"her": ("his", "him"), "his": ("her", "hers")}[word][_stands_alone(text[:start], text[end:])]
     return counterparts(bias)[word][1]
-
-
-def _with_article(before: str, word: str) -> str:
-    """What stands before a word, its a or an made to fit."""
-    return re.sub(r"\b(an?)(\s+)$", lambda match: _like(match[1], english.article(word)) + match[2], before,
-                  flags=re.IGNORECASE)
 
 
 def _stands_alone(before: str, after: str) -> bool:

@@ -23,14 +23,13 @@ BUDGET = dict(minutes=float, steps=int, batch_tokens=int)
 
 
 def command(group, name: str, call, about: str, **options) -> argparse.ArgumentParser:
-    """A command that calls a function with its options: each is given by its default value, or by its type where there
-    is none. `out` must be given where it has no default."""
+    """A command that calls a function with its options, each given by its default or type. out=None may be left out."""
     parser = group.add_parser(name, help=about)
     parser.set_defaults(call=call)
     for option, value in options.items():
-        kind, default = (value, None) if isinstance(value, type) else (type(value), value)
-        parser.add_argument(f"--{option.replace('_', '-')}", type=kind, default=default,
-                            dest="name" if option == "model" else option, required=option == "out" and not default)
+        kind = value if isinstance(value, type) else Path if value is None else type(value)
+        parser.add_argument(f"--{option.replace('_', '-')}", type=kind, default=None if value is kind else value,
+                            dest="name" if option == "model" else option, required=option == "out" and value is Path)
     return parser
 
 
@@ -61,8 +60,7 @@ def commands() -> argparse.ArgumentParser:
             tokens=5_000_000)
     for way in debias.WAYS:
         command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
-                **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0).add_argument(
-                    "--out", type=Path)
+                out=None, **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0)
 
     ways = top.add_parser("chat", help="a chat form of a decoder").add_subparsers(required=True)
     command(ways, "write", people.answers, "ask a chat model (people.py)", out=Path, model=people.WRITER, texts=8_000,
@@ -73,30 +71,22 @@ def commands() -> argparse.ArgumentParser:
     ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
     encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)
     encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
-    command(ways, "train", train_nli, "one run", prepared=nli.PREPARED, model="mini-bert", out=Path, rate=3e-4,
+    command(ways, "train", nli.train, "one run", prepared=nli.PREPARED, model="mini-bert", out=Path, rate=3e-4,
             epochs=6, batch=128, dropout=.1, seed=0, device=str)
     command(ways, "choose", nli.choose, "the best run, tested once", prepared=nli.PREPARED, out=Path,
             device=str).add_argument("runs", nargs="+", type=Path)
-    command(ways, "make", nli.make, "all of it, on all of SNLI", model="mini-bert", items=0, device=str).add_argument(
-        "--out", type=Path)
+    command(ways, "make", nli.make, "all of it, on all of SNLI", model="mini-bert", items=0, device=str, out=None)
     return whole
 
 
 def prepare(source, unseen, **options) -> dict:
-    """Folders of evaluation files stand for the files in them. Data sets that are not at hand are named, not passed
-    over: COMPANION_DATA says where they are."""
+    """A folder stands for the files in it. Data sets that are not at hand are named: COMPANION_DATA says where."""
     known, missing = corpus.evaluation_files()
     if missing:
         print(f"Not at hand, so not looked for in the text: {', '.join(missing)}", file=sys.stderr)
-    given = [file for place in unseen for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
-    return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source},
-                          [*known, *(file for file in given if not file.is_dir())],
+    known += [file for place in unseen for file in [place, *sorted(place.rglob("*"))] if not file.is_dir()]
+    return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source}, known,
                           prompts=corpus.papers_prompts(), **options)
-
-
-def train_nli(name, prepared, out, device, **settings) -> dict:
-    """Embeddings stay as they are, so that the difference is small."""
-    return nli.train(name, prepared, finetune.Settings(**settings, frozen=("embeddings",)), out, device)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,7 +13,7 @@ import re
 import tomllib
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -85,7 +85,7 @@ class Reserved:
 
 
 def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, prompts: Iterable[str] = (),
-            leave_out: Iterable[str] = (), heldout: float = .01, balanced: bool = False, seed: int = 0) -> dict:
+            leave_out: Sequence[str] = (), heldout: float = .01, balanced: bool = False, seed: int = 0) -> dict:
     """Write train.txt and the held-out documents under `out`; return (and write) what was counted, source by source.
     An older `out` is replaced whole, with the tokenizers and token streams that were made from it.
 
@@ -101,7 +101,6 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
     if is_inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
         raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
     reserved, counts, swapped = Reserved(unseen, prompts), {}, 0
-    patterns = [re.compile(pattern) for pattern in leave_out]
     rng, coin = random.Random(seed), random.Random(f"{seed} balanced")
     with files.new_folder(out) as folder, open(folder / "train.txt", "w", encoding="utf-8") as train:
         for n, (source, texts) in enumerate(sources.items()):
@@ -110,7 +109,7 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
                 for document in tqdm(documents(texts), desc=source, unit_scale=True):
                     count["documents"] += 1
                     part = "heldout" if rng.random() < heldout else "train"
-                    if any(pattern.search(document.split("\n", 1)[0]) for pattern in patterns):
+                    if any(re.search(pattern, document.split("\n", 1)[0]) for pattern in leave_out):
                         count["left_out"] += 1
                     elif reserved.holds(document):
                         count["dropped"] += 1
@@ -132,11 +131,10 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
 
 
 def papers_prompts() -> Iterator[str]:
-    """The sentences that the papers and this project put to models, filled in from data/prompts.toml: those of the
-    2,680 cloze prompts, of the LPBS and of the occupation templates."""
+    """What the papers and this project ask models, by data/prompts.toml: cloze prompts, LPBS, occupation templates."""
     asked = tomllib.loads((paths.ROOT / "data" / "prompts.toml").read_text(encoding="utf-8"))
-    words = {slot: entry if isinstance(entry, list) else sorted({row[column] for file, column in entry.items()
-                                                                 for row in data.rows(file)})
+    words = {slot: entry if isinstance(entry, list) else
+             sorted({row[column] for file, column in entry.items() for row in data.rows(file)})
              for slot, entry in asked["words"].items()}
     for pattern in asked["patterns"]:
         slots = [slot for slot in words if f"{{{slot}}}" in pattern]
@@ -145,8 +143,7 @@ def papers_prompts() -> Iterator[str]:
 
 
 def evaluation_files() -> tuple[list[Path], list[str]]:
-    """The files that models are judged on: those of data/demo, and of data/sources.toml what is at hand; and the names
-    of the data sets that are not."""
+    """The files that models are judged on, of data/demo and of what is at hand; and names of sets that are not."""
     sets = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
     names = {key: [file["name"] for file in entry["files"]] for key, entry in sets.items() if "files" in entry}
     missing = [key for key, files_of_set in names.items() if not all(map(data.available, files_of_set))]
@@ -161,22 +158,21 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int) -> tokeniz
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
         trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
                                             min_frequency=2, limit_alphabet=300)
     else:
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if kind == "roberta":
+            tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
         mask = tokenizers.AddedToken("<mask>", lstrip=True)  # the space before it is the masked word's own
         special = ["<|endoftext|>"] if kind == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>", mask]
         trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
                                       initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(texts, trainer)
-    if kind == "bert":
-        tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    elif kind == "roberta":
-        tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return tokenizer
 
 
@@ -189,9 +185,8 @@ def save_arrays(path: Path, **arrays: np.ndarray):
 
 @dataclass
 class Tokens:
-    """One stream of token ids and where its sentences and documents begin (positions in the stream).
-    A byte-level stream spells the text: a sentence keeps the space or line break before it. Where the vocabulary has
-    <|endoftext|>, every document opens with it."""
+    """One stream of token ids and where its sentences and documents begin.
+    A byte-level stream spells the text, space or line break before a sentence too. <|endoftext|> opens documents."""
     ids: np.ndarray          # uint16
     sentences: np.ndarray    # int64, first token of each sentence
     documents: np.ndarray    # int64, first token of each document
@@ -205,8 +200,8 @@ class Tokens:
     @classmethod
     def load(cls, path: Path) -> "Tokens":
         with np.load(path, allow_pickle=False) as stored:
-            return cls(stored["ids"], *(np.cumsum(stored[name], dtype=np.int64)
-                                        for name in ("sentence_steps", "document_steps")))
+            steps = stored["sentence_steps"], stored["document_steps"]
+            return cls(stored["ids"], *(np.cumsum(each, dtype=np.int64) for each in steps))
 
     @classmethod
     def joined(cls, parts: list["Tokens"]) -> "Tokens":

@@ -7,6 +7,7 @@ here both start from the finished model. Trained are the attention of all layers
 compared with itself before only while the words and the feed-forward memory around it stay as they were. So the
 difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert."""
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -49,17 +50,14 @@ def prepare(text: Path, prepared: Path = PREPARED, name: str = "mini-bert", toke
     and all of heldout.txt: passages.npz, heldout.npz, and counts in prepared.json."""
     loop.check_text(text)
     model = models.load(name, device="cpu")
-    counts, chunks, fresh = dict(documents=0, passages=0, words=0, swapped=0), [], []
+    counts, chunks, fresh = Counter(), [], []
     encode = partial(corpus.encode, model.tokenizer.backend_tokenizer, workers=1)
     for document in corpus.documents([text / "train.txt"]):
         counted = [(passage, *swaps.count(passage)) for passage in passages(document)]
         taken = [row for row in counted if row[2] >= max(1, GENDERED * row[1])][:PER_DOCUMENT]
-        for passage, words, swapped in taken:
-            fresh += [passage, swaps.swap_all(passage)]
-            counts["words"] += words
-            counts["swapped"] += swapped
-        counts["documents"] += bool(taken)
-        counts["passages"] += len(taken)
+        counts.update(documents=int(bool(taken)), passages=len(taken), words=sum(words for _, words, _ in taken),
+                      swapped=sum(swapped for _, _, swapped in taken))
+        fresh += [text for passage, *_ in taken for text in (passage, swaps.swap_all(passage))]
         if len(fresh) >= 1_000:
             chunks, fresh = [*chunks, encode(fresh)], []
             if sum(len(chunk.ids) for chunk in chunks) >= 2 * tokens:

@@ -9,15 +9,14 @@ texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and 
 is random but by the seed: a run that was killed goes on and ends with the numbers it would have had (on a CPU exactly).
 """
 
-import contextlib
 import json
 import math
 import random
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
-from itertools import accumulate
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
@@ -50,30 +49,28 @@ class Examples:
     def __len__(self):
         return len(self.sizes)
 
-    @cached_property
-    def starts(self) -> torch.Tensor:
-        return self.sizes.cumsum(0) - self.sizes
-
     def to(self, device) -> "Examples":
-        return Examples(*(getattr(self, field.name).to(device) for field in fields(self)))
+        return Examples(**{name: values.to(device) for name, values in vars(self).items()})
 
-    def batch(self, rows: list[int], width: int, pad: int) -> dict[str, torch.Tensor]:
-        """What a network takes, padded to `width` tokens (at least the longest one's)."""
+    def batch(self, rows: list[int], width: int, model) -> dict[str, torch.Tensor]:
+        """What a model's network takes, padded to `width` tokens (at least the longest one's)."""
         rows, place = torch.tensor(rows, device=self.ids.device), torch.arange(width, device=self.ids.device)
         there = place < self.sizes[rows][:, None]
-        at = (self.starts[rows][:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
-        return {"input_ids": torch.where(there, self.ids[at].long(), pad), "attention_mask": there.long(),
-                "token_type_ids": torch.where(there, self.types[at].long(), 0)}
+        starts = (self.sizes.cumsum(0) - self.sizes)[rows]
+        at = (starts[:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
+        batch = {"input_ids": torch.where(there, self.ids[at].long(), model.net.config.pad_token_id),
+                 "attention_mask": there.long(), "token_type_ids": torch.where(there, self.types[at].long(), 0)}
+        return {name: batch[name] for name in model.tokenizer.model_input_names}
 
     def save(self, file: Path):
-        corpus.save_arrays(file, **{field.name: getattr(self, field.name).numpy() for field in fields(self)})
+        corpus.save_arrays(file, **{name: values.numpy() for name, values in vars(self).items()})
 
 
 def load(file: Path) -> Examples:
     if not Path(file).is_file():
         raise CompanionError(f"There are no prepared examples {file}: run the command prepare.")
     with np.load(file, allow_pickle=False) as stored:
-        return Examples(*(torch.from_numpy(stored[field.name]) for field in fields(Examples)))
+        return Examples(**{name: torch.from_numpy(values) for name, values in stored.items()})
 
 
 def sign(folder: Path, model, source: str, **about) -> dict:
@@ -97,8 +94,8 @@ def encode(model, firsts: list[str], seconds: list[str] | None, targets: list) -
     if not firsts:
         raise CompanionError("There is no text to learn from: check the file that should hold it.")
     encoded = model.tokenizer(firsts, seconds, truncation=True, verbose=False)
-    ids = torch.tensor([token for text in encoded["input_ids"] for token in text], dtype=torch.int32)
-    types = [kind for text in encoded.get("token_type_ids", []) for kind in text] or [0] * len(ids)
+    ids = torch.tensor(list(chain(*encoded["input_ids"])), dtype=torch.int32)
+    types = list(chain(*encoded.get("token_type_ids", []))) or [0] * len(ids)
     return Examples(
         ids, torch.tensor(types, dtype=torch.uint8), torch.tensor([len(text) for text in encoded["input_ids"]]),
         torch.tensor(targets, dtype=torch.float32 if isinstance(targets[0], float) else torch.int64),
@@ -136,17 +133,15 @@ class Settings:
     seed: int = 0
 
 
-def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarray, np.ndarray], float],
-        settings: Settings, mask: torch.Tensor | None = None, checkpoint: Path | None = None, every: float = 60.,
-        progress: str = "") -> dict:
+def fit(model, train: Examples, validation: Examples, metric: Callable, settings: Settings, mask=None,
+        checkpoint: Path | None = None, every: float = 60., progress: str = "") -> dict:
     """Train `model` in place; it ends with the best epoch's weights, frozen and in eval mode.
 
     metric      of (logits [n, labels], targets [n]), higher is better
-    mask        for hooks.head_mask, constant, on during training and validation
+    mask        a tensor for hooks.head_mask, constant, on during training and validation
     checkpoint  where to write, at the end of an epoch, what it takes to go on from there; removed at the end. At most
                 once in `every` seconds, so that a short run never waits for its disk.
-    Returns epochs (run), best (epoch, from 1; of equals the first), validation (its metric) and history, one row per
-    epoch."""
+    Returns epochs (run), best (epoch, from 1; of equals the first), validation (its metric) and history (of epochs)."""
     net, device = model.net, model.device
     train, lengths = train.to(device), train.sizes.tolist()
     trained = {name: weight.requires_grad_() for name, weight in net.named_parameters()
@@ -163,23 +158,22 @@ def fit(model, train: Examples, validation: Examples, metric: Callable[[np.ndarr
     for module in net.modules():
         if isinstance(module, nn.Dropout):
             module.p = settings.dropout
-    with _masked(model, mask):
+    with nullcontext() if mask is None else hooks.head_mask(model, mask.to(device)):
         for epoch in range(len(history), settings.epochs):
             if settings.patience and epoch - 1 - best_epoch(history) >= settings.patience:
                 break
             torch.manual_seed(settings.seed * 1_000 + epoch)  # dropout's; no state to keep between epochs
             plan = shuffled(lengths, settings.batch, settings.seed * 1_000 + epoch)
             net.train()
-            total = torch.zeros((), device=device)
-            steps = len(plan) * settings.epochs
+            total, steps = torch.zeros((), device=device), len(plan) * settings.epochs
             bar = tqdm(plan, desc=f"{progress} {epoch + 1}/{settings.epochs}", disable=not progress, leave=False)
             for step, (rows, width) in enumerate(bar, start=epoch * len(plan)):
                 loop.set_rate([optimizer], settings.rate, step, settings.warmup * steps, step / steps)
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                    logits = net(**_inputs(model, train, rows, width)).logits
+                    logits = net(**train.batch(rows, width, model)).logits.float()
                 targets = train.targets[torch.tensor(rows, device=device)]
-                loss = F.mse_loss(logits[:, 0].float(), targets) if logits.shape[1] == 1 else F.cross_entropy(
-                    logits.float(), targets)
+                is_number = logits.shape[1] == 1
+                loss = F.mse_loss(logits[:, 0], targets) if is_number else F.cross_entropy(logits, targets)
                 total += loop.descend(loss, trained.values(), optimizer)
             if not math.isfinite(total.item()):
                 raise CompanionError(f"Training {model.name} diverged in epoch {epoch + 1}: "
@@ -209,20 +203,11 @@ def predict(model, examples: Examples, mask: torch.Tensor | None = None) -> np.n
     model.net.eval()
     sizes, examples = examples.sizes.tolist(), examples.to(model.device)
     logits = np.zeros((len(sizes), model.net.config.num_labels), dtype=np.float32)
-    with _masked(model, mask):
+    with nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device)):
         for rows in batches.by_length(sizes, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"])):
-            inputs = _inputs(model, examples, rows, wide(max(sizes[row] for row in rows)))
-            logits[rows] = model.net(**inputs).logits.float().cpu().numpy()
+            batch = examples.batch(rows, wide(max(sizes[row] for row in rows)), model)
+            logits[rows] = model.net(**batch).logits.float().cpu().numpy()
     return logits
-
-
-def _inputs(model, examples: Examples, rows: list[int], width: int) -> dict:
-    batch = examples.batch(rows, width, model.net.config.pad_token_id)
-    return {name: batch[name] for name in model.tokenizer.model_input_names}
-
-
-def _masked(model, mask):
-    return contextlib.nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device))
 
 
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
@@ -231,8 +216,7 @@ def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
 
 # ---------------------------------------------------------------- the chat form of a decoder
 def within(net, size: float) -> list[str]:
-    """The weights to train so that they take at most `size` MB in float16: attention and norms of the layers, the last
-    ones first, then their feed-forward parts."""
+    """Weights that take at most `size` MB in float16: the last layers' attention and norms first, feed-forward last."""
     inside = {name: weight.numel() for name, weight in net.named_parameters() if re.search(r"\.\d+\.", name)}
     names = sorted(inside, key=lambda name: (not re.search(r"attn\.|attention\.|ln_|norm", name),
                                              -int(re.search(r"\.(\d+)\.", name)[1])))
@@ -263,8 +247,7 @@ def answer_loss(model: models.Model, rows: list) -> torch.Tensor:
 
 def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: float = 1e-3, batch: int = 32,
          size: float = 8., device: str | None = None, seed: int = 0) -> dict:
-    """Tune a decoder on the answers that people.answers left in `text`, the loss on the answers alone; writes the
-    difference, of at most `size` MB, and returns what training.json says."""
+    """Tune a decoder on people.answers' file in `text`, write a difference of up to `size` MB, return its record."""
     if not (text / "chat.jsonl").is_file():
         raise CompanionError(f"{text} holds no chat.jsonl: run `python -m lib.training chat write` first.")
     model = models.load(name, device=device)

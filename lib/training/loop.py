@@ -104,8 +104,7 @@ def descend(loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.op
 
 # ---------------------------------------------------------------- checkpoints
 class Checkpoint:
-    """What it takes to go on (tensors, numbers, lists and dicts), written once in `every` seconds; `run` says of which
-    run. Without a file nothing is kept."""
+    """What it takes to go on with a `run`, written once in `every` seconds. Without a file nothing is kept."""
 
     def __init__(self, file: Path | None, run: dict, every: float):
         self.file, self.run, self.every, self.written = file, json.dumps(run), every, time.time()
@@ -206,8 +205,8 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
                        dropout=dropout.get_rng_state())
     kept.remove()
     return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
-                tokens_in_text=len(tokens.ids), seconds=round(time.time() - begun), seed=seed, **choices) | (
-                    {"people": list(people)} if people else {})
+                tokens_in_text=len(tokens.ids), seconds=round(time.time() - begun), seed=seed, **choices,
+                **{"people": list(people)} if people else {})
 
 
 def measured(task, heldout: Tokens, device, batches: int, batch_tokens: int) -> dict:

@@ -23,7 +23,7 @@ pd = Lazy("pandas")  # `train` can do without
 
 HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
-USUAL = finetune.Settings(rate=2e-5, epochs=3, batch=32)  # among those of Devlin et al. 2019, A.3; Projective has none
+USUAL = dict(rate=2e-5, epochs=3, batch=32, frozen=())  # among those of Devlin et al. 2019, A.3; Projective has none
 
 
 def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
@@ -41,8 +41,7 @@ def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: 
     order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
     mixed = snli["validation"].sort_values("premise", key=lambda column: column.map(order), kind="stable")
     apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises
-    parts = {"train": pd.concat([snli["train"], mixed[~apart]]), "validation": mixed.iloc[:held_out],
-             "test": snli["test"]}
+    parts = snli | {"train": pd.concat([snli["train"], mixed[~apart]]), "validation": mixed.iloc[:held_out]}
     pairs = {part: list(zip(*(frame[column].str.lower().str.strip() for column in ("premise", "hypothesis"))))
              for part, frame in parts.items()}
     unseen = {*pairs["validation"], *pairs["test"]}
@@ -55,19 +54,19 @@ def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: 
     return {part: len(frame) for part, frame in parts.items()}
 
 
-def train(name: str, prepared: Path, settings: finetune.Settings, out: Path, device: str | None = None) -> dict:
-    """One run: the best epoch's model as a difference in `out`; returns what its training.json says."""
-    made = finetune.check(prepared, name)
+def train(name: str, prepared: Path, out: Path, device: str | None = None, frozen=("embeddings",), **settings) -> dict:
+    """One run: the best epoch's model as a difference in `out`; returns what its training.json says.
+    Embeddings stay as they are, so that the difference is small, unless `frozen` has them not."""
+    made, settings = finetune.check(prepared, name), finetune.Settings(frozen=frozen, **settings)
     parts = {part: finetune.load(prepared / f"{part}.npz") for part in ("train", "validation")}
     torch.manual_seed(settings.seed)  # the new head's weights
     model = models.load(name, device=device, task="sequence-classification", labels=len(NLI_LABELS))
     model.net.config.id2label = dict(enumerate(NLI_LABELS))
     model.net.config.label2id = {label: i for i, label in enumerate(NLI_LABELS)}
-    done = finetune.fit(model, parts["train"], parts["validation"], _accuracy, settings,
+    done = finetune.fit(model, *parts.values(), _accuracy, settings,
                         checkpoint=out.with_name(out.name + ".checkpoint"), progress=out.name)
-    pairs = {part: len(examples) for part, examples in parts.items()}
-    return models.save_difference(model, name, out, source=made["source"], pairs=pairs, settings=asdict(settings),
-                                  **done)
+    known = dict(source=made["source"], pairs={part: len(examples) for part, examples in parts.items()})
+    return models.save_difference(model, name, out, **known, settings=asdict(settings), **done)
 
 
 def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = None) -> dict:
@@ -96,5 +95,5 @@ def make(name: str, out: Path | None = None, device: str | None = None, items: i
         finetune.check(prepared, name)
     except CompanionError:
         prepare(name, prepared, full=True, items=items)
-    train(name, prepared, USUAL, run, device)
+    train(name, prepared, run, device, **USUAL)
     return choose([run], prepared, out or usual, device)

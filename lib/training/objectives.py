@@ -59,9 +59,8 @@ class Encoder(Task):
     def outputs(self, batch: Batch):
         """Vocabulary logits at the masked places, and label logits of the pairs where there are any."""
         states = self.net.base_model(
-            input_ids=batch.ids[None], position_ids=batch.positions[None] + self.first_position, bounds=batch.bounds,
-            token_type_ids=None if batch.types is None else batch.types[None], longest=self.longest,
-        ).last_hidden_state[0]
+            batch.ids[None], token_type_ids=None if batch.types is None else batch.types[None], bounds=batch.bounds,
+            position_ids=batch.positions[None] + self.first_position, longest=self.longest).last_hidden_state[0]
         words = self.net.get_submodule(self.word_module)(states[batch.masked])
         if batch.first is None:
             return words, None
@@ -74,14 +73,13 @@ class Encoder(Task):
         return loss if labels is None else loss + F.cross_entropy(labels.float(), batch.not_next)
 
     def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
-        """Perplexity of masked words and accuracy on the pairs' labels: on the training mixture of lengths, and on
-        single sentences (or pairs of them)."""
+        """Perplexity of masked words, accuracy on pairs: on the training mixture and (pairs of) single sentences."""
         measures = {}
         for name, options in {"": {}, "_single_sentences": dict(everyday=1.)}.items():
             sampler, generator = self.sampler(tokens, device, **options), seeded(device, 1)
             surprise, words, right, pairs = 0., 0, 0, 0
             for _ in range(batches):
-                batch = sampler.draw(batch_tokens, generator=generator)
+                batch = sampler.draw(batch_tokens, generator)
                 logits, labels = self.outputs(batch)
                 surprise += F.cross_entropy(logits.float(), batch.targets, reduction="sum").item()
                 words += (batch.targets >= 0).sum().item()

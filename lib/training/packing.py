@@ -8,6 +8,7 @@ inside each by `packed_attention`, so that a text of two short sentences costs w
 pair have one source, or telling a next sentence would often be telling two styles apart."""
 
 import string
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -62,16 +63,11 @@ class Sources:
             return torch.zeros(n, dtype=torch.long, device=self.upto.device)
         return torch.searchsorted(self.upto, uniform(n), right=True).clamp(max=len(self.upto) - 1)
 
-    def ranges(self, places):
-        """Where in `places` (tokens, ascending) each source begins, and how many it has."""
+    def picker(self, places) -> Callable:
+        """A function that picks for each of many sources one of the `places` (tokens, ascending) in it, by number."""
         first = torch.searchsorted(places, self.first_tokens)
-        return first, torch.cat([first[1:], first.new_tensor([len(places)])]) - first
-
-
-def one_of(ranges, source, uniform):
-    """A number from the source's range for each."""
-    first, size = ranges
-    return first[source] + torch.minimum((uniform * size[source]).long(), size[source] - 1)
+        size = first.diff(append=first.new_tensor([len(places)]))
+        return lambda source, uniform: first[source] + torch.minimum((uniform * size[source]).long(), size[source] - 1)
 
 
 class Packer:
@@ -100,7 +96,7 @@ class Packer:
             for token in spelled], device=device)
         self.bare = torch.arange(self.vocabulary, device=device)  # what a text's first token is spelled as
         self.openings = self._openings(tokenizer, spelled, documents)  # sentences that may open a text
-        self.ranges = self.sources.ranges(self.starts[self.openings])
+        self.pick_opening = self.sources.picker(self.starts[self.openings])
         sizes = self._segments(10_000, partial(torch.rand, device=device))[1::2]
         self.mean_size = sum(sizes).float().mean().item() + len(sizes) + 1
 
@@ -128,19 +124,14 @@ class Packer:
             types=(inside & types).long(), first=torch.where(fits, bounds[:-2], 0),
             not_next=torch.where(fits, labels, IGNORED))
 
-    def _room(self, uniform):
-        """How many tokens there are for a text: nine in ten have 128, the others the model's length."""
-        return torch.where(uniform < .9, min(128, self.longest), self.longest)
-
     def _pick(self, source, prefers_short, uniform):
         """One of the source's openings for each, the shorter of two where that is preferred."""
-        one, other = self.openings[one_of(self.ranges, source, uniform)]
+        one, other = self.openings[self.pick_opening(source, uniform)]
         sizes = self.ends - self.starts
         return torch.where(prefers_short & (sizes[other] < sizes[one]), other, one)
 
     def _end(self, sentence, wanted, room):
-        """Where a segment ends: with the last sentence that ends within `wanted` tokens, but after one sentence at
-        least; only a sentence longer than `room` is cut."""
+        """Where a segment ends: with the last sentence in `wanted` tokens, or its first, cut only if over `room`."""
         start, document_end = self.starts[sentence], self.document_end[sentence]
         limit = torch.minimum(start + wanted, document_end)
         last_whole = self.starts[torch.searchsorted(self.starts, limit, right=True) - 1]
@@ -179,10 +170,9 @@ class Packer:
 
 
 class PairSampler(Packer):
-    """Draws packed pairs from a WordPiece stream.
-    Those that are no single sentences are runs of sentences that fill 128 tokens, one in ten 256. In half of all pairs
-    B is what follows A in its document (BERT's next sentences). With `order` it always is, unless the document ends,
-    and half of the pairs are swapped (ALBERT's sentence order)."""
+    """Draws packed pairs from a WordPiece stream: of single sentences, or runs that fill 128 tokens, one in ten 256.
+    In half of all pairs B is what follows A in its document (BERT's next sentences). With `order` it always is, unless
+    the document ends, and half of the pairs are swapped (ALBERT's sentence order)."""
     marks = ("[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
     def __init__(self, *args, order: bool = False, **options):
@@ -196,7 +186,7 @@ class PairSampler(Packer):
         """Where n pairs lie in the stream: start and size of A and of B, and the pair's label."""
         everyday = uniform(n) < self.everyday
         prefers_short = everyday & (uniform(n) < .5)
-        room = self._room(uniform(n)) - 3
+        room = torch.where(uniform(n) < .9, min(128, self.longest), self.longest) - 3  # but for the marks
         source = self.sources.draw(n, uniform)
         a = self._pick(source, prefers_short, uniform(2, n))
         a_room = torch.where(everyday, room // 2, room - 16)
@@ -239,7 +229,7 @@ class SpanSampler(Packer):
     def _segments(self, n: int, uniform):
         """Where n spans lie in the stream: start, size, and no label."""
         everyday = uniform(n) < self.everyday
-        room = self._room(uniform(n)) - 2
+        room = torch.where(uniform(n) < .9, min(128, self.longest), self.longest) - 2  # but for the marks
         wanted = torch.where(uniform(n) < .5, room, (uniform(n) * room).long())
         sentence = self._pick(self.sources.draw(n, uniform), everyday & (uniform(n) < .5), uniform(2, n))
         end = self._end(sentence, torch.where(everyday, 0, wanted), room)
@@ -256,7 +246,7 @@ class WindowSampler:
         self.documents, sentences = (torch.from_numpy(x).to(device) for x in (tokens.documents, tokens.sentences))
         # A paragraph's first sentence carries the line break before it; a window starts behind that.
         self.sentences = sentences + (self.ids[sentences] == tokenizer.encode("\n").ids[0])
-        self.in_documents, self.in_sentences = (self.sources.ranges(one) for one in (self.documents, sentences))
+        self.pick_document, self.pick_sentence = map(self.sources.picker, (self.documents, sentences))
         self.longest, self.device = longest, device
 
     def draw(self, n_tokens: int, generator=None) -> torch.Tensor:
@@ -264,8 +254,8 @@ class WindowSampler:
         n = n_tokens // self.longest
         uniform = partial(torch.rand, device=self.device, generator=generator)
         opening, source = uniform(n) < .25, self.sources.draw(n, uniform)
-        start = torch.where(opening, self.documents[one_of(self.in_documents, source, uniform(n))],
-                            self.sentences[one_of(self.in_sentences, source, uniform(n))])
+        start = torch.where(opening, self.documents[self.pick_document(source, uniform(n))],
+                            self.sentences[self.pick_sentence(source, uniform(n))])
         start = start.clamp(max=len(self.ids) - self.longest)
         return self.ids[start[:, None] + torch.arange(self.longest, device=self.device)].long()
 

