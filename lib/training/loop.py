@@ -59,8 +59,8 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             matrices, momentum, lr = group["params"], group["momentum"], group["lr"]
             gradients = torch.stack([matrix.grad for matrix in matrices])
-            # one buffer for the whole shape
-            buffer = self.state[matrices[0]].setdefault("buffer", torch.zeros_like(gradients))
+            state = self.state[matrices[0]]  # one buffer for the whole shape
+            buffer = state["buffer"] = state["buffer"] if state else torch.zeros_like(gradients)
             buffer.lerp_(gradients, 1 - momentum)
             updates = orthogonal(gradients.lerp_(buffer, momentum)).to(matrices[0].dtype)
             updates *= lr * .2 * math.sqrt(max(matrices[0].shape))
