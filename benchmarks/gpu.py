@@ -5,7 +5,7 @@
     python -m benchmarks.gpu pppl --precision bfloat16         WikiText-2's test split; also tf32, float32
 
 The networks have random weights of the true shapes; the texts are real (COMPANION_DATA; sentences of BBC articles), in
-tokens of the shipped models, whose vocabularies have 16,384 entries: a BERT's own of 30,522 would give fewer.
+tokens of the shipped models, whose vocabularies have 16,384 entries: a BERT's own of 30,522 gives fewer (--tokenizer FOLDER).
 --device cpu --limit 4 --tiny is a try.
 """
 
@@ -27,11 +27,11 @@ SHAPES = {
 TINY = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4)
 
 
-def model_of(shape: str, device: str, precision: str, tiny: bool):
-    config, tokenizer, kind, _ = SHAPES[shape]
+def model_of(shape: str, device: str, precision: str, tiny: bool, tokenizer: str | None = None):
+    config, shipped, kind, _ = SHAPES[shape]
     config = type(config)(**TINY, vocab_size=config.vocab_size) if tiny else config
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    return flops.random_model(config, tokenizer, f"{shape}'s shape", device, dtype, kind)
+    return flops.random_model(config, tokenizer or shipped, f"{shape}'s shape", device, dtype, kind)
 
 
 def ceilings(device: str, size: int):
@@ -59,10 +59,10 @@ def contexts(n: int) -> tuple[heads.Sets, dict[str, list[str]]]:
     return sets, found
 
 
-def head_scores(shape: str, device: str, limit: int, tiny: bool):
+def head_scores(shape: str, device: str, limit: int, tiny: bool, tokenizer: str | None):
     precision = SHAPES[shape][3]
     sets, found = contexts(limit or 3_000)
-    model = model_of(shape, device, precision, tiny)
+    model = model_of(shape, device, precision, tiny, tokenizer)
     heads.bias_scores(model, *contexts(max(600, (limit or 3_000) // 4)))  # to warm up
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
@@ -86,10 +86,10 @@ def head_scores(shape: str, device: str, limit: int, tiny: bool):
     print(f"  {flops.where_time_goes(lambda: heads.bias_scores(model, sets, found))}", flush=True)
 
 
-def perplexity(precision: str, device: str, limit: int, tiny: bool):
+def perplexity(precision: str, device: str, limit: int, tiny: bool, tokenizer: str | None):
     texts = readers.wikitext()
     texts = texts[:: len(texts) // limit] if limit else texts
-    model = model_of("bert-base", device, precision, tiny)
+    model = model_of("bert-base", device, precision, tiny, tokenizer)
     with masking.matmuls(precision):
         pppl.pseudo_perplexity(model, texts[::60])  # to warm up
         goes = flops.where_time_goes(lambda: pppl.pseudo_perplexity(model, texts[::30]))
@@ -116,12 +116,13 @@ if __name__ == "__main__":
     parser.add_argument("--precision", choices=flops.PEAK, default="float32")
     parser.add_argument("--limit", type=int, default=0, help="lines or sentences; 0: all")
     parser.add_argument("--tiny", action="store_true", help="two narrow layers in place of the true shape")
+    parser.add_argument("--tokenizer", help="a folder with a tokenizer; without: the shipped model's")
     options = parser.parse_args()
     card = torch.cuda.get_device_name() if options.device.startswith("cuda") else "CPU"
     print(f"{card}, torch {torch.__version__}, transformers {transformers.__version__}", flush=True)
     if options.what == "ceilings":
         ceilings(options.device, 512 if options.tiny else 8_192)
     elif options.what == "heads":
-        head_scores(options.shape, options.device, options.limit, options.tiny)
+        head_scores(options.shape, options.device, options.limit, options.tiny, options.tokenizer)
     else:
-        perplexity(options.precision, options.device, options.limit, options.tiny)
+        perplexity(options.precision, options.device, options.limit, options.tiny, options.tokenizer)
