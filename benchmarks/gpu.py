@@ -5,7 +5,8 @@
     python -m benchmarks.gpu pppl --precision bfloat16         WikiText-2's test split; also tf32, float32
 
 The networks have random weights of the true shapes; the texts are real (COMPANION_DATA; sentences of BBC articles), in
-tokens of the shipped models, whose vocabularies have 16,384 entries: a BERT's own of 30,522 gives fewer (--tokenizer FOLDER).
+tokens of the shipped models, whose vocabularies have 16,384 entries; --tokenizer FOLDER takes another: a BERT's own
+of 30,522 gives fewer.
 --device cpu --limit 4 --tiny is a try.
 """
 

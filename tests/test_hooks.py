@@ -306,14 +306,15 @@ def test_a_resumed_forward_ends_as_the_whole_one(family):
 
 @every_family
 def test_a_forward_that_finishes_at_one_token_is_right_there(family):
-    """Under a mask in the last layer too; and the feed-forward part sees that token alone, in that layer alone."""
+    """Under a mask in the last layer too; W^O and the feed-forward part see that token alone, in that layer alone."""
     model, mask = tiny(family, dtype=torch.float64), torch.ones(LAYERS, HEADS)
     mask[2, 1] = 0
     rows, places = torch.tensor([0, 1]), torch.tensor([4, 1])
     with torch.inference_mode(), hooks.head_mask(model, mask):
         whole = model.net.base_model(**batch(model)).last_hidden_state
-        with hooks.finish(model, places), hooks.record(model, ["ffn.1", "ffn.2"]) as seen:
+        inside = ["attn.out.1", "ffn.1", "attn.out.2", "ffn.2"]
+        with hooks.finish(model, places), hooks.record(model, inside) as seen:
             finished = model.net.base_model(**batch(model)).last_hidden_state
     torch.testing.assert_close(finished[rows, places], whole[rows, places])
     assert not torch.allclose(finished[rows, places + 1], whole[rows, places + 1])
-    assert [value.shape[1] for value in seen.values()] == [whole.shape[1], 1] and hook_count(model) == 0
+    assert [value.shape[1] for value in seen.values()] == [whole.shape[1]] * 2 + [1] * 2 and hook_count(model) == 0

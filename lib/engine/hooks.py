@@ -145,13 +145,13 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
 @contextlib.contextmanager
 def finish(model, places: torch.Tensor):
     """In forwards inside, each text's token at `places`, [batch], leaves the model as ever; the others are garbage.
-    The last layer's feed-forward part, two thirds of a layer, sees that token alone. What it returns is added to all
-    tokens of the text, rightly to the one that it was made from."""
+    The last layer's feed-forward part and the product that mixes its heads, three quarters of a layer, see that token
+    alone. What they return is added to all tokens of the text, rightly to the one that it was made from."""
     def chosen(states):
         at = places.to(states.device)
         return states[torch.arange(len(at), device=at.device), at][:, None]
 
-    with _edit(model, {f"ffn.{model.n_layers - 1}": chosen}):
+    with _edit(model, {f"{part}.{model.n_layers - 1}": chosen for part in ("attn.out", "ffn")}):
         yield
 
 

@@ -144,16 +144,16 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
 # ---- the 76 models
 def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, reading: str = "man, woman",
             task: bool = True, device=None, items: int = 0) -> dict:
-    """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone. fits,
-    PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs, labels]; right
-    [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights: neutral and
-    agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]"""
+    """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone, under
+    PAIRS alone. fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs,
+    labels]; right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights:
+    neutral and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]"""
     model = models.load(required(name), device=device, task="sequence-classification")
     names, made = labels(model), pairs(reading, contexts, items)
     gold = task_pairs(data, items) if task else made.head(0).assign(label="")
     texts = pd.concat([made, gold])
     encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
-    chosen = {PAIRS: fitting_pairs(), SINGLE: sentence_pairs.written()}
+    chosen = {PAIRS: fitting_pairs()} | ({SINGLE: sentence_pairs.written()} if task else {})
     natural = sentence_pairs.natural(data, items=items)
     fits = [projection.fit(model, fitted_on, natural=natural) for fitted_on in chosen.values()]
     fits += [projection.random(fits[0], seed) for seed in range(draws)]
@@ -162,9 +162,10 @@ def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, re
     p = logits.softmax(-1).numpy()
     right = predictions(p[:, :, len(made):], names) == gold["label"].to_numpy(dtype=str)
     about = {"labels": names, "reading": reading, "contexts": contexts, "items": items}
-    neutral, agree = by_model(about | {"probabilities": p[2:, :, :len(made)]})
-    return about | {"fits": list(chosen), "probabilities": np.ascontiguousarray(p[:2, :, :len(made)]),
-                    "right": right[:2], "random": {"neutral": neutral, "agree": agree, "right": right[2:].mean(-1)}}
+    n = len(chosen)
+    neutral, agree = by_model(about | {"probabilities": p[n:, :, :len(made)]})
+    return about | {"fits": list(chosen), "probabilities": np.ascontiguousarray(p[:n, :, :len(made)]),
+                    "right": right[:n], "random": {"neutral": neutral, "agree": agree, "right": right[n:].mean(-1)}}
 
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:

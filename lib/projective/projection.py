@@ -253,9 +253,9 @@ def sweep(model, subspaces: Subspaces, settings: list[Setting], batches: list[di
     head      sentence vectors [n, hidden] -> logits [n, classes]
 
     A batch goes through all layers once, once more through the second-to-last with its attention projected, and
-    through the last once for each of the 8 ways in which the 74 project its input (there the feed-forward part, two
-    thirds of a layer, on the first token alone): 21 layers in place of 888 in a model of 12. The rest is arithmetic on
-    one vector per text. tests/test_projection.py proves it equal to whole forwards under `hooks.project`."""
+    through the last once for each of the 8 ways in which the 74 project its input (there what follows attention on the
+    first token alone): 21 layers in place of 888 in a model of 12. The rest is arithmetic on one vector per text.
+    tests/test_projection.py proves it equal to whole forwards under `hooks.project`."""
     return sweeps(model, [subspaces], settings, batches, head)[0]
 
 
