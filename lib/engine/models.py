@@ -69,30 +69,16 @@ class Model:
     name: str
     revision: str
 
-    @property
-    def family(self) -> str:
-        return self.net.config.model_type
-
-    @property
-    def anatomy(self) -> families.Family:
-        return families.of(self.net.config, self.name)
-
-    @property
-    def n_layers(self) -> int:
-        """Layers that a token passes; in ALBERT these are the same few weights used again and again."""
-        return len(self.anatomy.layers(self.net.base_model))
-
-    @property
-    def n_heads(self) -> int:
-        return self.net.config.num_attention_heads
+    def __post_init__(self):
+        self.family, self.n_heads = self.net.config.model_type, self.net.config.num_attention_heads
+        self.anatomy = families.of(self.net.config, self.name)
+        self.is_causal = self.anatomy.is_causal
+        # layers that a token passes: in ALBERT these are the same few weights used again and again
+        self.n_layers = len(self.anatomy.layers(self.net.base_model))
 
     @property
     def device(self) -> torch.device:
         return self.net.device
-
-    @property
-    def is_causal(self) -> bool:
-        return self.anatomy.is_causal
 
     @property
     def nsp_head(self) -> torch.nn.Module | None:
