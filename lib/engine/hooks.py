@@ -78,10 +78,8 @@ def head_mask(model, mask: torch.Tensor):
         given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise CompanionError(f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer.")
 
-    def scale(layer):
-        return lambda heads: heads * mask[layer].to(heads)[:, None]
-
-    with _edit(model, {f"attn.out.{layer}": scale(layer) for layer in range(model.n_layers)}):
+    with _edit(model, {f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
+                       for layer in range(model.n_layers)}):
         yield
 
 
@@ -136,9 +134,8 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
         yield
     finally:
         for module, forward in before.items():
-            if forward is None:
-                del module.forward  # the class's own is seen again
-            else:
+            del module.forward  # the class's own is seen again
+            if forward is not None:
                 module.forward = forward
 
 
