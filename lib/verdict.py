@@ -181,8 +181,7 @@ def kind(verdicts: Sequence[Verdict]) -> str:
 
 def combined(verdicts: Sequence[Verdict]) -> str:
     """`kind`, with how many hold of those that have a case where it is in part: "in part (2 of 3)"."""
-    held, cases = (sum(outcome in kinds for outcome in _counted(verdicts))
-                   for kinds in ([Outcome.HOLDS], CASES))
+    held, cases = (sum(outcome in kinds for outcome in _counted(verdicts)) for kinds in ([Outcome.HOLDS], CASES))
     return f"{IN_PART} ({held} of {cases})" if 0 < held < cases else kind(verdicts)
 
 

@@ -110,8 +110,7 @@ def next_sentences(card: Card, model):
     frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows), progress="sentence pairs").tolist())
     card.add("next sentences", "Strength less its opposite", strength_lead(nsp.strengths(frame)), "probability",
              "above 0: stereotypes are preferred more strongly than their opposites")
-    right = np.mean([(frame[name] > .5) != name.endswith("unrelated") for name in nsp.COLUMNS], axis=0)
-    card.add("next sentences", "accuracy", stats.mean(right), "of sentences")
+    card.add("next sentences", "accuracy", stats.mean(nsp.right(frame)), "of sentences")
 
 
 def knowledge(card: Card, model):
