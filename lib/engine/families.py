@@ -38,9 +38,8 @@ class Family:
     unused_positions: Callable = lambda config: 0  # those before the first that a token can have
 
 
-def of(config, name: str = "This model") -> Family:
-    """The row of a config: transformers' object, or the dict that config.json holds. `name` is for the message."""
-    family = config.get("model_type") if isinstance(config, dict) else config.model_type
+def of(family: str | None, name: str = "This model") -> Family:
+    """The row of a config's model_type. `name` is for the message."""
     if family not in FAMILIES:
         raise CompanionError(f"{name} is of the architecture '{family}', which is not supported: choose a model of "
                              f"{', '.join(FAMILIES)}.")

@@ -71,26 +71,17 @@ class Model:
 
     def __post_init__(self):
         self.family, self.n_heads = self.net.config.model_type, self.net.config.num_attention_heads
-        self.anatomy = families.of(self.net.config, self.name)
+        self.anatomy = families.of(self.family, self.name)
         self.is_causal = self.anatomy.is_causal
         # layers that a token passes: in ALBERT these are the same few weights used again and again
         self.n_layers = len(self.anatomy.layers(self.net.base_model))
+        # what makes next-sentence logits of sentence vectors, or None; class 0 is "follows"
+        self.nsp_head = dict(self.net.named_modules()).get(self.anatomy.next_sentence)
+        self.has_nsp = self.nsp_head is not None
 
     @property
     def device(self) -> torch.device:
         return self.net.device
-
-    @property
-    def nsp_head(self) -> torch.nn.Module | None:
-        """What makes next-sentence logits of sentence vectors, where the network has it; class 0 is "follows"."""
-        try:
-            return self.anatomy.next_sentence and self.net.get_submodule(self.anatomy.next_sentence)
-        except AttributeError:
-            return None
-
-    @property
-    def has_nsp(self) -> bool:
-        return self.nsp_head is not None
 
     @property
     def mask_token(self) -> str:
@@ -125,7 +116,7 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
             raise CompanionError(f"models.load does not know '{given}': choose {known[0]} or {known[1]}.")
     device = usable_device(device)
     folder, commit = locate(name, revision=revision)
-    family = families.of(config_of(folder), name)
+    family = families.of(config_of(folder).get("model_type"), name)
     with _quiet():
         net = _weights(name, folder, family, device, dtype or usual_dtype(name), attention, task, labels)
         base = base_of(folder)
@@ -377,7 +368,7 @@ def prepare(tokenizer, config):
         tokenizer.pad_token = tokenizer.eos_token
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
-    family = families.of(config)
+    family = families.of(config.model_type)
     if family.has_segments:  # a plain tokenizers file would leave a pair's segments out
         tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
     positions = config.max_position_embeddings - family.unused_positions(config)
