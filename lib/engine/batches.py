@@ -1,7 +1,6 @@
 """Many texts through a model: sorted by length, a fixed number of tokens a batch, results in the order given.
 
-A batch that does not fit is halved and tried again. Padding changes no result beyond rounding (tests/test_batches.py).
-"""
+A batch that does not fit is halved and tried again. Padding changes rounding alone (tests/test_batches.py)."""
 
 from collections.abc import Callable, Iterator
 
@@ -44,8 +43,7 @@ def opening(model, bos: bool | None) -> int:
 
 def by_length(sizes: list[int], tokens: int, alike: bool = False) -> Iterator[list[int]]:
     """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once.
-    One that is a quarter full already takes no text that would be padded by a twentieth or more; `alike`, none takes
-    one that would be padded at all."""
+    One a quarter full takes no text that would be padded by a twentieth or more; `alike`, none that would at all."""
     batch, longest = [], 0
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         longest = longest or sizes[i]
@@ -65,10 +63,8 @@ def pad(model, encoded: list[dict]) -> dict[str, torch.Tensor]:
     batch = {name: np.full(shape, model.tokenizer.pad_token_id if name == "input_ids" else 0)
              for name in encoded[0].keys() | {"attention_mask"}}
     for i, row in enumerate(encoded):
-        for name, values in row.items():
+        for name, values in {"attention_mask": [1] * len(row["input_ids"]), **row}.items():
             batch[name][i, :len(values)] = values
-        if "attention_mask" not in row:
-            batch["attention_mask"][i, :len(row["input_ids"])] = 1
     return {name: on(model.device, values) for name, values in batch.items()}
 
 
