@@ -18,8 +18,7 @@ both FROM 1, like the papers: layer 11 of the Projective paper is "layer.10" her
     layer.N      what leaves layer N: transformers' hidden_states[N + 1], so the last layer of GPT-2 and
                  LLaMA is seen after the closing norm                       [batch, tokens, hidden]
     attn.q.N     queries of layer N; LLaMA's before their rotation          [batch, tokens, heads, head size]
-    attn.k.N     keys, likewise; a LLaMA may have fewer of these heads
-    attn.v.N     values; likewise
+    attn.k.N     keys, likewise, and attn.v.N values; a LLaMA may have fewer of these heads
     attn.out.N   each head's output, as it enters the output projection W^O
     ffn.N        what enters the feed-forward part of layer N               [batch, tokens, hidden]
     pooler       an encoder's sentence vector: the pooler's output, or in a model without pooler the
@@ -71,8 +70,7 @@ class Projection:
 @contextlib.contextmanager
 def head_mask(model, mask: torch.Tensor):
     """Multiply the output of head h of layer l by mask[l, h] before W^O mixes the heads: 0 removes it.
-    mask: [n_layers, n_heads]. It may require gradients: at a mask of ones they are the paper's bias scores (equation
-    4). Ones change nothing, bit for bit."""
+    mask: [n_layers, n_heads]. Ones change nothing, bit for bit; their gradients are the bias scores of equation 4."""
     needed = [model.n_layers, model.n_heads]
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
         given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
@@ -114,8 +112,7 @@ def record(model, locations: list[str]):
 
 @contextlib.contextmanager
 def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
-    """In the one forward inside, the layers before `layer` (from 0) and after `until` do nothing, and `layer` starts
-    from `states`."""
+    """In one forward inside, layers before `layer` (from 0) and after `until` do nothing; `states` enter `layer`."""
     passed = itertools.count()  # counted over all layers: ALBERT's are one module
 
     def resuming(run):

@@ -37,9 +37,8 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
 
     texts    a line each; one longer than the model's positions is read in windows, side by side, of that length
     tokens   a batch, padding included; None: what suits the device
-    after    a prompt that every line stands after: seen and not asked for, as the tokenizer's special tokens are
-
-    Nor is the first token of a decoder's window asked for that has no such token before it."""
+    after    a prompt that every line stands after: seen and not asked for, as the tokenizer's special tokens are, and
+             the first token of a decoder's window that has none of these before it"""
     if isinstance(texts, str):
         raise CompanionError("pseudo_perplexity takes a list of lines: put the text in brackets.")
     windows, lines, asked = _windows(model, texts, after) if texts else ([], [], [])

@@ -78,8 +78,7 @@ def mean(sample) -> Estimate:
 
 
 def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0) -> tuple[Estimate, tuple]:
-    """One quantity in several trainings of a model: its mean, and what share of its variance may be the training's, at
-    least and at most.
+    """One quantity in several trainings: its mean, and what share of its variance is theirs, at least and at most.
 
     The interval is of another training on other items: trainings and items are drawn together. The mean over trainings
     varies as Student's t, since so few values drawn from themselves vary too little; items are the same in all, so that
