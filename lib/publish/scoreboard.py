@@ -97,8 +97,7 @@ def control_of(run: str) -> str:
 
 def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity]:
     """{claim: what the stored controls say of it}. Each thing that a draw of null was tested on is a test, which holds
-    by chance in 2.5 %; balanced, which is one training, must not hold at all. Tests of other models in these runs, and
-    of race on balanced, are left out."""
+    by chance in 2.5 %; balanced, which is one training, must not hold at all. `_speaks` leaves tests of others out."""
     asked, found = defaultdict(list), {}  # {(control, claim): the outcomes of its tests}
     for run, folder in (folders or runs()).items():
         if control := control_of(run):
@@ -129,10 +128,9 @@ def _speaks(control: str, each: Verdict) -> bool:
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """What stands behind each cell of the board, a row a test: what it was tested on, what was found, `behind`."""
     specific = specificity(folders)
-    return pd.DataFrame([{
-        "id": each.claim, "run": run, "tested on": each.on, "found": each.found,
-        "outcome": f"{each.outcome}: {each.reason}" if each.outcome == Outcome.NOT_RUN else str(each),
-        **behind(each, specific)} for run, stored in verdicts(folders).items() for each in stored])
+    return pd.DataFrame([{"id": each.claim, "run": run, "tested on": each.on, "found": each.found,
+                          "outcome": f"{each.outcome}: {each.reason}" if each.outcome == Outcome.NOT_RUN else str(each),
+                          **behind(each, specific)} for run, stored in verdicts(folders).items() for each in stored])
 
 
 def behind(each: Verdict, specific: dict[str, Specificity]) -> dict[str, str]:
@@ -244,7 +242,7 @@ def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 def _paired(folders: dict[str, Path] | None):
     """The tests of gender in BERT that have a case in all of three or more trainings, with what tables say of them."""
-    again = [list(filter(_of_bert, stored)) for run, stored in verdicts(folders).items() if run.startswith(TRAININGS)]
+    again = [stored for run, stored in verdicts(folders).items() if run.startswith(TRAININGS)]
     for claim in CLAIMS.values() if len(again) > 2 else ():
         for tests in zip(*([each for each in stored if each.claim == claim.id] for stored in again)):
             if all(each.outcome in CASES for each in tests):
