@@ -110,17 +110,15 @@ class Notebook:
         os.environ["JPY_SESSION_NAME"] = str(self.path)  # as Jupyter does: so a result can say what made it
         stamp, before = self.stamp, self.results
         try:
-            execute_notebook(
-                self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
-                cwd=self.path.parent, kernel_name="python3", language="python", kernel_manager_class=ThisPython,
-                coalesce_streams=True, progress_bar={"desc": self.name, "leave": False})
+            execute_notebook(self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
+                             cwd=self.path.parent, kernel_name="python3", language="python", coalesce_streams=True,
+                             kernel_manager_class=ThisPython, progress_bar={"desc": self.name, "leave": False})
         except BaseException:
             after = self.results
             for file in after.keys() - before.keys():
                 file.unlink()
-            for file, content in before.items():
-                if after.get(file) != content:
-                    replace(file, content)
+            for file, content in before.items() - after.items():
+                replace(file, content)
             raise
         self.so_far.replace(self.copy)
         replace(self.html, as_page(nbformat.read(self.copy, as_version=4)))
