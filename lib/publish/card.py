@@ -140,8 +140,7 @@ def measure(name: str, device=None) -> Card:
     look.style()
     model = models.load(name, device=device)
     card = Card(model.name, model.revision, model.family, f"{model.n_layers} layers x {model.n_heads} heads, "
-                f"{model.net.num_parameters() / 1e6:.1f} M parameters",
-                versions=versions("torch", "transformers"))
+                f"{model.net.num_parameters() / 1e6:.1f} M parameters", versions=versions("torch", "transformers"))
     for title, function in tqdm(MEASURES.items(), desc=model.name, unit="measure"):
         try:
             function(card, model)

@@ -208,13 +208,11 @@ class Run:
 
     def show_other(self, name: str, other: str = "mini-real"):
         """What another run has saved, with the command that made it: a DataFrame or an image for the notebook."""
-        if self.name == other:
-            print(f"This is the run {other} itself: see above.")
-            return None
         file = next(filter(Path.is_file, (paths.FIGURES / other / f"{name}{kind}" for kind in (".csv", ".png"))), None)
-        if file is None:
-            print(f"figures/{other} has no {name} yet" + (
-                f": run ./reproduce.sh --only {name[:2]} --data paper." if other == "mini-real" else "."))
+        if file is None or self.name == other:
+            fix = f": run ./reproduce.sh --only {name[:2]} --data paper" if other == "mini-real" else ""
+            print(f"This is the run {other} itself: see above." if self.name == other else
+                  f"figures/{other} has no {name} yet{fix}.")
             return None
         try:
             made = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
