@@ -44,9 +44,8 @@ def opening(model, bos: bool | None) -> int:
 def by_length(sizes: list[int], tokens: int, alike: bool = False) -> Iterator[list[int]]:
     """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once.
     One a quarter full takes no text that would be padded by a twentieth or more; `alike`, none that would at all."""
-    batch, longest = [], 0
+    batch, longest = [], max(sizes, default=0)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        longest = longest or sizes[i]
         is_full = (len(batch) + 1) * longest > tokens
         is_unlike = sizes[i] < longest if alike else 4 * len(batch) * longest >= tokens and sizes[i] <= .95 * longest
         if batch and (is_full or is_unlike):

@@ -115,18 +115,16 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
     """In one forward inside, layers before `layer` (from 0) and after `until` do nothing; `states` enter `layer`."""
     passed = itertools.count()  # counted over all layers: ALBERT's are one module
 
-    def resuming(run):
-        def forward(hidden, *args, **kwargs):
-            n = next(passed)
-            if n < layer or (until is not None and n > until):
-                return hidden
-            return run(states if n == layer else hidden, *args, **kwargs)
-        return forward
+    def resuming(run, hidden, *args, **kwargs):
+        n = next(passed)
+        if n < layer or (until is not None and n > until):
+            return hidden
+        return run(states if n == layer else hidden, *args, **kwargs)
 
     modules = set(model.anatomy.layers(model.net.base_model))
     before = {module: module.__dict__.get("forward") for module in modules}  # accelerate may have put one there
     for module in modules:
-        module.forward = resuming(module.forward)
+        module.forward = partial(resuming, module.forward)
     try:
         yield
     finally:
