@@ -1,9 +1,5 @@
 """Sentence pairs that differ in gender words alone, to fit gender subspaces on: [(female, male), ...].
 
-    pairs.written()                 the project's 40, four for each of Bolukbasi et al.'s ten word pairs
-    pairs.natural(data="mini")      sentences found in text, their gender words swapped: for sent-debias
-    pairs.contexts()                what opens the triples: the very sentences that the bias is measured on
-
 Projective methods fits on "a small set of paired sentences" and does not give it: notebook 08 shows what that does."""
 
 from lib.engine import stats
@@ -17,15 +13,16 @@ AMBIGUOUS = {"her", "hers"}
 
 
 def written(without: str = "") -> list[tuple[str, str]]:
-    """data/lists/subspace_pairs.csv; `without` leaves out one of its ten sources, such as "she-he"."""
+    """The project's 40 (data/lists/subspace_pairs.csv), four for each of Bolukbasi et al.'s ten word pairs; `without`
+    leaves out those of one, such as "she-he"."""
     frame = sources.words("subspace_pairs")
     return list(frame.loc[frame["source"] != without, ["female", "male"]].itertuples(index=False, name=None))
 
 
 def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str, str]]:
-    """The first n sentences of a text that speak of one gender, each with its swap, as Liang et al. make theirs.
-    The text is data/demo's prose and captions, with data="paper" WikiText-2's test split, one of Liang et al.'s.
-    items: how many pairs a try may use; 0: all."""
+    """The first n sentences of a text that speak of one gender, each with its swap, as Liang et al. make theirs for
+    sent-debias. The text is data/demo's prose and captions, with data="paper" WikiText-2's test split, one of Liang et
+    al.'s. items: how many pairs a try may use; 0: all."""
     if data == "mini":
         captions = sources.demo("nli")
         texts = [*sources.demo("prose"), *captions["premise"], *captions["hypothesis"]]
@@ -38,12 +35,11 @@ def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str,
 
 
 def contexts(data: str = "mini", items: int = 0) -> list[tuple[str, str]]:
-    """Contexts of the triples with their swaps, each once; where the swap changes nothing, it is left out."""
+    """Contexts of the triples, on which bias is measured, with their swaps: each once, if the swap changes it."""
     frame = sources.demo("triples") if data == "mini" else readers.stereoset()
-    sides = [["context", "gender_swapped_context"], ["gender_swapped_context", "context"]]
-    pairs = [tuple(row[sides[row["gender"] != "F"]]) for _, row in frame.iterrows()]
-    differing = [(female, male) for female, male in dict.fromkeys(pairs) if female != male]
-    return stats.first(differing, items, range(FEWEST))
+    columns = frame["gender"], frame["context"], frame["gender_swapped_context"]
+    pairs = [(own, other) if gender == "F" else (other, own) for gender, own, other in zip(*columns) if own != other]
+    return stats.first(list(dict.fromkeys(pairs)), items, range(FEWEST))
 
 
 def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | None:
