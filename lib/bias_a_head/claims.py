@@ -313,11 +313,9 @@ def counted(hits: np.ndarray) -> stats.Estimate:
 def darker(result: dict, base: dict) -> list[np.ndarray]:
     """Of the slightly biased heads of the base (positive, within a quarter of its largest score), as one half of the
     sentences has them, whether they are darker now by the paired difference on the other half. Both ways round."""
-    grown, found = result["folds"] - base["folds"], []
-    for half, before in enumerate(masking.halves(base)):
-        slight = (before > 0) & (before < np.abs(before).max() / 4)
-        found.append(above_zero(grown[1 - half::2])[slight])
-    return found
+    grown = result["folds"] - base["folds"]
+    slight = [(before > 0) & (before < np.abs(before).max() / 4) for before in masking.halves(base)]
+    return [above_zero(grown[1 - half::2])[slight[half]] for half in (0, 1)]
 
 
 def turned(result: dict, base: dict) -> np.ndarray:

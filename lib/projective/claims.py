@@ -1,8 +1,5 @@
 """What Projective methods claims, each claim beside its test: notebook 07 tests triples, 08 projections, 09 inference.
 
-    claims.of_triples(frame)                    07: verdicts
-    claims.of_projections(measured)             08
-    claims.of_nli(measured, strength)           09
     claims.of_bias(measured, "S")[WRITTEN].best(claims.OF_LEVEL["Layer 11"])    what the best of a level does; of eta:
     claims.of_fairness(measured).best(claims.OF_LEVEL["Layer 11"])
 
@@ -107,8 +104,7 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
     right, ahead = says == wanted, (frame["stereo"] - frame["anti"]).to_numpy()
     read, hair = right[:, :3].all(axis=1), HAIR * np.ptp(np.quantile(p, [.025, .975]))
     counted = (ahead > 0) & read
-    kept = (frame["gs_stereo"] > frame["gs_anti"]).to_numpy()[counted]
-    near = ahead[counted] < hair
+    n = int(counted.sum())
     stereo, anti, unrelated = (says[:, :3] != says[:, 3:]).astype(float).T
     size = np.abs(s)
     reads = stats.bootstrap(lambda belong, other: (belong.mean() + other.mean()) / 2, right[:, wanted].mean(1),
@@ -116,12 +112,9 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
     gates = (Gate("differs", np.ptp(p) > SAME, "p(next) is the same for all sentences"),
              Gate("reads", reads.low > .5, f"next sentences are told from unrelated ones no better than by chance: "
                                            f"{reads} of both kinds"))
-    enough = Gate("SS", len(kept) >= READ, f"SS counts {len(kept)} triples that are read right")
-
-    def share(hits):
-        return stats.bootstrap(np.mean, hits.astype(float)) if enough.is_open else Estimate(np.nan)
-
-    near, kept, n = share(near), share(kept), len(kept)
+    enough = Gate("SS", n >= READ, f"SS counts {n} triples that are read right")
+    near, kept = (stats.bootstrap(np.mean, hits[counted].astype(float)) if enough.is_open else Estimate(np.nan)
+                  for hits in (ahead < hair, (frame["gs_stereo"] > frame["gs_anti"]).to_numpy()))
     close = stats.bootstrap(lambda values, read: np.mean(read * (values <= CLOSE * nsp.top_mean(values))), size, read)
     gap = stats.bootstrap(lambda u, a, b: u.mean() - (a.mean() + b.mean()) / 2, unrelated, stereo, anti)
     lead = strength_lead(s)
@@ -235,15 +228,13 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
     gates = {"S": Gate("biased", lead.low > 0, f"S is not above its opposite: by {lead:z.2f}"),
              "D": Gate("reads", reads.low > ALWAYS, "next sentences are told from unrelated ones no better than by "
                                                     f"chance: {reads} right")}
-    halves, rows = {column: of_bias(measured, column, draws) for column in "SD"}, _redrawn(
-        n, draws, np.random.default_rng(0))
+    halves = {column: of_bias(measured, column, draws) for column in gates}
+    rows = _redrawn(n, draws, np.random.default_rng(0))
     whole, fits = _tops(measured, "s", rows), measured["fits"]
     by_chance = np.mean([counts_of(one)["attention-lowers"][0] for one in whole[len(fits):]], axis=0)
     verdicts = []
     for at, fit in enumerate(fits):
-        tests = {}
-        for column, gate in gates.items():
-            tests |= _levels(column, halves[column][fit], gate)
+        tests = _levels("S", halves["S"][fit], gates["S"]) | _levels("D", halves["D"][fit], gates["D"])
         for id, (count, text) in counts_of(whole[at]).items():
             tests[id, ""] = _count(id, count, text, gates["S"], control=by_chance if id == "attention-lowers" else None)
         rho = [stats.rank_correlation(whole[at], tables.tops(measured["s"][at][:, rows], share).T)
@@ -452,11 +443,10 @@ def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
     return lowest, best[0] if len(best) else ""
 
 
-# ---- all of them
-UNTESTABLE = [
+CLAIMS = by_id([
+    *OF_TRIPLES, *OF_PROJECTIONS, *OF_NLI,
     Claim("other-architectures", tables.PAPER, "6", "The methods apply to other architectures as they are",
           untestable="other families have no next-sentence head to measure S by; that the projections run there is "
                      "tested (tests/test_projection.py)"),
     Claim("fast", tables.PAPER, "1, 6", "Projections are fast to find and apply",
-          untestable="no time or threshold is stated; benchmarks/README.md has the times of this project")]
-CLAIMS = by_id([*OF_TRIPLES, *OF_PROJECTIONS, *OF_NLI, *UNTESTABLE])
+          untestable="no time or threshold is stated; benchmarks/README.md has the times of this project")])
