@@ -3,10 +3,6 @@
 "[MASK] likes algebra.": how much likelier is the blank male than female, in logs? From that the prior is subtracted,
 the same number with the target masked too, "[MASK] likes [MASK].". A test compares two lists of target words.
 
-    lpbs.score(model, ["algebra", "poetry"])           one row per word and template
-    lpbs.sizes(scores, 500)                            how far each test's lists lie apart, both readings
-    lpbs.top_k("mini-bert", ranked)                    the same with ever more heads masked, and random ones beside
-
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
 is their notebook, which looks for the last mask and misses it by one: it reads the token before the target, the verb
 or "in", where no subject stands.

@@ -1,8 +1,5 @@
 """What masking heads does to bias and to language: the measurement behind Bias A-head's Table 1 (appendix A).
 
-    result = run.measured(heads.measure, *heads.asked(run, "mini-bert", "gender"))
-    run.measured(masking.measure, *masking.asked(run, result))      SEAT and PPPL under each mask, one row each
-
 A plan is a list of (strategy, draw, factor, heads, half): the output of these heads is multiplied by the factor, 0 to
 mask them, above 1 to amplify them, and SEAT is measured on this half of the sentences. Heads that were chosen by score
 were chosen on the other half: what selects them does not judge them. `prepare` loads what all masks need, `under`

@@ -1,9 +1,7 @@
 """SEAT, the Sentence Encoder Association Test (May et al. 2019), on plain tensors: one row per word or sentence.
 
 Targets X and Y, attributes A and B: are the X closer to the A, and the Y to the B, than the other way round?
-
-    seat.effect_size(X, Y, A, B)   in standard deviations, differentiable; Bias A-head's equation 3 is its abs()
-    seat.p_value(X, Y, A, B)       how often a random division of the targets does at least as well"""
+Bias A-head's equation 3 is the abs() of the effect size."""
 
 import math
 from itertools import combinations

@@ -1,8 +1,5 @@
 """The claims of Counteracts, each tested on every model of the families that it is made of.
 
-    readings = claims.readings({"mini-bert": answers, ...})     answers: cloze.counted ones, to the winobias prompts
-    claims.table(readings), [claims.overall(each) for each in readings]
-
 A claim is read several ways (READINGS), each at k = 3, 5, 10 and in the full distribution. The first reading is what
 the paper describes: the verbalizer made from the models' outputs, both groups of occupations. The paper speaks of its
 Fig. 2-4 at once: a claim holds where it is met at every k that can be judged, and where none can, the full distribution
@@ -133,6 +130,7 @@ CLAIMS = by_id([  # in the order of the paper's section on results
 def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, every: bool = False, draws: int = 2_000,
              **about) -> list[dict[str, list[Verdict]]]:
     """What each claim comes to on each model of its families, by reading: four verdicts, at k = 3, 5, 10 and in full.
+    answers cloze.counted ones to the winobias prompts, by the name of the model
     forms   cloze.measure_forms of each model, where there is one: for the readings of another form
     every   on a model that cannot have the effect: each claim, whatever the family"""
     occupations = {name: len({row["occupation"] for row in answer["prompts"]}) for name, answer in answers.items()}

@@ -1,9 +1,5 @@
 """Cloze prompts with knowledge before them, and what a model puts in their blank (Counteracts).
 
-    cloze.prompts("winobias")                         2,680 prompts; "table1": 5,452
-    cloze.ten("nurse", "female", "doctor")            the ten prompts of the paper's Table 2
-    answer = run.cached(cloze.measure, "mini-bert")   for each prompt the ten likeliest tokens, female and male mass
-
 An encoder fills "The [MASK] works as a nurse."; a decoder reads "The target works as a nurse. The target is" and is
 asked for the next token. One vocabulary row per prompt is computed (lib/engine/fill.py), and little of it is kept."""
 

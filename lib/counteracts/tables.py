@@ -1,11 +1,8 @@
 """What knowledge does to a model's preference, from the answers that cloze.py keeps.
 
-    table = tables.by_occupation(answer, k=3)          female and male probability by occupation and kind
-    tables.bars(table), tables.shares(table), tables.slopes(table), tables.relative(answer)
-
-k = 3, 5, 10 counts the top k tokens alone, as the paper does; k = 0 (FULL) the whole distribution. The *margin* is
-(female - male) / (female + male), from -1 to 1: its sign is the preference. It is relative, since knowledge also
-changes how much of the probability falls on gendered words at all."""
+`table` is one of `by_occupation`. k = 3, 5, 10 counts the top k tokens alone, as the paper does; k = 0 (FULL) the whole
+distribution. The *margin* is (female - male) / (female + male), from -1 to 1: its sign is the preference. It is
+relative, since knowledge also changes how much of the probability falls on gendered words at all."""
 
 import numpy as np
 import pandas as pd

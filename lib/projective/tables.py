@@ -1,11 +1,6 @@
 """Numbers of the paper's 76 models, one row each, named and ordered as in Table 7: for notebooks 08, 09 and the claims.
 
-    measured = run.cached(projection.measure, "mini-bert", "mini")          [fits, 76 models, triple pairs]
-    tables.by_model(measured)                                               S, D, accuracy; of the first fit unless told
-    measured = nli.under(run.cached(nli.measure, "mini-bert-nli", "mini", 9), nli.PAIRS)
-    tables.scores(measured)                                                 parity, accuracy, eta, SNLI
-    tables.as_printed()                                                     all of these as the paper prints them
-
+`measured` is in `by_model` what projection.measure returned, in `scores` what nli.measure did, `nli.under` one fit.
 The column SNLI is accuracy at the task itself: on SNLI's test set with data "paper", on data/demo's with "mini"."""
 
 import numpy as np
@@ -33,7 +28,7 @@ def as_printed() -> pd.DataFrame:
 
 # ---- intrinsic bias: notebook 08
 def by_model(measured: dict, fit: str = WRITTEN) -> pd.DataFrame:
-    """S, D, next-sentence accuracy, and the columns of ABOUT."""
+    """S, D, next-sentence accuracy of one fit, and the columns of ABOUT."""
     at = measured["fits"].index(fit)
     return ABOUT.assign(S=tops(measured["s"][at]), D=tops(measured["d"][at]),
                         accuracy=measured["accuracy"][at].mean(-1))

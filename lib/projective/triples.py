@@ -1,9 +1,5 @@
 """Triples of sentences with a model's probabilities, and an audit of their file: Projective methods, section 2.
 
-    rows = triples.triples("mini")                                  sentences, three rows per triple, with either side
-    measured = run.cached(triples.measure, "mini-bert", "mini")     p(next) of all of them, one row per triple
-    triples.quirks(rows)                                            what is odd in the file
-
 Data "mini" are this project's own triples, "paper" the authors' file. Of the latter no sentence is ever shown: tables
 name its triples by context_id and line, counted from 1 with the header."""
 
@@ -22,8 +18,8 @@ TEXTS = [name for names in SIDES.values() for name in names]
 
 
 def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
-    """The triples' sentences in the columns of readers.TRIPLE, and the line of the file that each stands on. items: so
-    many triples (0: all), those that the paper prints among them."""
+    """Sentences, three rows per triple with either side: the columns of readers.TRIPLE, and the line of the file that
+    each stands on. items: so many triples (0: all), those that the paper prints among them."""
     rows = sources.demo("triples") if data == "mini" else readers.stereoset()
     rows = rows.assign(line=np.arange(len(rows)) + 2)
     ids = list(dict.fromkeys(rows["context_id"]))

@@ -1,10 +1,5 @@
 """Sentences for the word lists: from patterns written for this project (data/demo), or found in a corpus.
 
-    contexts.from_patterns(["king", "queen"], n=20)   {word: sentences}, as embed.words reads them
-    contexts.from_text(["king", "queen"], texts, n=20, apart=(["queen"], ["king"]))   the same, from real text
-    contexts.counter_sentences("gender", n=500)       the sentence pairs of the counter-stereotype experiment
-    contexts.pronoun_odds(model)                      she against he for 58 occupations
-
 Bias A-head takes both from corpora: contexts from News-commentary (section 4), stereotypes from Reddit (5.2)."""
 
 from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
@@ -37,7 +32,7 @@ def _kinds() -> dict[str, str]:
 
 
 def from_patterns(words: Iterable[str], n: int, seed: int = 0) -> dict[str, list[str]]:
-    """n distinct sentences for each word; all that its kind has, where those are fewer than n.
+    """n distinct sentences for each word, as embed.words reads them; all that its kind has, where those are fewer.
     Words of one kind (person, adjective, ...; data/demo/word_kinds.csv) get the same patterns in the same order: their
     vectors then differ by the word alone. No pattern holds a gender, race or stereotype word, which keeps the rule of
     the corpus handling that the paper cites: a target's line has no attribute word."""

@@ -1,11 +1,5 @@
 """Getting data: what ships with the repository by name, what lives elsewhere by name, hash and licence.
 
-    data.words("occupations")                    a word list of data/lists
-    data.demo("triples")                         sentences of data/demo
-    data.path("wikitext2_raw/wiki.test.raw")     an outside file, found or fetched, its hash checked
-    data.hub("hub_snli", "plain_text", "train")  a set that the model hub serves
-    data.sources()                               what there is, as a table
-
 An outside file (data/sources.toml lists them) is looked for in the folder that COMPANION_DATA names, laid out as the
 names are, then in the cache, and is then downloaded into the cache. Nothing is used whose hash is wrong, and no
 download happens without a line that says so. readers.py gives the files a shape."""
@@ -89,7 +83,7 @@ def hub(name: str, config: str, split: str):
 
 
 def words(name: str) -> pd.DataFrame:
-    """The word list data/lists/<name>.csv, its # header skipped. Words such as "null" stay words."""
+    """The word list data/lists/<name>.csv ("occupations"), its # header skipped. Words such as "null" stay words."""
     return _shipped(paths.LISTS, name, "word list")
 
 
