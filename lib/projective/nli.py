@@ -3,8 +3,6 @@
     pairs = nli.pairs()                              "The doctor prepared a pie." / "The woman prepared a pie."
     p = nli.probabilities(model, pairs)              [pairs, labels]
     nli.fairness(p, pairs, nli.labels(model))        what accuracy, parity and eta are means of, by occupation
-    nli.viable(accuracy, base)                       whether a debiased model still does the task
-    both = run.cached(nli.measure, "mini-bert-nli", "mini", 9, 5)   76 models, under two fits and 5 random ones
 
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
 share of occupations whose prediction does not depend on gender, and eta (equation 4) their product.

@@ -27,7 +27,7 @@ class Knowledge(NamedTuple):
 
 def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) -> np.ndarray:
     """log2 p(right) : p(wrong) of each sentence, in the file's order; of pairs whose fillers the vocabulary holds.
-    after: a text that stands before each sentence, a counterexample say; items: other than 0, the first so many pairs."""
+    after: a text that stands before each sentence; items: other than 0, of the first so many pairs."""
     asked = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
     known = {word for word in {row["right"] for row in asked} if _is_whole(model, word)}
     asked = [row for row in asked if {row["right"], row["wrong"]} <= known]
