@@ -84,9 +84,7 @@ def count_turned(scores: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Heads beyond the base's upper Tukey fence, in the base and in the chat model; scores [..., n_layers, n_heads]."""
-    low, high = np.quantile(base, [.25, .75], axis=(-2, -1), keepdims=True)
-    fence = high + 1.5 * (high - low)
-    return (base > fence).sum((-2, -1)), (chat > fence).sum((-2, -1))
+    return tuple(tables.standing_out(scores, (-2, -1), of=base)[1] for scores in (base, chat))
 
 
 @torch.inference_mode()

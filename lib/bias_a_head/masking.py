@@ -35,20 +35,19 @@ def sentences_of(half: int, sentences: dict[str, list[str]], folds: int, n: int)
     return {word: [one for i, one in enumerate(own) if i % folds % 2 == half][:n] for word, own in sentences.items()}
 
 
-def sizes(scores: np.ndarray, k: int = 3) -> tuple[int, int, int]:
-    """How many heads Table 1 masks: k, "All" of positive score, and "All" at the paper's dose."""
-    k = min(k, scores.size)
+def sizes(scores: np.ndarray) -> tuple[int, int, int]:
+    """How many heads Table 1 masks: k = 3, "All" of positive score, and "All" at the paper's dose."""
+    k = min(3, scores.size)
     return k, max(k, len(heads.positive(scores))), max(k, round(DOSE * scores.size))
 
 
-def plan(result: dict, draws: int, seed: int = 0, k: int = 3, curve: list[int] = (),
-         amplify: list[float] = ()) -> list[tuple]:
+def plan(result: dict, draws: int, seed: int = 0, curve: list[int] = (), amplify: list[float] = ()) -> list[tuple]:
     """Table 1's strategies, "All" at its own size and at the paper's dose; the Top-K at the sizes of `curve`; the k
     lowest heads multiplied by `amplify`. At each size as many heads are drawn at random, `draws` times, from all heads;
     the draws of one number contain each other. A model of fewer heads has them all masked; with fewer than k positive
     ones "All" is the top k (claims.py: no case)."""
     scores, chosen = result["scores"], halves(result)
-    k, every, dose = sizes(scores, k)
+    k, every, dose = sizes(scores)
     at = sorted({k, dose, every, *(size for size in curve if k < size < every)})
     steps = [("full", 0, 0.0, [], half) for half in (0, 1)]
     for half in (0, 1):

@@ -78,9 +78,9 @@ def near_zero(scores: np.ndarray) -> float:
     return float(np.mean(np.abs(scores) < np.abs(scores).max() / 4))
 
 
-def standing_out(scores: np.ndarray, axis=None) -> tuple:
-    """Heads beyond Tukey's fences, one and a half interquartile ranges outside the quartiles: left, right."""
-    low, high = np.quantile(scores, [.25, .75], axis=axis, keepdims=True)
+def standing_out(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:
+    """Heads beyond Tukey's fences, 1.5 interquartile ranges outside the quartiles (of other scores): left, right."""
+    low, high = np.quantile(scores if of is None else of, [.25, .75], axis=axis, keepdims=True)
     reach = 1.5 * (high - low)
     return np.sum(scores < low - reach, axis=axis), np.sum(scores > high + reach, axis=axis)
 
