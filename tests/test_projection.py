@@ -197,7 +197,7 @@ def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
     assert "natural=" in refusal(swept, model, projection.fit(model, PAIRS))
     assert "sequence-classification" in refusal(projection.head, tiny("roberta"))
     written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()
-    assert len(written) == 40 and len(sentence_pairs.written(without="she-he")) == 36 and len(natural) >= 40
+    assert len(written) == 40 and len(natural) >= 40
     assert len(contexts) >= 90 and not set(written) & set(natural)
     assert all(female != male for female, male in [*written, *natural, *contexts])
 

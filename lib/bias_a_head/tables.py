@@ -79,7 +79,7 @@ def near_zero(scores: np.ndarray) -> float:
 
 
 def standing_out(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:
-    """Heads beyond Tukey's fences, 1.5 interquartile ranges outside the quartiles (of other scores): left, right."""
+    """Heads beyond Tukey's fences, 1.5 interquartile ranges off the quartiles (`of` others, if given): left, right."""
     low, high = np.quantile(scores if of is None else of, [.25, .75], axis=axis, keepdims=True)
     reach = 1.5 * (high - low)
     return np.sum(scores < low - reach, axis=axis), np.sum(scores > high + reach, axis=axis)

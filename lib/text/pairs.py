@@ -12,11 +12,9 @@ FEWEST = 4  # pairs that even a try fits subspaces on
 AMBIGUOUS = {"her", "hers"}
 
 
-def written(without: str = "") -> list[tuple[str, str]]:
-    """The project's 40 (data/lists/subspace_pairs.csv), four for each of Bolukbasi et al.'s ten word pairs; `without`
-    leaves out those of one, such as "she-he"."""
-    frame = sources.words("subspace_pairs")
-    return list(frame.loc[frame["source"] != without, ["female", "male"]].itertuples(index=False, name=None))
+def written() -> list[tuple[str, str]]:
+    """The project's 40 (data/lists/subspace_pairs.csv), four for each of Bolukbasi et al.'s ten word pairs."""
+    return list(sources.words("subspace_pairs")[["female", "male"]].itertuples(index=False, name=None))
 
 
 def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str, str]]:
