@@ -94,7 +94,7 @@ def made_up(tmp_path):
 def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opened):
     text = article.render(runs())
     assert len(text.encode()) < 6e6 and "@import" not in text and "url(" not in text
-    page, cited = Page(text), {address for _, address, *_ in pages.PAPERS.values()}
+    page, cited = Page(text), {about["address"] for about in pages.PAPERS.values()}
     assert {a["href"] for a in page.all("a") if "//" in a["href"]} == cited
     assert "inventory.html" in {a["href"] for a in page.all("a")} and all("scope" in head for head in page.all("th"))
     for scheme in ("light", "dark"):

@@ -124,7 +124,7 @@ def test_everything_stored_is_on_the_page(stored):
 
 def test_the_page_stands_alone_and_can_be_read_by_all(stored):
     text, page = stored
-    citations = {address for _, address, *_ in pages.PAPERS.values()}
+    citations = {about["address"] for about in pages.PAPERS.values()}
     for tag, attributes in page.elements:
         for name in ("src", "href", "srcset", "action", "data", "poster"):
             value = attributes.get(name, "")

@@ -71,10 +71,8 @@ def race_sets() -> Sets:
     """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists). All are kept: the
     paper has ten roles, and does not say which. Its three pairs of attributes are inferred (lists/race_words.csv)."""
     groups = "african-american", "caucasian"
-    return Sets(*(tuple(row["word"] for row in data.rows("race_roles") if row["stereotype"] == group)
-                  for group in groups),
-                *(tuple(row["word"] for row in data.rows("race_words") if row["group"] == group and row["pair"])
-                  for group in groups))
+    return Sets(*(tuple(row["word"] for row in data.rows(words) if row[column] == group and row.get("pair", "in none"))
+                  for words, column in (("race_roles", "stereotype"), ("race_words", "group")) for group in groups))
 
 
 class HeadScores(NamedTuple):
@@ -256,10 +254,9 @@ def measure(name: str, bias: str, source: str, n: int, folds: int, seed: int = 0
     sets, sentences = sets_and_contexts(bias, source, n, seed, items=items, attributes=attributes)
     model = models.load(name, device=device)
     result = bias_scores(model, sets, sentences, folds)
-    return {"family": model.family, "seat": result.seat, "p": result.p, "s": result.s.numpy(),
-            "in_x": np.arange(len(result.s)) < len(sets.X), "scores": result.scores.numpy(),
-            "folds": result.folds.numpy(), "words": dict(zip("XYAB", map(len, sets))),
-            "sentences": sum(map(len, sentences.values()))}
+    return {"family": model.family, "seat": result.seat, "p": result.p, "scores": result.scores.numpy(),
+            "folds": result.folds.numpy(), "s": result.s.numpy(), "in_x": np.arange(len(result.s)) < len(sets.X),
+            "words": dict(zip("XYAB", map(len, sets))), "sentences": sum(map(len, sentences.values()))}
 
 
 def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed: int = 0, items: int = 0,

@@ -110,11 +110,6 @@ def wilson(hits) -> Estimate:
     return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), len(hits))
 
 
-def more_than_chance(hits: int, n: int, p: float = .025) -> bool:
-    """Whether so many of n tests come out as one in 1 / p would by chance, and 95 % of the time no more would."""
-    return hits > stats.binom.ppf(.95, n, p)
-
-
 def first(items, n: int, always=()):
     """The first n (0: all) of a list or a table, those at the places `always` among them: for a try on few items."""
     if not n or len(items) <= n:

@@ -21,35 +21,16 @@ running, people, models = Lazy("lib.publish.run"), Lazy("lib.training.people"), 
 card, filelock = Lazy("lib.publish.card"), Lazy("filelock")
 
 COMMANDS = "run", "report", "readme", "measure", "estimate", "card"
-EPILOG = """\
-also:
-  ./reproduce.sh test                     run the tests, and every notebook against its stored outputs
-  ./reproduce.sh lab                      open the notebooks in JupyterLab
-  ./reproduce.sh report                   make the report build/report/index.html again, from what is in figures/
-  ./reproduce.sh estimate                 what a run would fetch, make and take; nothing is run
-  ./reproduce.sh card MODEL               what the papers' measures say of any model: a page in build/cards
-  ./reproduce.sh measure heads            a heavy measurement without notebooks, stored for them: heads, table1
-  ./reproduce.sh readme                   for developers: write what the runs found into README.md
-
-examples:
-  ./reproduce.sh                          every table and figure, on the shipped models
-  ./reproduce.sh --only 02-05             those of notebooks 02 to 05
-  ./reproduce.sh --data paper             the shipped models on the papers' data sets
-  ./reproduce.sh --profile paper          the papers' models on the papers' data sets; wants a GPU
-  ./reproduce.sh --model roberta-base     another encoder in place of the profile's
-  ./reproduce.sh --profile null --only 02,03,07,08,11       untrained models; null@1, null@2, ... are other draws
-  ./reproduce.sh --profile paper --limit 8    a try: few items in every measurement, into build/paper-limit8
-"""
 
 
 def parser():
     it = argparse.ArgumentParser(
-        prog="./reproduce.sh", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="./reproduce.sh", epilog=Path(__file__).with_name("help.txt").read_text(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Recreate the tables and figures of three papers on bias in language models.")
     it.add_argument("command", nargs="?", default="run", help=argparse.SUPPRESS)
     it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement or model
-    it.add_argument("--profile", default="mini", help="mini (the default), paper, null, or a file of "
-                    "lib/publish/profiles")
+    it.add_argument("--profile", default="mini", help="mini (the default), paper, null, or one of lib/publish/profiles")
     it.add_argument("--only", metavar="02,04", default="", help="these notebooks alone; 02-05 is a range")
     it.add_argument("--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits")
     it.add_argument("--revision", metavar="COMMIT", default="", help="of a --model of the hub, in place of the pinned")

@@ -5,6 +5,7 @@ article.html, from tables that notebooks store and that travel in the page; what
 
 import csv
 import re
+import tomllib
 from pathlib import Path
 
 import jinja2
@@ -14,20 +15,7 @@ from lib.publish import scoreboard
 from lib.publish.scoreboard import KINDS, NOT_SPECIFIC
 from lib.verdict import IN_PART, Outcome
 
-# the only addresses outside that the pages link to
-PAPERS = {
-    "Bias A-head": (range(2, 7), "https://arxiv.org/abs/2311.10395", "Yang, Duan, Abbasi, Lalor and Tam",
-                    "Which attention heads carry a stereotype?"),
-    "Projective Methods": (range(7, 10), "https://arxiv.org/abs/2403.18803", "Dawkins, Nejadgholi, Gillis and McCuaig",
-                           "What does a projection inside BERT remove, and what does it cost?"),
-    "Counteracts": (range(10, 12), "https://arxiv.org/abs/2301.04347", "Zhang",
-                    "Do counterexamples in the prompt move a model?")}
-RUNS = {  # nearest to the papers first: a figure is taken from the first that has it
-    "paper": "the papers' models on the papers' data",
-    "mini-real": "the shipped models on the papers' data or stand-ins",
-    "mini": "the shipped models on sentences written for this project"}
-DECIDING = {"Bias A-head": ("heads-small-set", "mask-top3-seat"), "Projective Methods": ("lower-s", "attn-viable"),
-            "Counteracts": ("syntactic-over-semantic", "unrelated-not-overturned")}  # the first answers the question
+PAPERS, RUNS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
 ANSWERS = {Outcome.HOLDS: "Borne out", IN_PART: "Borne out in part", Outcome.FAILS: "Not borne out",
            Outcome.UNDECIDED: "Undecided", NOT_SPECIFIC: "Not specific, models without stereotypes bear it out too",
            Outcome.NO_CASE: "No case", Outcome.NOT_RUN: "Not run"}
@@ -45,10 +33,13 @@ def render(folders):
     data = {"runs": near, "tables": tables, "claims": _asked_of_controls(folders, table, names),
             "held": [str(Outcome.HOLDS), IN_PART, NOT_SPECIFIC], **_again(folders)}
     fullest = sorted((run for run in near if tables[run]), key=lambda run: -len(tables[run]))  # drawn first
+    papers = table.groupby("source", sort=False) if names else ()
+    glance = [(paper, [[(str(kind), n) for kind in KINDS if (n := sum(cell.kind == kind for cell in rows[run]))]
+                       for run in names]) for paper, rows in papers]
     return TEMPLATES.get_template("article.html").render(
         data=data, papers=PAPERS, means=RUNS, runs=fullest, board_runs=names, look=look,
         answers={paper: _answer(paper, table[table["source"] == paper], tests, names) for paper in PAPERS},
-        glance=_glance(table, names), plural=scoreboard.PLURAL)
+        glance=glance, plural=scoreboard.PLURAL)
 
 
 def _rows(file):
@@ -64,7 +55,7 @@ def _answer(paper, rows, tests, names):
     """(how the answer begins, [(a claim's words, kind, run, what its tests found), ...]), by the run nearest to the
     paper's that tests the claim. Found is what the notebook says, or the interval and what it has to lie beyond."""
     found = []
-    for claim in DECIDING[paper]:
+    for claim in PAPERS[paper]["deciding"]:
         row = rows[rows["id"] == claim].iloc[0]
         run = next((run for run in names if row[run].kind != Outcome.NOT_RUN), "")
         mine = [each for each in tests.get(run, []) if each.claim == claim and each.estimate is not None
@@ -75,13 +66,6 @@ def _answer(paper, rows, tests, names):
                 for each in sorted(mine, key=lambda each: each.outcome == Outcome.NO_CASE)]
         found.append((row["claim"], str(row[run].kind if run else Outcome.NOT_RUN), run, said))
     return ANSWERS[found[0][1]], found
-
-
-def _glance(table, names):
-    """(paper, [of a run: (kind, count), ...]) for every paper with tested claims."""
-    papers = table.groupby("source", sort=False) if names else ()
-    return [(paper, [[(str(kind), n) for kind in KINDS if (n := sum(cell.kind == kind for cell in rows[run]))]
-                     for run in names]) for paper, rows in papers]
 
 
 def _asked_of_controls(folders, table, names):
@@ -98,7 +82,7 @@ def _again(folders):
     over = scoreboard.across(folders)
     rows = [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "outcome": row["outcome"],
              "among": row["holds in"], "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
-             "threshold": row["threshold"], "share": row["share"], "each": each,
-             **dict(zip(("value", "low", "high"), mean))}
+             "threshold": row["threshold"], "share": row["share"], "each": each, "value": mean.value, "low": mean.low,
+             "high": mean.high}
             for row in over.to_dict("records") for mean, each in [scoreboard.towards(row)]]
     return {"again": rows, "lasting": scoreboard.lasting(over) if rows else ""}

@@ -91,9 +91,9 @@ MEASUREMENTS = {"heads": head_scores, "table1": table1}
 
 
 def _made_from(run: Run, function, args, name: str, precision: str) -> dict:
-    cuda = torch.cuda.is_available() and not str(run.device).startswith("cpu")
+    on_gpu = torch.cuda.is_available() and not str(run.device).startswith("cpu")
+    device = torch.cuda.get_device_name() if on_gpu else "cpu"
     flags = [*run.flags, *(["--precision", precision] if name == "table1" and precision != "float32" else [])]
     return {"question": question(function, args, run.weights(args)), "precision": precision, "run": run.name,
-            "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]),
-            "device": torch.cuda.get_device_name() if cuda else "cpu",
+            "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]), "device": device,
             "versions": versions("torch", "transformers", "numpy")}

@@ -156,7 +156,7 @@ def _readable(run, folder, damaged):
 
 
 def paper_of(number):
-    return next((paper for paper, (numbers, *_) in PAPERS.items() if int(number) in numbers), ALL_PAPERS)
+    return next((paper for paper, about in PAPERS.items() if int(number) in about["notebooks"]), ALL_PAPERS)
 
 
 def _cells(row, names, pictures):
@@ -278,7 +278,7 @@ def figures_part() -> str:
         shown = next((figures[f"{run}.{name}"] for run in RUNS if f"{run}.{name}" in figures), None)
         if shown is None:
             raise CompanionError(f"No run has the figure {name}: make it with ./reproduce.sh --only {name[:2]}.")
-        _, address, _, question = PAPERS[paper]
+        address, question = PAPERS[paper]["address"], PAPERS[paper]["question"]
         notebook = next(paths.NOTEBOOKS.glob(f"{shown.number}_*.ipynb"))
         words = re.sub(r"[\[\]]", "", shown.caption)  # the finding stands above it
         parts.append(f"**{shown.finding}.** [{paper}]({address}) asks: {question[0].lower()}{question[1:]} "

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 from lib import CompanionError, printed, verdict
 from lib.bias_a_head import claims as bias_a_head
@@ -38,12 +39,7 @@ FIRST, TRAININGS = "mini-real", "trainings-"
 REPEATED = [("bias_a_head", ("Appendix A", row, "PPPL"), ("Table 1", row, "PPPL")) for row in ("full", "Top-3", "All")]
 REPEATED += [("projective_methods", ("Section 5", row, "eta"), ("Table 7", row, "eta"))
              for row in ("Base", "Layer 11 (0, 0, 1, 1, 1)")]
-NOT_RUN = {("bias_a_head", "Section 4"): "a fact of the papers' own models",
-           ("bias_a_head", "Section 5.1"): "a fact of the papers' own models",
-           ("bias_a_head", "Footnote 10"): "the authors' corpus is not at hand",
-           ("bias_a_head", "Appendix C"): "a choice of the figure",
-           ("projective_methods", "Section 2"): "a fact of StereoSet's own file",
-           ("projective_methods", "Table 7 caption"): "a choice of the paper"}
+NOT_RUN = printed.numbers("not_run").set_index(["paper", "table"])["why"].to_dict()  # printed, not for us to measure
 
 
 # ---- claims
@@ -110,7 +106,8 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
         for control in claim.speaks:
             outcomes = asked[control, claim.id]
             held, n = counts[control] = outcomes.count(Outcome.HOLDS), len(outcomes)
-            is_specific &= not held or control == NULL and not stats.more_than_chance(held, n)
+            # one test in 40 holds by chance: of untrained draws, no more than so many do 95 % of the time
+            is_specific &= not held or control == NULL and not held > binom.ppf(.95, n, .025)
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
         apart = [] if is_specific else [NOT_SPECIFIC]
         found[claim.id] = Specificity(is_specific, "; ".join([*apart, *said]) or "no control speaks of it", counts)

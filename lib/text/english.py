@@ -1,7 +1,6 @@
 """The little English that filling a pattern needs: a or an, and capitals.
 
-    english.sentence("{a} {word} closed the window.", word="heiress")   "An heiress closed the window."
-"""
+    english.sentence("{a} {word} closed the window.", word="heiress")   An heiress closed the window."""
 
 import re
 

@@ -6,8 +6,7 @@
 
 All tokens lie in one row, on the device, and a batch is cut out of it there: a small model would otherwise wait for its
 texts longer than it computes. bfloat16 autocast on a GPU, float32 on a CPU and wherever something is measured. Nothing
-is random but by the seed: a run that was killed goes on and ends with the numbers it would have had (on a CPU exactly).
-"""
+is random but by the seed: a run that was killed goes on, and ends with the same numbers (on a CPU exactly)."""
 
 import json
 import math
@@ -96,10 +95,9 @@ def encode(model, firsts: list[str], seconds: list[str] | None, targets: list) -
     encoded = model.tokenizer(firsts, seconds, truncation=True, verbose=False)
     ids = torch.tensor(list(chain(*encoded["input_ids"])), dtype=torch.int32)
     types = list(chain(*encoded.get("token_type_ids", []))) or [0] * len(ids)
-    return Examples(
-        ids, torch.tensor(types, dtype=torch.uint8), torch.tensor([len(text) for text in encoded["input_ids"]]),
-        torch.tensor(targets, dtype=torch.float32 if isinstance(targets[0], float) else torch.int64),
-        torch.tensor(sum(bool(text.overflowing) for text in encoded.encodings)))
+    return Examples(ids, torch.tensor(types, dtype=torch.uint8), torch.tensor([*map(len, encoded["input_ids"])]),
+                    torch.tensor(targets, dtype=torch.float32 if isinstance(targets[0], float) else torch.int64),
+                    torch.tensor(sum(bool(text.overflowing) for text in encoded.encodings)))
 
 
 def shuffled(sizes: list[int], batch: int, seed: int) -> list[tuple[list[int], int]]:

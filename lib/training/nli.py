@@ -2,8 +2,7 @@
 
 `prepare` encodes SNLI, `train` makes one run, `choose` ships the best; `make` is all three on all of SNLI, once, as for
 the paper's BERT-base. Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs,
-but for 1,000 of these (with all pairs of their premises); embeddings stay as they are, so that the difference is small.
-"""
+but for 1,000 of these (with all pairs of their premises); embeddings stay as they are: the difference is small."""
 
 import json
 import shutil
