@@ -321,7 +321,7 @@ def _weights(name, folder, family, device, dtype, attention, task, labels):
         for key in whole.keys() & different.keys():
             if whole[key].shape != different[key].shape:
                 raise CompanionError(f"{key} has the shape {list(different[key].shape)} in {folder} and "
-                                     f"{list(whole[key].shape)} in its base {base}: name that it was saved against.")
+                                     f"{list(whole[key].shape)} in its base {base}: name the base that fits.")
         source, own, options["state_dict"] = None, set(different), whole | different
     for kind in classes:
         try:
