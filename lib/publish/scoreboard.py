@@ -107,7 +107,7 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
             outcomes = asked[control, claim.id]
             held, n = counts[control] = outcomes.count(Outcome.HOLDS), len(outcomes)
             # one test in 40 holds by chance: of untrained draws, no more than so many do 95 % of the time
-            is_specific &= not held or control == NULL and not held > binom.ppf(.95, n, .025)
+            is_specific &= not held or control == NULL and bool(held <= binom.ppf(.95, n, .025))
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
         apart = [] if is_specific else [NOT_SPECIFIC]
         found[claim.id] = Specificity(is_specific, "; ".join([*apart, *said]) or "no control speaks of it", counts)
