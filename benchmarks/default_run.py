@@ -1,9 +1,9 @@
 """The default run in a fresh clone: python -m benchmarks.default_run
 
-Clones the repository as committed into a folder of its own, runs there what ./reproduce.sh runs, in this environment,
-and removes the clone. What a machine's other guests take from it is its "steal" (Linux): on idle cores it is nothing, so
-minutes are printed with the share of the processors that was stolen, and what one float32 product reached before and
-after, on one thread. Nothing else should run meanwhile.
+Clones the repository as committed into a folder of its own, runs there what ./reproduce.sh runs, in this
+environment, and removes the clone. Linux calls "steal" what other guests of a machine take from it, on idle cores
+nothing: so minutes are printed with the share of the processors that was stolen, and with what one float32 product
+reached before and after, on one thread. Nothing else should run meanwhile.
 """
 
 import os
