@@ -79,15 +79,15 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
     (per pair of sentences), margin and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right
     (per pair of the task). What does not apply, or has no model, is left out. n, folds, seed: of the sentences that the
     heads were chosen on, as in heads.measure. `items` other than 0: a try on so many."""
-    asked = [Encoder(models.load(name, device=device), data, n, folds, seed, items)]
+    benches, measured = [Encoder(models.load(name, device=device), data, n, folds, seed, items)], []
     if classifier:
-        asked.append(Classifier(models.load(classifier, device=device, task="sequence-classification"), data, items))
-    measured = []
+        benches.append(Classifier(models.load(classifier, device=device, task="sequence-classification"), data, items))
     for remedy in tqdm(plan, desc="mitigations", leave=False):
-        row = {}
-        for bench in asked:
+        known = next((row for other, row in zip(plan, measured) if other[1:4] == remedy[1:4]), {})
+        row = dict(known)  # on another half: there SEAT alone is another
+        for bench in benches[:1] if known else benches:
             with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
-                row |= bench.measure(remedy)
+                row |= bench.seat(remedy) if known else bench.measure(remedy)
         measured.append(row)
     return measured
 
@@ -137,9 +137,10 @@ class Encoder:
             follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
             frame = triples.frame(self.triples, follows)
             row |= {"s": nsp.strengths(frame), "d": nsp.distances(frame)}
-        if not prompted:
-            row["associations"], row["in_x"] = heads.associations(self.model, self.sets, self.words[remedy.half])
-        return row
+        return row if prompted else row | self.seat(remedy)
+
+    def seat(self, remedy: Remedy) -> dict:
+        return dict(zip(("associations", "in_x"), heads.associations(self.model, self.sets, self.words[remedy.half])))
 
 
 class Classifier:

@@ -46,8 +46,7 @@ def by_occupation(answer: dict, k: int = FULL, words: str = "outputs") -> pd.Dat
 
 def at_every_k(answers: dict[str, dict], summary) -> dict[tuple[str, str], pd.DataFrame]:
     """A summary of `by_occupation` for every model, at every k and in full: {(model, k): summary}."""
-    return {(name, k_name(k)): summary(by_occupation(answer, k)) for name, answer in answers.items()
-            for k in (*K, FULL)}
+    return {(name, k_name(k)): summary(by_occupation(one, k)) for name, one in answers.items() for k in (*K, FULL)}
 
 
 def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from lib import CompanionError
 
 TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep the device busy
+torch.backends.cuda.enable_cudnn_sdp(False)  # plans for each shape anew, and batches have many: benchmarks/README.md
 
 
 def encode(model, texts: list, seconds: list | None = None, bos: bool | None = None) -> list[dict]:

@@ -24,10 +24,9 @@ COMMANDS = "run", "report", "readme", "measure", "estimate", "card"
 
 
 def parser():
-    it = argparse.ArgumentParser(
-        prog="./reproduce.sh", epilog=Path(__file__).with_name("help.txt").read_text(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Recreate the tables and figures of three papers on bias in language models.")
+    what = "Recreate the tables and figures of three papers on bias in language models."
+    it = argparse.ArgumentParser(prog="./reproduce.sh", epilog=Path(__file__).with_name("help.txt").read_text(),
+                                 description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
     it.add_argument("command", nargs="?", default="run", help=argparse.SUPPRESS)
     it.add_argument("name", nargs="?", default="", help=argparse.SUPPRESS)  # of a measurement or model
     it.add_argument("--profile", default="mini", help="mini (the default), paper, null, or one of lib/publish/profiles")
