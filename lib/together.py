@@ -83,8 +83,8 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
     if classifier:
         benches.append(Classifier(models.load(classifier, device=device, task="sequence-classification"), data, items))
     for remedy in tqdm(plan, desc="mitigations", leave=False):
-        known = next((row for other, row in zip(plan, measured) if other[1:4] == remedy[1:4]), {})
-        row = dict(known)  # on another half: there SEAT alone is another
+        known = next((row for other, row in zip(plan, measured) if other == remedy._replace(half=other.half)), {})
+        row = dict(known)  # the same on another half: SEAT alone is another there
         for bench in benches[:1] if known else benches:
             with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
                 row |= bench.seat(remedy) if known else bench.measure(remedy)
