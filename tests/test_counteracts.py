@@ -165,6 +165,20 @@ def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(g
         np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
 
 
+def test_one_answer_serves_both_lists_of_occupations(gendered):
+    texts = [{(row["knowledge"], row["cloze"]) for row in cloze.rows(which, n)}
+             for which, n in (("winobias", 0), ("table1", 3), ("both", 3))]
+    assert texts[0] | texts[1] == texts[2] and len(cloze.rows("both", 3)) == len(texts[2]) == 3_114
+    model, some = tiny("bert"), gendered[:0:-2]
+    whole = {"family": "bert", "prompts": gendered, **cloze.answer(model, cloze.encoded(model, gendered))}
+    part, alone = cloze.part(whole, some), cloze.answer(model, cloze.encoded(model, some))
+    assert (part["prompts"], part["tokens"], part["family"]) == (some, alone["tokens"], "bert") and len(some) > 1
+    for key in ("p", "ids"):
+        np.testing.assert_allclose(part[key], alone[key], atol=1e-6)
+    for key, name in product(("genders", "mass"), alone["mass"]):
+        np.testing.assert_allclose(part[key][name], alone[key][name], atol=1e-6)
+
+
 KINDS = list(cloze.KINDS)
 
 

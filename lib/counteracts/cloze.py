@@ -57,13 +57,17 @@ def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS
 
 
 def rows(which: str = "winobias", backgrounds: int = 0, items: int = 0) -> list[dict]:
-    """The prompts of a list of occupations: "winobias" 40 x (7 + 3 x 20) = 2,680, "table1" 58 x (7 + 3 x 29) = 5,452.
+    """The prompts of a list of occupations: "winobias" 40 x (7 + 3 x 20) = 2,680, "table1" 58 x (7 + 3 x 29) = 5,452;
+    "both": all of winobias, and of table1 those that are others, so that `part` of one answer serves both.
     backgrounds   so many per prompt of the kinds that name another occupation; 0: all that the other gender dominates.
                   The i-th occupation takes those from the i-th on, so that all of them are used.
     items         other than 0, a try: FEWEST occupations, a quarter of so many backgrounds
 
     That the paper's 2,680 are these is inferred from the exact number. It says that backgrounds are sampled: all are
     taken here, none twice, which gives that number."""
+    if which == "both":
+        every = rows("winobias", 0, items) + rows("table1", backgrounds, items)
+        return list({(row["knowledge"], row["cloze"]): row for row in every}.values())
     if which not in OCCUPATIONS:
         raise CompanionError(f"There are no cloze prompts '{which}': choose {' or '.join(OCCUPATIONS)}.")
     file, spelling = OCCUPATIONS[which]
@@ -234,11 +238,21 @@ def measure(name: str, which: str = "winobias", backgrounds: int = 0, device=Non
     return {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked), name)}
 
 
+def part(answer: dict, rows: list[dict]) -> dict:
+    """Of an answer of `measure` that to these prompts, in their order."""
+    at = {(row["knowledge"], row["cloze"]): i for i, row in enumerate(answer["prompts"])}
+    chosen = [at[row["knowledge"], row["cloze"]] for row in rows]
+    named = {key: {name: values[chosen] for name, values in answer[key].items()} for key in ("genders", "mass")}
+    return answer | named | {"prompts": rows, "ids": answer["ids"][chosen], "p": answer["p"][chosen],
+                             "tokens": [answer["tokens"][i] for i in chosen]}
+
+
 def measure_forms(name: str, backgrounds: int = 1, device: str | None = None, items: int = 0) -> dict[str, dict]:
-    """As `measure`, under each way to write the prompts (FORMS), the paper's first: what depends on such a choice?"""
+    """As `measure`, under each way to write the prompts (FORMS): what depends on such a choice? None for the first, the
+    paper's, whose answers are a `part` of those that are there."""
     model, asked = models.load(name, device=device), rows("winobias", backgrounds, items)
     return {form: {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked, **options), name)}
-            for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}
+            if options else None for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}
 
 
 def facts(name: str, device: str | None = None, items: int = 0) -> dict[str, np.ndarray]:
