@@ -138,15 +138,24 @@ def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     assert "Its Python process died" in printed
 
 
-def test_where_models_are_small_two_notebooks_run_at_a_time(project, monkeypatch):
+def test_where_models_are_small_two_notebooks_run_at_a_time_their_imports_done(project, monkeypatch):
     monkeypatch.setattr(notebooks, "_ships", lambda name: True)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for name in ("OMP_NUM_THREADS", "MPLBACKEND"):
+        monkeypatch.delenv(name, raising=False)
     wait = f"import time\nwhile not {{'01', '02'}} <= set(open({str(project.log)!r}).read().split()): time.sleep(.1)"
+    begins = ("import os, sys\nprint({'torch', 'seaborn'} <= set(sys.modules), 'lib.engine.models' in sys.modules, "
+              "os.getpgid(0) == os.getpid(), os.getcwd()[-9:], os.environ['JPY_SESSION_NAME'].rpartition('/')[2])")
+    threads = "import torch, matplotlib\nprint(torch.get_num_threads(), matplotlib.get_backend()[-6:])"
     for name in ("01_first", "02_second"):
-        project.add(name, wait)  # neither ends before the other began
-    project.add("12_board")
-    status, _, ran = project.run("--recompute")
-    assert (status, {*ran[:2]}, ran[2:]) == (0, {"01", "02"}, ["12"]) and project.copy("02_second")
+        project.add(name, begins, threads, wait)  # neither ends before the other began
+    project.add("12_board", threads)
+    project.add("05_dead", "import os; os.kill(os.getpid(), 9)")
+    status, printed, ran = project.run("--recompute", "--keep-going")
+    assert (status, {*ran[:2]}, ran[-1]) == (1, {"01", "02"}, "12") and "Its Python process died" in printed
+    for name in ("01_first", "02_second"):
+        assert text(project.copy(name)) == f"True False True notebooks {name}.ipynb\n1 inline\n"
+    assert text(project.copy("12_board")).startswith("2 ")  # it runs alone
 
 
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
@@ -169,23 +178,31 @@ def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
 
 
 @pytest.mark.parametrize("sent, expected", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent, expected):
-    project.add("01_slow", "import time; time.sleep(60)")
-    code = ["import pathlib, sys", "sys.modules['rfc3987_syntax'] = None",  # as in conftest.py
-            "from lib import paths", "from lib.publish import __main__ as command"]
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent, expected, lanes):
+    for name in ("01_slow", "02_slow")[:lanes]:
+        pid = f"import os, time; open({str(project.log)!r}, 'a').write(f'{{os.getpid()}} ')"
+        project.add(name, pid, "time.sleep(60)")
+    code = ["import os, pathlib, sys", "sys.modules['rfc3987_syntax'] = None",  # as in conftest.py
+            "from lib import paths", "from lib.publish import __main__ as command, notebooks",
+            f"notebooks._ships, os.cpu_count = lambda name: True, lambda: {lanes}"]
     code += [f"paths.{name} = pathlib.Path({str(getattr(paths, name))!r})" for name in PATHS]
     code = "\n".join([*code, "sys.exit(command.main([]))"])
     # a shell that runs the tests in the background has its children ignore Ctrl-C: this one must not
     runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     deadline = time.time() + 300
-    while not project.log.read_text() and time.time() < deadline:
+    while len(started := project.log.read_text().split()) < 2 * lanes and time.time() < deadline:
         time.sleep(.1)
     runner.send_signal(sent)
     printed = runner.communicate(timeout=120)[0]
     assert runner.returncode == expected
     if sent == signal.SIGINT:
         assert "stopped" in printed and "To go on from there: ./reproduce.sh" in printed
+    pids = [Path(f"/proc/{pid}") for pid in started if len(pid) > 2]
+    while any(pid.exists() for pid in pids) and time.time() < deadline:
+        time.sleep(.1)
+    assert len(pids) == lanes and not any(pid.exists() for pid in pids)
     assert (paths.BUILD / "mini" / "01_slow.part.ipynb").exists()
     assert "to run" in project.run("--list")[1]
 

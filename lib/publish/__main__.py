@@ -4,6 +4,7 @@ Executed copies go to build/<run>/, as notebooks and as web pages; build/report/
 all runs. A notebook whose copy is complete and up to date is not run again: a run that failed goes on where it was."""
 
 import argparse
+import atexit
 import multiprocessing
 import os
 import shlex
@@ -18,7 +19,7 @@ from lib.engine.files import is_full, replace
 # imported when they are first used, so that --help needs no environment
 notebooks, page, measuring = Lazy("lib.publish.notebooks"), Lazy("lib.publish.page"), Lazy("lib.publish.measure")
 running, people, models = Lazy("lib.publish.run"), Lazy("lib.training.people"), Lazy("lib.engine.models")
-card, filelock = Lazy("lib.publish.card"), Lazy("filelock")
+card, kernels, filelock = Lazy("lib.publish.card"), Lazy("lib.publish.kernels"), Lazy("filelock")
 
 COMMANDS = "run", "report", "readme", "measure", "estimate", "card"
 
@@ -105,10 +106,13 @@ def reproduce(options):
     failed, beside, threads = [], notebooks.beside(run, wanted), os.environ.get("OMP_NUM_THREADS", "")
     if beside:
         os.environ["OMP_NUM_THREADS"] = threads or str(os.cpu_count() // 2)
-        other = multiprocessing.get_context("fork").Process(  # it ends with the first that fails
-            target=lambda: sys.exit(any(carry_out(notebook, width) for notebook in beside)), daemon=True)
-        other.start()
         wanted.sort(key=lambda notebook: (notebook.number == "12", notebook in beside))  # the board reads all others
+        for notebook in wanted:
+            notebook.kernels = kernels.Forked
+        other = multiprocessing.get_context("fork").Process(target=lambda: (  # it ends with the first that fails
+            kernels.end_with_parent(), sys.exit(any(carry_out(notebook, width) for notebook in beside))))
+        other.start()
+        atexit.register(other.terminate)
     for i, notebook in enumerate(wanted):
         if notebook in beside:
             other.join()

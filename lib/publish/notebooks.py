@@ -16,15 +16,13 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
-from ipykernel.kernelspec import get_kernel_dict
-from jupyter_client import AsyncKernelManager
-from jupyter_client.kernelspec import KernelSpec
 from nbclient.exceptions import DeadKernelError
 from papermill import PapermillExecutionError, execute_notebook
 from papermill.exceptions import strip_color
 
 from lib import CompanionError, Lazy, paths
 from lib.engine.files import fingerprint, replace
+from lib.publish.kernels import ThisPython
 from lib.publish.run import sources
 
 # slow to import, and most runs need none of them before their notebooks do
@@ -40,15 +38,10 @@ BESIDE = "02", "03", "04", "06"  # about half of a run's work: the head scores o
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
 
-class ThisPython(AsyncKernelManager):
-    """Kernels of the interpreter that runs this, whatever else is installed under the name python3."""
-
-    # it would warn on the terminal of an unencrypted connection (to itself), and complain at Ctrl-C
-    kernel_spec = KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=CRITICAL"]))
-
-
 class Notebook:
     """`path` as part of `run`."""
+
+    kernels = ThisPython  # where it runs
 
     def __init__(self, path, run, recompute=False):
         self.path, self.run, self.name, self.number = path, run, path.stem, path.name[:2]
@@ -112,7 +105,7 @@ class Notebook:
         try:
             execute_notebook(self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
                              cwd=self.path.parent, kernel_name="python3", language="python", coalesce_streams=True,
-                             kernel_manager_class=ThisPython, progress_bar={"desc": self.name, "leave": False})
+                             kernel_manager_class=self.kernels, progress_bar={"desc": self.name, "leave": False})
         except BaseException:
             after = self.results
             for file in after.keys() - before.keys():
@@ -167,7 +160,7 @@ def as_page(content) -> bytes:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(lambda found: latex2mathml.convert(
                 found[1] or found[2], display="block" if found[1] else "inline"), cell.source)
-    page, _ = nbconvert.HTMLExporter().from_notebook_node(content)
+    page, _ = nbconvert.HTMLExporter(filters={"clean_html": lambda code: code}).from_notebook_node(content)
     page = re.sub(r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), page)
     return re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL).encode()
 
