@@ -132,7 +132,7 @@ def test_the_page_stands_alone_and_can_be_read_by_all(stored):
             assert not outside or (tag == "a" and value in citations), value
     assert "@import" not in text and "url(" not in text and not page.all("iframe")
     assert [a["rel"] for a in page.all("link")] == ["icon"]
-    packed = [len(image["src"]) for image in page.all("img") if "webp" in image["src"]]
+    packed = [len(image["src"]) for image in page.all("img") if "image/png" in image["src"]]
     assert len(packed) > 10 and sum(packed) / len(packed) * len(page.all("img")) < 15e6  # what the page would have
     assert all(image["alt"].strip() for image in page.all("img")) and all("scope" in head for head in page.all("th"))
     assert len(page.all("label")) == len(page.all("select")) + len(page.all("input")) > 0
@@ -198,7 +198,7 @@ def test_board_claims_and_numbers(project):
 def test_a_small_drawing_is_shown_as_it_is_and_what_was_not_stored_is_said(project):
     add(paths.FIGURES / "mini", "02_fig1_of_all", png(300, 100))
     add(paths.FIGURES / "mini", "02_empty", "")
-    for content, kind in ("<svg/>", "svg+xml"), ("<svg>" + " " * 10_000 + "</svg>", "webp"):
+    for content, kind in ("<svg/>", "svg+xml"), ("<svg>" + " " * 10_000 + "</svg>", "png"):
         (paths.FIGURES / "mini" / "02_fig1_of_all.svg").write_text(content)
         page = project()
         image, = page.all("img")

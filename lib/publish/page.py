@@ -74,15 +74,15 @@ class Result:
         return (rows[0], rows[1:]) if rows else ([], [])
 
     def picture(self):
-        """(data address, width, height): the drawing where it is small, or else its pixels (WebP, 128 colours)."""
+        """(data address, width, height): the drawing where it is small, or else its pixels, in at most 128 colours."""
         drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
         small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
         with Image.open(self.file) as image:
             size = image.size
             if not small:
-                few = image.convert("RGB").quantize(128, dither=Image.Dither.NONE)
-                few.convert("RGB").save(packed, "WEBP", lossless=True, method=1, quality=20)
-        kind, content = ("svg+xml", drawing.read_bytes()) if small else ("webp", packed.getvalue())
+                few = image.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+                few.save(packed, "PNG")
+        kind, content = ("svg+xml", drawing.read_bytes()) if small else ("png", packed.getvalue())
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
 
 
@@ -116,7 +116,7 @@ def render(folders, damaged):
     results = collect(folders)
     shown = [result for result in results if result.made.get("kind") not in ("claims", "numbers")]
     shown.sort(key=lambda result: (result.number, result.is_table))  # figures first
-    with ThreadPoolExecutor() as pool:  # packing a picture takes a tenth of a second
+    with ThreadPoolExecutor() as pool:  # packing a picture takes time
         contents = dict(zip([result.id for result in shown], pool.map(Result.content, shown)))
     for result in results:
         if result.damaged:

@@ -418,7 +418,7 @@ def _images(figure):
     """The same bytes for the same figure: no date, version or random ids. Laid out once for both: the slowest part."""
     svg, png = io.BytesIO(), io.BytesIO()
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # not "none", which would be asked, by one more drawing, in each savefig
     frame = figure.get_tightbbox().padded(plt.rcParams["savefig.pad_inches"])
     with plt.rc_context({"svg.hashsalt": "companion"}):
         figure.savefig(svg, format="svg", bbox_inches=frame, metadata={"Date": None, "Creator": None})
