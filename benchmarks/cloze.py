@@ -7,7 +7,6 @@ On a GPU: all 2,680 through randomly initialised networks of the paper's seven s
 """
 
 import argparse
-import copy
 from functools import partial
 from statistics import median
 
@@ -35,12 +34,9 @@ SIZES = (1, 8, 32, 64, 128)  # of the pipeline's batches
 
 
 def masked_head(model) -> torch.nn.Module:
-    """The network with the masked-word head alone, as other libraries want it."""
-    if not model.has_nsp:
-        return copy.deepcopy(model.net).eval()
-    net = transformers.BertForMaskedLM(model.net.config)
-    net.load_state_dict(model.net.state_dict(), strict=False)
-    return net.eval()
+    """The network with the masked-word head alone, as Transformers itself loads it and other libraries want it."""
+    folder, _ = models.locate(model.name)
+    return transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def against_pipeline(name: str, n: int, rounds: int):
