@@ -3,8 +3,7 @@
     together.py  publish/                   the three remedies on one model; runs, board, pages, the command line
     bias_a_head/  projective/  counteracts/ a folder for each paper: measurements, tables, figures, claims
     printed.py  look.py  verdict.py         what the papers print; one look for figures; the one place that decides
-    engine/  text/  training/               models and the GPU code; words and sentences; how the models were made
-"""
+    engine/  text/  training/               models and the GPU code; words and sentences; how the models were made"""
 
 from importlib import import_module
 

@@ -63,13 +63,11 @@ def compare(paper: str, ours: dict, same_model: bool, tables: list[str] = (), di
     tables   all rows of these; none: only the rows that `ours` names
     digits   decimals shown of ours and of the difference
     reasons  why a number differs, or is missing: as verdict.match takes them"""
-    frame = numbers(paper)
-    keys = list(zip(frame["table"], frame["row"], frame["column"]))
-    if unknown := set(ours) - set(keys):
+    said = numbers(paper).set_index(["table", "row", "column"])["value"]
+    if unknown := set(ours) - set(said.index):
         raise CompanionError(f"{paper} prints no {sorted(unknown)[0]}: name table, row and column as in data/paper.")
-    frame = frame[frame["table"].isin(tables) if tables else [key in ours for key in keys]]
     rows = []
-    for key, value in zip(zip(frame["table"], frame["row"], frame["column"]), frame["value"]):
+    for key, value in said[[key[0] in tables if tables else key in ours for key in said.index]].items():
         mine = ours.get(key)
         number = mine.value if isinstance(mine, Estimate) else mine
         gap = math.nan if mine is None or pd.isna(value) else round(number - float(value), digits) + 0.0

@@ -1,8 +1,7 @@
 """Three ways to make one model less biased, on every measure of the three papers: what notebook 12 ends on.
 
 Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is put before the text
-(Counteracts). A mask and a projection act inside the network, whatever it is asked. A prompt is text, and acts where
-there is a text to stand before:
+(Counteracts). Masks and projections act inside the network, whatever it is asked; a prompt, where it can precede text:
 
     cloze           Counteracts' own: "The man worked as a nurse." before "The [MASK] works as a nurse."
     next sentences  PROMPT, two counterexamples in occupations, before sentence A
@@ -110,10 +109,9 @@ class Encoder:
     def __init__(self, model, data: str, n: int, folds: int, seed: int = 0, items: int = 0):
         self.model = model
         self.subspaces = projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
-        sets, sentences = heads.sets_and_contexts("gender", data, n, seed, items=items,
-                                                  attributes=masking.ATTRIBUTES[data])
-        halves = [masking.sentences_of(half, sentences, folds, SIZES[data]["sentences"]) for half in (0, 1)]
-        both = [word for word in sentences if all(kept[word] for kept in halves)]
+        sets, found = heads.sets_and_contexts("gender", data, n, seed, items=items, attributes=masking.ATTRIBUTES[data])
+        halves = [masking.sentences_of(half, found, folds, SIZES[data]["sentences"]) for half in (0, 1)]
+        both = [word for word in found if all(kept[word] for kept in halves)]
         self.words = [{word: kept[word] for word in both} for kept in halves]
         self.sets = sets.only(both)
         self.triples, self.items = triples.triples(data, items=items), items
@@ -216,11 +214,10 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
                                    for one in (row_of, untouched[half])) for half, row_of in each]
                             for each in (some, random if role == Role.FOUND else []))
             row["value"] = np.mean([measure.statistic(*after) for after, _ in pairs])
-            again = draws if role != Role.NONE else 1
-            row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, again, pairs)))
+            n = draws if role != Role.NONE else 1
+            row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, n, pairs)))
             if drawn:
-                row |= dict(zip(("beyond", "beyond_low", "beyond_high"),
-                                _redrawn(measure.statistic, again, pairs, drawn)))
+                row |= dict(zip(("beyond", "beyond_low", "beyond_high"), _redrawn(measure.statistic, n, pairs, drawn)))
             row["overturned"] = measure.signed is not None and all(
                 measure.signed(*after) * measure.signed(*before) < 0 for after, before in pairs)
     return pd.DataFrame(rows, columns=["mitigation", "role", "measure", "value", "change", "low", "high", "draws",
@@ -236,8 +233,7 @@ def _redrawn(statistic, draws: int, *sides: list[tuple]) -> stats.Estimate:
         means = []
         for pairs in sides:
             which = rng.integers(len(pairs), size=len(pairs)) if again else range(len(pairs))
-            after, before = ([statistic(*(array[items] for array in pairs[i][place])) for i in which]
-                             for place in (0, 1))
+            after, before = ([statistic(*(one[items] for one in pairs[i][place])) for i in which] for place in (0, 1))
             means.append(np.mean(np.subtract(after, before)))
         values.append(means[0] - sum(means[1:]))
     low, high = np.nanquantile(values[1:], [.025, .975])

@@ -105,8 +105,7 @@ class Verdict:
     remark: str = ""                    # said after the verdict and its reason: which part of the data decided it
 
     def __str__(self):
-        return (f"{self.outcome} ({self.reason})" if self.reason else str(self.outcome)) + (
-            f", {self.remark}" if self.remark else "")
+        return f"{self.outcome}{f' ({self.reason})' if self.reason else ''}{f', {self.remark}' if self.remark else ''}"
 
 
 def judge(claim: Claim, estimate: Estimate | float | bool, on: str = "", found: str = "", *,
@@ -227,13 +226,9 @@ def _verdict(row: dict) -> Verdict:
 
 
 # ---- one rule for printed numbers
-class Match(StrEnum):
-    """Of a number of ours, held against a printed one."""
-    MATCHES = "matches"
-    WITHIN_INTERVAL = "within interval"
-    DIFFERS = "differs"
-    OTHER_MODEL = "other model"
-    NOT_RUN = "not run"
+# What a number of ours is, held against a printed one
+Match = StrEnum("Match", {"MATCHES": "matches", "WITHIN_INTERVAL": "within interval", "DIFFERS": "differs",
+                          "OTHER_MODEL": "other model", "NOT_RUN": "not run"})
 
 
 def match(printed: str | float | None, ours: Estimate | float | None, same_model: bool,

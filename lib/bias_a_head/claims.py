@@ -255,10 +255,9 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
     if held_out is None:
         verdicts += [not_run(CLAIMS[id], "the model has no LPBS", encoder) for id in ("mask-lpbs", "mask-lpbs-all")]
     else:
-        control = Control("random heads", held_out["random"], held_out["difference"])
         at = f"at K = {' and '.join(map(str, held_out['best']))}, chosen on the other words"
         say("mask-lpbs", held_out["change"], f"{held_out['change']} {at}; random heads {held_out['random']}",
-            control=control)
+            control=Control("random heads", held_out["random"], held_out["difference"]))
         say("mask-lpbs-all", held_out["all"], f"{held_out['all']} above that {at}")
     louder, random = (masks[(masks["strategy"] == name) & (masks["factor"] == masking.LOUDER)]
                       for name in ("amplified", "random amplified"))
@@ -321,11 +320,9 @@ def darker(result: dict, base: dict) -> list[np.ndarray]:
 def turned(result: dict, base: dict) -> np.ndarray:
     """[1 + draws]: how many of the base's most anti-biased heads, as one half of the sentences has them, are positive
     in `result` on the other: the mean of both ways, as it is and with folds drawn again."""
-    counts = []
-    for half, before in enumerate(masking.halves(base)):
-        judging = {"scores": masking.halves(result)[1 - half], "folds": result["folds"][1 - half::2]}
-        counts.append(debiased.count_turned(np.concatenate([judging["scores"][None], tables.redrawn(judging)]), before))
-    return np.mean(counts, axis=0)
+    halves = [{"scores": own, "folds": result["folds"][half::2]} for half, own in enumerate(masking.halves(result))]
+    drawn = [np.concatenate([judging["scores"][None], tables.redrawn(judging)]) for judging in halves[::-1]]
+    return np.mean(list(map(debiased.count_turned, drawn, masking.halves(base))), axis=0)
 
 
 def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
@@ -352,8 +349,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
         say("debiased-darker", grown, f"{' and '.join(str(hits.sum()) for hits in both)} of "
             f"{' and '.join(str(len(hits)) for hits in both)}, {.025 * n:.1f} expected by chance", gates=[gate])
         ours, same = turned(result, start), turned(start, start)
-        estimate, other, apart = (tables.spread(counts[0], counts[1:], unit="heads")
-                                  for counts in (ours, same, ours - same))
+        estimate, other, apart = (tables.spread(n[0], n[1:], unit="heads") for n in (ours, same, ours - same))
         say("debiased-turned", estimate, f"{estimate:.1f} of {FOLLOWED}; the base's own on other sentences "
             f"{other:.1f}", gates=[gate], control=Control("the base's heads on other sentences", other, apart))
     return verdicts

@@ -6,10 +6,9 @@
     counter.balanced(weights, biased, pairs, regular)         and by how much more than in the regular ones?
     counter.per_head(weights)                                 and in which heads, corrected for testing them all
 
-A raw weight is the share of the target word's attention (its row) that the attribute word gets (its column). Footnote
-12 normalises by min-max over the sentence, maybe in Fig. 4 too: there it lies between that of the least and of the most
-attended token, special ones left out. Of words in pieces, the attribute's columns are added and the target's rows
-averaged; the paper does not say."""
+A raw weight is the share of the target's attention (its row) that the attribute gets (its column). Footnote 12
+normalises by min-max over the sentence, maybe in Fig. 4 too: between the least and the most attended token, special
+ones left out. Of words in pieces attribute columns are added and target rows averaged; the paper does not say."""
 
 from collections.abc import Iterator, Sequence
 
@@ -73,9 +72,8 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
 
 # Sentences
 def sentences(bias: str, source: str = "mini", n: int = 500, seed: int = 0, causal: bool = False) -> pd.DataFrame:
-    """Sentence pairs in the shape of contexts.counter_sentences, n of them or as many as the source has. source:
-    "mini", the patterns of data/demo, or "paper", the Reddit posts that stand in for the paper's. causal: only
-    sentences whose attribute stands before the target."""
+    """Up to n sentence pairs in the shape of contexts.counter_sentences. source: "mini", the patterns of data/demo, or
+    "paper", Reddit posts that stand in for the paper's. causal: only those whose attribute stands before the target."""
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
     if source != "paper":

@@ -4,8 +4,7 @@
 the same number with the target masked too, "[MASK] likes [MASK].". A test compares two lists of target words.
 
 Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
-is their notebook, which looks for the last mask and misses it by one: it reads the token before the target, the verb
-or "in", where no subject stands.
+is their notebook, which misses the last mask by one: it reads the verb or "in" before the target, which is no subject.
 
 The notebook drops target words that are not in BERT's vocabulary, and all 40 are. Here every model gets all 40, and the
 prior masks as many pieces as the word has, so that the two sentences differ by the word alone."""
@@ -30,15 +29,13 @@ PRIORS = ("corrected", "published")
 
 @torch.inference_mode()
 def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
-    """log p(male) - log p(female) of the subject, for each target word in each template. Columns: target, template,
-    bias (before any correction), corrected, published (bias less the prior, read either way). Probabilities of a
-    gender's words are summed before the log is taken."""
+    """log p(male) - log p(female) of the subject, for each target word in each template; a gender's words are summed
+    before the log. Columns: target, template, bias, and less the prior, read either way: corrected, published."""
     targets = [target] if isinstance(target, str) else list(target)
     if not targets:
         raise CompanionError("There is no target word: give at least one.")
     asked = [(word, sentence) for sentence, _, _ in TEMPLATES for word in targets]
-    sentences = [_masked(model, sentence, word) for word, sentence in asked]
-    seen, hidden, subjects, pieces = (list(column) for column in zip(*sentences))
+    seen, hidden, subjects, pieces = map(list, zip(*(_masked(model, sentence, word) for word, sentence in asked)))
     genders = [(_ids(model, male), _ids(model, female)) for _, male, female in TEMPLATES]
     # three readings: the subject, the subject with the target hidden, the place before the target with it hidden
     places = [*zip(subjects), *zip(subjects, [first - 1 for first in pieces])]

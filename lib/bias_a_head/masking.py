@@ -113,10 +113,9 @@ def prepare(name: str, plan: list[tuple], data: str, contexts: int, lines: int, 
 
 
 def under(bench: Bench, step: int) -> dict:
-    """One row of `measure`: the step's mask on, SEAT and PPPL measured. Keys: step, strategy, k (how many heads), draw,
-    factor, half; seat, in absolute value; pppl, over all lines (missing where only the sample was read); pppl_sample,
-    over the sample. What intervals need: associations and in_x, one per target word; likelihoods and lengths, one per
-    line; facts, one per sentence of factual gender."""
+    """One row of `measure`, under the step's mask. Keys: step, strategy, k (how many heads), draw, factor, half; seat,
+    in absolute value; pppl, over all lines (missing where only the sample was read); pppl_sample, over the sample. For
+    intervals: associations, in_x per target; likelihoods, lengths per line; facts per sentence of factual gender."""
     strategy, draw, factor, chosen, half = bench.plan[step]
     whole = strategy in ("top", "bottom") or step == 0  # the full model's language does not depend on the half
     read = np.ones_like(bench.sampled) if whole else bench.sampled

@@ -25,10 +25,9 @@ def intervals(result: dict) -> pd.DataFrame:
     folds: the spread of the scores of each fold's contexts says how far a score depends on the sentences taken."""
     scores, folds = result["scores"], result["folds"]
     reach = scipy_stats.t.ppf(.975, len(folds) - 1) * folds.std(0, ddof=1) / np.sqrt(len(folds))
-    layer, head = np.indices(scores.shape) + 1
-    frame = pd.DataFrame({"layer": layer.ravel(), "head": head.ravel(), "score": scores.ravel(),
-                          "low": (scores - reach).ravel(), "high": (scores + reach).ravel()})
-    return frame.sort_values("score", ascending=False, ignore_index=True)
+    layer, head = (np.indices(scores.shape) + 1).reshape(2, -1)
+    return pd.DataFrame({"layer": layer, "head": head, "score": scores.ravel(), "low": (scores - reach).ravel(),
+                         "high": (scores + reach).ravel()}).sort_values("score", ascending=False, ignore_index=True)
 
 
 def undecided(frame: pd.DataFrame) -> list[tuple[int, int]]:
@@ -73,11 +72,6 @@ def same_sign(ablation: dict) -> stats.Estimate:
     return stats.wilson((ablation["gradient"] > 0) == (ablation["ablation"] > 0))
 
 
-def near_zero(scores: np.ndarray) -> float:
-    """Share of the heads whose score is within a quarter of the largest: the paper does not say what is near."""
-    return float(np.mean(np.abs(scores) < np.abs(scores).max() / 4))
-
-
 def standing_out(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:
     """Heads beyond Tukey's fences, 1.5 interquartile ranges off the quartiles (`of` others, if given): left, right."""
     low, high = np.quantile(scores if of is None else of, [.25, .75], axis=axis, keepdims=True)
@@ -95,10 +89,9 @@ def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
 
 
 def carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
-    """What share of the score of all biased heads the highest ones carry, so large a `share` of all heads; and what as
-    many of the biased heads would, drawn at random. Heads are ranked, and called biased, on one half of the folds and
-    summed on each fold of the other, both ways. A ratio of means, with Student's interval over the folds (linearised);
-    nan where nothing carries over."""
+    """What share of the score of all biased heads the highest carry, a `share` of all heads; and what as many biased
+    ones would, drawn at random. Heads are ranked, and called biased, on one half of the folds and summed on each fold
+    of the other, both ways. A ratio of means, Student's interval over folds (linearised); nan if none carries over."""
     folds = result["folds"].reshape(len(result["folds"]), -1)
     half, sums, chance = len(folds) // 2, [], []
     for choosing, judging in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
@@ -135,8 +128,7 @@ def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.Data
 
 
 def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
-    """[1 + draws, masks]: by how much |SEAT| differs from the full model's on the same half of the sentences: as it is,
-    and had the target words been others."""
+    """[1 + draws, masks]: |SEAT| less the full model's on the same half, as it is, then with target words redrawn."""
     measured = {"s": np.stack(masks["associations"]), "in_x": masks["in_x"].iloc[0].astype(bool)}
     sizes = np.vstack([masks["seat"], np.abs(seats(measured, draws))])
     full = masks[masks["strategy"] == "full"].reset_index().set_index("half")["index"]
@@ -144,8 +136,7 @@ def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
 
 
 def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
-    """[1 + draws, masks]: by how much the share of right pronouns of factual gender differs from the full model's: as
-    it is, and had the pairs of sentences been others."""
+    """[1 + draws, masks]: the same of the share of right pronouns of factual gender, pairs of sentences redrawn."""
     right = (np.stack(masks["facts"]) > 0).reshape(len(masks), -1, 2).mean(2)
     n = right.shape[1]
     weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), draws) if n else np.zeros((draws, 0))
@@ -212,12 +203,6 @@ def table3(curve: pd.DataFrame) -> pd.DataFrame:
     """Table 3: one row per K, one column per test under either reading of the prior."""
     wide = curve.pivot(index="k", columns="test", values=list(lpbs.PRIORS))
     return wide.reindex(columns=[(prior, test) for prior in lpbs.PRIORS for test in lpbs.TESTS]).round(2) + 0.0
-
-
-def nearest_to_zero(curve: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
-    """The corrected half of Table 3, and for each test the K at which its LPBS is nearest to 0."""
-    wide = table3(curve)["corrected"]
-    return wide, wide.abs().idxmin()
 
 
 def three(estimate: stats.Estimate) -> str:

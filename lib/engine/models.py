@@ -92,8 +92,7 @@ class Model:
     def token_id(self, word: str, inside: bool = True) -> int:
         """Id of a word that the vocabulary holds whole, `inside` a sentence (after a space) or opening it."""
         # to BPE " word" and "word" are two tokens, to WordPiece one: reading the id off a context spares knowing which
-        texts = ["the", f"the {word}" if inside else word]
-        opening, tokens = self.tokenizer(texts, add_special_tokens=False).input_ids
+        opening, tokens = self.tokenizer(["the", f"the {word}" if inside else word], add_special_tokens=False).input_ids
         tokens = tokens[len(opening):] if inside else tokens
         if len(tokens) != 1 or tokens[0] == self.tokenizer.unk_token_id:
             pieces = " ".join(self.tokenizer.convert_ids_to_tokens(tokens))
@@ -119,8 +118,7 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     family = families.of(config_of(folder).get("model_type"), name)
     with _quiet():
         net = _weights(name, folder, family, device, dtype or usual_dtype(name), attention, task, labels)
-        base = base_of(folder)
-        tokenizer = _tokenizer(name, locate(base)[0] if base else folder, net.config)
+        tokenizer = _tokenizer(name, locate(base)[0] if (base := base_of(folder)) else folder, net.config)
     try:
         net = net if device == "auto" else net.to(device)
     except torch.OutOfMemoryError:

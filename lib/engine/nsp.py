@@ -24,12 +24,9 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
         raise CompanionError(f"{model.name} has no next-sentence head: choose a BERT, such as mini-bert or bert-base.")
     if not len(pairs) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
         raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
-
-    def follows(batch, indices):
-        return model.nsp_head(model.net.base_model(**batch).pooler_output).float().softmax(-1)[:, 0].cpu()
-
+    ask = lambda batch, _: model.nsp_head(model.net.base_model(**batch).pooler_output).float().softmax(-1)[:, 0].cpu()
     encoded = batches.encode(model, *map(list, zip(*pairs)))
-    return torch.stack(batches.each(model, encoded, follows, progress=progress))
+    return torch.stack(batches.each(model, encoded, ask, progress=progress))
 
 
 def strengths(frame) -> np.ndarray:
@@ -76,8 +73,7 @@ def swapped(frame) -> dict:
 
 
 def right(frame) -> np.ndarray:
-    """Of each triple pair, how many of its sentences are called right at .5, as a share; its mean is Table 1's NS: both
-    that belong follow, the unrelated one does not."""
+    """Share of a triple pair's sentences called right at .5: all follow but the unrelated. Its mean is Table 1's NS."""
     columns = [name for name in COLUMNS if name in frame]
     return np.mean([(_column(frame, name) > .5) != name.endswith("unrelated") for name in columns], axis=0)
 

@@ -49,6 +49,7 @@ SAID = {"ss-hair": "Table 1: .00003", "ss-twin": "Table 3 (a)", "s-near-zero": "
         "attn-viable": "said (Table 7: 8 and 6 of 32)", "deeper-snli": "yes", "uncorrelated": "rho .04, p = .73",
         "other-settings": "yes", "sent-debias-eta": ".0375 to .0377"}
 OURS = "ours, on section 2"
+BLIND = "next sentences are told from unrelated ones no better than by chance"  # a gate is shut
 
 
 class Counted(NamedTuple):
@@ -110,8 +111,7 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
     reads = stats.bootstrap(lambda belong, other: (belong.mean() + other.mean()) / 2, right[:, wanted].mean(1),
                             right[:, ~wanted].mean(1), draws=DRAWS)
     gates = (Gate("differs", np.ptp(p) > SAME, "p(next) is the same for all sentences"),
-             Gate("reads", reads.low > .5, f"next sentences are told from unrelated ones no better than by chance: "
-                                           f"{reads} of both kinds"))
+             Gate("reads", reads.low > .5, f"{BLIND}: {reads} of both kinds"))
     enough = Gate("SS", n >= READ, f"SS counts {n} triples that are read right")
     near, kept = (stats.bootstrap(np.mean, hits[counted].astype(float)) if enough.is_open else Estimate(np.nan)
                   for hits in (ahead < hair, (frame["gs_stereo"] > frame["gs_anti"]).to_numpy()))
@@ -226,8 +226,7 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
     s, accuracy, n = measured["s"][0, 0], measured["accuracy"][0, 0], measured["s"].shape[-1]  # of the base model
     lead, reads = strength_lead(s), stats.bootstrap(np.mean, accuracy, draws=DRAWS)
     gates = {"S": Gate("biased", lead.low > 0, f"S is not above its opposite: by {lead:z.2f}"),
-             "D": Gate("reads", reads.low > ALWAYS, "next sentences are told from unrelated ones no better than by "
-                                                    f"chance: {reads} right")}
+             "D": Gate("reads", reads.low > ALWAYS, f"{BLIND}: {reads} right")}
     halves = {column: of_bias(measured, column, draws) for column in gates}
     rows = _redrawn(n, draws, np.random.default_rng(0))
     whole, fits = _tops(measured, "s", rows), measured["fits"]
@@ -237,17 +236,15 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
         tests = _levels("S", halves["S"][fit], gates["S"]) | _levels("D", halves["D"][fit], gates["D"])
         for id, (count, text) in counts_of(whole[at]).items():
             tests[id, ""] = _count(id, count, text, gates["S"], control=by_chance if id == "attention-lowers" else None)
-        rho = [stats.rank_correlation(whole[at], tables.tops(measured["s"][at][:, rows], share).T)
-               for share in (.05, .2)]
+        rho = [stats.rank_correlation(whole[at], tables.tops(measured["s"][at][:, rows], top).T) for top in (.05, .2)]
         tests["threshold", ""] = Counted(estimate(np.minimum(*rho), n), f"rho {rho[0][0]:.2f} with 5 %, "
                                          f"{rho[1][0]:.2f} with 20 %", (gates["S"],))
         verdicts.append([_judged(id, test, reading=reading, **about) for (id, reading), test in tests.items()])
-
-    def remark(one, others):
+    decided = []
+    for one, *others in zip(*verdicts):
         agree = sum(other.outcome == one.outcome for other in others)
-        return "" if agree == len(others) else f"decided by {WRITTEN}; {agree} of {len(others)} other fits agree"
-
-    decided = [replace(one, remark=remark(one, others)) for one, *others in zip(*verdicts)]
+        said = "" if agree == len(others) else f"decided by {WRITTEN}; {agree} of {len(others)} other fits agree"
+        decided.append(replace(one, remark=said))
     return sorted(decided, key=lambda one: list(CLAIMS).index(one.claim))
 
 
@@ -443,8 +440,7 @@ def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
     return lowest, best[0] if len(best) else ""
 
 
-CLAIMS = by_id([
-    *OF_TRIPLES, *OF_PROJECTIONS, *OF_NLI,
+CLAIMS = by_id(OF_TRIPLES + OF_PROJECTIONS + OF_NLI + [
     Claim("other-architectures", tables.PAPER, "6", "The methods apply to other architectures as they are",
           untestable="other families have no next-sentence head to measure S by; that the projections run there is "
                      "tested (tests/test_projection.py)"),

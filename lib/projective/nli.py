@@ -107,10 +107,7 @@ def probabilities(model, pairs: pd.DataFrame, progress: str = "") -> torch.Tenso
     """What the classifier makes of the columns premise and hypothesis: [pairs, labels], on the CPU."""
     labels(model)  # refused here rather than after the work
     encoded = batches.encode(model, list(pairs["premise"]), list(pairs["hypothesis"]))
-
-    def classify(batch, indices):
-        return model.net(**batch).logits.float().softmax(-1).cpu()
-
+    classify = lambda batch, _: model.net(**batch).logits.float().softmax(-1).cpu()
     return torch.stack(batches.each(model, encoded, classify, progress=progress))
 
 

@@ -29,9 +29,8 @@ def as_printed() -> pd.DataFrame:
 # ---- intrinsic bias: notebook 08
 def by_model(measured: dict, fit: str = WRITTEN) -> pd.DataFrame:
     """S, D, next-sentence accuracy of one fit, and the columns of ABOUT."""
-    at = measured["fits"].index(fit)
-    return ABOUT.assign(S=tops(measured["s"][at]), D=tops(measured["d"][at]),
-                        accuracy=measured["accuracy"][at].mean(-1))
+    s, d, accuracy = (measured[key][measured["fits"].index(fit)] for key in ("s", "d", "accuracy"))
+    return ABOUT.assign(S=tops(s), D=tops(d), accuracy=accuracy.mean(-1))
 
 
 def tops(values: np.ndarray, share: float = .1) -> np.ndarray:
@@ -101,9 +100,8 @@ def table7(scores: pd.DataFrame) -> pd.DataFrame:
 
 def gains(scores: pd.DataFrame) -> pd.DataFrame:
     """The 37 pairs of models that differ in np alone: level, SNLI at np = 0 and 1, increase."""
-    without, weighted = (scores[scores["np"] == value] for value in (0, 1))  # each in the same order of the rest
-    table = pd.DataFrame({"level": without["level"].to_numpy(), "np = 0": without["SNLI"].to_numpy(),
-                          "np = 1": weighted["SNLI"].to_numpy()})
+    without, weighted = (scores[scores["np"] == value].reset_index() for value in (0, 1))  # the rest in the same order
+    table = pd.DataFrame({"level": without["level"], "np = 0": without["SNLI"], "np = 1": weighted["SNLI"]})
     return table.assign(increase=table["np = 1"] - table["np = 0"])
 
 

@@ -77,12 +77,8 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
            "context of an earlier triple": first[first["context"].duplicated()],
            "a sentence without an end mark": triples[~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)],
            "a sentence that begins in lower case": triples[texts.map(lambda text: text[:1].islower()).any(axis=1)],
-           "a for an, or an for a": triples[texts.map(_wrong_article).any(axis=1)]}
+           "a for an, or an for a": triples[texts.map(lambda text: any(english.article(word) != an.lower() for an, word
+                                            in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE))).any(axis=1)]}
     ids = {quirk: [str(number) for number in dict.fromkeys(rows["context_id"])] for quirk, rows in odd.items()}
     return pd.DataFrame([{"quirk": quirk, "rows": len(rows), "triples": len(ids[quirk]),
                           "context_id": ", ".join(ids[quirk])} for quirk, rows in odd.items()])
-
-
-def _wrong_article(text: str) -> bool:
-    return any(english.article(word) != article.lower()
-               for article, word in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE))

@@ -58,8 +58,7 @@ def _answer(paper, rows, tests, names):
     for claim in PAPERS[paper]["deciding"]:
         row = rows[rows["id"] == claim].iloc[0]
         run = next((run for run in names if row[run].kind != Outcome.NOT_RUN), "")
-        mine = [each for each in tests.get(run, []) if each.claim == claim and each.estimate is not None
-                and each.estimate.has_interval]
+        mine = [one for one in tests.get(run, []) if one.claim == claim and one.estimate and one.estimate.has_interval]
         said = [f"{each.on or ', '.join(each.models)}: "
                 f"{each.found if '[' in each.found else f'{each.estimate:z.3g}, threshold {each.threshold or 0:.3g}'}"
                 f"{f' ({each.reason})' if each.reason else ''}"
@@ -83,6 +82,5 @@ def _again(folders):
     rows = [{"id": row["id"], "claim": row["claim"], "paper": row["source"], "outcome": row["outcome"],
              "among": row["holds in"], "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
              "threshold": row["threshold"], "share": row["share"], "each": each, "value": mean.value, "low": mean.low,
-             "high": mean.high}
-            for row in over.to_dict("records") for mean, each in [scoreboard.towards(row)]]
+             "high": mean.high} for row in over.to_dict("records") for mean, each in [scoreboard.towards(row)]]
     return {"again": rows, "lasting": scoreboard.lasting(over) if rows else ""}

@@ -97,10 +97,9 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
     asked, found = defaultdict(list), {}  # {(control, claim): the outcomes of its tests}
     for run, folder in (folders or runs()).items():
         if control := control_of(run):
-            for draw in [folder, *sorted(folder.glob("draws/*"))]:
-                for each in _stored(run, draw):
-                    if _speaks(control, each):
-                        asked[control, each.claim].append(each.outcome)
+            for each in (each for draw in [folder, *sorted(folder.glob("draws/*"))] for each in _stored(run, draw)):
+                if _speaks(control, each):
+                    asked[control, each.claim].append(each.outcome)
     for claim in CLAIMS.values():
         is_specific, said, counts = True, [], {}
         for control in claim.speaks:
@@ -116,10 +115,9 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
 
 def _speaks(control: str, each: Verdict) -> bool:
     """Whether a verdict of a control's run is of the control itself, and decided or undecided."""
-    of_control = all(Path(name).name.startswith(BALANCED) if control == BALANCED else models.draw_of(name)
-                     for name in each.models)
+    is_own = {NULL: models.draw_of, BALANCED: lambda name: Path(name).name.startswith(BALANCED)}[control]
     is_race = control == BALANCED and "race" in each.on  # which the coin did not touch
-    return of_control and not is_race and each.outcome in CASES
+    return all(map(is_own, each.models)) and not is_race and each.outcome in CASES
 
 
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
@@ -143,14 +141,12 @@ def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """One row per claim, one column per run that tests any, controls aside; `tested by` is the notebook, `figure` the
     picture behind, `null result` what the controls say, `trainings` what further trainings do. The paper's column is
     `source`: a run may be called `paper`. A run's column holds Cells."""
-    table = _board({run: stored for run, stored in verdicts(folders).items() if not control_of(run)},
-                   specificity(folders))
+    table = _board({run: said for run, said in verdicts(folders).items() if not control_of(run)}, specificity(folders))
     again, over = seeds(folders), across(folders)
-    held = dict(zip(again["id"], again["holds in"]))
     joint = over.groupby("id")["outcome"].agg(lambda all_: ", ".join(dict.fromkeys(all_))) if len(over) else {}
-    words = [f"holds in {held[id]}" + (f"; over them {joint[id]}" if id in joint else "") if id in held else ""
-             for id in table["id"]]
-    table.insert(table.columns.get_loc("null result") + 1, "trainings", words)
+    words = {id: f"holds in {held}" + (f"; over them {joint[id]}" if id in joint else "")
+             for id, held in zip(again["id"], again["holds in"])}
+    table.insert(table.columns.get_loc("null result") + 1, "trainings", [words.get(id, "") for id in table["id"]])
     return table
 
 
@@ -207,11 +203,10 @@ def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """Each test of gender in BERT over the trainings that are alike in text and length, three or more, seeds and items
-    drawn together: a row per test that has a case and an interval in all of them. `estimates` are the trainings',
-    `mean` is over them with the interval of another training on other items (see stats.over_trainings), `outcome` what
-    the claim comes out as by it, `share` between which shares of the variance the training has. Tests are paired by
-    their order within a claim, in which notebooks write them."""
+    """Each test of gender in BERT over three or more trainings alike in text and length, seeds and items drawn
+    together: a row per test with a case and an interval in all of them. `estimates` are the trainings', `mean` is over
+    them with the interval of another training on other items (stats.over_trainings), `outcome` what the claim comes to
+    by it, `share` what shares of the variance are the training's. Tests are paired by the order that notebooks keep."""
     rows = []
     for claim, tests, about in _paired(folders):
         alike = len({(each.threshold, bool(each.control)) for each in tests}) == 1
@@ -313,9 +308,8 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
 
 # ---- numbers
 def numbers(counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, ...`.
-    What no notebook of a run compares is "not run". `counts` has what depends on no model, and so is the same in all
-    runs: {(paper, table, row, column): (ours, match)}."""
+    """Every printed number: source (the paper), table, row, column, printed; of each run `ours, <run>`, `verdict, ...`,
+    "not run" where no notebook compares it. counts: {(paper, table, row, column): (ours, match)} that need no model."""
     frames = [printed.numbers(name).assign(source=name) for name in PAPERS]
     table = pd.concat(frames, ignore_index=True).rename(columns={"value": "printed"})
     keys = list(zip(table["source"], table["table"], table["row"], table["column"]))

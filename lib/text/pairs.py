@@ -18,9 +18,8 @@ def written() -> list[tuple[str, str]]:
 
 
 def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str, str]]:
-    """The first n sentences of a text that speak of one gender, each with its swap, as Liang et al. make theirs for
-    sent-debias. The text is data/demo's prose and captions, with data="paper" WikiText-2's test split, one of Liang et
-    al.'s. items: how many pairs a try may use; 0: all."""
+    """The first n sentences that speak of one gender, each with its swap, as Liang et al. make theirs for sent-debias:
+    of data/demo's prose and captions, or WikiText-2's test split ("paper"), one of theirs. items: of a try; 0: all."""
     if data == "mini":
         captions = sources.demo("nli")
         texts = [*sources.demo("prose"), *captions["premise"], *captions["hypothesis"]]

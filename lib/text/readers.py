@@ -44,10 +44,9 @@ def stereoset() -> pd.DataFrame:
 
 
 def snli(split: str, full: bool = False) -> pd.DataFrame:
-    """SNLI pairs: premise, hypothesis, label (a word of NLI_LABELS).
+    """SNLI pairs: premise, hypothesis, label (a word of NLI_LABELS). No training pair is in test or validation.
     split: "test" (9,824 pairs), "validation" (9,842) or "train": the 26,330 that can be had as single files, 18,000 of
-    SNLI's own and 8,330 counterfactually augmented ones; `full` takes SNLI's 549,367 labelled ones from the model hub.
-    No training pair is in test or validation."""
+    SNLI's own and 8,330 counterfactually augmented ones; `full` takes SNLI's 549,367 labelled from the model hub."""
     if split not in ("train", "validation", "test"):
         raise CompanionError(f"SNLI has no split {split!r}: take 'train', 'validation' or 'test'.")
     if full:
@@ -105,9 +104,8 @@ def seat(test: str) -> dict[str, list[str]]:
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
     """A GLUE task: first, second (empty in a task of single sentences) and label, GLUE's own code (STS-B: 0.0 to 5.0).
-    part: "train", "validation" (a part of GLUE's train set, where the files come so) or "evaluation" (GLUE's own dev
-    set; of STS-B, a re-split of its train). `full` takes all nine tasks from the model hub: "train", "evaluation",
-    and for MNLI "matched" and "mismatched"."""
+    part: "train", "validation" (a part of GLUE's train set, where files come so) or "evaluation" (its own dev set; of
+    STS-B, a re-split of its train; of MNLI "matched", "mismatched"). `full`: all nine of the hub, no "validation"."""
     if full:
         split = {"train": "train", "evaluation": "validation"}.get(part, f"validation_{part}")
         frame = data.hub("hub_glue", task.lower().replace("-", ""), split).to_pandas().drop(columns="idx")

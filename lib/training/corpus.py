@@ -12,7 +12,7 @@ import random
 import re
 import tomllib
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -64,7 +64,7 @@ class Reserved:
     def __init__(self, unseen: list[Path], prompts: Iterable[str]):
         self.owner, self.prompts = {}, defaultdict(list)  # files by ten words; prompts by their first words
         labels = [f"{path.parent.name}/{path.name}" for path in unseen]
-        self.dropped_for = dict.fromkeys([*labels, "prompts"], 0)
+        self.dropped_for = Counter(dict.fromkeys([*labels, "prompts"], 0))
         for path, label in zip(unseen, labels):
             with open_text(path, errors="replace") as file:
                 self.owner |= dict.fromkeys(ngrams(words_of(file.read()), NGRAM), label)
@@ -79,8 +79,7 @@ class Reserved:
         starts, whole = self.prompts.keys() & ngrams(words, SHORTEST), f" {' '.join(words)} "
         if any(prompt in whole for start in starts for prompt in self.prompts[start]):
             labels.add("prompts")
-        for label in labels:
-            self.dropped_for[label] += 1
+        self.dropped_for.update(labels)
         return bool(labels)
 
 

@@ -170,8 +170,7 @@ def fit(model, train: Examples, validation: Examples, metric: Callable, settings
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                     logits = net(**train.batch(rows, width, model)).logits.float()
                 targets = train.targets[torch.tensor(rows, device=device)]
-                is_number = logits.shape[1] == 1
-                loss = F.mse_loss(logits[:, 0], targets) if is_number else F.cross_entropy(logits, targets)
+                loss = F.mse_loss(logits[:, 0], targets) if logits.shape[1] == 1 else F.cross_entropy(logits, targets)
                 total += loop.descend(loss, trained.values(), optimizer)
             if not math.isfinite(total.item()):
                 raise CompanionError(f"Training {model.name} diverged in epoch {epoch + 1}: "
@@ -235,11 +234,8 @@ def encode_answers(model: models.Model, pairs: list[dict]) -> list[tuple[torch.T
 
 
 def answer_loss(model: models.Model, rows: list) -> torch.Tensor:
-    ids, targets = zip(*rows)
-    is_there = pad_sequence([torch.ones_like(row) for row in ids], True).to(model.device)
-    ids = pad_sequence(ids, True).to(model.device)
-    targets = pad_sequence(targets, True, IGNORED).to(model.device)
-    logits = model.net(ids, attention_mask=is_there, use_cache=False).logits[:, :-1]
+    ids, targets = (pad_sequence(side, True, IGNORED).to(model.device) for side in zip(*rows))
+    logits = model.net(ids.clamp(min=0), attention_mask=(ids >= 0).long(), use_cache=False).logits[:, :-1]
     return F.cross_entropy(logits.flatten(0, 1).float(), targets[:, 1:].flatten())
 
 

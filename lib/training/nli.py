@@ -74,11 +74,10 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
     best = max(runs, key=lambda run: (records[run]["validation"], run.name))
     test = finetune.load(prepared / "test.npz")
     model = models.load(str(best), device=device, task="sequence-classification")
-    record = records[best] | {
-        "pairs": records[best]["pairs"] | {"test": len(test)},
-        "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
-        "tried": [{name: other["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
-                  | {"validation": other["validation"]} for other in records.values()]}
+    record = records[best] | {"pairs": records[best]["pairs"] | {"test": len(test)},
+                              "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
+                              "tried": [{name: one["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
+                                        | {"validation": one["validation"]} for one in records.values()]}
     with files.new_folder(out) as folder:
         shutil.copytree(best, folder, dirs_exist_ok=True)
         (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -130,10 +130,9 @@ class Roberta(Encoder):
                    cls_token="<s>", mask_token=AddedToken("<mask>", lstrip=True))
     word_module = "lm_head"
 
-    def config(self, vocabulary, layers, heads, hidden) -> dict:
-        return super().config(vocabulary, layers, heads, hidden) | dict(
-            max_position_embeddings=self.longest + self.first_position, type_vocab_size=1, layer_norm_eps=1e-5,
-            bos_token_id=0, pad_token_id=1, eos_token_id=2)
+    def config(self, *shape) -> dict:
+        return super().config(*shape) | dict(max_position_embeddings=self.longest + self.first_position, bos_token_id=0,
+                                             pad_token_id=1, eos_token_id=2, type_vocab_size=1, layer_norm_eps=1e-5)
 
 
 class Gpt2(Task):

