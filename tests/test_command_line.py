@@ -24,7 +24,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, notebooks, page
+from lib.publish import __main__ as command, kernels, notebooks, page
 from lib.publish.run import Run
 from tests import hub
 from tests.tiny import refusal
@@ -156,6 +156,9 @@ def test_where_models_are_small_two_notebooks_run_at_a_time_their_imports_done(p
     for name in ("01_first", "02_second"):
         assert text(project.copy(name)) == f"True False True notebooks {name}.ipynb\n1 inline\n"
     assert text(project.copy("12_board")).startswith("2 ")  # it runs alone
+    monkeypatch.setattr(kernels._Process, "start", lambda process: open(project.folder))  # an OSError: no server
+    assert project.run("--recompute", "--only", "1-2")[0] == 0
+    assert text(project.copy("01_first")).startswith("False False True notebooks 01_first")
 
 
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):

@@ -248,8 +248,7 @@ def part(answer: dict, rows: list[dict]) -> dict:
 
 
 def measure_forms(name: str, backgrounds: int = 1, device: str | None = None, items: int = 0) -> dict[str, dict]:
-    """As `measure`, under each way to write the prompts (FORMS): what depends on such a choice? None for the first, the
-    paper's, whose answers are a `part` of those that are there."""
+    """As `measure`, under other ways to write prompts (FORMS); None for the paper's, a `part` of what `measure` has."""
     model, asked = models.load(name, device=device), rows("winobias", backgrounds, items)
     return {form: {"family": model.family, "prompts": asked, **answer(model, encoded(model, asked, **options), name)}
             if options else None for form, options in FORMS["decoder" if model.is_causal else "encoder"].items()}

@@ -106,7 +106,7 @@ def reproduce(options):
     failed, beside, threads = [], notebooks.beside(run, wanted), os.environ.get("OMP_NUM_THREADS", "")
     if beside:
         os.environ["OMP_NUM_THREADS"] = threads or str(os.cpu_count() // 2)
-        wanted.sort(key=lambda notebook: (notebook.number == "12", notebook in beside))  # the board reads all others
+        wanted.sort(key=lambda one: (one.number == "12", one in beside, one.number == "03"))  # 12 reads all, 03 of 02
         for notebook in wanted:
             notebook.kernels = kernels.Forked
         other = multiprocessing.get_context("fork").Process(target=lambda: (  # it ends with the first that fails

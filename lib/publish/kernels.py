@@ -27,7 +27,6 @@ class ThisPython(AsyncKernelManager):
 
 class Forked(ThisPython):
     """The same, with SHARED imported already."""
-
     def __init__(self, **options):
         super().__init__(**options)
         self.provisioner = _Forks(kernel_spec=self.kernel_spec, parent=self)
@@ -39,15 +38,17 @@ class _Forks(LocalProvisioner):
     async def launch_kernel(self, cmd, **options):
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # read when it is imported
         ForkServerContext().set_forkserver_preload(SHARED)
-        self.process = _Process(target=_serve, args=(cmd[cmd.index("-f"):], options["env"], os.getcwd()))
-        self.process.start()
-        self.pid = self.pgid = self.process.pid
+        process = _Process(target=_serve, args=(cmd[cmd.index("-f"):], options["env"], os.getcwd()))
+        try:
+            process.start()
+        except OSError:  # no socket to the server: the path of temporary files may be too long for one
+            return await super().launch_kernel(cmd, **options)
+        self.process, self.pid, self.pgid = process, process.pid, process.pid
         return self.connection_info
 
 
 class _Process(ForkServerProcess):
     """With what Jupyter asks a subprocess for."""
-
     stdin = stdout = stderr = None
     wait = ForkServerProcess.join
 

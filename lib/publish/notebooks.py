@@ -34,7 +34,7 @@ Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises whe
 ROLES = "encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base", "company"  # of a run's models
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)  # $$...$$ by itself, $...$ in a line
 WIDGET = "application/vnd.jupyter.widget-view+json"
-BESIDE = "02", "03", "04", "06"  # about half of a run's work: the head scores of 02, and notebooks that take them over
+BESIDE = "02", "04", "06"  # about half of a run's work: the head scores of 02, and notebooks that take them over
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
 
