@@ -7,7 +7,6 @@ reached before and after, on one thread. Nothing else should run meanwhile.
 """
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,23 +29,21 @@ def product(size: int = 1_024, rounds: int = 20) -> float:
     return 2 * size ** 3 / best / 1e9
 
 
-def ticks() -> tuple[int, int]:
-    """Of all processors since the machine started: time in all, and time stolen."""
+def ticks() -> tuple[int, int, int]:
+    """Of all processors since the machine started: time in all, time in use, and time stolen."""
     values = [int(value) for value in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return sum(values), values[7]
+    return sum(values), sum(values) - values[3] - values[4] - values[7], values[7]  # idle, and waiting for a disk
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), folder], check=True)
         environment = {**os.environ, "PYTHONPATH": folder, "TOKENIZERS_PARALLELISM": "false"}
-        before, (whole, stolen), start = product(), ticks(), time.time()
+        before, earlier, start = product(), ticks(), time.time()
         done = subprocess.run([sys.executable, "-P", "-m", "lib.publish"], cwd=folder, env=environment)
-        took, (whole_after, stolen_after) = time.time() - start, ticks()
-        share = (stolen_after - stolen) / (whole_after - whole)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{took / 60:.1f} minutes by the clock on {os.cpu_count()} processors, {share:.0%} of them stolen; "
-          f"{(used.ru_utime + used.ru_stime) / 60:.1f} minutes of processor time; one product reached {before:.0f} "
+        took, (whole, used, stolen) = time.time() - start, (b - a for a, b in zip(earlier, ticks()))
+    print(f"{took / 60:.1f} minutes by the clock on {os.cpu_count()} processors, {stolen / whole:.0%} of them stolen; "
+          f"{used / os.sysconf('SC_CLK_TCK') / 60:.1f} minutes of processor time; one product reached {before:.0f} "
           f"GFLOPs a second before and {product():.0f} after; exit status {done.returncode}")
 
 
