@@ -81,7 +81,7 @@ def head_scores(shape: str, device: str, limit: int, tiny: bool, tokenizer: str 
               f"{torch.cuda.max_memory_reserved() / 2 ** 30:.1f} GiB reserved")
     assert scores.scores.isfinite().all() and scores.scores.abs().max() > 0
     apart = {"tokens prepared": lambda: heads.embed.prepare(model, pairs),
-             "p-value": lambda: heads.seat.p_value(*(torch.randn(len(part), 768) for part in sets.parts()))}
+             "p-value": lambda: heads.seat.p_value(*(torch.randn(len(part), 768) for part in sets))}
     parts = ", ".join(f"{name} {flops.seconds(function)[0]:.2f} s" for name, function in apart.items())
     print(f"  of this on the CPU: {parts} (the first is done twice)")
     print(f"  {flops.where_time_goes(lambda: heads.bias_scores(model, sets, found))}", flush=True)

@@ -2,13 +2,14 @@
 
 The obvious way sends each sentence through the network, keeps the graphs of all of them, and goes back once through
 |SEAT|. Both ways take turns on the same sentences: medians, and the scores compared. Then each way runs in a process
-of its own, on these sentences and on ten times as many, for the peak of its memory.
+of its own, on these sentences and on ten times as many, for the peak of its memory (on Linux).
 """
 
 import argparse
-import resource
+import re
 import subprocess
 import sys
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -78,7 +79,8 @@ if __name__ == "__main__":
     if options.alone:
         sets, found = sentences(options.contexts)
         WAYS[options.alone](models.load(options.model, device="cpu"), sets, found)
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        # not ru_maxrss, which begins with what the process that started this one had
+        used = int(re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
         print(f"{used / 1e6:,.0f} MB for {sum(map(len, found.values())):,} sentences")
     else:
         side_by_side(options.model, options.contexts, options.rounds)

@@ -69,7 +69,6 @@ def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed
             *(Remedy(f"project {name}", setting=name) for name in settings), Remedy("counter-prompt", prompted=True)]
 
 
-# ---------------------------------------------------------------- measuring
 def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, folds: int, seed: int = 0, device=None,
             items: int = 0) -> list[dict]:
     """What each remedy of the plan does: a dict each, of arrays with one row per item, for intervals to draw from.
@@ -161,7 +160,6 @@ class Classifier:
         return {"neutral": neutral, "agree": agree, "right": right}
 
 
-# ---------------------------------------------------------------- tables
 def gap(margin: np.ndarray, dominated: np.ndarray) -> float:
     """By how much the margin (female - male) / (female + male) of occupations of women is above that of men's."""
     return float(margin[dominated > 0].mean() - margin[dominated < 0].mean())

@@ -1,7 +1,6 @@
 """What is measured on a GPU is what a CPU measures, on the shipped encoder. Skipped where there is no GPU.
 
-Where pytest is not installed: PYTHONPATH=. python tests/test_cuda.py
-"""
+Where pytest is not installed: PYTHONPATH=. python tests/test_cuda.py"""
 
 import numpy as np
 import torch

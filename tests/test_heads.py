@@ -51,10 +51,14 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
         assert found.scores[1, 3].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
-def test_each_fold_is_scored_as_if_it_were_all():
-    """A word with few contexts is missing in the last folds."""
-    model, fewer = tiny("bert", dtype=torch.float64), CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}
+@pytest.mark.parametrize("kept", range(4))
+def test_each_fold_is_scored_as_if_it_were_all_whether_its_graphs_are_kept_or_made_again(kept, monkeypatch):
+    model, fewer = tiny("bert", dtype=torch.float64), CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}  # none in the last
+    each, runs = embed.each, []
+    monkeypatch.setattr(embed, "each", lambda *given: (runs.append(given), each(*given)))
+    monkeypatch.setattr(heads, "KEPT", (0, 100, 160, 1_000)[kept] * heads.KEPT // heads._tokens(model)[1])
     found = heads.bias_scores(model, SETS, fewer, folds=3)
+    assert len(runs) == 6 - kept  # a fold goes through the model twice, or once
     torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, fewer).scores)
     for fold in range(3):
         own = {word: sentences[fold::3] for word, sentences in fewer.items() if sentences[fold::3]}
@@ -96,13 +100,13 @@ test_what_cannot_be_is_said = refuses(*((call, "") for call in (
 
 def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question():
     gender, race = heads.gender_sets(), heads.race_sets()
-    assert [len(side) for side in gender.parts() + race.parts()] == [82, 84, 202, 207, 5, 6, 3, 3]
+    assert [len(side) for side in gender + race] == [82, 84, 202, 207, 5, 6, 3, 3]
     firsts = ("beautiful", "soldier", "she", "he"), ("criminal", "manager", "black", "white")
-    assert all(word in side for sets, words in zip((gender, race), firsts) for word, side in zip(words, sets.parts()))
+    assert all(word in side for sets, words in zip((gender, race), firsts) for word, side in zip(words, sets))
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
-    assert [len(side) for side in heads.gender_sets(every=111).parts()] == [1, 1, 2, 2]
+    assert [len(side) for side in heads.gender_sets(every=111)] == [1, 1, 2, 2]
     whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
-    assert few.parts() == tuple(side[:3] for side in whole.parts())
+    assert few == tuple(side[:3] for side in whole)
     thin = heads.gender_sets(attributes=4)
     assert (thin.X, thin.Y) == (gender.X, gender.Y) and set(thin.A) < set(gender.A) and len(thin.A) < 60
     assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A

@@ -20,6 +20,7 @@ from lib.text import contexts, data, readers
 
 # SEAT's own tests of gender
 STANDARD = ["sent-weat6", "sent-weat6b", "sent-weat7", "sent-weat7b", "sent-weat8", "sent-weat8b"]
+KEPT = 2**30  # bytes of graphs that `bias_scores` keeps in a CPU's memory rather than make them twice
 
 
 class Sets(NamedTuple):
@@ -44,9 +45,6 @@ class Sets(NamedTuple):
             raise CompanionError(f"{len(missing)} words of the sets have no contexts ({', '.join(missing[:3])}): "
                                  "give them some, or pass sets.only(contexts).")
         return [vectors[[row[word] for word in side]] for side in self]
-
-    def parts(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(self)
 
 
 def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
@@ -85,30 +83,40 @@ class HeadScores(NamedTuple):
 
 
 def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 1, progress: str = "") -> HeadScores:
-    """The bias score of every head, exact, in the memory of one batch however many contexts there are.
+    """The bias score of every head, exact, in the memory of one batch and KEPT however many contexts there are.
 
     |SEAT| needs all word vectors at once, so one graph through it would hold the whole corpus. But each vector is a
-    sum over sentences, and by the chain rule the gradient is too: pass 1 embeds without a graph, |SEAT| is
-    differentiated with respect to the few hundred word vectors, and pass 2 sends those gradients back, a batch at
-    a time, adding up what reaches the mask. tests/test_heads.py compares it with the one big graph.
+    sum over sentences, and by the chain rule the gradient is too: pass 1 embeds, |SEAT| is differentiated with
+    respect to the few hundred word vectors, and pass 2 sends those gradients back, a batch at a time, adding up
+    what reaches the mask. Its graphs are pass 1's in the folds that KEPT holds, made again in the others.
+    tests/test_heads.py compares it with the one big graph.
     folds   also score each of so many disjoint folds of the contexts by itself: every word's sentences are dealt
             out in turn, and a word with too few is missing in the last folds"""
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
     row, count = embed.rows(contexts)
     fold = torch.cat([torch.arange(n) for n in count]) % folds
+    members = [(fold == n).nonzero()[:, 0] for n in range(folds)]
+    of_fold = [[pairs[i] for i in mine] for mine in members]
+    mask = torch.ones(model.n_layers, model.n_heads, dtype=model.net.dtype, device=model.device, requires_grad=True)
 
     total = torch.zeros(folds, len(contexts), model.net.config.hidden_size, dtype=torch.float64)
-    with torch.no_grad():
-        embed.each(model, pairs, lambda vectors, which: total.index_put_(
-            (fold[which], row[which]), vectors.cpu().double(), accumulate=True), progress)
+    at_once, room = _tokens(model)
+    graphs = [[] for _ in range(folds)]  # the batches of a fold, where they are kept
+    for n, mine in enumerate(members):
+        def add(vectors, which, n=n, mine=mine):
+            total[n].index_add_(0, row[mine[which]], vectors.detach().cpu().double())
+            graphs[n] += [(vectors, which)] if vectors.requires_grad else []
+
+        may_fit = len(mine) <= room  # a sentence has a token at least: those of too many are not counted
+        room -= sum(len(one["input_ids"]) for one in embed.prepare(model, of_fold[n])[0]) if may_fit else len(mine)
+        with torch.set_grad_enabled(room >= 0), hooks.head_mask(model, mask):
+            embed.each(model, of_fold[n], add, progress, at_once if room >= 0 else None)
     vectors, slope = _slope(sets, list(contexts), total.sum(0), count)
 
     scores = torch.zeros(model.n_layers, model.n_heads, dtype=torch.float64)
     by_fold = torch.zeros(folds, *scores.shape, dtype=torch.float64)
-    mask = torch.ones_like(scores, dtype=model.net.dtype, device=model.device, requires_grad=True)
-    for n in range(folds):
-        mine = (fold == n).nonzero()[:, 0]
+    for n, mine in enumerate(members):
         here = torch.bincount(row[mine], minlength=len(contexts))
         own = _slope(sets.only({word for word, k in zip(contexts, here) if k}), list(contexts), total[n], here)[1]
 
@@ -121,19 +129,22 @@ def bias_scores(model, sets: Sets, contexts: dict[str, list[str]], folds: int = 
             by_fold[n].add_(grads[-1])
 
         with torch.enable_grad(), hooks.head_mask(model, mask):
-            embed.each(model, [pairs[i] for i in mine], send_back, progress, _with_graph(model))
+            for batch in graphs[n]:
+                send_back(*batch)
+            if not graphs[n]:
+                embed.each(model, of_fold[n], send_back, progress, at_once)
     x, y, a, b = rows = sets.of(vectors, contexts)
     return HeadScores(scores.float(), seat.effect_size(*rows).item(), seat.p_value(*rows), by_fold.float(),
                       seat.associations(torch.cat([x, y]), a, b))
 
 
-def _with_graph(model) -> int:
-    """Tokens a batch of which a graph is kept: on a GPU, as many as its free memory should hold. One that is too large
-    after all is halved."""
+def _tokens(model) -> tuple[int, int]:
+    """Tokens a batch of which a graph is made, on a GPU as many as its free memory should hold (one that is too large
+    after all is halved), and tokens whose graphs are kept from pass 1, none on a GPU."""
+    size = 33 * model.net.dtype.itemsize * model.n_layers * model.net.config.hidden_size // 2  # LLaMA's; BERT's is 2/3
     if model.device.type != "cuda":
-        return batches.TOKENS["cpu"] // 4
-    size = 33 * model.n_layers * model.net.config.hidden_size  # bytes a token: LLaMA-7B's; BERT-base takes 23
-    return min(batches.TOKENS["cuda"], 1 + torch.cuda.mem_get_info(model.device)[0] // size)
+        return batches.TOKENS["cpu"] // 4, KEPT // size
+    return min(batches.TOKENS["cuda"], 1 + torch.cuda.mem_get_info(model.device)[0] // size), 0
 
 
 def _slope(sets, words, total, count):

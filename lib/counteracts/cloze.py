@@ -43,7 +43,6 @@ PREVALENT = 1.0  # log2: a token counts as female or male where that pronoun is 
 KEPT = 10  # likeliest tokens kept per prompt: the paper's largest k
 
 
-# ---------------------------------------------------------------- prompts
 def ten(occupation: str, dominated: str, background: str = "", kinds=tuple(KINDS)) -> list[dict]:
     """The prompts of Table 2 for one occupation and the gender that dominates it, one dict per kind."""
     if dominated not in PERSON:
@@ -94,7 +93,6 @@ def prompts(which: str = "winobias", backgrounds: int = 0, items: int = 0):
     return table[["occupation", "dominated", "percent_women", *list(table.columns)[3:]]]
 
 
-# ---------------------------------------------------------------- what a model reads
 def written(model, row: dict, separator: str = "paper", ending: str = "is", start: bool = True) -> str:
     """A prompt as one text, with the model's own special tokens, in the paper's form.
     separator   of an encoder's two sentences. "paper": [SEP], for RoBERTa <s>, in one segment; "none": a space
@@ -127,7 +125,6 @@ def encoded(model, rows: list[dict], separator: str = "paper", **options) -> lis
     return [next(pairs) if row["knowledge"] else alone for row, alone in zip(rows, plain)]
 
 
-# ---------------------------------------------------------------- the verbalizer
 def words(size: str = "verbalizer") -> dict[str, list[str]]:
     """Female and male words. "verbalizer": the 63 + 63 shipped; "six": three pairs; "larger": the verbalizer and all
     other words of gender_pairs that stand on one side alone, animals and bodies among them."""
@@ -210,7 +207,6 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
                     "either": [sorted({*a, *b}) for a, b in zip(sizes["verbalizer"], bare)]}
 
 
-# ---------------------------------------------------------------- what it answers
 def answer(model, encoded: list[dict], progress: str = "") -> dict:
     """For each prompt the ten likeliest tokens, which of them are gendered, and the whole distribution's mass. Keys:
     ids and p [n, 10]; tokens [n][10], as read; and by verbalizer: genders [n, 10] (1 female, -1 male, 0 neither), mass

@@ -35,7 +35,6 @@ HELD_OUT = .05  # share of the questions that is set aside
 NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
 
 
-# ---------------------------------------------------------------- examples
 @dataclass(frozen=True, eq=False)
 class Examples:
     """n texts or pairs. `targets` are class numbers (int64), or numbers to be met (float32)."""
@@ -117,7 +116,6 @@ def wide(size: int) -> int:
     return -(-size // 8) * 8
 
 
-# ---------------------------------------------------------------- training
 @dataclass(frozen=True)
 class Settings:
     rate: float = 1e-4
@@ -211,7 +209,6 @@ def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
     return float((predicted == wanted).mean())
 
 
-# ---------------------------------------------------------------- the chat form of a decoder
 def within(net, size: float) -> list[str]:
     """Weights that take at most `size` MB in float16: the last layers' attention and norms first, feed-forward last."""
     inside = {name: weight.numel() for name, weight in net.named_parameters() if re.search(r"\.\d+\.", name)}

@@ -29,7 +29,6 @@ WARM = 3  # steps that compile, before the clock starts
 LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
 
 
-# ---------------------------------------------------------------- optimisers and schedule
 def orthogonal(updates: torch.Tensor) -> torch.Tensor:
     """Each matrix of [n, rows, columns] with its singular values brought near 1, on a GPU in bfloat16."""
     a, b, c = 3.4445, -4.7750, 2.0315  # of the quintic iteration (Jordan et al. 2024)
@@ -102,7 +101,6 @@ def descend(loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.op
     return loss.detach()
 
 
-# ---------------------------------------------------------------- checkpoints
 class Checkpoint:
     """What it takes to go on with a `run`, written once in `every` seconds. Without a file nothing is kept."""
 
@@ -136,7 +134,6 @@ class Checkpoint:
             self.file.unlink(missing_ok=True)
 
 
-# ---------------------------------------------------------------- the loop
 def stepper(task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator) -> Callable:
     """A function that takes one training step, and returns the loss: a batch is drawn, the loss goes back, the weights
     move. On a GPU the loss is compiled, and computed in bfloat16 where autocast takes it."""

