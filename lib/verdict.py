@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lib import CompanionError
 from lib.engine import files
-from lib.engine.stats import Estimate
+from lib.engine.stats import Estimate, settled
 
 PAPERS = {"bias_a_head": "Bias A-head", "projective_methods": "Projective Methods", "counteracts": "Counteracts"}
 
@@ -44,9 +44,10 @@ class Side(StrEnum):
     WITHIN = "within"        # of the claim's margin around its threshold: for claims that there is no effect
 
     def has(self, value: float, threshold: float, margin: float = 0.0) -> bool:
-        """Whether a value lies on this side. nan lies on none."""
-        return {Side.ABOVE: value > threshold, Side.AT_LEAST: value >= threshold, Side.BELOW: value < threshold,
-                Side.AT_MOST: value <= threshold, Side.WITHIN: abs(value - threshold) <= margin}[self]
+        """Whether a value lies on this side. nan lies on none; what lies at the threshold but for rounding is at it."""
+        gap = settled(value - threshold)
+        return bool({Side.ABOVE: gap > 0, Side.AT_LEAST: gap >= 0, Side.BELOW: gap < 0, Side.AT_MOST: gap <= 0,
+                     Side.WITHIN: settled(abs(gap) - margin) <= 0}[self])
 
 
 STRICT = {Side.AT_LEAST: Side.ABOVE, Side.AT_MOST: Side.BELOW}  # of a difference to a control

@@ -223,7 +223,7 @@ def of_masking(masks: pd.DataFrame, changes: np.ndarray, held_out: dict | None, 
     """Tables 1 and 3. Heads are judged on the half of the sentences that did not choose them, beside random ones.
     changes    tables.seat_changes;   held_out   the second that lpbs.top_k returns; None: LPBS is not run
     result     heads.measure of the encoder on gender: without a bias, or three heads for it, there is no case"""
-    sizes, positive = masking.sizes(result["scores"]), int((result["scores"] > 0).sum())
+    sizes, positive = masking.sizes(result["scores"]), int((stats.settled(result["scores"]) > 0).sum())
     rows, verdicts = tables.named(masks, sizes), []
     gates = [beyond_chance(result, "gender"),
              Gate("biased heads", positive >= SEVERAL, f"{positive} heads have a positive score, not {SEVERAL}")]
@@ -338,7 +338,8 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
             verdicts.append(judge(CLAIMS[id], estimate, short(name), found, models=[base, name], **options, **about))
 
         say("debiased-seat", change, f"|SEAT| changes by {change}", gates=[gate])
-        now, before = ((one["folds"] > 0).sum((1, 2)) for one in (result, start))  # on the same sentences
+        # on the same sentences
+        now, before = ((stats.settled(one["folds"]) > 0).sum((1, 2)) for one in (result, start))
         fewer = stats.mean(now - before)
         say("debiased-fewer", fewer, f"{fewer:+.1f} heads of positive score, over folds", gates=[gate])
         left = (tables.intervals(result).low > 0).to_numpy()

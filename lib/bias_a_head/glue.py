@@ -119,6 +119,8 @@ def asked(run, shown: Path) -> tuple[Setup, bool]:
     be computed again and the files are at hand. Every other run takes the results in `shown`, the full run's folder."""
     at_hand = all(data.available(f"glue/{name}.tsv") for parts in readers.GLUE.values() for name in parts.values())
     trains = run.data == "paper" and (run.profile == "paper" or run.recompute and at_hand)
+    if not trains and (paths.BUILD / shown.name / "figures" / "05_glue").is_dir():  # made here
+        shown = paths.BUILD / shown.name / "figures"
     folder, items = (run.out, run.sizes.items) if trains else (shown, 0)
     source = "hub" if run.profile == "paper" else "files"
     return Setup(run.encoder, vars(run.sizes), folder / "05_glue", source, items, run.device), trains
@@ -232,7 +234,8 @@ def main(arguments=None):
     parser.add_argument("--model", help="left out: the profile's encoder")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), help="left out: all that there are")
     parser.add_argument("--part", default="1/1", help="2/8: the second eighth of the runs")
-    parser.add_argument("--out", type=Path, default=paths.FIGURES / "mini-real" / "05_glue", help="where results go")
+    parser.add_argument("--out", type=Path, default=paths.BUILD / "mini-real" / "figures" / "05_glue",
+                        help="where results go; figures/mini-real/05_glue for those that the repository stores")
     parser.add_argument("--limit", type=int, default=0, help="so many examples of each part: for a try")
     parser.add_argument("--device")
     given = parser.parse_args(arguments)

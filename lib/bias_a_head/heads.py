@@ -174,7 +174,7 @@ def bottom(scores, k: int) -> list[tuple[int, int]]:
 
 def positive(scores) -> list[tuple[int, int]]:
     """Every biased head, the paper's "All": those of positive score, highest first."""
-    return top(scores, int((as_tensor(scores) > 0).sum()))
+    return top(scores, int((_settled(scores) > 0).sum()))
 
 
 def random(scores, k: int, seed: int = 0) -> list[tuple[int, int]]:
@@ -201,7 +201,12 @@ def as_tensor(scores) -> torch.Tensor:
 def _ranked(scores) -> torch.Tensor:
     if not as_tensor(scores).isfinite().all():
         raise CompanionError("Head scores that are nan or infinite have no rank: check the weights of the model.")
-    return as_tensor(scores).flatten().argsort(descending=True, stable=True)
+    return _settled(scores).flatten().argsort(descending=True, stable=True)
+
+
+def _settled(scores) -> torch.Tensor:
+    """Scores without the digits that differ from machine to machine: equal ones keep the order of their places."""
+    return as_tensor(scores).double().round(decimals=stats.SETTLED)
 
 
 def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
@@ -278,6 +283,7 @@ def measure_ablation(name: str, source: str, n: int, every: int, some: int, seed
     sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
     model = models.load(name, device=device)
     gradient = bias_scores(model, sets, sentences)
+    some = min(some, model.n_layers * model.n_heads)  # of a network with fewer heads, all
     chosen, s = without_each(model, sets, sentences, some)
     size = seat.size_of(s, len(sets.X)).abs()
     layers, numbers = np.array(chosen).T - 1

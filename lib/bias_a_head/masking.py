@@ -141,10 +141,15 @@ def columns(rows: list[dict]) -> dict[str, np.ndarray]:
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def seat_of(associations: np.ndarray, in_x: np.ndarray) -> float:
-    """|SEAT| from the association of each target word."""
+def signed_seat(associations: np.ndarray, in_x: np.ndarray) -> float:
+    """SEAT from the association of each target word, and whether it is of X."""
     in_x = in_x.astype(bool)  # the bootstrap hands it on as numbers
-    return abs(associations[in_x].mean() - associations[~in_x].mean()) / associations.std(ddof=1)
+    return (associations[in_x].mean() - associations[~in_x].mean()) / associations.std(ddof=1)
+
+
+def seat_of(associations: np.ndarray, in_x: np.ndarray) -> float:
+    """|SEAT|, likewise."""
+    return abs(signed_seat(associations, in_x))
 
 
 def over_draws(values: np.ndarray) -> np.ndarray:

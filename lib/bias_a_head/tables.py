@@ -26,8 +26,10 @@ def intervals(result: dict) -> pd.DataFrame:
     scores, folds = result["scores"], result["folds"]
     reach = scipy_stats.t.ppf(.975, len(folds) - 1) * folds.std(0, ddof=1) / np.sqrt(len(folds))
     layer, head = (np.indices(scores.shape) + 1).reshape(2, -1)
-    return pd.DataFrame({"layer": layer, "head": head, "score": scores.ravel(), "low": (scores - reach).ravel(),
-                         "high": (scores + reach).ravel()}).sort_values("score", ascending=False, ignore_index=True)
+    ends = {"score": scores, "low": scores - reach, "high": scores + reach}
+    columns = {name: stats.settled(values.astype(float)).ravel() for name, values in ends.items()}
+    frame = pd.DataFrame({"layer": layer, "head": head} | columns)
+    return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
 
 
 def undecided(frame: pd.DataFrame) -> list[tuple[int, int]]:
@@ -69,7 +71,7 @@ def seat_interval(result: dict) -> stats.Estimate:
 
 def same_sign(ablation: dict) -> stats.Estimate:
     """In what share of the heads the gradient has the sign of what switching the head off does; over heads."""
-    return stats.wilson((ablation["gradient"] > 0) == (ablation["ablation"] > 0))
+    return stats.wilson((stats.settled(ablation["gradient"]) > 0) == (stats.settled(ablation["ablation"]) > 0))
 
 
 def standing_out(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:

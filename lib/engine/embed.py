@@ -95,6 +95,8 @@ def inside(places: list[range], batch: torch.Tensor) -> torch.Tensor:
 
 def find(word: str, sentence: str) -> tuple[int, int]:
     """Where a word stands first in a sentence, whole and in whatever capitals: (first character, one past last)."""
+    if not isinstance(word, str) or not word.strip():
+        raise CompanionError(f"{word!r} is no word: give one that stands in '{str(sentence)[:60]}'.")
     closing = r"(?![\w-])" if word[-1].isalnum() else ""  # mr. has its own
     match = re.search(rf"(?<![\w-]){re.escape(word)}{closing}", sentence, re.IGNORECASE)
     if not match:
@@ -107,6 +109,8 @@ def sentences(model, texts: list[str], progress: str = "", bos: bool | None = No
     """[n_texts, hidden]: an encoder's first token ([CLS]), a decoder's last, as SEAT's code (sent-bias) has it."""
     if not texts or isinstance(texts, str):
         raise CompanionError("There are no sentences: give a list of at least one.")
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise CompanionError("One of the sentences is empty or no text: leave it out, it has no vector.")
 
     def at_end(batch, indices):
         place = batch["attention_mask"].sum(1) - 1 if model.is_causal else 0  # padding is on the right

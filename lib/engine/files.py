@@ -10,9 +10,10 @@ import hashlib
 import os
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
-from lib import CompanionError
+from lib import CompanionError, paths
 
 
 def replace(path: Path, content: bytes):
@@ -59,6 +60,42 @@ def is_full(error) -> bool:
     return error is not None and (is_full(error.__cause__) or any(
         getattr(error, "errno", None) == number or f"(os error {number})" in str(error)
         for number in (errno.ENOSPC, errno.EDQUOT)))
+
+
+def read_text(path: Path) -> str:
+    """A text file that comes with the repository; what is missing or damaged can be had back from git."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "is not there" if isinstance(error, FileNotFoundError) else "is damaged"
+        raise CompanionError(f"{path} {why}: restore it with `git checkout {_seen(path)}`.") from None
+
+
+def read_toml(path: Path) -> dict:
+    """The same of a table of settings."""
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise CompanionError(
+            f"{path} is not TOML ({error}): mend it, or restore it with `git checkout {_seen(path)}`."
+        ) from None
+
+
+def _seen(path: Path) -> Path:
+    """A path as seen from the repository, where it lies in it."""
+    return path.relative_to(paths.ROOT) if path.is_relative_to(paths.ROOT) else path
+
+
+def check_writable(folder: Path, variable: str = ""):
+    """Refuse a folder that nothing can be written to; `variable` of the environment names another."""
+    try:
+        replace(folder / ".try", b"")
+        (folder / ".try").unlink(missing_ok=True)  # another process may try it too
+    except OSError as error:
+        other = f", or set {variable} to another" if variable else ""
+        raise CompanionError(
+            f"{folder} cannot be written ({error.strerror}): make it a folder that can{other}."
+        ) from None
 
 
 def sha256(file: Path) -> bytes:

@@ -22,8 +22,15 @@ def logits_at(model, batch, rows: torch.Tensor, places: torch.Tensor) -> torch.T
 
 def written(model, prompt: str, bos: bool | None = None) -> str:
     """The prompt as this model reads it. The space before a blank is the missing word's own: its token may hold it."""
+    if not isinstance(prompt, str):
+        raise CompanionError(f"{prompt!r} is no prompt: give a text with one {BLANK}.")
+    if not prompt.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
+        raise CompanionError(f"{prompt!r} is no valid Unicode text: take the lone surrogate out.")
     if prompt.count(BLANK) != 1:
         raise CompanionError(f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted.")
+    own = model.tokenizer.mask_token
+    if own and own != BLANK and own in prompt:
+        raise CompanionError(f"'{prompt}' has the model's own mask token {own} beside {BLANK}: write {BLANK} alone.")
     before, after = prompt.split(BLANK)
     if not model.is_causal:
         return before.rstrip() + model.mask_token + after
@@ -62,6 +69,9 @@ def at_blank(model, encoded: list[dict], keep: Callable, tokens: int | None = No
 
 def log_odds(model, prompts: list[str], pairs: list[tuple[str, str]], bos: bool | None = None):
     """log2 p(first) : p(second) at the blank of each prompt, for its own pair of words inside a sentence: an array."""
+    if not len(prompts) or isinstance(prompts, str) or len(prompts) != len(pairs):
+        raise CompanionError(f"There are {len(prompts)} prompts and {len(pairs)} pairs of words: give a list of "
+                             "at least one prompt, and a pair for each.")
     ids = {word: model.token_id(word) for pair in pairs for word in pair}
     place, columns = {word: i for i, word in enumerate(ids)}, list(ids.values())
     encoded = batches.encode(model, [written(model, prompt, bos) for prompt in prompts], bos=bos)
@@ -73,7 +83,7 @@ def log_odds(model, prompts: list[str], pairs: list[tuple[str, str]], bos: bool 
 def top(model, prompt: str, k: int = 5, bos: bool | None = None):
     """The k likeliest fillers of one prompt, a DataFrame: columns word, probability."""
     row = probabilities(model, [prompt], bos=bos)[0]
-    if not 1 <= k <= len(row):
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(row):
         raise CompanionError(f"The {k} likeliest words cannot be named: ask {model.name} for 1 to {len(row)}.")
     values, ids = row.topk(k)
     return pd.DataFrame({"word": [model.tokenizer.decode([i]).strip() for i in ids], "probability": values.tolist()})

@@ -55,6 +55,14 @@ class Projection:
             raise CompanionError("A Projection's basis is a tensor, [d, width] or [heads, d, width]: make it one.")
         if self.tokens not in ("all", "first"):
             raise CompanionError(f"A Projection has no tokens='{self.tokens}': choose 'all' or 'first'.")
+        if not self.basis.is_floating_point() or not self.basis.isfinite().all():
+            raise CompanionError("A Projection's basis has values that are no real numbers: take it from a PCA or QR.")
+        weight = torch.as_tensor(self.weight)
+        if not ((weight >= 0) & (weight <= 1)).all():  # of nan neither is so
+            raise CompanionError(f"A Projection's weight is {self.weight}: give 0 (leaves it) to 1 (takes it out).")
+        if weight.dim() and weight.shape not in (self.basis.shape[-2:-1], self.basis.shape[:-1]):
+            raise CompanionError(f"A Projection has {list(weight.shape)} weights for a basis of "
+                                 f"{list(self.basis.shape)}: give one number, or one for each direction.")
         gram = self.basis.float() @ self.basis.float().mT
         if not torch.allclose(gram, torch.eye(gram.shape[-1]).to(gram).expand_as(gram), atol=1e-3):
             raise CompanionError("A Projection's basis must have orthonormal rows: take it from a PCA or QR.")
@@ -75,6 +83,8 @@ def head_mask(model, mask: torch.Tensor):
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
         given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise CompanionError(f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer.")
+    if mask.is_meta or not mask.isfinite().all():
+        raise CompanionError("This head mask has values that are nan, infinite or missing: give a number a head.")
 
     with _edit(model, {f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
                        for layer in range(model.n_layers)}):
@@ -85,6 +95,9 @@ def head_mask(model, mask: torch.Tensor):
 def project(model, interventions: dict[str, Projection]):
     """Project what passes each location, {"layer.10": Projection(...), ...}; the model goes on from there.
     Where two nested blocks project at one location, the inner one acts first."""
+    if not isinstance(interventions, dict) or not all(isinstance(one, Projection) for one in interventions.values()):
+        raise CompanionError('project takes a dict: write project(model, {"layer.11": Projection(basis)}).')
+
     def edit(location, projection):
         shape, config, size = list(projection.basis.shape), model.net.config, _find(model, location).head_size
         shared = getattr(config, "num_key_value_heads", None) if location[:6] in ("attn.k", "attn.v") else None

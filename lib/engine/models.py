@@ -14,7 +14,6 @@ import difflib
 import hashlib
 import json
 import re
-import tomllib
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,7 @@ from safetensors.torch import load_file, save_file
 
 from lib import CompanionError, Lazy, paths
 from lib.engine import families
-from lib.engine.files import is_full, new_folder, replace, sha256
+from lib.engine.files import is_full, new_folder, read_toml, replace, sha256
 
 transformers = Lazy("transformers")  # seconds to import: `load` alone needs it
 BASE = "companion_base"  # the line of a config.json that names the model which the folder's weights differ from
@@ -51,7 +50,15 @@ def _entry(source: str, dtype: str = "float32", **rest) -> Entry:
     return Entry(source, dtype=getattr(torch, dtype), **rest)
 
 
-REGISTRY = {name: _entry(**entry) for name, entry in tomllib.loads(paths.REGISTRY.read_text()).items()}
+def _registry() -> dict[str, Entry]:
+    try:
+        return {name: _entry(**entry) for name, entry in read_toml(paths.REGISTRY).items()}
+    except (TypeError, ValueError, KeyError, AttributeError):  # an unknown key, a folder that is none
+        raise CompanionError(f"{paths.REGISTRY} has an entry that is none: restore it with "
+                             "`git checkout data/models.toml`.") from None
+
+
+REGISTRY = _registry()
 
 # What is fetched from a hub repository: never its pickles, TensorFlow or ONNX copies.
 WANTED = ["config.json", "model*.safetensors*", "tokenizer*", "vocab*", "merges.txt", "spiece.model",
@@ -91,6 +98,8 @@ class Model:
 
     def token_id(self, word: str, inside: bool = True) -> int:
         """Id of a word that the vocabulary holds whole, `inside` a sentence (after a space) or opening it."""
+        if not isinstance(word, str) or not word:
+            raise CompanionError(f"{word!r} is no word: give a text that the vocabulary of {self.name} may hold.")
         # to BPE " word" and "word" are two tokens, to WordPiece one: reading the id off a context spares knowing which
         opening, tokens = self.tokenizer(["the", f"the {word}" if inside else word], add_special_tokens=False).input_ids
         tokens = tokens[len(opening):] if inside else tokens
@@ -113,9 +122,12 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     for given, known in (attention, ("sdpa", "eager")), (task, (None, "sequence-classification")):
         if given not in known:
             raise CompanionError(f"models.load does not know '{given}': choose {known[0]} or {known[1]}.")
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise CompanionError(f"Weights cannot be read as {dtype}: choose torch.float32, bfloat16 or float16.")
     device = usable_device(device)
     folder, commit = locate(name, revision=revision)
     family = families.of(config_of(folder).get("model_type"), name)
+    _check_config(name, config_of(folder), family)
     with _quiet():
         net = _weights(name, folder, family, device, dtype or usual_dtype(name), attention, task, labels)
         tokenizer = _tokenizer(name, locate(base)[0] if (base := base_of(folder)) else folder, net.config)
@@ -130,6 +142,21 @@ def load(name, device=None, dtype=None, attention="sdpa", task=None, labels=None
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
 
 
+def _check_config(name, config: dict, family: families.Family):
+    """Refuse, before any weight is read, what would be read as something that it is not."""
+    if "quantization_config" in config:
+        raise CompanionError(f"{name} has quantised weights, which are not read: give the weights in full precision.")
+    if config.get("is_decoder") and not family.is_causal:
+        raise CompanionError(f"{name} is a {family.name} trained as a decoder (is_decoder in its config.json), which "
+                             "is not supported: choose an encoder, or a decoder such as GPT-2.")
+    width = next((config[key] for key in ("hidden_size", "n_embd", "dim") if key in config), 0)
+    heads = next((config[key] for key in ("num_attention_heads", "n_head", "n_heads") if key in config), 1)
+    is_whole = isinstance(heads, int) and heads > 0
+    if not is_whole or isinstance(width, int) and width % heads and not config.get("head_dim"):
+        raise CompanionError(f"{name} has {heads} heads for a width of {width}, which they do not divide: mend its "
+                             "config.json, or save the model again.")
+
+
 def usable_device(device=None) -> str:
     """The name of a device that this machine has: "auto", the one that was asked for, or what suits if none was."""
     device = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -139,7 +166,8 @@ def usable_device(device=None) -> str:
     if kind not in count or number and not number.isdecimal() or kind == "auto" and number:
         raise CompanionError(f"There is no device '{device}': use cpu, cuda, mps or auto.")
     if int(number or 0) >= count[kind]:
-        raise CompanionError(f"There is no GPU for device '{device}': use device='cpu'.")
+        fix = "write cpu" if kind == "cpu" else "choose cpu" if not count[kind] else f"choose {kind}:0"
+        raise CompanionError(f"This machine has no device '{device}': {fix}, or leave it out.")
     return device
 
 
@@ -213,13 +241,35 @@ def _shape(shipped: Path, seed: int) -> tuple[Path, str]:
 def _weight_files(name, folder: Path) -> list[Path]:
     if not (folder / "config.json").is_file():
         raise CompanionError(f"{folder} has no config.json: give the folder that save_pretrained wrote.")
+    if str(folder).encode("utf-8", "replace").decode("utf-8") != str(folder):  # letters that are no Unicode
+        readable = str(folder).encode("utf-8", "replace").decode()
+        raise CompanionError(f"The path {readable} has letters that are not UTF-8: rename the folder.")
     weights, pickles = sorted(folder.glob("model*.safetensors")), sorted(folder.glob("*.bin"))
+    for file in weights:
+        if not file.is_file():
+            raise CompanionError(f"{file} is a link to nothing: fetch or save the model again.")
+    if (folder / "model.safetensors.index.json").is_file():
+        _check_shards(name, folder)
     if pickles and not weights:
         raise CompanionError(f"{folder} holds only pickled weights, refused since opening them can run code: "
                              f"convert them, in that folder, by python -c \"{CONVERT % pickles[0].name}\"")
     if not weights:
         raise CompanionError(f"{name} has no model.safetensors: save it with save_pretrained, or convert it.")
     return weights
+
+
+def _check_shards(name, folder: Path):
+    """Refuse a model of several files of which one is missing."""
+    file = folder / "model.safetensors.index.json"
+    try:
+        index = json.loads(file.read_text(encoding="utf-8"))
+        shards = sorted(set(index["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CompanionError(f"{file} is damaged: fetch or save {name} again.") from None
+    missing = [shard for shard in shards if not (folder / shard).is_file()]
+    if missing:
+        raise CompanionError(f"{name} lacks {len(missing)} of its {len(shards)} files of weights ({missing[0]}, ...): "
+                             "fetch or save it again.")
 
 
 def _short_hash(content: bytes) -> str:

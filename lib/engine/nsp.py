@@ -7,6 +7,8 @@ A frame (a DataFrame or a dict of arrays) has one row per triple pair and the co
 stereotype, anti-stereotype and unrelated sentence, then of the same three on the gender-swapped side (gs_). Labels are
 those of the file on both sides, though the swap turns the stereotype round; `strengths` puts the signs right."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -22,7 +24,9 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
     """p(B follows A) for every pair (A, B), on the CPU. BERT's head has class 0 for "follows"."""
     if not model.has_nsp:
         raise CompanionError(f"{model.name} has no next-sentence head: choose a BERT, such as mini-bert or bert-base.")
-    if not len(pairs) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+    if not isinstance(pairs, Sequence) or isinstance(pairs, str) or not len(pairs) or not all(
+            isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+            and all(isinstance(text, str) for text in pair) for pair in pairs):
         raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
     ask = lambda batch, _: model.nsp_head(model.net.base_model(**batch).pooler_output).float().softmax(-1)[:, 0].cpu()
     encoded = batches.encode(model, *map(list, zip(*pairs)))
@@ -32,7 +36,10 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
 def strengths(frame) -> np.ndarray:
     """s of each triple pair, -2 to 2, equation 2: how much the stereotype is preferred, on both sides together.
     The paper's p(Anti)_GS is the file's gs_stereo: on the swapped side the same sentence is the anti-stereotype."""
-    stereo, anti, gs_stereo, gs_anti = (_column(frame, name) for name in ("stereo", "anti", "gs_stereo", "gs_anti"))
+    columns = [_column(frame, name) for name in ("stereo", "anti", "gs_stereo", "gs_anti")]
+    if len({column.shape for column in columns}) > 1:
+        raise CompanionError("The columns of the triple pairs have unlike lengths: give a value each for every pair.")
+    stereo, anti, gs_stereo, gs_anti = columns
     return stereo - anti - gs_stereo + gs_anti
 
 

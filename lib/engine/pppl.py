@@ -16,6 +16,8 @@ from torch.nn.functional import cross_entropy
 from lib import CompanionError
 from lib.engine import batches, fill, hooks, stats
 
+SPECIAL = 3  # tokens that a tokenizer may put around a text, and one of the text itself
+
 
 @dataclass(frozen=True)
 class Perplexity:
@@ -49,7 +51,9 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
     lengths = np.bincount(lines, weights=[len(places) for places in asked], minlength=len(texts)).astype(int)
     value = perplexity(likelihoods, lengths)
     # blind guessing gives the size of the vocabulary, and confident errors more: far beyond it, something is broken
-    assert 1 <= value <= 100 * model.net.config.vocab_size, f"a perplexity of {value:.3g} of {model.name}"
+    if not 1 <= value <= 100 * model.net.config.vocab_size:
+        raise CompanionError(f"{model.name} has a perplexity of {value:.3g}, far beyond blind guessing: its weights "
+                             "are not those of a trained language model, choose another.")
     return Perplexity(value, int(lengths.sum()), likelihoods, lengths)
 
 
@@ -61,6 +65,9 @@ def perplexity(likelihoods, lengths) -> float:
 def _windows(model, texts, after=""):
     """Encoded windows, the line that each is of, and the places in it whose tokens are asked for."""
     seen = len(model.tokenizer(after, add_special_tokens=False).input_ids) if after else 0
+    if seen >= model.tokenizer.model_max_length - SPECIAL:  # or the rest of it would be asked for in the next window
+        raise CompanionError(f"The prompt has {seen} tokens, and {model.name} reads {model.tokenizer.model_max_length} "
+                             "with a line after it: shorten the prompt.")
     texts = [f"{after} {text}" for text in texts] if after else texts
     encoded = model.tokenizer(texts, truncation=True, max_length=model.tokenizer.model_max_length,
                               return_overflowing_tokens=True, return_special_tokens_mask=True)
@@ -77,6 +84,7 @@ def _windows(model, texts, after=""):
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
     """Sum of log-probabilities per window, one row per mask: the masked copies of one batch are all there ever are.
     Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here."""
+    mask = model.tokenizer.convert_tokens_to_ids(model.mask_token)  # which says so where there is none
     owners = [window for window, places in enumerate(asked) for _ in places]
     places = torch.tensor([place for window in asked for place in window], device=model.device)
     log_p, is_cuda = torch.zeros(len(owners), device=model.device), model.device.type == "cuda"
@@ -85,7 +93,7 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
         rows, which = torch.arange(len(indices), device=model.device), batches.on(model.device, indices)
         at = places[which]
         wanted = batch["input_ids"][rows, at]
-        batch["input_ids"].scatter_(1, at[:, None], model.tokenizer.mask_token_id)  # by index it would wait for the GPU
+        batch["input_ids"].scatter_(1, at[:, None], mask)  # by index it would wait for the GPU
         if is_cuda:  # the fastest attention there takes no mask; on a CPU it makes no difference
             del batch["attention_mask"]
         with hooks.finish(model, at):

@@ -4,6 +4,7 @@
     f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval"""
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from lib import CompanionError, Lazy
 
 stats = Lazy("scipy.stats")
+SETTLED = 6  # decimals that machines agree in but for rounding
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,14 @@ class Estimate:
     @property
     def has_interval(self) -> bool:
         return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def is_above(self, threshold: float = 0.0) -> bool:
+        """Whether the whole interval is."""
+        return bool(settled(self.low - threshold) > 0)
+
+    def is_below(self, threshold: float = 0.0) -> bool:
+        """Whether the whole interval is."""
+        return bool(settled(self.high - threshold) < 0)
 
     def __iter__(self):
         """Unpacks into value, low, high."""
@@ -55,13 +65,27 @@ class Estimate:
         return format(self, "")
 
 
+def settled(values):
+    """Numbers without the digits that differ from machine to machine (tolerance.py), for what hangs on an edge:
+    a sign, a rank, the name of the lowest. What is equal but for rounding is equal then."""
+    return np.round(values, SETTLED)
+
+
 def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimate:
     """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired.
     One that takes an axis is computed of all draws at once."""
     if not samples or len(samples[0]) < 2:
         raise CompanionError("There is too little to draw from: a bootstrap needs two values or more.")
-    interval = stats.bootstrap(samples, statistic, paired=True, method="percentile", n_resamples=draws,
-                               rng=np.random.default_rng(seed)).confidence_interval
+    if len({len(sample) for sample in samples}) > 1:
+        raise CompanionError(f"The samples have {' and '.join(str(len(sample)) for sample in samples)} values: a "
+                             "paired bootstrap needs as many of each.")
+    if any(np.isnan(np.asarray(sample, dtype=float)).any() for sample in samples):
+        raise CompanionError("A sample has values that are not numbers (nan): leave those items out first.")
+    with warnings.catch_warnings():
+        # of draws in which all values are the same: they have no statistic, and the estimate then no interval
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        interval = stats.bootstrap(samples, statistic, paired=True, method="percentile", n_resamples=draws,
+                                   rng=np.random.default_rng(seed)).confidence_interval
     return Estimate(float(statistic(*samples)), float(interval.low), float(interval.high), len(samples[0]))
 
 
@@ -86,6 +110,8 @@ def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0
     known. The higher share takes them to act quite alike, so that all that differs is the training's; the lower one to
     act independently, so that they differ too. What differs is counted with the trainings and items are added: the
     interval is rather too wide than too narrow."""
+    if len(estimates) < 2:
+        raise CompanionError(f"{len(estimates)} trainings tell nothing of another one: give two or more.")
     values, low, high = np.array([list(each) for each in estimates]).T
     n, errors, rng = len(values), (high - low) / 2 / 1.96, np.random.default_rng(seed)
     between, within = values.var(ddof=1), np.mean(errors ** 2)

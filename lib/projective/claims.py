@@ -225,7 +225,7 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
     """The paper's statements on intrinsic bias, decided by the first fit; a remark says if other fits do not agree."""
     s, accuracy, n = measured["s"][0, 0], measured["accuracy"][0, 0], measured["s"].shape[-1]  # of the base model
     lead, reads = strength_lead(s), stats.bootstrap(np.mean, accuracy, draws=DRAWS)
-    gates = {"S": Gate("biased", lead.low > 0, f"S is not above its opposite: by {lead:z.2f}"),
+    gates = {"S": Gate("biased", lead.is_above(), f"S is not above its opposite: by {lead:z.2f}"),
              "D": Gate("reads", reads.low > ALWAYS, f"{BLIND}: {reads} right")}
     halves = {column: of_bias(measured, column, draws) for column in gates}
     rows = _redrawn(n, draws, np.random.default_rng(0))
@@ -257,7 +257,8 @@ def _levels(column: str, halves: Halves, gate: Gate) -> dict[tuple[str, str], Co
         if id.endswith(key):
             tests[id, ""] = Counted(best.change, text, (gate,), None, Control(RANDOM, best.random, best.beyond))
     steps = np.array([halves.judged(halves.choose(OF_LEVEL[level])) for level in LEVELS])  # [4, 1 + random, 1 + draws]
-    counts, random = ((np.diff(values, axis=0) < 0).sum(0) for values in (steps[:, 0], steps[:, 1:].mean(1)))
+    counts, random = ((stats.settled(np.diff(values, axis=0)) < 0).sum(0)
+                      for values in (steps[:, 0], steps[:, 1:].mean(1)))
     text = f"{counts[0]} of 3: " + ", ".join(f"{value:.3f}" for value in steps[:, 0, 0])
     tests[f"deeper-{key}", ""] = _count(f"deeper-{key}", counts, text, gate, control=random)
     with np.errstate(invalid="ignore"):  # 0 of 0
@@ -385,7 +386,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
             "np-layer12": _count("np-layer12", with_np - without, f"{with_np[0]} of 4, {without[0]} of 4", some),
             "np-deep": _count("np-deep", deep_np / np.maximum(all_deep, 1), f"{deep_np[0]} of {all_deep[0]}",
                               Gate("viable", all_deep[0] > 0, "none is viable at Layer 11 or + attn")),
-            "deeper-snli": _count("deeper-snli", (np.diff(steps, axis=0) < 0).sum(0),
+            "deeper-snli": _count("deeper-snli", (stats.settled(np.diff(steps, axis=0)) < 0).sum(0),
                                   ", ".join(f"{value:.3f}" for value in steps[:, 0])),
             "attn-viable": Counted(lost, f"{eleven[0]} and {attention[0]} of 32",
                                    (Gate("viable", eleven[0] > 0, "none is viable at Layer 11"),))}
@@ -403,7 +404,7 @@ def _eta(measured: dict, fit: str, agree: str, strength: pd.Series, draws: int) 
     best, base = halves.best(EVERY), halves.judged([0, 0])[0]
     some = Gate("viable", bool(best.settings), "no projected model is viable on both halves")
     steps = np.array([halves.judged(chosen[level])[0] for level in LEVELS])
-    rises = (np.diff(steps[:3], axis=0) > 0).sum(0)
+    rises = (stats.settled(np.diff(steps[:3], axis=0)) > 0).sum(0)
     attention = estimate(steps[3] - halves.judged(halves.choose(before))[0], halves.n)
     moved = estimate(halves.judged([1, 1])[0] - base, halves.n)
     by_s = halves.choose(EVERY, -strength.loc[tables.NAMES].to_numpy())
@@ -432,7 +433,7 @@ def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
     base, as notebook 09 marks it. Of equals the first, or the more accurate one."""
     intrinsic, inference = (stored[name] if stored[name] is None else stored[name].set_index("model")[2:]
                             for name in ("08_table7", "09_table7"))
-    lowest = "" if intrinsic is None else intrinsic["S"].idxmin()
+    lowest = "" if intrinsic is None else stats.settled(intrinsic["S"]).idxmin()
     if inference is None:
         return lowest, ""
     kept = inference[inference["viable"].isin(["yes", "in points"])]

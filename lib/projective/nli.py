@@ -158,9 +158,10 @@ def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, re
     right = predictions(p[:, :, len(made):], names) == gold["label"].to_numpy(dtype=str)
     about = {"labels": names, "reading": reading, "contexts": contexts, "items": items}
     n = len(chosen)
+    accuracy = right[n:].mean(-1) if task else np.full(right[n:].shape[:-1], np.nan)
     neutral, agree = by_model(about | {"probabilities": p[n:, :, :len(made)]})
     return about | {"fits": list(chosen), "probabilities": np.ascontiguousarray(p[:n, :, :len(made)]),
-                    "right": right[:n], "random": {"neutral": neutral, "agree": agree, "right": right[n:].mean(-1)}}
+                    "right": right[:n], "random": {"neutral": neutral, "agree": agree, "right": accuracy}}
 
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 from lib import CompanionError, Lazy, paths
-from lib.engine.files import is_full, sha256
+from lib.engine.files import is_full, read_text, read_toml, sha256
 
 pd = Lazy("pandas")
 _parsed = lru_cache(maxsize=1)(tomllib.loads)  # a second's work for a table of all files
@@ -89,8 +89,8 @@ def words(name: str) -> pd.DataFrame:
 
 def rows(name: str, folder: Path | None = None) -> list[dict[str, str]]:
     """The same list as `words`, one dict per row, every value a string: for machines without pandas."""
-    with ((folder or paths.LISTS) / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(dropwhile(lambda line: line.startswith("#"), file)))
+    lines = read_text((folder or paths.LISTS) / f"{name}.csv").splitlines(keepends=True)
+    return list(csv.DictReader(dropwhile(lambda line: line.startswith("#"), lines)))
 
 
 def demo(name: str) -> pd.DataFrame | list[str]:
@@ -101,7 +101,7 @@ def demo(name: str) -> pd.DataFrame | list[str]:
 def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
     files = {file.stem: file for file in sorted(folder.glob("*")) if file.suffix in (".csv", ".txt")}
     file = _one_of(files, name, kind)
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = read_text(file).splitlines()
     header = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     if file.suffix == ".txt":
         return [line for line in lines[header:] if line.strip()]
@@ -110,7 +110,10 @@ def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
 
 
 def _table() -> dict:
-    return _parsed(paths.SOURCES.read_text(encoding="utf-8"))
+    try:
+        return _parsed(read_text(paths.SOURCES))
+    except tomllib.TOMLDecodeError:
+        return read_toml(paths.SOURCES)  # which says what is wrong with it
 
 
 def _file(name: str) -> dict:
