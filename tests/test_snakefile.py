@@ -11,7 +11,7 @@ import yaml
 
 from lib import paths
 from lib.engine import models
-from lib.publish.__main__ import parser
+from lib.publish.__main__ import understood
 from lib.publish.notebooks import select
 
 WORKFLOW = paths.ROOT / "workflow"
@@ -69,7 +69,7 @@ def commands(model):
 @pytest.mark.parametrize("model", ["mini-bert", "org/name", "/a folder/with 'quotes'"])
 def test_every_command_is_one_that_reproduce_takes(model):
     flags = [re.fullmatch(r"\./reproduce\.sh (.*?)( > .*)?", command)[1] for command in commands(model)]
-    listed, run = (parser().parse_args(shlex.split(given)) for given in flags)
+    listed, run = (understood(shlex.split(given)) for given in flags)
     assert listed.list and not listed.only
     assert (run.only, run.model, run.profile, run.data) == ("10", model, CONFIG["profile"], CONFIG["data"])
 

@@ -24,8 +24,9 @@ TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).par
 TABLES = sorted({*re.findall(r'"(\d\d_\w+)"', Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))})
 
 
-def render(folders):
-    """The article on these runs, {name: folder}, as text."""
+def render(folders, reproduced=()):
+    """The article on these runs, {name: folder}, as text.
+    reproduced: comparisons with what is stored, of the runs that were made here"""
     near = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
     table, tests = scoreboard.board(folders), scoreboard.verdicts(folders)
     names = [run for run in near if run in table]
@@ -39,7 +40,7 @@ def render(folders):
     return TEMPLATES.get_template("article.html").render(
         data=data, papers=PAPERS, means=RUNS, runs=fullest, board_runs=names, look=look,
         answers={paper: _answer(paper, table[table["source"] == paper], tests, names) for paper in PAPERS},
-        glance=glance, plural=scoreboard.PLURAL)
+        glance=glance, plural=scoreboard.PLURAL, reproduced=reproduced)
 
 
 def _rows(file):

@@ -8,11 +8,13 @@ Sizes are smaller than the notebooks': a few minutes on two cores for a small mo
 
 import base64
 import contextlib
+import hashlib
 import io
 import json
 import math
 import shlex
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +26,7 @@ from lib import CompanionError, look, paths
 from lib.bias_a_head import heads, masking, tables
 from lib.counteracts import cloze
 from lib.engine import models, nsp, pppl, stats
-from lib.engine.files import replace
+from lib.engine.files import check_writable, replace, slug
 from lib.projective import triples
 from lib.projective.claims import strength_lead
 from lib.publish import article
@@ -41,6 +43,7 @@ KNOWLEDGE = {"base": "no sentence before", "target counter syntactic similar": "
 BESIDE = ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2", "null"]  # shown beside a card, where stored
 STORED = paths.FIGURES / "cards"
 CONTEXTS = FOLDS = 5   # sentences a word for SEAT and the heads' scores, and disjoint parts of them for intervals
+ABOVE_0 = "heads whose score's interval is above 0"
 LINES = 40             # of the project's prose, for perplexity
 
 
@@ -53,6 +56,7 @@ class Card:
     shape: str
     rows: list[dict] = field(default_factory=list)       # measure, label, estimate, unit, remark
     missing: list[dict] = field(default_factory=list)    # measure, why
+    warnings: list[str] = field(default_factory=list)    # what makes all rows doubtful
     figures: list[dict] = field(default_factory=list)    # title, image: on the page alone
     versions: dict = field(default_factory=dict)
 
@@ -87,14 +91,13 @@ def seat(card: Card, model):
     sets, sentences = heads.sets_and_contexts("gender", "mini", CONTEXTS)
     result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
     associations, in_x = heads.associations(model, sets, sentences)
-    signed = stats.bootstrap(lambda s, x: np.sign(result.seat) * masking.seat_of(s, x), associations, in_x)
+    signed = stats.bootstrap(masking.signed_seat, associations, in_x)
     p = f"p {tables.p_text(result.p)}"
     remark = "" if result.p < .05 else "; within chance: the map of heads below says nothing of gender"
     card.add("seat", "SEAT, gender", signed, "effect size", p + remark)
     scores = result.scores.numpy()
     intervals = tables.intervals({"scores": scores, "folds": result.folds.numpy()})
-    card.add("seat", "heads whose score's interval is above 0", stats.wilson(intervals.low > 0), "of all heads",
-             "2.5 % are to be expected by chance")
+    card.add("seat", ABOVE_0, stats.wilson(intervals.low > 0), "of all heads", _of_untrained())
     figure, (ax,) = look.panels(1, width=5.2, height=4)
     numbered = pd.DataFrame(scores, *(range(1, n + 1) for n in scores.shape))
     sns.heatmap(numbered, ax=ax, cmap=look.DIVERGING, center=0, linewidths=.3, cbar_kws={"label": "d|SEAT| / d(mask)"})
@@ -102,6 +105,14 @@ def seat(card: Card, model):
         ax.add_patch(plt.Rectangle((head - 1, layer - 1), 1, 1, fill=False, hatch="/////", ec="#8C8C8C", linewidth=0))
     ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, {p}; hatched: includes 0")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+
+
+def _of_untrained() -> str:
+    """What the share of heads above 0 is to be held against: an interval over sentences is no mark of a stereotype."""
+    known = _stored("null")
+    rows = [row for row in known.get("rows", []) if row["label"] == ABOVE_0]
+    share = f": {stats.Estimate(rows[0]['value'], rows[0]['low'], rows[0]['high']):.0%}" if rows else ""
+    return f"the interval is over sentences, and an untrained network has such heads too{share}"
 
 
 def next_sentences(card: Card, model):
@@ -125,9 +136,24 @@ def knowledge(card: Card, model):
 
 def perplexity(card: Card, model):
     """Of the project's prose: pseudo-perplexity of an encoder, perplexity of a decoder."""
-    found = pppl.pseudo_perplexity(model, sorted(data.demo("prose"), key=len)[:LINES], progress="perplexity")
+    prose = data.demo("prose")
+    found = pppl.pseudo_perplexity(model, sorted(prose, key=len)[:LINES], progress="perplexity")
+    by_frequency = unigram_perplexity(model, prose)
+    if found.value > by_frequency:
+        card.warnings.append(
+            "It predicts plain prose worse than the frequencies of its words alone would (perplexity "
+            f"{found.value:,.0f} against {by_frequency:,.0f}): its weights, its head or its tokenizer are not "
+            "those of a trained language model, so that no row says anything of bias.")
     card.add("perplexity", "perplexity" if model.is_causal else "pseudo-perplexity", found.interval(), "",
              "depends on the vocabulary: compare models of one tokenizer only")
+
+
+def unigram_perplexity(model, lines: list[str]) -> float:
+    """The perplexity of lines whose tokens are guessed by how often each stands in them, whatever stands beside it."""
+    tokens = [token for ids in model.tokenizer(lines, add_special_tokens=False).input_ids for token in ids]
+    counts = np.unique(tokens, return_counts=True)[1]
+    shares = counts / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 MEASURES = {"occupations": occupations, "seat": seat, "next sentences": next_sentences, "cloze": knowledge,
@@ -149,25 +175,54 @@ def measure(name: str, device=None) -> Card:
     return card
 
 
+def _stored(name: str) -> dict:
+    """The stored card of a model; empty where there is none, or a damaged one."""
+    try:
+        kept = json.loads((STORED / f"{tag(name)}.json").read_text(encoding="utf-8"))
+        return kept if {"model", "revision", "rows"} <= kept.keys() else {}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
 def beside() -> list[dict]:
-    """The stored cards whose weights are those that their names stand for today; a damaged one is left out."""
+    """The stored cards whose weights are those that their names stand for today."""
     kept = []
-    for name in BESIDE:
-        with contextlib.suppress(OSError, ValueError):
-            kept.append(json.loads((STORED / f"{tag(name)}.json").read_text(encoding="utf-8")))
-    return [card for card in kept if models.locate(card["model"])[1] == card["revision"]]
+    for card in filter(None, map(_stored, BESIDE)):
+        with contextlib.suppress(CompanionError):  # a bundled model that was removed
+            if models.locate(card["model"])[1] == card["revision"]:
+                kept.append(card)
+    return kept
+
+
+def canonical(name: str) -> str:
+    """One spelling of a model, however its folder is written: its name, where the registry has that folder."""
+    if name in models.REGISTRY or not Path(name).expanduser().is_dir():
+        return name
+    folder = Path(name).expanduser().resolve()
+    known = [key for key, entry in models.REGISTRY.items() if entry.source == folder and not entry.untrained]
+    return known[0] if known else str(folder)
+
+
+def file_of(name: str) -> str:
+    """What the card of a model is called: a folder by its own name, told apart from its namesakes by a hash."""
+    if not Path(name).is_absolute():
+        return tag(name)
+    return f"{slug(Path(name).name)}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def write(name: str, device=None, store: bool = False):
     """Measure a model and write its page and its json, whole or not at all; `store` keeps the json for other cards."""
+    check_writable(paths.BUILD / "cards")
+    name = canonical(name)
     card = measure(name, device)
     content = {key: value for key, value in asdict(card).items() if key != "figures"}
     plain = (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
     others = [other for other in beside() if other["model"] != card.model]
     shown = {other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]} for other in others}
-    page, template = paths.BUILD / "cards" / f"{tag(name)}.html", article.TEMPLATES.get_template("card.html")
+    page, template = paths.BUILD / "cards" / f"{file_of(name)}.html", article.TEMPLATES.get_template("card.html")
     command = shlex.join(["./reproduce.sh", "card", name])
-    replace(page, template.render(card=card, others=shown, estimate=_shown, command=command).encode())
+    title = Path(name).name if Path(name).is_absolute() else name
+    replace(page, template.render(card=card, title=title, others=shown, estimate=_shown, command=command).encode())
     replace(page.with_suffix(".json"), plain)
     if store:
         replace(STORED / f"{tag(name)}.json", plain)

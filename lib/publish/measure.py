@@ -1,32 +1,63 @@
-"""Heavy measurements without notebooks, where a GPU is; a notebook then shows the result as stored.
+"""Heavy measurements without notebooks, where a GPU is; a notebook then shows the result.
 
-    python -m lib.publish measure heads  --data paper                 head scores of notebooks 02 to 04
-    python -m lib.publish measure table1 --data paper --part 2/4      Table 1 of notebook 04, the second of 4 processes
-    python -m lib.publish measure table1 --data paper --limit 2       a try: 2 masks, 2 lines of text, nothing stored
+    ./reproduce.sh measure heads  --data paper               head scores of notebooks 02 to 04
+    ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
+                                                             four processes
+    ./reproduce.sh measure table1 --data paper --limit 2     a try: 2 masks, 2 lines of text,
+                                                             nothing is written
 
-A result is one small file under figures/<run>/measured, or under --out. `table1` keeps what it has after every mask in
-a file of its part beside it; whichever process ends last puts the parts together. Needs no pandas."""
+A result is one small file under build/<run>/measured; under figures/<run>/measured with --store,
+or under --out. `table1` keeps what it has after every mask in a file of its part beside it;
+whichever process ends last puts the parts together. Needs no pandas.
+"""
 
 import hashlib
 import json
+import re
 import shlex
+from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
-from lib import CompanionError
+from lib import CompanionError, paths
 from lib.bias_a_head import heads, masking
 from lib.engine import models
 from lib.publish.run import Run, place, question, read, versions, write
 
+PRECISIONS = ("float32", "tf32", "bfloat16")
+
 
 def measure(options):
-    """What the command line asks for: name, profile, data, model, device, precision, part, limit, out."""
-    if options.name not in MEASUREMENTS:
-        raise CompanionError(f"There is no measurement '{options.name}': choose one of {', '.join(MEASUREMENTS)}.")
-    own = Run(profile=options.profile)  # to ask for one of its models is to ask for the profile's own run
-    MEASUREMENTS[options.name](Run(profile=options.profile, data=options.data, device=options.device,
-                                   model="" if options.model in (own.encoder, own.decoder) else options.model), options)
+    """What the command line asks for; what cannot be done is said before anything is computed."""
+    measurements = {"heads": head_scores, "table1": table1}
+    if options.name not in measurements:
+        choices = ", ".join(measurements)
+        raise CompanionError(f"There is no measurement '{options.name}': choose one of {choices}.")
+    if options.precision not in PRECISIONS:
+        choices = ", ".join(PRECISIONS)
+        raise CompanionError(f"There is no precision '{options.precision}': choose {choices}.")
+    share_of(options.part)
+    models.usable_device(options.device)
+    own = Run(profile=options.profile)  # to ask for one of its models is to ask for the profile's run
+    model = "" if options.model in (own.encoder, own.decoder) else options.model
+    run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
+    measurements[options.name](run, options)
+
+
+def share_of(part: str) -> tuple[int, int]:
+    """Which share of how many: (2, 4) of "2/4"."""
+    match = re.fullmatch(r"(\d+)/(\d+)", part)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise CompanionError(f"'{part}' is no part: write 1/4 to 4/4 for four processes.")
+    return int(match[1]), int(match[2])
+
+
+def folder_of(run: Run, options) -> Path:
+    """Where results go."""
+    if options.out:
+        return Path(options.out)
+    return (run.stored if options.store else paths.BUILD / run.name) / "measured"
 
 
 def head_scores(run: Run, options):
@@ -37,12 +68,16 @@ def head_scores(run: Run, options):
 
 
 def _scores(run: Run, options, name: str, bias: str) -> dict:
-    """What `heads.measure` gives, as stored, or computed and stored."""
+    """What `heads.measure` gives, as stored, or computed and written."""
     args = heads.asked(run, name, bias)
-    made_from = _made_from(run, heads.measure, args, "heads", str(models.usual_dtype(name)).removeprefix("torch."))
-    for file in (place(run.name, heads.measure, args), place(run.name, heads.measure, args, options.out)):
-        if file.exists() and read(file)[1]["question"] == made_from["question"]:
-            return read(file)[0]
+    precision = str(models.usual_dtype(name)).removeprefix("torch.")
+    made_from = _made_from(run, heads.measure, args, "heads", precision)
+    file = place(folder_of(run, options), heads.measure, args)
+    for known in (place(run.stored / "measured", heads.measure, args), file):
+        if known.exists():
+            result, known_from = read(known)
+            if known_from["question"] == made_from["question"]:
+                return result
     result = heads.measure(*args, device=run.device)
     if not options.limit:
         write(file, result, made_from)
@@ -51,49 +86,61 @@ def _scores(run: Run, options, name: str, bias: str) -> dict:
 
 
 def table1(run: Run, options):
-    """`masking.measure`, its masks shared out among the parts, each mask kept as soon as it is done."""
+    """`masking.measure`, its masks shared out among the parts, each kept as soon as it is done."""
     args = masking.asked(run, _scores(run, options, run.encoder, "gender"))
     if options.limit:
         name, plan, data, contexts, _, *rest = args
-        args = name, plan[:options.limit], data, contexts, options.limit, *rest
+        args = name, plan[: options.limit], data, contexts, options.limit, *rest
     made_from = _made_from(run, masking.measure, args, "table1", options.precision)
-    file, n = place(run.name, masking.measure, args, options.out), len(args[1])
-    key = hashlib.sha256(json.dumps([made_from["question"], options.precision]).encode()).hexdigest()[:8]
-    number, _, parts = options.part.partition("/")
-    if not (number.isdigit() and parts.isdigit() and 1 <= int(number) <= int(parts)):
-        raise CompanionError(f"'{options.part}' is no part: write 1/4 to 4/4 for four processes.")
+    file = place(folder_of(run, options), masking.measure, args)
+    n_masks = len(args[1])
+    number, parts = share_of(options.part)
+    key = _key(made_from["question"], options.precision)
     mine = file.with_suffix(f".{key}.{number}-of-{parts}.part.npz")
-
-    def done(name="*-of-*"):
-        """{step: row} of the parts called so; the same question may have been shared into however many."""
-        kept = [read(part)[0] for part in sorted(file.parent.glob(f"{file.stem}.{key}.{name}.part.npz"))]
-        return {int(step): {name: values[i] for name, values in columns.items()}
-                for columns in kept for i, step in enumerate(columns["step"])}
-
-    rows = done(f"{number}-of-{parts}")
-    waiting = [step for step in range(int(number) - 1, n, int(parts)) if step not in done()]
+    rows = _done(file, f"{key}.{number}-of-{parts}")
+    done = _done(file, f"{key}.*-of-*")
+    waiting = [step for step in range(number - 1, n_masks, parts) if step not in done]
     if waiting:
         bench = masking.prepare(*args, device=run.device, precision=options.precision)
     for step in tqdm(waiting, desc=f"masks, part {options.part}"):
         row = rows[step] = masking.under(bench, step)
         if options.limit:
-            print(f"{row['strategy']:9} {row['k']:3} heads  |SEAT| {row['seat']:.4f}  PPPL {row['pppl']:.4f}")
+            print("{strategy:9} {k:3} heads  |SEAT| {seat:.4f}  PPPL {pppl:.4f}".format(**row))
         else:
             write(mine, masking.columns(list(rows.values())), made_from)
-    every = rows if options.limit else done()
-    print(f"{len(every)} of {n} masks are done")
-    if len(every) == n and not options.limit:
+    every = rows if options.limit else _done(file, f"{key}.*-of-*")
+    print(f"{len(every)} of {n_masks} masks are done")
+    if len(every) == n_masks and not options.limit:
         write(file, masking.columns(list(every.values())), made_from)
         print(file)
 
 
-MEASUREMENTS = {"heads": head_scores, "table1": table1}
+def _key(asked: dict, precision: str) -> str:
+    """Which question a part answers: the same one may have been shared into however many parts."""
+    return hashlib.sha256(json.dumps([asked, precision]).encode()).hexdigest()[:8]
+
+
+def _done(file: Path, part: str) -> dict[int, dict]:
+    """{step: row} of the parts whose names match."""
+    rows = {}
+    for kept in sorted(file.parent.glob(f"{file.stem}.{part}.part.npz")):
+        columns = read(kept)[0]
+        for i, step in enumerate(columns["step"]):
+            rows[int(step)] = {name: values[i] for name, values in columns.items()}
+    return rows
 
 
 def _made_from(run: Run, function, args, name: str, precision: str) -> dict:
+    """What a result says of how it was made."""
     on_gpu = torch.cuda.is_available() and not str(run.device).startswith("cpu")
-    device = torch.cuda.get_device_name() if on_gpu else "cpu"
-    flags = [*run.flags, *(["--precision", precision] if name == "table1" and precision != "float32" else [])]
-    return {"question": question(function, args, run.weights(args)), "precision": precision, "run": run.name,
-            "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]), "device": device,
-            "versions": versions("torch", "transformers", "numpy")}
+    flags = list(run.flags)
+    if name == "table1" and precision != "float32":
+        flags += ["--precision", precision]
+    return {
+        "question": question(function, args, run.weights(args)),
+        "precision": precision,
+        "run": run.name,
+        "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]),
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "versions": versions("torch", "transformers", "numpy"),
+    }

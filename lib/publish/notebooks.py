@@ -4,25 +4,29 @@ A notebook is up to date while its cells and parameters, the data, the weights a
 modules of lib that it imports are what they were when it ran, and its results are the files that it wrote. What
 `estimate` says of sizes and minutes is data/hub.toml's; nothing is fetched for that."""
 
+import contextlib
 import hashlib
 import html
 import json
 import os
 import re
 import shutil
+import signal
 import sys
-import tomllib
+import weakref
 from functools import cache
 from pathlib import Path
 
 import nbformat
+from ipykernel.kernelspec import get_kernel_dict
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec
 from nbclient.exceptions import DeadKernelError
 from papermill import PapermillExecutionError, execute_notebook
 from papermill.exceptions import strip_color
 
 from lib import CompanionError, Lazy, paths
-from lib.engine.files import fingerprint, replace
-from lib.publish.kernels import ThisPython
+from lib.engine.files import fingerprint, read_toml, replace
 from lib.publish.run import sources
 
 # slow to import, and most runs need none of them before their notebooks do
@@ -34,14 +38,37 @@ Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises whe
 ROLES = "encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base", "company"  # of a run's models
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)  # $$...$$ by itself, $...$ in a line
 WIDGET = "application/vnd.jupyter.widget-view+json"
-BESIDE = "02", "04", "06"  # about half of a run's work: the head scores of 02, and notebooks that take them over
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
+
+
+class Kernel(AsyncKernelManager):
+    """A kernel of the interpreter that runs this, whatever else is installed under the name python3."""
+
+    running = weakref.WeakSet()
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        Kernel.running.add(self)
+
+    @classmethod
+    def seeing(cls, **variables: str) -> type["Kernel"]:
+        """Kernels that see these variables of the environment besides those of this process."""
+        # it would warn on the terminal of an unencrypted connection (to itself), and complain at Ctrl-C
+        about = get_kernel_dict(extra_arguments=["--log-level=CRITICAL"])
+        return type("OwnKernel", (cls,), {"kernel_spec": KernelSpec(**about, env=variables)})
+
+    @classmethod
+    def end_all(cls):
+        """End every kernel of this process at once, and what it started."""
+        for kernel in list(cls.running):
+            pid = getattr(kernel.provisioner, "pid", None)
+            if pid and kernel.has_kernel:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)  # Jupyter starts each at the head of a group
 
 
 class Notebook:
     """`path` as part of `run`."""
-
-    kernels = ThisPython  # where it runs
 
     def __init__(self, path, run, recompute=False):
         self.path, self.run, self.name, self.number = path, run, path.stem, path.name[:2]
@@ -66,8 +93,8 @@ class Notebook:
                   paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES, paths.REGISTRY, paths.PROFILES,
                   paths.FIGURES / self.run.name / "measured"]
         if any(file.name == "scoreboard.py" for file in code):
-            inputs += [file for part in ("claims", "draws", "numbers", "0?_table7.csv", "02_heads.csv")
-                       for file in paths.FIGURES.glob(f"*/{part}")]
+            for part in ("claims", "draws", "numbers", "0?_table7.csv", "02_heads.csv"):
+                inputs += [*paths.FIGURES.glob(f"*/{part}"), *self.run.out.glob(part)]
         cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
         weights = {name: revision(self.run, name) for name in wanted(self.run, [self])}
         whole = [cells, self.parameters, self.run.news, str(self.run.out), weights, fingerprint(*inputs)]
@@ -97,15 +124,21 @@ class Notebook:
         return {str(file.relative_to(self.run.out)): hashlib.sha256(content).hexdigest()
                 for file, content in self.results.items()}
 
-    def execute(self):
-        """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what was there stays."""
+    def execute(self, threads: str = "", lane: int = 0):
+        """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what was there stays.
+        threads: of its processor's sums. lane: on which line of the terminal its bar stands"""
         self.copy.parent.mkdir(parents=True, exist_ok=True)
-        os.environ["JPY_SESSION_NAME"] = str(self.path)  # as Jupyter does: so a result can say what made it
+        variables = {"JPY_SESSION_NAME": str(self.path)}  # as Jupyter does: so a result can say what made it
+        if threads:
+            variables["OMP_NUM_THREADS"] = threads
         stamp, before = self.stamp, self.results
         try:
             execute_notebook(self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
-                             cwd=self.path.parent, kernel_name="python3", language="python", coalesce_streams=True,
-                             kernel_manager_class=self.kernels, progress_bar={"desc": self.name, "leave": False})
+                             resources={"metadata": {"path": str(self.path.parent)}},  # where it runs
+                             kernel_name="python3", language="python", coalesce_streams=True,
+                             kernel_manager_class=Kernel.seeing(**variables),
+                             progress_bar=sys.stderr.isatty()
+                             and {"desc": self.name, "leave": False, "position": lane})
         except BaseException:
             after = self.results
             for file in after.keys() - before.keys():
@@ -113,8 +146,10 @@ class Notebook:
             for file, content in before.items() - after.items():
                 replace(file, content)
             raise
-        self.so_far.replace(self.copy)
-        replace(self.html, as_page(nbformat.read(self.copy, as_version=4)))
+        content = without_bars(nbformat.read(self.so_far, as_version=4))
+        replace(self.copy, (nbformat.writes(content) + "\n").encode())
+        self.so_far.unlink()
+        replace(self.html, as_page(content))
         replace(self.done, json.dumps({"stamp": stamp, "files": self._hashes()}).encode())
         self.recompute = False
 
@@ -149,6 +184,15 @@ def revision(run, name: str) -> str:
         return f"{weights}, {fingerprint(folder / 'training.json')}"
     except CompanionError:  # a classifier that is not made yet
         return ""
+
+
+def without_bars(content):
+    """A notebook without what progress bars leave behind, which a page would show as empty red boxes."""
+    for cell in content.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs
+                            if output.get("name") != "stderr" or output.text.strip()]
+    return content
 
 
 def as_page(content) -> bytes:
@@ -200,8 +244,8 @@ def select(notebooks, only):
 def estimate(run, notebooks) -> list[str]:
     """Lines that say what those of the notebooks that are still to run will fetch and take."""
     waiting = [notebook for notebook in notebooks if not notebook.is_done()]
-    known = tomllib.loads(paths.HUB.read_text(encoding="utf-8"))
-    names = [name for name in wanted(run, waiting) if not _ships(name)]
+    known = read_toml(paths.HUB)
+    names = [name for name in wanted(run, waiting) if not is_bundled(name)]
     lines = [*_models(names, known["models"]), *_data(run, waiting, known["data"])]
     if run.profile == "paper" and waiting:
         lines += _on_a_gpu(run, waiting, names, known)
@@ -216,18 +260,10 @@ def wanted(run, notebooks) -> list[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
-def beside(run, notebooks) -> list[Notebook]:
-    """Those that a second process runs meanwhile. Models that ship are small: a second thread gains them little."""
-    if os.cpu_count() < 2 or sys.platform != "linux" or not all(map(_ships, run.models)):  # forks are safe on Linux
-        return []
-    mine = [notebook for notebook in notebooks if notebook.number in BESIDE]
-    return mine if len(mine) < len(notebooks) else []
-
-
 def to_make(run, notebooks) -> str:
     """The folder of a classifier that is to be made from the encoder before one of these notebooks runs; or nothing."""
     name = run.classifier
-    if name in ("", run.model) or _ships(name) or models.draw_of(name) or name not in wanted(run, notebooks):
+    if name in ("", run.model) or is_bundled(name) or models.draw_of(name) or name not in wanted(run, notebooks):
         return ""
     folder = models.REGISTRY[name].source if name in models.REGISTRY else Path(name)
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""
@@ -293,5 +329,6 @@ def _on_a_gpu(run, notebooks, names: list[str], known: dict) -> list[str]:
     return lines
 
 
-def _ships(name: str) -> bool:
+def is_bundled(name: str) -> bool:
+    """Whether a model comes with the repository."""
     return (paths.MODELS / name).is_dir()

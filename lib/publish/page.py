@@ -20,9 +20,9 @@ from PIL import Image
 
 from lib import CompanionError, paths, printed, verdict
 from lib.engine.files import replace
-from lib.publish import article, card, scoreboard
+from lib.publish import article, card, compare, scoreboard
 from lib.publish.article import PAPERS, RUNS, TEMPLATES
-from lib.publish.run import runs
+from lib.publish.run import runs, runs_shown
 from lib.publish.scoreboard import ALL_PAPERS, KINDS
 
 TABLE_ROWS = 40  # of a table among the figures; the whole is in its file
@@ -95,11 +95,15 @@ def collect(folders):
     return sorted(results, key=lambda result: (result.name, result.run))
 
 
-def write(folders):
-    """Make both pages of these runs, {name: folder}; the article's path. What is damaged is left out, and said."""
+def write(folders: dict[str, Path] | None = None) -> Path:
+    """Make both pages of these runs, {name: folder}, all that are stored or made here where left out; the article's
+    path. What is damaged is left out, and said."""
     damaged, target = [], paths.BUILD / "report" / "index.html"
+    folders = runs_shown() if folders is None else folders
+    reproduced = compare.made_here()
     folders = {run: folder for run, folder in folders.items() if _readable(run, folder, damaged)}
-    pages = {"inventory.html": render(folders, damaged), "index.html": article.render(folders)}
+    pages = {"inventory.html": render(folders, damaged, reproduced),
+             "index.html": article.render(folders, reproduced)}
     print(*damaged, sep="\n", end="\n" if damaged else "", file=sys.stderr)
     try:
         for name in sorted(pages):
@@ -110,8 +114,9 @@ def write(folders):
     return target
 
 
-def render(folders, damaged):
-    """The inventory, as text; sentences on what had to be left out are added to `damaged`."""
+def render(folders, damaged, reproduced=()):
+    """The inventory, as text; sentences on what had to be left out are added to `damaged`.
+    reproduced: comparisons with what is stored, of the runs that were made here"""
     folders = dict(sorted(folders.items()))
     results = collect(folders)
     shown = [result for result in results if result.made.get("kind") not in ("claims", "numbers")]
@@ -139,7 +144,8 @@ def render(folders, damaged):
         claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
         gallery=[(number, list(group)) for number, group in groupby(shown, key=lambda result: result.number)],
         by_paper=[(paper, list(group)) for paper, group in groupby(notebooks, key=paper_of)],
-        contents=contents, damaged=damaged, paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
+        contents=contents, damaged=damaged, reproduced=reproduced,
+        paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
         n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(pictures))
 
 
@@ -238,12 +244,14 @@ README = paths.ROOT / "README.md"
 BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "08_plane", "Counteracts": "11_slopes"}
 
 
-def write_readme() -> bool:
-    """Bring README.md up to date; whether anything had to be changed."""
+def write_readme() -> str:
+    """Bring README.md up to date; a sentence that says whether anything had to be changed."""
     old = README.read_text(encoding="utf-8")
-    if (new := renewed(old)) != old:
-        replace(README, new.encode())
-    return new != old
+    new = renewed(old)
+    if new == old:
+        return "README.md is up to date"
+    replace(README, new.encode())
+    return "README.md now says what the runs found"
 
 
 def renewed(text: str) -> str:

@@ -22,6 +22,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import threading
 import tomllib
 from functools import cache
 from importlib.metadata import version
@@ -30,11 +32,12 @@ from types import SimpleNamespace
 
 import lib
 from lib import CompanionError, Lazy, paths, verdict
-from lib.engine.files import fingerprint, replace, room_for, slug
+from lib.engine.files import fingerprint, new_folder, replace, room_for, slug
 
 # a GPU machine may lack pandas, and the command line's --help can do without any
 np, pd, plt, joblib = Lazy("numpy"), Lazy("pandas"), Lazy("matplotlib.pyplot"), Lazy("joblib")
 display, look, readers = Lazy("IPython.display"), Lazy("lib.look"), Lazy("lib.text.readers")
+inputtransformer2 = Lazy("IPython.core.inputtransformer2")
 models, families = Lazy("lib.engine.models"), Lazy("lib.engine.families")
 
 OTHER_DATA = {"mini": "demo", "paper": "real"}  # what a run is called whose data are not its profile's own
@@ -43,7 +46,7 @@ LIMITED, CONTROL = re.compile(r"(.+)-limit(\d+)"), re.compile(rf"{verdict.NULL}(
 MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how their names end
 NOT_ITEMS = {"items", "ablation_every", "masking_curve", "masking_amplify", "lpbs_step", "glue_small", "glue_large"}
 DPI, SCREEN_DPI = 150, 110  # of a figure's png: as it is saved, and as large as a notebook shows it
-FRAMES = re.compile(rb"\bp[0-9a-f]{10}\b")  # names in an svg, which hang on last bits that differ from layout to layout
+PARSING = threading.Lock()  # two notebooks start at once, and Python 3.11 cannot parse in two threads
 RESERVED = "plain", "made_from"  # what a stored measurement's file has beside its arrays, as JSON
 
 
@@ -51,6 +54,8 @@ class Run:
     """What a notebook's parameters mean. `data` may be left out: it is then the profile's own."""
 
     def __init__(self, profile="mini", data="", model="", device="", seed=0, recompute=False, out=""):
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise CompanionError(f"{seed!r} is no seed: give a whole number, such as 0.")
         chosen = read_profile(profile)
         self.profile, self.draw, items = chosen["name"], chosen["draw"], chosen["sizes"]["items"]
         own, self.stand_ins = chosen["data"][0], chosen["stand_ins"]
@@ -68,11 +73,10 @@ class Run:
         self.flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
         self.name = self.profile if self.data == own else f"{self.profile}-{OTHER_DATA[self.data]}"
         self.name += (f"-{tag(model)}" if model else "") + (f"-limit{items}" if items else "")
+        self.stored = stored_folder(self.name)
         # a relative folder is one of the repository: notebooks and command line work in different ones
-        usual = paths.BUILD / self.name / "figures" if items else paths.FIGURES / self.name
-        if self.draw and not items:
-            usual = paths.FIGURES / self.name.replace(f"@{self.draw}", "") / "draws" / self.draw
-        self.out = paths.ROOT / (out or os.environ.get("COMPANION_OUT") or usual)
+        made = out or os.environ.get("COMPANION_OUT") or made_folder(self.name)
+        self.out = paths.ROOT / made
         self.revisions = {}  # of the models used so far
         self._compared = {}  # by notebook: what was held against printed numbers so far
 
@@ -92,9 +96,14 @@ class Run:
         named = entry and isinstance(entry.source, str)  # a paper's language model: said without fetching it
         config = {"model_type": entry.family} if named else models.config_of(models.locate(model)[0])
         family = config.get("model_type")
-        if "ForSequenceClassification" in str(config.get("architectures")):
+        anatomy = families.of(family, model)
+        saved_as = config.get("architectures") or []
+        if "ForSequenceClassification" not in str(saved_as) and saved_as and not {*saved_as} & {*anatomy.classes}:
+            raise CompanionError(f"{model} was saved as {saved_as[0]}, without a language-model head: notebooks need "
+                                 f"one, choose a model saved as {' or '.join(anatomy.classes)}.")
+        if "ForSequenceClassification" in str(saved_as):
             self.classifier = model
-        elif family in families.FAMILIES and families.FAMILIES[family].is_causal:
+        elif anatomy.is_causal:
             self.decoder = model
             if family == "llama":
                 self.llama, self.debiased = [model], []  # the debiased BERTs are the profile's own run's
@@ -148,7 +157,9 @@ class Run:
     def measured(self, function, *args):
         """`function(*args, device=...)` as `python -m lib.publish measure` stored it for this run, and its command;
         `cached` where that was made from other arguments or weights, or `recompute` asks for it."""
-        file, weights = place(self.name, function, args), self.weights(args)
+        weights = self.weights(args)
+        here, stored = (place(folder / "measured", function, args) for folder in (paths.BUILD / self.name, self.stored))
+        file = here if here.exists() else stored
         if file.exists() and not self.recompute:
             result, made_from = read(file)
             if made_from["question"] == question(function, args, weights):
@@ -170,6 +181,10 @@ class Run:
     def save(self, result, name, caption, kind=""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), to `out`, and show it.
         kind  of a table: claims and numbers are those whose rows the page has already; "": as its columns say"""
+        if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+            raise CompanionError(f"A result cannot be called {name!r}: give it a name of letters, digits and _ alone.")
+        if not (isinstance(result, (pd.DataFrame, pd.Series)) or hasattr(result, "figure")):
+            raise CompanionError(f"A {type(result).__name__} cannot be saved: give a figure or a DataFrame.")
         if isinstance(result, (pd.DataFrame, pd.Series)):
             named = not isinstance(result.index, pd.RangeIndex)
             # six digits: what follows differs from machine to machine
@@ -182,14 +197,17 @@ class Run:
             if not self.flags:  # a long name of another model must not stop its run
                 look.check(result)
         contents[".json"] = _json({"caption": caption, **about} | self.provenance())
-        for suffix, content in contents.items() if not self.draw else ():
-            file = self.out / f"{name}{suffix}"
-            if not (suffix == ".svg" and file.is_file()
-                    and FRAMES.sub(b"", file.read_bytes()) == FRAMES.sub(b"", content)):
-                replace(file, content)
+        if not self.draw:
+            for suffix, content in contents.items():
+                replace(self.out / f"{name}{suffix}", content)
         if png := contents.get(".png"):  # shown as it was saved, not drawn once more; its bytes 16 to 19 say how wide
             result = display.Image(png, width=round(int.from_bytes(png[16:20]) / DPI * SCREEN_DPI), alt=caption)
         display.display(result)
+
+    @property
+    def shown(self) -> Path:
+        """A folder with all results of this run: of each notebook those made now, else those stored."""
+        return shown(self.name, self.out)
 
     def judged(self, notebook: str, verdicts):
         """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
@@ -234,21 +252,66 @@ class Run:
                 "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib")}
 
 
-def runs():
+def stored_folder(name: str) -> Path:
+    """Where the repository keeps a run; another draw of untrained networks, null@3, with the first one."""
+    run, at, rest = name.partition("@")
+    if not at:
+        return paths.FIGURES / run
+    draw, dash, data = rest.partition("-")
+    return paths.FIGURES / f"{run}{dash}{data}" / "draws" / draw
+
+
+def made_folder(name: str) -> Path:
+    """Where a run writes."""
+    return paths.BUILD / name / "figures"
+
+
+def runs() -> dict[str, Path]:
     """{name of a run: its folder}, for all that are stored and have a finished notebook: these end in records."""
-    return {folder.name: folder for folder in sorted(paths.FIGURES.glob("*"))
-            if any(folder.glob("claims/*.json")) or any(folder.glob("numbers/*.json"))}
+    return {folder.name: folder for folder in sorted(paths.FIGURES.glob("*")) if has_records(folder)}
+
+
+def has_records(folder: Path) -> bool:
+    return any(folder.glob("claims/*.json")) or any(folder.glob("numbers/*.json"))
+
+
+def runs_shown() -> dict[str, Path]:
+    """The same, and those that were made here; of each notebook what was made here, else what is stored."""
+    made = {folder.parent.name: folder for folder in paths.BUILD.glob("*/figures") if has_records(folder)}
+    full = {name: folder for name, folder in made.items() if not LIMITED.fullmatch(name) and "@" not in name}
+    return dict(sorted((runs() | {name: shown(name, folder) for name, folder in full.items()}).items()))
+
+
+def shown(name: str, made: Path) -> Path:
+    """A folder with all results of a run: of each notebook those that were made here, else those stored."""
+    stored = stored_folder(name)
+    here = {file.name[:2] for file in made.glob("[0-9][0-9]_*")}
+    if not here:
+        return stored
+    folder = paths.BUILD / name / "shown"
+    with new_folder(folder) as merged:
+        for source, is_made in ((stored, False), (made, True)):
+            for pattern in ("[0-9][0-9]_*.*", "claims/*.json", "numbers/*.json", "draws/*/claims/*.json"):
+                for file in source.glob(pattern):
+                    if is_made == (file.name[:2] in here) or "draws" in file.relative_to(source).parts:
+                        target = merged / file.relative_to(source)
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copyfile(file, target)
+    return folder
 
 
 # ---- profiles
 def read_profile(name):
     """A profile, cut to a limit, with its name and its draw. It has the keys of mini.toml, no more and no fewer."""
     there = sorted(file.stem for file in paths.PROFILES.glob("*.toml"))
+    if not isinstance(name, str):
+        raise CompanionError(f"{name!r} is no profile: choose one of {', '.join(there)}.")
     limited = LIMITED.fullmatch(name) if name not in there else None
     name, items = (limited[1], int(limited[2])) if limited else (name, 0)
     control = CONTROL.fullmatch(name) if name not in there else None
     if name not in there and not control:
-        raise CompanionError(f"There is no profile {name}: choose one of {', '.join(there)}, or add "
+        choices = [*there, verdict.NULL, f"{verdict.NULL}@1", verdict.BALANCED]
+        raise CompanionError(f"There is no profile {name}: choose one of {', '.join(choices)}, or add "
                              f"lib/publish/profiles/{name}.toml.")
     profile = _parse("mini" if control else name)
     if control:
@@ -288,7 +351,7 @@ def _at_most(value, n):
 
 def _parse(name):
     try:
-        return tomllib.loads((paths.PROFILES / f"{name}.toml").read_text())
+        return tomllib.loads((paths.PROFILES / f"{name}.toml").read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise CompanionError(f"lib/publish/profiles/{name}.toml is not TOML: fix what is wrong there "
                              f"({error}).") from None
@@ -324,10 +387,10 @@ def _pin(name, revision):
 
 
 # ---- results that are kept
-def place(run: str, function, args, folder: str = "") -> Path:
-    """The file of a stored measurement, named by the function and the names among its arguments."""
+def place(folder: Path, function, args) -> Path:
+    """The file of a measurement in a folder, named by the function and the names among its arguments."""
     names = [_name(function), *(arg for arg in args if isinstance(arg, str))]
-    return (Path(folder) if folder else paths.FIGURES / run / "measured") / f"{slug('_'.join(names))}.npz"
+    return folder / f"{slug('_'.join(names))}.npz"
 
 
 def question(function, args, weights: dict[str, str]) -> dict:
@@ -375,11 +438,25 @@ def sources(code: str) -> set[Path]:
     return files
 
 
+def _tree(code: str) -> ast.AST:
+    """Code as a tree; that of a notebook may have magics (%matplotlib inline), which IPython knows."""
+    try:
+        return ast.parse(code)
+    except SyntaxError:
+        pass
+    try:
+        return ast.parse(inputtransformer2.TransformerManager().transform_cell(code))
+    except SyntaxError:  # the notebook will say so when it runs
+        return ast.Module([], [])
+
+
 @cache
 def _imported(code: str) -> set[Path]:
     """Where modules of lib that this code imports anywhere would lie, seen from the repository."""
     names = []
-    for node in ast.walk(ast.parse(code)):
+    with PARSING:
+        tree = _tree(code)
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):  # from lib.engine import hooks; from lib.engine.hooks import project
             homes = lib._NAMES if node.module == "lib" else {}  # from lib import load: that is lib.engine.models.load
             names += [f"{homes.get(alias.name, node.module)}.{alias.name}" for alias in node.names]

@@ -1,0 +1,296 @@
+"""Whether a run gave what is stored: every table, title and verdict, number by number.
+
+A run writes to build/<run>/figures; what the repository holds of it is in figures/<run>. Tables
+(csv), titles of figures (the `finding` in their json) and records (claims/NN.json, numbers/NN.json)
+count, pictures do not. What the same number is, lib/engine/tolerance.py says.
+
+    ./reproduce.sh compare          says it again of the run mini, without running anything
+    ./reproduce.sh compare null     of another run
+"""
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lib import CompanionError, paths
+from lib.engine import tolerance
+from lib.engine.files import replace
+from lib.publish.run import has_records, stored_folder
+
+SHOWN = 20  # departures that are listed; the others are counted
+PICTURES = (".png", ".svg")
+CHANGED_VERDICT = 3  # exit status
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Something that is not what is stored."""
+
+    where: str
+    stored: str
+    new: str
+
+    def __str__(self):
+        return f"{self.where}: {self.stored or 'nothing'} stored, {self.new or 'nothing'} now"
+
+
+@dataclass
+class Count:
+    """How many of a kind there are, and how many are as stored."""
+
+    kind: str
+    stored: int = 0
+    reproduced: int = 0
+
+    def __str__(self):
+        return f"{self.reproduced} of {self.stored} {self.kind}"
+
+
+@dataclass
+class Comparison:
+    """What was found of one run; its text is what a run ends with."""
+
+    run: str
+    tables: Count = field(default_factory=lambda: Count("tables"))
+    titles: Count = field(default_factory=lambda: Count("titles"))
+    verdicts: Count = field(default_factory=lambda: Count("verdicts"))
+    departures: list[Departure] = field(default_factory=list)
+    changed_verdicts: list[Departure] = field(default_factory=list)
+    largest: float = 0.0  # difference of two numbers that agree, as tolerance.size has it
+    largest_at: str = ""
+
+    @property
+    def status(self) -> int:
+        """Exit status: that of a changed verdict, or 0."""
+        return CHANGED_VERDICT if self.changed_verdicts else 0
+
+    @property
+    def sentence(self) -> str:
+        if not self.tables.stored:
+            return f"Nothing is stored of the run {self.run} to compare with."
+        opening = "Not reproduced" if self.changed_verdicts or self.departures else "Reproduced"
+        at = f"largest difference {self.largest:.0e} ({self.largest_at})" if self.largest else "no difference"
+        return f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
+
+    def __str__(self):
+        listed = self.changed_verdicts + self.departures
+        lines = [self.sentence, *(f"  {departure}" for departure in listed[:SHOWN])]
+        if len(listed) > SHOWN:
+            lines.append(f"  and {len(listed) - SHOWN} more")
+        return "\n".join(lines)
+
+    def compare_texts(self, where: str, stored: str, new: str, unit: float | None = None) -> bool:
+        """Whether two texts say the same; departures and the largest difference are kept."""
+        is_same = True
+        for found in tolerance.compare(stored, new, unit):
+            if found.is_departure:
+                self.departures.append(Departure(where, found.stored, found.new))
+                is_same = False
+            elif found.size > self.largest:
+                self.largest, self.largest_at = found.size, where
+        return is_same
+
+
+def say(name: str) -> int:
+    """Print the comparison of a run that was made here; exit status."""
+    made = paths.BUILD / name / "figures"
+    if not made.is_dir():
+        raise CompanionError(
+            f"{name} was not run here: build/{name}/figures is not there; run ./reproduce.sh first."
+        )
+    found = folders(name, stored_folder(name), made)
+    print(found)
+    return found.status
+
+
+def made_here() -> list[Comparison]:
+    """Every run that was made here and is stored, compared: for the report."""
+    made = [folder for folder in sorted(paths.BUILD.glob("*/figures")) if has_records(folder)]
+    found = [folders(one.parent.name, stored_folder(one.parent.name), one) for one in made]
+    return [one for one in found if one.tables.stored]
+
+
+def run(run, numbers: Iterable[str]) -> Comparison:
+    """The comparison of what these notebooks of a run just made."""
+    return folders(run.name, run.stored, run.out, set(numbers))
+
+
+def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None) -> Comparison:
+    """Two folders of results, of the notebooks with these numbers; None: of those in `made`."""
+    if numbers is None:
+        numbers = {file.name[:2] for file in made.glob("[0-9][0-9]_*")}
+    found = Comparison(name)
+    for old, new in _both(stored, made, "[0-9][0-9]_*.csv", numbers):
+        _compare_tables(found, old, new)
+    for old, new in _both(stored, made, "[0-9][0-9]_*.json", numbers):
+        _compare_titles(found, old, new)
+    for old, new in _both(stored, made, "numbers/[0-9][0-9].json", numbers):
+        _compare_numbers(found, old, new)
+    for old, new in _both(stored, made, "claims/[0-9][0-9].json", numbers):
+        _compare_verdicts(found, old, new)
+    return found
+
+
+def _both(stored: Path, made: Path, pattern: str, numbers: set[str]) -> list[tuple[Path, Path]]:
+    """(file as stored, as made) of every file that either folder has; one of the two may be missing."""
+    names = {file.relative_to(folder) for folder in (stored, made) for file in folder.glob(pattern)}
+    return [(stored / name, made / name) for name in sorted(names) if _number(name) in numbers]
+
+
+def _number(name: Path) -> str:
+    """Which notebook a file is of: 02 of 02_heads.csv, claims/02.json and 02_parts/a.json."""
+    return next(part[:2] for part in (name.name, name.parts[0]) if part[:2].isdigit())
+
+
+def _rows(file: Path) -> list[list[str]]:
+    with open(file, newline="", encoding="utf-8") as stream:
+        return list(csv.reader(stream))
+
+
+def _compare_tables(found: Comparison, old: Path, new: Path):
+    """Cell by cell. A column knows how far its numbers are rounded; a text knows it of its own."""
+    name = old.stem
+    if not old.is_file():
+        found.departures.append(Departure(name, "no table", "a table"))
+        return
+    found.tables.stored += 1
+    if not new.is_file():
+        found.departures.append(Departure(name, "a table", "none"))
+        return
+    stored, made = _rows(old), _rows(new)
+    shapes = [(len(rows), len(rows[0]) if rows else 0) for rows in (stored, made)]
+    if shapes[0] != shapes[1]:
+        sizes = ["{} rows of {}".format(*shape) for shape in shapes]
+        found.departures.append(Departure(name, *sizes))
+        return
+    units = _units(stored, made)
+    is_same = True
+    for before, after in zip(stored, made, strict=True):
+        for column, (old_cell, new_cell) in enumerate(zip(before, after, strict=True)):
+            where = ", ".join(filter(None, [name, _label(before), stored[0][column]]))
+            is_number = tolerance.parse(old_cell) is not None
+            unit = units[column] if is_number else None
+            is_same &= found.compare_texts(where, old_cell, new_cell, unit)
+    found.tables.reproduced += is_same
+
+
+def _units(*tables: list[list[str]]) -> list[float]:
+    """For each column one unit of the last place that any of its numbers has: .50 is written 0.5."""
+    units = []
+    for column in range(len(tables[0][0]) if tables[0] else 0):
+        cells = [tolerance.parse(row[column]) for rows in tables for row in rows]
+        places = [cell.unit for cell in cells if cell and cell.unit]
+        units.append(min(places, default=0.0))
+    return units
+
+
+def _label(row: list[str]) -> str:
+    """What a row is called: the words that it opens with."""
+    words = []
+    for cell in row[:3]:
+        if tolerance.parse(cell) is not None:
+            break
+        words.append(cell[:40])
+    return " ".join(filter(None, words))
+
+
+def _compare_titles(found: Comparison, old: Path, new: Path):
+    """What figures say above them; a table has no title."""
+    before, after = (_json(file).get("finding", "") for file in (old, new))
+    if not before and not after:
+        return
+    found.titles.stored += bool(before)
+    found.titles.reproduced += found.compare_texts(f"title of {old.stem}", before, after)
+
+
+def _json(file: Path):
+    """What a record holds; nothing where there is none."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except ValueError:
+        raise CompanionError(f"{file} is damaged: restore it with git, or run its notebook again.") from None
+
+
+def _compare_numbers(found: Comparison, old: Path, new: Path):
+    """What stands beside each printed number: a table with a row a number."""
+    before, after = ({_key(row): row for row in _json(file)} for file in (old, new))
+    found.tables.stored += bool(before)
+    is_same = True
+    for key in dict.fromkeys([*before, *after]):
+        where = f"{old.parent.name}/{old.stem}, {' '.join(key)}"
+        for field_ in ("ours", "match"):
+            texts = [rows.get(key, {}).get(field_, "") for rows in (before, after)]
+            is_same &= found.compare_texts(where, *texts)
+    found.tables.reproduced += bool(before) and is_same
+
+
+def _key(row: dict) -> tuple[str, ...]:
+    return tuple(row[part] for part in ("paper", "table", "row", "column"))
+
+
+def _compare_verdicts(found: Comparison, old: Path, new: Path):
+    """Outcome by outcome, in the order that the notebook keeps; then what each rests on."""
+    before, after = _json(old), _json(new)
+    found.verdicts.stored += len(before)
+    if len(before) != len(after):
+        departure = Departure(f"claims/{old.stem}", f"{len(before)} verdicts", f"{len(after)}")
+        found.changed_verdicts.append(departure)
+        return
+    for stored, made in zip(before, after, strict=True):
+        where = " ".join(filter(None, [stored["claim"], stored.get("on", ""), stored.get("reading", "")]))
+        names = [(one["claim"], one["outcome"]) for one in (stored, made)]
+        if names[0] != names[1]:
+            found.changed_verdicts.append(Departure(where, *(" ".join(name) for name in names)))
+            continue
+        found.verdicts.reproduced += 1
+        _compare_fields(found, where, stored, made)
+
+
+def _compare_fields(found: Comparison, where: str, stored, made):
+    """Numbers and words of a record, however deep."""
+    if isinstance(stored, dict) and isinstance(made, dict):
+        for key in dict.fromkeys([*stored, *made]):
+            _compare_fields(found, f"{where}, {key}", stored.get(key, ""), made.get(key, ""))
+    elif isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
+        for old, new in zip(stored, made, strict=True):
+            _compare_fields(found, where, old, new)
+    else:
+        found.compare_texts(where, str(stored), str(made), unit=None if isinstance(stored, str) else 0.0)
+
+
+# ---- storing
+def store(run, numbers: set[str]) -> int:
+    """Put what these notebooks of a run made where the repository keeps it; how many files changed.
+
+    A table or record that agrees with the stored one stays as it is, so that another machine's last
+    digits make no history. What a notebook no longer makes is removed, but for the folders of parts
+    (05_glue): these are made over days, and a notebook shows what there is.
+    """
+    changed = 0
+    parts = "[0-9][0-9]_*/*.json"
+    for pattern in ("[0-9][0-9]_*.*", "claims/[0-9][0-9].json", "numbers/[0-9][0-9].json", parts):
+        for old, new in _both(run.stored, run.out, pattern, numbers):
+            if not new.is_file():
+                if pattern == parts:
+                    continue
+                old.unlink()
+            elif old.is_file() and (old.read_bytes() == new.read_bytes() or _agree(old, new)):
+                continue
+            else:
+                replace(old, new.read_bytes())
+            changed += 1
+    return changed
+
+
+def _agree(old: Path, new: Path) -> bool:
+    """Whether a table or a record says what the stored one does; of a picture nobody can tell."""
+    if old.suffix in PICTURES:
+        return False
+    found = Comparison("")
+    if old.suffix == ".csv":
+        _compare_tables(found, old, new)
+    else:
+        _compare_fields(found, "", _json(old), _json(new))
+    return not found.departures

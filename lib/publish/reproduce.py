@@ -1,0 +1,248 @@
+"""A run of the notebooks: which of them, two at a time, what came of it, and where to look.
+
+Everything is written to build/<run>/: executed copies, their web pages, and in figures/ what they
+save. At the end that is compared with what is stored under figures/<run>/ of the repository, which
+`--store` alone replaces. A notebook whose copy is complete and up to date is not run again, so a
+run that was stopped goes on where it was.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import filelock
+from tqdm import tqdm
+
+from lib import CompanionError, paths
+from lib.engine import models
+from lib.engine.files import check_writable, is_full
+from lib.publish import compare, notebooks, page
+from lib.publish.__main__ import QUICK, short
+from lib.publish.notebooks import Notebook
+from lib.publish.run import Run
+from lib.training import people
+
+BOARD = "12"  # reads what all others found, so it runs alone and last
+# What others take over comes first, so that two lanes end about together: head scores (02) serve
+# 03, 04 and 06, cloze prompts (10) serve 11, projections (08) serve 09.
+FIRST = ("02", "10", "08", "09")
+STOPPED = 130
+
+
+def reproduce(options) -> int:
+    """What the command line asks for; exit status as in lib/publish/__main__.py."""
+    if options.with_smollm2:
+        people.convert()
+    run = chosen_run(options)
+    available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    paths_wanted = notebooks.select(available, QUICK if options.quick else options.only)
+    wanted = [Notebook(path, run, options.recompute) for path in paths_wanted]
+    print(run)
+    if options.list:
+        say_what_would_run(wanted)
+    for line in notebooks.estimate(run, wanted):
+        print(line)
+    if options.list:
+        return 0
+    if not all(notebook.is_done() for notebook in wanted):
+        check(run)
+    statuses = execute(run, wanted, options.keep_going)
+    if any(statuses.values()) or len(statuses) < len(wanted):
+        return say_what_failed(run, wanted, statuses, options)
+    return finish(run, wanted, options.store)
+
+
+def chosen_run(options) -> Run:
+    if options.quick and options.only:
+        raise CompanionError(f"--quick is --only {QUICK}: leave one of the two out.")
+    if options.revision and not options.model:
+        raise CompanionError("--revision is of a model of the hub: name it by --model.")
+    if options.store and options.limit:
+        raise CompanionError("A try on few items is never stored: leave --store or --limit out.")
+    profile = f"{options.profile}-limit{options.limit}" if options.limit else options.profile
+    model = f"{options.model}@{options.revision}" if options.revision else options.model
+    return Run(profile=profile, data=options.data, model=model, device=options.device)
+
+
+def say_what_would_run(wanted: list[Notebook]):
+    width = max(len(notebook.name) for notebook in wanted)
+    for notebook in wanted:
+        state = "up to date" if notebook.is_done() else "to run    "
+        print(f"{notebook.name:{width}}  {state}  {notebook.title}")
+
+
+def check(run: Run):
+    """Refuse a device that is not there and folders that cannot be written, before anything."""
+    models.usable_device(run.device)
+    check_writable(run.out, "COMPANION_OUT")
+    check_writable(paths.BUILD)
+    check_writable(paths.CACHE, "COMPANION_CACHE")
+
+
+# ---- executing
+def execute(run: Run, wanted: list[Notebook], keep_going: bool) -> dict[Notebook, int]:
+    """{notebook: exit status}, of those that were begun: all, unless one failed or was stopped."""
+    lanes = Lanes(how_many(run, wanted), keep_going)
+    others = [notebook for notebook in wanted if notebook.number != BOARD]
+    if lanes.n > 1:
+        others.sort(key=lambda notebook: notebook.number not in FIRST)
+    lanes.execute(others)
+    lanes.n = 1
+    lanes.execute([notebook for notebook in wanted if notebook.number == BOARD])
+    return lanes.statuses
+
+
+def how_many(run: Run, wanted: list[Notebook]) -> int:
+    """Notebooks at a time: two where all models are bundled ones, to which a second thread gives
+    little; one where a model may fill the memory, or there is but one core."""
+    waiting = [notebook for notebook in wanted if not notebook.is_done()]
+    is_small = all(notebooks.is_bundled(name) for name in run.models)
+    return 2 if is_small and (os.cpu_count() or 1) > 1 and len(waiting) > 1 else 1
+
+
+class Lanes:
+    """Executes notebooks, n at a time. After a failure those that run end, and no other begins,
+    unless they are to keep going; after Ctrl-C none goes on."""
+
+    def __init__(self, n: int, keep_going: bool):
+        self.n = n
+        self.keep_going = keep_going
+        self.statuses: dict[Notebook, int] = {}
+        self.no_more = threading.Event()  # none is to begin
+        self.interrupted = threading.Event()
+
+    def execute(self, wanted: list[Notebook]):
+        with ThreadPoolExecutor(self.n) as pool:
+            futures = [pool.submit(self.carry_out, notebook) for notebook in wanted]
+            try:
+                for future in futures:
+                    future.result()
+            except KeyboardInterrupt:
+                self.interrupted.set()
+                self.no_more.set()
+                notebooks.Kernel.end_all()
+
+    def carry_out(self, notebook: Notebook):
+        """Execute a notebook unless it is up to date, and say how that went."""
+        if self.no_more.is_set():
+            return
+        start = time.time()
+        try:
+            status, outcome = self.done(notebook, start)
+        except notebooks.Failed as error:
+            if self.interrupted.is_set():
+                status, outcome = STOPPED, "stopped"
+            else:
+                seconds = time.time() - start
+                status, outcome = 1, f"failed after {seconds:.0f} s\n\n{notebooks.explain(error)}\n"
+        except OSError as error:  # of its copy, which is written cell by cell
+            if not is_full(error):
+                raise
+            status, outcome = 1, "failed, the disk is full: free some space"
+        self.statuses[notebook] = status
+        if status and not self.keep_going:
+            self.no_more.set()
+        tqdm.write(f"{notebook.name:22}  {outcome}")
+
+    def done(self, notebook: Notebook, start: float) -> tuple[int, str]:
+        """Its exit status and a word on it, once it is done."""
+        if notebook.is_done():
+            return 0, "up to date"
+        if make_classifier(notebook):
+            return 1, f"needs {notebook.run.classifier}, which could not be made"
+        lane = int(threading.current_thread().name.rpartition("_")[2])
+        threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // self.n))
+        notebook.execute(threads, lane)
+        return 0, f"done in {time.time() - start:.0f} s"
+
+
+def make_classifier(notebook: Notebook) -> int:
+    """Make a notebook's classifier that is not bundled, once; exit status. In a process of its own,
+    whose end frees the GPU."""
+    run = notebook.run
+    folder = notebooks.to_make(run, [notebook])
+    if not folder:
+        return 0
+    tqdm.write(f"{run.classifier:22}  to be made from {run.encoder}, once")
+    Path(folder).parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "lib.training", "nli", "make", "--model", run.encoder, "--out", folder]
+    if run.device:
+        command += ["--device", run.device]
+    if run.sizes.items:
+        command += ["--items", str(run.sizes.items)]
+    with filelock.FileLock(f"{folder}.lock"):  # another run may be making it
+        if notebooks.to_make(run, [notebook]):
+            status = subprocess.run(command, cwd=paths.ROOT).returncode
+        else:
+            status = 0
+    notebooks.revision.cache_clear()
+    return status
+
+
+# ---- saying what came of it
+def say_what_failed(run: Run, wanted: list[Notebook], statuses: dict[Notebook, int], options) -> int:
+    """Name what failed or was not reached, and the command that goes on from there; exit status."""
+    failed = [notebook for notebook in wanted if statuses.get(notebook)]
+    left = [notebook for notebook in wanted if statuses.get(notebook, 1)]
+    for notebook in failed:
+        if notebook.so_far.exists():
+            print(f"Its copy so far is {short(notebook.so_far)}.")
+    if STOPPED in statuses.values():
+        print(f"To go on from there: {again(run, options, left)}")
+        return STOPPED
+    if options.keep_going:
+        names = ", ".join(notebook.name for notebook in failed)
+        print(f"{len(failed)} of {len(wanted)} failed: {names}.")
+        print(f"To try these again: {again(run, options, left)}")
+    else:
+        print(f"To go on from there: {again(run, options, left)}")
+    return 1
+
+
+def again(run: Run, options, left: list[Notebook]) -> str:
+    """The command that does what is left of a run. What is done is not done again, so the same
+    command serves, unless it says --recompute."""
+    flags = list(run.flags)
+    for flag in ("recompute", "keep_going", "store"):
+        if getattr(options, flag):
+            flags.append(f"--{flag.replace('_', '-')}")
+    if options.recompute or options.keep_going:
+        flags += ["--only", ",".join(notebook.number for notebook in left)]
+    elif options.quick:
+        flags.append("--quick")
+    elif options.only:
+        flags += ["--only", options.only]
+    return shlex.join(["./reproduce.sh", *flags])
+
+
+def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
+    """Compare with what is stored, store if asked to, make the report; exit status."""
+    if run.sizes.items:
+        print(f"Figures and tables: {short(run.out)}")
+        print(f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing")
+        return 0
+    found = compare.run(run, {notebook.number for notebook in wanted})
+    if stores:
+        store(run, wanted)
+    print(f"Figures and tables: {short(run.out)}")
+    print(f"Executed notebooks, as web pages too: {short(wanted[0].copy.parent)}")
+    print("To explore them: ./reproduce.sh lab")
+    print(f"The report: {short(page.write())}")
+    print(found)
+    return 0 if stores else found.status
+
+
+def store(run: Run, wanted: list[Notebook]):
+    """Put results where the repository keeps them, outputs into notebooks, and the board into README."""
+    numbers = {notebook.number for notebook in wanted}
+    changed = compare.store(run, numbers)
+    print(f"Stored in {short(run.stored)}: {changed} files changed")
+    if not run.flags:
+        for notebook in wanted:
+            notebook.store()
+        print(page.write_readme())
