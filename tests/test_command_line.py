@@ -283,7 +283,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     ("--profile null@x", "mini, paper, trainings, null, null@1, balanced"), ("--store --limit 8", "never stored"),
     ("--limit 1", "give 2 or more"), ("--limit -5", "--limit"), ("--limit few", "give 2 or more"),
     ("--revision abc", "of the hub"), ("--quick --only 02", "leave one of the two out"),
-    ("03", "leave it out"), ("measure everything", "one of heads, table1"), ("report 02", "02"),
+    ("03", "leave it out"), ("measure everything", "one of heads, patching, table1"), ("report 02", "02"),
     ("measure table1 --part 5/4", "is no part"), ("measure table1 --precision float8", "choose float32, tf32"),
     ("card mini-bert --limit 2", "--limit 2"), ("card mini-bert --profile nope", "--profile nope"),
     ("card mini-bert --data paper --only 99 --model zzz", "Unrecognized"), ("card mini-bert --list", "--list"),
@@ -419,7 +419,8 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
     large = said(both, model="llama-2-7b")
     assert "13.5 GB in all, 10 GB are free: set HF_HOME" in large[0] and "`hf auth login`" in large[1]
     assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
-    assert notebooks.estimate(Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]) == []
+    bundled, = notebooks.estimate(Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")])
+    assert bundled.startswith("About 3 minutes on two slow cores")
     folder, run, with_it = tmp_path / "made", Run(profile="paper"), notebook("09", "run.load(run.classifier)")
     entry = dataclasses.replace(models.REGISTRY["bert-base-nli"], source=folder)
     monkeypatch.setitem(models.REGISTRY, "bert-base-nli", entry)

@@ -31,6 +31,7 @@ from lib.training.finetune import accuracy
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
 RANDOM = {"random3": "Random-3", "randomall": "Random-All"}  # as many heads, drawn by the seed: of tasks learned
 LEARNED = .02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
+SEEDS = 6  # of every task and mask
 HELD_OUT = .1  # of the training set, where the files have no validation part
 LARGE = 20_000  # training examples from which on a profile's glue_large applies, not glue_small
 MISSING = {"QNLI": "of its files only the dev set is at hand", "QQP": "its files are not at hand",
@@ -220,7 +221,7 @@ def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again:
     full = [result for result in stored(setup)[0] if result["mask"] == "none"]
     learned = {result["task"] for result in full if result["scores"][0] > result["constant"][0] + LEARNED}
     every = [(task, mask, seed) for task in tasks or setup.tasks for mask in MASKS | (RANDOM if task in learned else {})
-             for seed in range(2 if setup.items else 3)]  # dealt out to nine processes, each gets one of every task
+             for seed in range(2 if setup.items else SEEDS)]  # dealt out to nine processes, each gets one of every task
     for task, mask, seed in every[first - 1::step]:
         done = run(setup, task, mask, seed, again)
         print(f"{task:6}{mask:5}{seed:2} {done['scores']} epoch {done['best']} of {done['epochs']}", flush=True)

@@ -1,6 +1,7 @@
 """Look into a model, or change what flows through it. Nothing else in the project hooks into a network or changes it.
 
     head_mask(model, mask)          multiply each attention head's output    (Bias A-head, equation 2)
+    patch(model, layer, head, value)  put something else in a head's place
     project(model, interventions)   take a subspace out of hidden vectors    (Projective methods, equation 5)
     record(model, locations)        keep what passed a location in the last forward
     resume(model, layer, states)    start a forward half way, from recorded states
@@ -8,7 +9,7 @@
     pool(model, first)              an encoder's sentence vectors from the first tokens of its last layer
     Projection                      one subspace, how much of it goes, and for which tokens
 
-The first five are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
+The first six are context managers, may be nested in any order, and leave no hook behind, whatever happens inside.
 At one location masks and projections come first and `record` last: it keeps what really flows on.
 
 Locations count layers FROM 0, like the models' code. Heads written (layer, head), as in lib/bias_a_head/heads.py, count
@@ -88,6 +89,28 @@ def head_mask(model, mask: torch.Tensor):
 
     with _edit(model, {f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
                        for layer in range(model.n_layers)}):
+        yield
+
+
+@contextlib.contextmanager
+def patch(model, layer: int, head: int, value: torch.Tensor | float):
+    """Put `value` in the place of one head's output, for all tokens; layer and head from 0.
+
+    value   what broadcasts to [batch, tokens, head size]: 0 removes the head, its mean output takes
+            out what depends on the text, its output for other texts puts these in
+    """
+    if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads):
+        raise CompanionError(
+            f"{model.name} has no head {head} of layer {layer}, both from 0: it has {model.n_layers} "
+            f"layers of {model.n_heads} heads."
+        )
+
+    def replaced(heads: torch.Tensor) -> torch.Tensor:
+        patched = heads.clone()
+        patched[..., head, :] = torch.as_tensor(value).to(heads)
+        return patched
+
+    with _edit(model, {f"attn.out.{layer}": replaced}):
         yield
 
 

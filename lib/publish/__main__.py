@@ -88,7 +88,7 @@ def _add_card(card: Parser):
 
 
 def _add_measure(measure: Parser):
-    measure.add_argument("name", metavar="NAME", help="heads or table1")
+    measure.add_argument("name", metavar="NAME", help="heads, patching or table1")
     _add_choice_of_run(measure)
     measure.add_argument("--precision", default="float32",
                          help="of PPPL's arithmetic: float32, tf32 or bfloat16")

@@ -1,6 +1,7 @@
 """Heavy measurements without notebooks, where a GPU is; a notebook then shows the result.
 
     ./reproduce.sh measure heads  --data paper               head scores of notebooks 02 to 04
+    ./reproduce.sh measure patching                          every head patched, three ways
     ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
                                                              four processes
     ./reproduce.sh measure table1 --data paper --limit 2     a try: 2 masks, 2 lines of text,
@@ -21,7 +22,7 @@ import torch
 from tqdm import tqdm
 
 from lib import CompanionError, paths
-from lib.bias_a_head import heads, masking
+from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.publish.run import Run, place, question, read, versions, write
 
@@ -30,7 +31,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
-    measurements = {"heads": head_scores, "table1": table1}
+    measurements = {"heads": head_scores, "patching": patches, "table1": table1}
     if options.name not in measurements:
         choices = ", ".join(measurements)
         raise CompanionError(f"There is no measurement '{options.name}': choose one of {choices}.")
@@ -83,6 +84,19 @@ def _scores(run: Run, options, name: str, bias: str) -> dict:
         write(file, result, made_from)
         print(file, flush=True)
     return result
+
+
+def patches(run: Run, options):
+    """`patching.measure` of the run's models on gender: a minute on a GPU, half an hour on a CPU."""
+    sizes = run.sizes
+    for name in (run.encoder, run.decoder):
+        args = name, run.data, sizes.heads_contexts, sizes.heads_folds, run.seed, options.limit
+        made_from = _made_from(run, patching.measure, args, "patching", "float32")
+        result = patching.measure(*args, device=run.device)
+        if not options.limit:
+            file = place(folder_of(run, options), patching.measure, args)
+            write(file, result, made_from)
+            print(file, flush=True)
 
 
 def table1(run: Run, options):
