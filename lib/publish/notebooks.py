@@ -251,7 +251,8 @@ def estimate(run, notebooks) -> list[str]:
         lines += _on_a_gpu(run, waiting, names, known)
     elif waiting and not (run.model or run.sizes.items or run.data == "paper"):
         seconds = sum(known["seconds"].get(notebook.number, 0) for notebook in waiting)
-        lines.append(f"About {seconds / 120:.0f} minutes on two slow cores, half of it on quick ones: see data/hub.toml")
+        minutes = f"{seconds / 120:.0f}"
+        lines.append(f"About {minutes} minutes on two slow cores, half of that on quick ones: see data/hub.toml")
     return lines
 
 
