@@ -4,8 +4,9 @@
     python -m tests.notebooks --quick        three
     python -m tests.notebooks 02 11          these
 
-From an empty cache, into build/ alone, without the user's data: as on a bare machine. What counts
-as the same is lib/engine/tolerance.py's to say, and conftest.py's to ask it.
+From an empty cache, into build/ alone, without the user's data: as on a bare machine. Two at a time;
+the board comes after all others, since it reads what they found. What counts as the same is
+lib/engine/tolerance.py's to say, and conftest.py's to ask it.
 """
 
 import os
@@ -16,33 +17,38 @@ from pathlib import Path
 
 from lib import paths
 from lib.publish.__main__ import QUICK
-
-# What others take over comes first, the quick ones last: two processes end about together.
-FIRST = ("02", "08", "09", "10")
+from lib.publish.reproduce import BOARD, FIRST
 
 
-def ordered(numbers: list[str]) -> list[Path]:
-    """The notebooks with these numbers, all where none is given, in the order in which to begin them."""
+def check(numbers: list[str], **variables: str) -> int:
+    """Exit status. `variables` of the environment change the arithmetic: tests/numerics.py."""
+    shutil.rmtree(paths.ROOT / "build" / "nbval", ignore_errors=True)
     every = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     chosen = [path for path in every if not numbers or path.name[:2] in numbers]
-    first = [path for path in chosen if path.name[:2] in FIRST]
-    return first + [path for path in reversed(chosen) if path not in first]
+    others = [path for path in chosen if path.name[:2] != BOARD]
+    # what others take over comes first, the quick ones last: two processes end about together
+    first = [path for path in others if path.name[:2] in FIRST]
+    ordered = first + [path for path in reversed(others) if path not in first]
+    lanes = 2 if (os.cpu_count() or 1) > 1 else 1
+    status = nbval(ordered, lanes, variables)
+    return nbval([path for path in chosen if path not in others], 1, variables) or status
 
 
-def check(numbers: list[str], threads: int | None = None, **variables: str) -> int:
-    """Exit status of pytest. `variables` of the environment change the arithmetic: tests/numerics.py."""
-    cores = os.cpu_count() or 1
+def nbval(notebooks: list[Path], lanes: int, variables: dict[str, str]) -> int:
+    """Run notebooks against what is stored in them, so many at a time; pytest's exit status."""
+    if not notebooks:
+        return 0
     build = paths.ROOT / "build" / "nbval"
-    shutil.rmtree(build, ignore_errors=True)
     environment = {key: value for key, value in os.environ.items() if key != "COMPANION_DATA"}
     environment |= {
         "COMPANION_CACHE": str(build / "cache"),
         "COMPANION_OUT": str(build / "out"),
-        "OMP_NUM_THREADS": str(threads or max(1, cores // 2)),
+        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // lanes)),
     }
-    command = [sys.executable, "-m", "pytest", *map(str, ordered(numbers)), "-q", "--nbval"]
-    command += ["--nbval-current-env", "--dist", "loadfile", "--no-loadscope-reorder"]
-    command += ["-n", "2" if cores > 1 else "0"]
+    command = [sys.executable, "-m", "pytest", *map(str, notebooks), "-q", "--nbval"]
+    command += ["--nbval-current-env"]
+    if lanes > 1:
+        command += ["-n", str(lanes), "--dist", "loadfile", "--no-loadscope-reorder"]
     return subprocess.run(command, cwd=paths.ROOT, env=environment | variables).returncode
 
 

@@ -32,7 +32,8 @@ VARIATIONS = {
     "OpenBLAS for Cortex-A57": {"OPENBLAS_CORETYPE": "CORTEXA57"},
     "OpenBLAS for ThunderX2": {"OPENBLAS_CORETYPE": "THUNDERX2T99"},
     "OpenBLAS for Nehalem": {"OPENBLAS_CORETYPE": "NEHALEM"},
-    "twice as many threads": {"OMP_NUM_THREADS": str(2 * max(1, (os.cpu_count() or 1) // 2))},
+    "one thread": {"OMP_NUM_THREADS": "1"},
+    "two threads": {"OMP_NUM_THREADS": "2"},
 }
 
 # Float32 products, sums and functions in the shapes of mini-bert, and a gradient through them.
