@@ -17,7 +17,9 @@ def pytest_collectstart(collector):
 def pytest_collection_modifyitems(items):
     for item in items:
         if hasattr(item, "compare_outputs"):  # a cell: nbval compares what its `sanitize` returns
-            item.sanitize = lambda output: tolerance.Text(output) if isinstance(output, str) else output
+            item.sanitize = lambda output: (
+                tolerance.Text(output) if isinstance(output, str) else output
+            )
 
 
 def pytest_assertrepr_compare(left, right):

@@ -18,7 +18,9 @@ from lib.counteracts import cloze
 from lib.engine import batches, models
 
 # The paper's seven, as their published configurations have them.
-LARGE = dict(hidden_size=1_024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4_096)
+LARGE = dict(
+    hidden_size=1_024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4_096
+)
 BASE = dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3_072)
 ROBERTA = dict(vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1)
 SHAPES = {
@@ -45,31 +47,46 @@ def against_pipeline(name: str, n: int, rounds: int):
     asked = cloze.rows("winobias")
     asked = asked[:: max(1, len(asked) // n)]
     texts = [cloze.written(model, row) for row in asked]
-    pipeline = transformers.pipeline("fill-mask", model=masked_head(model), tokenizer=model.tokenizer, device="cpu",
-                                     top_k=10)
+    pipeline = transformers.pipeline(
+        "fill-mask", model=masked_head(model), tokenizer=model.tokenizer, device="cpu", top_k=10
+    )
 
     ways = {"one row a prompt": lambda: cloze.answer(model, cloze.encoded(model, asked))}
-    ways |= {f"pipeline, batches of {size:3}": partial(pipeline, texts, batch_size=size) for size in SIZES}
+    ways |= {
+        f"pipeline, batches of {size:3}": partial(pipeline, texts, batch_size=size)
+        for size in SIZES
+    }
     cloze.answer(model, cloze.encoded(model, asked[:32]))  # to warm up
     pipeline(texts[:8])
     took, results = timing.in_turns(ways, rounds)
     ours, *theirs = ways
-    print(f"{name}, {len(asked)} prompts, {rounds} rounds, torch {torch.__version__}, "
-          f"{torch.get_num_threads()} threads")
+    print(
+        f"{name}, {len(asked)} prompts, {rounds} rounds, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads"
+    )
     print(f"  {ours:24} {1e3 * median(took[ours]) / len(asked):6.2f} ms a prompt")
     for way in theirs:
-        gap = max(abs(float(p) - answer["score"]) for row, answers in zip(results[ours]["p"], results[way])
-                  for p, answer in zip(row, answers))
-        print(f"  {way:24} {1e3 * median(took[way]) / len(asked):6.2f} ms a prompt: "
-              f"{timing.ratio(took[way], took[ours])}   largest difference of a probability {gap:.1e}")
+        gap = max(
+            abs(float(p) - answer["score"])
+            for row, answers in zip(results[ours]["p"], results[way])
+            for p, answer in zip(row, answers)
+        )
+        print(
+            f"  {way:24} {1e3 * median(took[way]) / len(asked):6.2f} ms a prompt: "
+            f"{timing.ratio(took[way], took[ours])}   largest difference of a probability {gap:.1e}"
+        )
 
 
 def on_gpu(device: str, limit: int = 0):
     """All prompts through each of the seven shapes: seconds, prompts a second, share of peak, where the time goes."""
-    asked, took, work = cloze.rows("winobias")[:limit or None], 0.0, 0.0
+    asked, took, work = cloze.rows("winobias")[: limit or None], 0.0, 0.0
     for name, config in SHAPES.items():
         family = config.model_type
-        kind = transformers.AutoModelForCausalLM if family == "gpt2" else transformers.AutoModelForMaskedLM
+        kind = (
+            transformers.AutoModelForCausalLM
+            if family == "gpt2"
+            else transformers.AutoModelForMaskedLM
+        )
         model = flops.random_model(config, f"mini-{family}", name, device, kind=kind)
         texts = cloze.encoded(model, asked)
         cloze.answer(model, texts[:200])  # to warm up
@@ -78,16 +95,23 @@ def on_gpu(device: str, limit: int = 0):
         sizes = [len(text["input_ids"]) for text in texts]
         needed = flops.needed(config, sizes, rows=len(texts))
         took, work = took + taken, work + needed
-        print(f"{name:14} {model.net.num_parameters() / 1e6:4.0f} M  {taken:6.2f} s  {len(texts) / taken:6.0f} a second"
-              f"  {flops.share_of_peak(needed, taken, 'float32')}\n"
-              f"    {flops.where_time_goes(answer)}", flush=True)
+        print(
+            f"{name:14} {model.net.num_parameters() / 1e6:4.0f} M  {taken:6.2f} s  {len(texts) / taken:6.0f} a second"
+            f"  {flops.share_of_peak(needed, taken, 'float32')}\n"
+            f"    {flops.where_time_goes(answer)}",
+            flush=True,
+        )
         del model, answer
     print(f"all seven: {took:.2f} s; {flops.share_of_peak(work, took, 'float32')}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default="cpu", help="cuda: the seven shapes; try: these on the CPU, with --limit")
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="cuda: the seven shapes; try: these on the CPU, with --limit",
+    )
     parser.add_argument("--limit", type=int, default=0, help="prompts for the seven shapes; 0: all")
     parser.add_argument("--model", default="mini-bert")
     parser.add_argument("--prompts", type=int, default=536)
@@ -97,6 +121,8 @@ if __name__ == "__main__":
         against_pipeline(options.model, options.prompts, options.rounds)
     else:
         card = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-        print(f"{card}, torch {torch.__version__}, transformers {transformers.__version__}, "
-              f"float32, {batches.TOKENS['cuda']:,} tokens a batch")
+        print(
+            f"{card}, torch {torch.__version__}, transformers {transformers.__version__}, "
+            f"float32, {batches.TOKENS['cuda']:,} tokens a batch"
+        )
         on_gpu("cpu" if options.device == "try" else options.device, options.limit)

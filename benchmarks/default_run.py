@@ -26,13 +26,17 @@ def product(size: int = 1_024, rounds: int = 20) -> float:
         start = time.perf_counter()
         a @ a
         best = min(best, time.perf_counter() - start)
-    return 2 * size ** 3 / best / 1e9
+    return 2 * size**3 / best / 1e9
 
 
 def ticks() -> tuple[int, int, int]:
     """Of all processors since the machine started: time in all, time in use, and time stolen."""
     values = [int(value) for value in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return sum(values), sum(values) - values[3] - values[4] - values[7], values[7]  # idle, and waiting for a disk
+    return (
+        sum(values),
+        sum(values) - values[3] - values[4] - values[7],
+        values[7],
+    )  # idle, and waiting for a disk
 
 
 def main():
@@ -40,11 +44,15 @@ def main():
         subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), folder], check=True)
         environment = {**os.environ, "PYTHONPATH": folder, "TOKENIZERS_PARALLELISM": "false"}
         before, earlier, start = product(), ticks(), time.time()
-        done = subprocess.run([sys.executable, "-P", "-m", "lib.publish"], cwd=folder, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "lib.publish"], cwd=folder, env=environment
+        )
         took, (whole, used, stolen) = time.time() - start, (b - a for a, b in zip(earlier, ticks()))
-    print(f"{took / 60:.1f} minutes by the clock on {os.cpu_count()} processors, {stolen / whole:.0%} of them stolen; "
-          f"{used / os.sysconf('SC_CLK_TCK') / 60:.1f} minutes of processor time; one product reached {before:.0f} "
-          f"GFLOPs a second before and {product():.0f} after; exit status {done.returncode}")
+    print(
+        f"{took / 60:.1f} minutes by the clock on {os.cpu_count()} processors, {stolen / whole:.0%} of them stolen; "
+        f"{used / os.sysconf('SC_CLK_TCK') / 60:.1f} minutes of processor time; one product reached {before:.0f} "
+        f"GFLOPs a second before and {product():.0f} after; exit status {done.returncode}"
+    )
 
 
 if __name__ == "__main__":

@@ -22,10 +22,26 @@ from lib.engine import batches, pppl
 from lib.text import readers
 
 SHAPES = {
-    "bert-base": (transformers.BertConfig(), "mini-bert", transformers.AutoModelForPreTraining, "float32"),
-    "llama-7b": (transformers.LlamaConfig(), "mini-gpt2", transformers.AutoModelForCausalLM, "bfloat16"),
+    "bert-base": (
+        transformers.BertConfig(),
+        "mini-bert",
+        transformers.AutoModelForPreTraining,
+        "float32",
+    ),
+    "llama-7b": (
+        transformers.LlamaConfig(),
+        "mini-gpt2",
+        transformers.AutoModelForCausalLM,
+        "bfloat16",
+    ),
 }
-TINY = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4)
+TINY = dict(
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=4,
+)
 
 
 def model_of(shape: str, device: str, precision: str, tiny: bool, tokenizer: str | None = None):
@@ -42,16 +58,22 @@ def ceilings(device: str, size: int):
         a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
         with masking.matmuls(precision):
             best = min(flops.seconds(partial(torch.matmul, a, b))[0] for _ in range(10))
-        print(f"{precision:9} products   {2 * size ** 3 / best / 1e12:6.1f} of {peak / 1e12:.1f} TFLOPs a second")
-    source = torch.randn(8 * size ** 2, device=device)
+        print(
+            f"{precision:9} products   {2 * size**3 / best / 1e12:6.1f} of {peak / 1e12:.1f} TFLOPs a second"
+        )
+    source = torch.randn(8 * size**2, device=device)
     best = min(flops.seconds(source.clone)[0] for _ in range(10))
-    print(f"copies (read and written) {2 * source.nbytes / best / 1e12:.2f} TB a second", flush=True)
+    print(
+        f"copies (read and written) {2 * source.nbytes / best / 1e12:.2f} TB a second", flush=True
+    )
 
 
 def contexts(n: int) -> tuple[heads.Sets, dict[str, list[str]]]:
     """The gender words of Bias A-head in n sentences of news, the commonest words in as many as that takes."""
     sets, found = heads.sets_and_contexts("gender", "paper", n)
-    most = next(most for most in range(1, n) if sum(min(most, len(lines)) for lines in found.values()) >= n)
+    most = next(
+        most for most in range(1, n) if sum(min(most, len(lines)) for lines in found.values()) >= n
+    )
     found = {word: lines[:most] for word, lines in found.items()}
     for word in reversed(found):  # a sentence less for so many words: exactly n
         over = sum(map(len, found.values())) - n
@@ -73,16 +95,24 @@ def head_scores(shape: str, device: str, limit: int, tiny: bool, tokenizer: str 
     sizes = [len(one["input_ids"]) for one in heads.embed.prepare(model, pairs)[0]]
     # forward twice, and once back to the mask: frozen weights need no gradients of their own
     work = 3 * flops.needed(model.net.config, sizes)
-    print(f"head scores, {model.name}, {precision}, {len(pairs):,} sentences, {sum(sizes):,} tokens: {took:.2f} s, "
-          f"at first, loading kernels, {first:.2f} s")
+    print(
+        f"head scores, {model.name}, {precision}, {len(pairs):,} sentences, {sum(sizes):,} tokens: {took:.2f} s, "
+        f"at first, loading kernels, {first:.2f} s"
+    )
     print(f"  {flops.share_of_peak(work, took, precision)}")
     if device.startswith("cuda"):
-        print(f"  at most {torch.cuda.max_memory_allocated() / 2 ** 30:.1f} GiB allocated, "
-              f"{torch.cuda.max_memory_reserved() / 2 ** 30:.1f} GiB reserved")
+        print(
+            f"  at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB allocated, "
+            f"{torch.cuda.max_memory_reserved() / 2**30:.1f} GiB reserved"
+        )
     assert scores.scores.isfinite().all() and scores.scores.abs().max() > 0
-    apart = {"tokens prepared": lambda: heads.embed.prepare(model, pairs),
-             "p-value": lambda: heads.seat.p_value(*(torch.randn(len(part), 768) for part in sets))}
-    parts = ", ".join(f"{name} {flops.seconds(function)[0]:.2f} s" for name, function in apart.items())
+    apart = {
+        "tokens prepared": lambda: heads.embed.prepare(model, pairs),
+        "p-value": lambda: heads.seat.p_value(*(torch.randn(len(part), 768) for part in sets)),
+    }
+    parts = ", ".join(
+        f"{name} {flops.seconds(function)[0]:.2f} s" for name, function in apart.items()
+    )
     print(f"  of this on the CPU: {parts} (the first is done twice)")
     print(f"  {flops.where_time_goes(lambda: heads.bias_scores(model, sets, found))}", flush=True)
 
@@ -102,11 +132,13 @@ def perplexity(precision: str, device: str, limit: int, tiny: bool, tokenizer: s
     work = flops.needed(model.net.config, sizes, rows=len(sizes))
     budget = 8 * batches.TOKENS["cuda"] if device.startswith("cuda") else batches.TOKENS["cpu"]
     wasted = flops.padding(sizes, batches.by_length(sizes, budget, alike=device.startswith("cuda")))
-    print(f"PPPL, {model.name}, {precision}, {len(texts):,} lines, {found.n_tokens:,} masks, {sum(sizes):,} tokens: "
-          f"{took:.1f} s, at first, loading kernels, {first:.1f} s (PPPL {found.value:.6g}, random weights)")
+    print(
+        f"PPPL, {model.name}, {precision}, {len(texts):,} lines, {found.n_tokens:,} masks, {sum(sizes):,} tokens: "
+        f"{took:.1f} s, at first, loading kernels, {first:.1f} s (PPPL {found.value:.6g}, random weights)"
+    )
     print(f"  {flops.share_of_peak(work, took, precision)}; padding {wasted:.1%}", flush=True)
     if device.startswith("cuda"):
-        print(f"  at most {torch.cuda.max_memory_allocated() / 2 ** 30:.1f} GiB allocated")
+        print(f"  at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB allocated")
 
 
 if __name__ == "__main__":
@@ -116,8 +148,12 @@ if __name__ == "__main__":
     parser.add_argument("--shape", choices=SHAPES, default="bert-base")
     parser.add_argument("--precision", choices=flops.PEAK, default="float32")
     parser.add_argument("--limit", type=int, default=0, help="lines or sentences; 0: all")
-    parser.add_argument("--tiny", action="store_true", help="two narrow layers in place of the true shape")
-    parser.add_argument("--tokenizer", help="a folder with a tokenizer; without: the shipped model's")
+    parser.add_argument(
+        "--tiny", action="store_true", help="two narrow layers in place of the true shape"
+    )
+    parser.add_argument(
+        "--tokenizer", help="a folder with a tokenizer; without: the shipped model's"
+    )
     options = parser.parse_args()
     card = torch.cuda.get_device_name() if options.device.startswith("cuda") else "CPU"
     print(f"{card}, torch {torch.__version__}, transformers {transformers.__version__}", flush=True)
@@ -126,4 +162,6 @@ if __name__ == "__main__":
     elif options.what == "heads":
         head_scores(options.shape, options.device, options.limit, options.tiny, options.tokenizer)
     else:
-        perplexity(options.precision, options.device, options.limit, options.tiny, options.tokenizer)
+        perplexity(
+            options.precision, options.device, options.limit, options.tiny, options.tokenizer
+        )

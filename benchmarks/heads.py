@@ -46,7 +46,17 @@ WAYS = {"two passes": lambda *given: heads.bias_scores(*given).scores, "one grap
 
 def peak(way: str, model: str, contexts: int) -> str:
     """Of a process that does this alone, imports and weights included."""
-    command = [sys.executable, "-m", "benchmarks.heads", "--model", model, "--contexts", str(contexts), "--alone", way]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.heads",
+        "--model",
+        model,
+        "--contexts",
+        str(contexts),
+        "--alone",
+        way,
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip() if done.returncode == 0 else "not enough memory, or another failure"
 
@@ -56,17 +66,26 @@ def side_by_side(name: str, contexts: int, rounds: int):
     sets, found = sentences(contexts)
     n = sum(map(len, found.values()))
     WAYS["two passes"](model, *sentences(1))  # to warm up
-    took, scores = timing.in_turns({way: lambda f=function: f(model, sets, found) for way, function in WAYS.items()},
-                                   rounds)
+    took, scores = timing.in_turns(
+        {way: lambda f=function: f(model, sets, found) for way, function in WAYS.items()}, rounds
+    )
     ours, theirs = scores.values()
-    print(f"{name}, {len(found)} words, {n} sentences, {rounds} rounds, torch {torch.__version__}, "
-          f"{torch.get_num_threads()} threads")
+    print(
+        f"{name}, {len(found)} words, {n} sentences, {rounds} rounds, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads"
+    )
     for way, times in took.items():
         print(f"  {way:12} {1e3 * median(times) / n:6.2f} ms a sentence")
-    print(f"  one graph takes {timing.ratio(took['one graph'], took['two passes'])} as long; scores differ by at most "
-          f"{(ours - theirs).abs().max():.1e}, the largest is {theirs.abs().max():.3f}", flush=True)
+    print(
+        f"  one graph takes {timing.ratio(took['one graph'], took['two passes'])} as long; scores differ by at most "
+        f"{(ours - theirs).abs().max():.1e}, the largest is {theirs.abs().max():.3f}",
+        flush=True,
+    )
     for way in WAYS:
-        print(f"  peak memory, {way:12} {peak(way, name, contexts)}; {peak(way, name, 10 * contexts)}", flush=True)
+        print(
+            f"  peak memory, {way:12} {peak(way, name, contexts)}; {peak(way, name, 10 * contexts)}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
@@ -74,7 +93,9 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="mini-bert")
     parser.add_argument("--contexts", type=int, default=4, help="sentences of each word")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--alone", choices=WAYS, help="this way alone, once, and the peak of its memory")
+    parser.add_argument(
+        "--alone", choices=WAYS, help="this way alone, once, and the peak of its memory"
+    )
     options = parser.parse_args()
     if options.alone:
         sets, found = sentences(options.contexts)

@@ -52,9 +52,9 @@ def training_step(device: str, batch_tokens: int, repeats: int) -> tuple[float, 
         step()
     batch, config = sampler.draw(batch_tokens, generator=generator), task.net.config
     width, layers = config.hidden_size, config.num_hidden_layers
-    needed = 2 * (4 * width ** 2 + 2 * width * config.intermediate_size) * layers * batch_tokens
+    needed = 2 * (4 * width**2 + 2 * width * config.intermediate_size) * layers * batch_tokens
     needed += 4 * width * layers * (batch.bounds.diff().double() ** 2).sum().item()
-    needed += 2 * len(batch.masked) * (width ** 2 + width * config.vocab_size)
+    needed += 2 * len(batch.masked) * (width**2 + width * config.vocab_size)
     return seconds(step, repeats, device), 3 * needed
 
 
@@ -84,18 +84,26 @@ def optimiser_steps(device: str) -> tuple[float, float]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--tokens", type=int, help="of a training step; default: 131072, on a CPU 2048")
+    parser.add_argument(
+        "--tokens", type=int, help="of a training step; default: 131072, on a CPU 2048"
+    )
     given = parser.parse_args()
     device, on_gpu = given.device, given.device == "cuda"
     packed, padded = padding(device)
     ours, theirs = optimiser_steps(device)
-    print(f"device                      {device}, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(
+        f"device                      {device}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    )
     print(f"real tokens, packed         {packed:.1%}")
     print(f"real tokens, rows of 128    {padded:.1%}   ratio {packed / padded:.2f}")
     print(f"Muon step, batched          {1e3 * ours:.1f} ms")
     print(f"Muon step, torch.optim      {1e3 * theirs:.1f} ms   ratio {theirs / ours:.2f}")
     size = given.tokens or (131_072 if on_gpu else 2_048)
     took, needed = training_step(device, size, 12 if on_gpu else 1)
-    print(f"training step               {1e3 * took:.1f} ms, {size / took / 1e6:.4f} M tokens a second, "
-          f"{needed / took / 1e12:.2f} TFLOPs a second"
-          + f", {needed / took / PEAK['bfloat16']:.1%} of peak" * on_gpu, flush=True)
+    print(
+        f"training step               {1e3 * took:.1f} ms, {size / took / 1e6:.4f} M tokens a second, "
+        f"{needed / took / 1e12:.2f} TFLOPs a second"
+        + f", {needed / took / PEAK['bfloat16']:.1%} of peak"
+        * on_gpu,
+        flush=True,
+    )

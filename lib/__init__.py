@@ -1,15 +1,22 @@
 """The companion's code, in layers whose imports point downwards only (pyproject.toml):
 
-    together.py  publish/                   the three remedies on one model; runs, board, pages, the command line
-    bias_a_head/  projective/  counteracts/ a folder for each paper: measurements, tables, figures, claims
-    printed.py  look.py  verdict.py         what the papers print; one look for figures; the one place that decides
-    engine/  text/  training/               models and the GPU code; words and sentences; how the models were made"""
+together.py  publish/                   the three remedies on one model; runs, board, pages, the command line
+bias_a_head/  projective/  counteracts/ a folder for each paper: measurements, tables, figures, claims
+printed.py  look.py  verdict.py         what the papers print; one look for figures; the one place that decides
+engine/  text/  training/               models and the GPU code; words and sentences; how the models were made"""
 
 from importlib import import_module
 
-_NAMES = {"load": "lib.engine.models", "head_mask": "lib.engine.hooks", "project": "lib.engine.hooks",
-          "record": "lib.engine.hooks", "Projection": "lib.engine.hooks", "Estimate": "lib.engine.stats",
-          "fill": "lib.engine", "Run": "lib.publish.run"}
+_NAMES = {
+    "load": "lib.engine.models",
+    "head_mask": "lib.engine.hooks",
+    "project": "lib.engine.hooks",
+    "record": "lib.engine.hooks",
+    "Projection": "lib.engine.hooks",
+    "Estimate": "lib.engine.stats",
+    "fill": "lib.engine",
+    "Run": "lib.publish.run",
+}
 __all__ = ["CompanionError", *_NAMES]
 
 

@@ -7,15 +7,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 NOTEBOOKS = ROOT / "notebooks"
 PROFILES = ROOT / "lib" / "publish" / "profiles"
-LISTS = ROOT / "data" / "lists"    # word lists: facts, committed
-DEMO = ROOT / "data" / "demo"      # sentences written for this project, committed
-PAPER = ROOT / "data" / "paper"    # the papers' printed numbers, committed
+LISTS = ROOT / "data" / "lists"  # word lists: facts, committed
+DEMO = ROOT / "data" / "demo"  # sentences written for this project, committed
+PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
 MODELS = ROOT / "data" / "models"  # the shipped models, committed
 SOURCES = ROOT / "data" / "sources.toml"
 REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name
 HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a run takes
 
-FIGURES = ROOT / "figures"         # what the notebooks draw, one folder per run, committed
-BUILD = ROOT / "build"             # executed copies and reports, ignored by git
+FIGURES = ROOT / "figures"  # what the notebooks draw, one folder per run, committed
+BUILD = ROOT / "build"  # executed copies and reports, ignored by git
 # fetched data and stored results, ignored by git; a relative folder is one of the repository, as in all of COMPANION_*
 CACHE = ROOT / Path(os.environ.get("COMPANION_CACHE") or "data/cache").expanduser()

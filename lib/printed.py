@@ -42,7 +42,9 @@ def printed(paper: str, table: str) -> pd.DataFrame:
     frame = numbers(paper)
     rows = frame[frame["table"] == table]
     if rows.empty:
-        raise CompanionError(f"{paper} has no {table!r}: choose one of {', '.join(frame['table'].unique())}.")
+        raise CompanionError(
+            f"{paper} has no {table!r}: choose one of {', '.join(frame['table'].unique())}."
+        )
     wide = rows.pivot(index="row", columns="column", values="value")
     wide = wide.reindex(index=rows["row"].unique(), columns=rows["column"].unique())
     return wide.apply(_numeric).rename_axis(index=None, columns=None)
@@ -55,8 +57,9 @@ def _numeric(column: pd.Series) -> pd.Series:
         return column
 
 
-def compare(paper: str, ours: dict, same_model: bool, tables: list[str] = (), digits: int = 2,
-            **reasons) -> pd.DataFrame:
+def compare(
+    paper: str, ours: dict, same_model: bool, tables: list[str] = (), digits: int = 2, **reasons
+) -> pd.DataFrame:
     """table | row | column | paper | ours | difference | verdict, one row per printed number.
 
     ours     {(table, row, column): float or Estimate}, keyed as in data/paper; what it lacks was not run
@@ -65,17 +68,29 @@ def compare(paper: str, ours: dict, same_model: bool, tables: list[str] = (), di
     reasons  why a number differs, or is missing: as verdict.match takes them"""
     said = numbers(paper).set_index(["table", "row", "column"])["value"]
     if unknown := set(ours) - set(said.index):
-        raise CompanionError(f"{paper} prints no {sorted(unknown)[0]}: name table, row and column as in data/paper.")
+        raise CompanionError(
+            f"{paper} prints no {sorted(unknown)[0]}: name table, row and column as in data/paper."
+        )
     rows = []
-    for key, value in said[[key[0] in tables if tables else key in ours for key in said.index]].items():
+    for key, value in said[
+        [key[0] in tables if tables else key in ours for key in said.index]
+    ].items():
         mine = ours.get(key)
         number = mine.value if isinstance(mine, Estimate) else mine
-        gap = math.nan if mine is None or pd.isna(value) else round(number - float(value), digits) + 0.0
+        gap = (
+            math.nan
+            if mine is None or pd.isna(value)
+            else round(number - float(value), digits) + 0.0
+        )
         shown = "" if mine is None else f"{mine:.{digits}f}"
         rows.append([*key, value, shown, gap, match(value, mine, same_model, **reasons)])
-    return pd.DataFrame(rows, columns=["table", "row", "column", "paper", "ours", "difference", "verdict"])
+    return pd.DataFrame(
+        rows, columns=["table", "row", "column", "paper", "ours", "difference", "verdict"]
+    )
 
 
 def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple[str, str]]:
     """Rows of `compare` as Run.compared keeps them for the board: {(table, row, column): (ours, verdict)}."""
-    return {(row.table, row.row, row.column): (row.ours, row.verdict) for row in compared.itertuples()}
+    return {
+        (row.table, row.row, row.column): (row.ours, row.verdict) for row in compared.itertuples()
+    }

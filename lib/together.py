@@ -34,18 +34,29 @@ COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts a
 # SEAT: sentences per word; NLI: contexts per occupation, every so many-th occupation and pair of the task; PPPL: the
 # shortest lines; draws of random heads. In mini 95 % intervals of a change reach about .1 either way for SEAT (165
 # words), .06 for fairness (28 occupations), .1 for accuracy (66 pairs).
-SIZES = {"mini": {"sentences": 1, "contexts": 3, "occupations": 6, "task": 3, "lines": 20, "draws": 5},
-         "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 5}}
+SIZES = {
+    "mini": {"sentences": 1, "contexts": 3, "occupations": 6, "task": 3, "lines": 20, "draws": 5},
+    "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 5},
+}
 
 # What a remedy is there for: the untouched model, heads of the highest scores, as many drawn at random, or any other
 Role = StrEnum("Role", ["NONE", "FOUND", "CONTROL", "REMEDY"])
 # What it does to a measure
-Effect = StrEnum("Effect", {"BETTER": "better", "WORSE": "worse", "UNDECIDED": "undecided", "CONTROL": "control",
-                            "NONE": "does not apply"})
+Effect = StrEnum(
+    "Effect",
+    {
+        "BETTER": "better",
+        "WORSE": "worse",
+        "UNDECIDED": "undecided",
+        "CONTROL": "control",
+        "NONE": "does not apply",
+    },
+)
 
 
 class Remedy(NamedTuple):
     """Heads to mask, a setting to project, whether to prompt, and on which half of the sentences SEAT is measured."""
+
     name: str
     heads: list[tuple[int, int]] = []
     setting: str = ""
@@ -54,7 +65,9 @@ class Remedy(NamedTuple):
     half: int = 1
 
 
-def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0) -> list[Remedy]:
+def plan(
+    result: dict, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0
+) -> list[Remedy]:
     """The remedies to compare, none first; one entry per half of the sentences or per draw of random heads.
 
     result     of heads.measure: the k highest heads by either half of its folds are masked (all, where there are
@@ -63,14 +76,32 @@ def plan(result: dict, settings: list[str], data: str = "mini", k: int = 3, seed
     by_half = masking.halves(result)
     k = min(k, by_half[0].size)
     draws = [heads.random(by_half[0], k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
-    return [*(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
-            *(Remedy(f"mask Top-{k}", heads.top(by_half[1 - half], k), role=Role.FOUND, half=half) for half in (1, 0)),
-            *(Remedy(f"mask random {k}", drawn, role=Role.CONTROL, half=(n + 1) % 2) for n, drawn in enumerate(draws)),
-            *(Remedy(f"project {name}", setting=name) for name in settings), Remedy("counter-prompt", prompted=True)]
+    return [
+        *(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
+        *(
+            Remedy(f"mask Top-{k}", heads.top(by_half[1 - half], k), role=Role.FOUND, half=half)
+            for half in (1, 0)
+        ),
+        *(
+            Remedy(f"mask random {k}", drawn, role=Role.CONTROL, half=(n + 1) % 2)
+            for n, drawn in enumerate(draws)
+        ),
+        *(Remedy(f"project {name}", setting=name) for name in settings),
+        Remedy("counter-prompt", prompted=True),
+    ]
 
 
-def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, folds: int, seed: int = 0, device=None,
-            items: int = 0) -> list[dict]:
+def measure(
+    name: str,
+    classifier: str,
+    plan: list[Remedy],
+    data: str,
+    n: int,
+    folds: int,
+    seed: int = 0,
+    device=None,
+    items: int = 0,
+) -> list[dict]:
     """What each remedy of the plan does: a dict each, of arrays with one row per item, for intervals to draw from.
 
     associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), facts
@@ -79,9 +110,20 @@ def measure(name: str, classifier: str, plan: list[Remedy], data: str, n: int, f
     heads were chosen on, as in heads.measure. `items` other than 0: a try on so many."""
     benches, measured = [Encoder(models.load(name, device=device), data, n, folds, seed, items)], []
     if classifier:
-        benches.append(Classifier(models.load(classifier, device=device, task="sequence-classification"), data, items))
+        benches.append(
+            Classifier(
+                models.load(classifier, device=device, task="sequence-classification"), data, items
+            )
+        )
     for remedy in tqdm(plan, desc="mitigations", leave=False):
-        known = next((row for other, row in zip(plan, measured) if other == remedy._replace(half=other.half)), {})
+        known = next(
+            (
+                row
+                for other, row in zip(plan, measured)
+                if other == remedy._replace(half=other.half)
+            ),
+            {},
+        )
         row = dict(known)  # the same on another half: SEAT alone is another there
         for bench in benches[:1] if known else benches:
             with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
@@ -107,18 +149,29 @@ class Encoder:
 
     def __init__(self, model, data: str, n: int, folds: int, seed: int = 0, items: int = 0):
         self.model = model
-        self.subspaces = projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
-        sets, found = heads.sets_and_contexts("gender", data, n, seed, items=items, attributes=masking.ATTRIBUTES[data])
-        halves = [masking.sentences_of(half, found, folds, SIZES[data]["sentences"]) for half in (0, 1)]
+        self.subspaces = (
+            projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
+        )
+        sets, found = heads.sets_and_contexts(
+            "gender", data, n, seed, items=items, attributes=masking.ATTRIBUTES[data]
+        )
+        halves = [
+            masking.sentences_of(half, found, folds, SIZES[data]["sentences"]) for half in (0, 1)
+        ]
         both = [word for word in found if all(kept[word] for kept in halves)]
         self.words = [{word: kept[word] for word in both} for kept in halves]
         self.sets = sets.only(both)
         self.triples, self.items = triples.triples(data, items=items), items
-        lines = sources.demo("prose") if data == "mini" else [
-            line for line in readers.wikitext() if len(line.split()) > 19]  # shorter are headings and scraps of lists
-        self.texts = stats.first(sorted(lines, key=len)[:SIZES[data]["lines"]], items)
+        lines = (
+            sources.demo("prose")
+            if data == "mini"
+            else [line for line in readers.wikitext() if len(line.split()) > 19]
+        )  # shorter are headings and scraps of lists
+        self.texts = stats.first(sorted(lines, key=len)[: SIZES[data]["lines"]], items)
         prompts = cloze.rows("winobias", 1, items)
-        self.prompts = {kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)}
+        self.prompts = {
+            kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)
+        }
 
     def measure(self, remedy: Remedy) -> dict:
         before, prompted = f"{PROMPT} " if remedy.prompted else "", remedy.prompted
@@ -126,18 +179,30 @@ class Encoder:
         asked = self.prompts[COUNTER if prompted else "base"]
         mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
         facts = factual.log_odds(self.model, before.strip(), self.items).reshape(-1, 2)
-        row = {"likelihoods": text.log_likelihoods, "lengths": text.lengths,
-               "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
-               "dominated": np.array([1 if prompt["dominated"] == "female" else -1 for prompt in asked])}
+        row = {
+            "likelihoods": text.log_likelihoods,
+            "lengths": text.lengths,
+            "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
+            "dominated": np.array(
+                [1 if prompt["dominated"] == "female" else -1 for prompt in asked]
+            ),
+        }
         row |= {"facts": facts} if len(facts) else {}
         if self.model.has_nsp:
-            follows = nsp.is_next(self.model, [(before + a, b) for a, b in triples.pairs(self.triples)])
+            follows = nsp.is_next(
+                self.model, [(before + a, b) for a, b in triples.pairs(self.triples)]
+            )
             frame = triples.frame(self.triples, follows)
             row |= {"s": nsp.strengths(frame), "d": nsp.distances(frame)}
         return row if prompted else row | self.seat(remedy)
 
     def seat(self, remedy: Remedy) -> dict:
-        return dict(zip(("associations", "in_x"), heads.associations(self.model, self.sets, self.words[remedy.half])))
+        return dict(
+            zip(
+                ("associations", "in_x"),
+                heads.associations(self.model, self.sets, self.words[remedy.half]),
+            )
+        )
 
 
 class Classifier:
@@ -155,8 +220,10 @@ class Classifier:
         both = pd.concat([self.pairs, self.task])
         both = both.assign(premise=PROMPT + " " + both["premise"]) if remedy.prompted else both
         p, labels = nli.probabilities(self.model, both).numpy(), nli.labels(self.model)
-        neutral, agree = nli.fairness(p[:len(self.pairs)], self.pairs, labels)
-        right = nli.predictions(p[len(self.pairs):], labels) == self.task["label"].to_numpy(dtype=str)
+        neutral, agree = nli.fairness(p[: len(self.pairs)], self.pairs, labels)
+        right = nli.predictions(p[len(self.pairs) :], labels) == self.task["label"].to_numpy(
+            dtype=str
+        )
         return {"neutral": neutral, "agree": agree, "right": right}
 
 
@@ -167,24 +234,35 @@ def gap(margin: np.ndarray, dominated: np.ndarray) -> float:
 
 class Measure(NamedTuple):
     """The arrays that a measure is computed from, and how."""
+
     keys: tuple[str, ...]
     statistic: Callable[..., float]
-    better: int                                   # what a smaller bias or cost is: -1 lower, 1 higher
+    better: int  # what a smaller bias or cost is: -1 lower, 1 higher
     is_cost: bool = False
-    missing: str = ""                             # what a table says where there is none
-    signed: Callable[..., float] | None = None    # the same with its direction, which a remedy can overturn
+    missing: str = ""  # what a table says where there is none
+    signed: Callable[..., float] | None = (
+        None  # the same with its direction, which a remedy can overturn
+    )
 
 
 MEASURES = {
     "SEAT": Measure(("associations", "in_x"), masking.seat_of, -1, missing="does not apply"),
     "Strength": Measure(("s",), nsp.top_mean, -1, missing="no next-sentence head"),
     "Distance": Measure(("d",), nsp.top_mean, -1, missing="no next-sentence head"),
-    "NLI fairness": Measure(("neutral", "agree"), lambda neutral, agree: neutral.mean() * (agree > .5).mean(), 1,
-                            missing="no classifier"),
-    "cloze gap": Measure(("margin", "dominated"), lambda *arrays: abs(gap(*arrays)), -1, signed=gap),
+    "NLI fairness": Measure(
+        ("neutral", "agree"),
+        lambda neutral, agree: neutral.mean() * (agree > 0.5).mean(),
+        1,
+        missing="no classifier",
+    ),
+    "cloze gap": Measure(
+        ("margin", "dominated"), lambda *arrays: abs(gap(*arrays)), -1, signed=gap
+    ),
     "PPPL": Measure(("likelihoods", "lengths"), pppl.perplexity, -1, is_cost=True),
     "NLI accuracy": Measure(("right",), np.mean, 1, is_cost=True, missing="no classifier"),
-    "factual gender": Measure(("facts",), lambda odds: (odds > 0).mean(), 1, is_cost=True, missing="no such words"),
+    "factual gender": Measure(
+        ("facts",), lambda odds: (odds > 0).mean(), 1, is_cost=True, missing="no such words"
+    ),
 }
 COSTS = tuple(name for name, measure in MEASURES.items() if measure.is_cost)
 
@@ -204,22 +282,56 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
     for (name, role), some in groups.items():
         mine = [row for _, row in some]
         for title, measure in MEASURES.items():
-            row = {"mitigation": name, "role": role, "measure": title, "draws": len(mine), "overturned": False}
+            row = {
+                "mitigation": name,
+                "role": role,
+                "measure": title,
+                "draws": len(mine),
+                "overturned": False,
+            }
             rows.append(row)
             if not all(key in one for one in mine for key in measure.keys):
                 continue
-            pairs, drawn = ([tuple([np.asarray(one[key], dtype=float) for key in measure.keys]
-                                   for one in (row_of, untouched[half])) for half, row_of in each]
-                            for each in (some, random if role == Role.FOUND else []))
+            pairs, drawn = (
+                [
+                    tuple(
+                        [np.asarray(one[key], dtype=float) for key in measure.keys]
+                        for one in (row_of, untouched[half])
+                    )
+                    for half, row_of in each
+                ]
+                for each in (some, random if role == Role.FOUND else [])
+            )
             row["value"] = np.mean([measure.statistic(*after) for after, _ in pairs])
             n = draws if role != Role.NONE else 1
             row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, n, pairs)))
             if drawn:
-                row |= dict(zip(("beyond", "beyond_low", "beyond_high"), _redrawn(measure.statistic, n, pairs, drawn)))
+                row |= dict(
+                    zip(
+                        ("beyond", "beyond_low", "beyond_high"),
+                        _redrawn(measure.statistic, n, pairs, drawn),
+                    )
+                )
             row["overturned"] = measure.signed is not None and all(
-                measure.signed(*after) * measure.signed(*before) < 0 for after, before in pairs)
-    return pd.DataFrame(rows, columns=["mitigation", "role", "measure", "value", "change", "low", "high", "draws",
-                                       "overturned", "beyond", "beyond_low", "beyond_high"])
+                measure.signed(*after) * measure.signed(*before) < 0 for after, before in pairs
+            )
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "mitigation",
+            "role",
+            "measure",
+            "value",
+            "change",
+            "low",
+            "high",
+            "draws",
+            "overturned",
+            "beyond",
+            "beyond_low",
+            "beyond_high",
+        ],
+    )
 
 
 def _redrawn(statistic, draws: int, *sides: list[tuple]) -> stats.Estimate:
@@ -231,10 +343,13 @@ def _redrawn(statistic, draws: int, *sides: list[tuple]) -> stats.Estimate:
         means = []
         for pairs in sides:
             which = rng.integers(len(pairs), size=len(pairs)) if again else range(len(pairs))
-            after, before = ([statistic(*(one[items] for one in pairs[i][place])) for i in which] for place in (0, 1))
+            after, before = (
+                [statistic(*(one[items] for one in pairs[i][place])) for i in which]
+                for place in (0, 1)
+            )
             means.append(np.mean(np.subtract(after, before)))
         values.append(means[0] - sum(means[1:]))
-    low, high = np.nanquantile(values[1:], [.025, .975])
+    low, high = np.nanquantile(values[1:], [0.025, 0.975])
     return stats.Estimate(values[0], low, high, n)
 
 
@@ -246,9 +361,14 @@ def judged(row) -> Effect:
         return Effect.CONTROL
     if row["low"] <= 0 <= row["high"]:
         return Effect.UNDECIDED
-    return Effect.BETTER if np.sign(row["change"]) == MEASURES[row["measure"]].better else Effect.WORSE
+    return (
+        Effect.BETTER if np.sign(row["change"]) == MEASURES[row["measure"]].better else Effect.WORSE
+    )
 
 
 def matters(row) -> bool:
     """Whether the heads found change a measure, and by more than random heads: both intervals on one side of 0."""
-    return any(sign * row[end] > 0 and sign * row[f"beyond_{end}"] > 0 for sign, end in ((1, "low"), (-1, "high")))
+    return any(
+        sign * row[end] > 0 and sign * row[f"beyond_{end}"] > 0
+        for sign, end in ((1, "low"), (-1, "high"))
+    )

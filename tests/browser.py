@@ -7,7 +7,9 @@ import time
 
 import websocket
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROGRAM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars --remote-debugging-port=0
     --remote-allow-origins=*""".split()
@@ -19,18 +21,28 @@ class Browser:
     def __init__(self, folder):
         self.complaints, self.requests, self.count = [], [], 0
         with open(folder / "log", "w") as log:
-            self.process = subprocess.Popen([PROGRAM, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
-                                            stdout=log, stderr=log)
-        said, deadline = folder / "DevToolsActivePort", time.time() + 60  # where it listens: a port and a path
+            self.process = subprocess.Popen(
+                [PROGRAM, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+                stdout=log,
+                stderr=log,
+            )
+        said, deadline = (
+            folder / "DevToolsActivePort",
+            time.time() + 60,
+        )  # where it listens: a port and a path
         while not (said.exists() and len(said.read_text().split()) == 2):
             if self.process.poll() is not None or time.time() > deadline:
                 self.process.kill()
-                raise RuntimeError("Chromium did not start:\n" + (folder / "log").read_text()[-1000:])
-            time.sleep(.05)
+                raise RuntimeError(
+                    "Chromium did not start:\n" + (folder / "log").read_text()[-1000:]
+                )
+            time.sleep(0.05)
         port, path = said.read_text().split()
         self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}{path}", timeout=60)
         self.session = None
-        target = next(t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")["targetId"]
+        target = next(
+            t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page"
+        )["targetId"]
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
@@ -39,7 +51,9 @@ class Browser:
         """The browser's answer to one command; what it reports meanwhile is noted."""
         self.count += 1
         message = {"id": self.count, "method": method, "params": parameters}
-        self.socket.send(json.dumps(message | ({"sessionId": self.session} if self.session else {})))
+        self.socket.send(
+            json.dumps(message | ({"sessionId": self.session} if self.session else {}))
+        )
         while True:
             answer = self._next()
             if answer.get("id") == self.count:
@@ -58,17 +72,27 @@ class Browser:
 
     def run(self, script):
         """The value of a JavaScript expression, once it is there."""
-        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.ask(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", script))
         return answer["result"].get("value")
 
     def look(self, width, height=900, scheme="light", media=""):
         """As a window of this width, in this colour scheme."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                 mobile=width < 600)
-        self.ask("Emulation.setEmulatedMedia", media=media,
-                 features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            media=media,
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
 
     def close(self):
         self.socket.close()
@@ -79,7 +103,8 @@ class Browser:
         message = json.loads(self.socket.recv())
         seen, about = message.get("method"), message.get("params", {})
         if seen in ("Runtime.exceptionThrown", "Log.entryAdded") or (
-                seen == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning")):
+            seen == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning")
+        ):
             self.complaints.append(str(about))
         elif seen == "Network.requestWillBeSent":
             self.requests.append(about["request"]["url"])

@@ -15,7 +15,9 @@ from lib import paths
 from lib.engine import stats
 from tests import browser
 
-sys.modules.setdefault("rfc3987_syntax", None)  # a grammar that jsonschema, of nbformat, builds for seconds
+sys.modules.setdefault(
+    "rfc3987_syntax", None
+)  # a grammar that jsonschema, of nbformat, builds for seconds
 import nbformat  # noqa: E402
 
 from lib.publish import run  # noqa: E402
@@ -52,7 +54,11 @@ def real_data() -> Path:
 def few_draws(monkeypatch):
     """Twenty draws in place of every bootstrap's thousands."""
     bootstrap = stats.bootstrap
-    monkeypatch.setattr(stats, "bootstrap", lambda *given, draws=0, **options: bootstrap(*given, draws=20, **options))
+    monkeypatch.setattr(
+        stats,
+        "bootstrap",
+        lambda *given, draws=0, **options: bootstrap(*given, draws=20, **options),
+    )
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def cells(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})
 
     def execute(number, after=lambda names: None, **parameters):
-        file, = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+        (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
         names = {}
         for cell in nbformat.read(file, as_version=4).cells:
             if cell.cell_type == "code":

@@ -18,20 +18,44 @@ from tokenizers.models import BPE
 from lib.engine import models
 from tests import tiny
 
-COMMON = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=12, intermediate_size=64,
-              max_position_embeddings=514)
+COMMON = dict(
+    hidden_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=12,
+    intermediate_size=64,
+    max_position_embeddings=514,
+)
 SHAPES = {  # by family, with what its checkpoints' configurations have of their own
-    "bert": COMMON, "Llama": COMMON, "gpt2": dict(n_embd=48, n_layer=2, n_head=12, n_positions=514),
+    "bert": COMMON,
+    "Llama": COMMON,
+    "gpt2": dict(n_embd=48, n_layer=2, n_head=12, n_positions=514),
     "roberta": COMMON | dict(type_vocab_size=1, bos_token_id=0, pad_token_id=1, eos_token_id=2),
     "albert": COMMON | dict(embedding_size=16, bos_token_id=2, eos_token_id=3, pad_token_id=0),
     "SmolLM2": COMMON | dict(num_key_value_heads=4, tie_word_embeddings=True),
 }
-MODELS = ["google-bert/bert-base-uncased", "openai-community/gpt2", "FacebookAI/roberta-base", "albert/albert-base-v2",
-          "meta-llama/Llama-2-7b-hf", "HuggingFaceTB/SmolLM2-135M"]  # one of each kind
-CLASSES = {"bert": "BertForPreTraining", "gpt2": "GPT2LMHeadModel", "roberta": "RobertaForMaskedLM",
-           "albert": "AlbertForMaskedLM", "Llama": "LlamaForCausalLM", "SmolLM2": "LlamaForCausalLM"}
-TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "lm_head.decoder.weight",
-        "lm_head.decoder.bias", "predictions.decoder.weight"}  # not in the checkpoints
+MODELS = [
+    "google-bert/bert-base-uncased",
+    "openai-community/gpt2",
+    "FacebookAI/roberta-base",
+    "albert/albert-base-v2",
+    "meta-llama/Llama-2-7b-hf",
+    "HuggingFaceTB/SmolLM2-135M",
+]  # one of each kind
+CLASSES = {
+    "bert": "BertForPreTraining",
+    "gpt2": "GPT2LMHeadModel",
+    "roberta": "RobertaForMaskedLM",
+    "albert": "AlbertForMaskedLM",
+    "Llama": "LlamaForCausalLM",
+    "SmolLM2": "LlamaForCausalLM",
+}
+TIED = {
+    "cls.predictions.decoder.weight",
+    "cls.predictions.decoder.bias",
+    "lm_head.decoder.weight",
+    "lm_head.decoder.bias",
+    "predictions.decoder.weight",
+}  # not in the checkpoints
 
 
 def snapshot(folder: Path, hub_id: str) -> Path:
@@ -56,10 +80,13 @@ def save(folder: Path, hub_id: str):
     net = net_class(net_class.config_class(**shape))
     for weight in net.parameters():
         if weight.dim() > 1:  # large enough to matter
-            torch.nn.init.normal_(weight, std=.2)
+            torch.nn.init.normal_(weight, std=0.2)
     net.config.architectures = [CLASSES[family]]
     (place / "config.json").write_text(net.config.to_json_string())
-    weights = {key: weight.detach().half().contiguous() for key, weight in _as_on_the_hub(family, net).items()}
+    weights = {
+        key: weight.detach().half().contiguous()
+        for key, weight in _as_on_the_hub(family, net).items()
+    }
     save_file(weights, place / "model.safetensors", metadata={"format": "pt"})
     tokenizer.backend_tokenizer.save(str(place / "tokenizer.json"))
     (place / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -70,14 +97,22 @@ def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
     tied = {"lm_head.weight"} if net.config.tie_word_embeddings else set()
     weights = {key: weight for key, weight in net.state_dict().items() if key not in TIED | tied}
     if family == "bert":  # as TensorFlow called them
-        for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
+        for new, old in (
+            ("LayerNorm.weight", "LayerNorm.gamma"),
+            ("LayerNorm.bias", "LayerNorm.beta"),
+        ):
             weights = {key.replace(new, old): weight for key, weight in weights.items()}
     if family == "gpt2":
         weights = {key.removeprefix("transformer."): weight for key, weight in weights.items()}
         n = net.config.n_positions
-        weights |= {f"h.{layer}.attn.bias": torch.ones(1, 1, n, n).tril() for layer in range(net.config.n_layer)}
+        weights |= {
+            f"h.{layer}.attn.bias": torch.ones(1, 1, n, n).tril()
+            for layer in range(net.config.n_layer)
+        }
     if family in ("roberta", "albert"):
-        weights[f"{family}.embeddings.position_ids"] = torch.arange(net.config.max_position_embeddings)[None]
+        weights[f"{family}.embeddings.position_ids"] = torch.arange(
+            net.config.max_position_embeddings
+        )[None]
     if family == "albert":
         weights["predictions.decoder.bias"] = weights["predictions.bias"].clone()
     return weights
@@ -101,30 +136,64 @@ def _byte_level(family="gpt2", kind=transformers.GPT2Tokenizer, positions=1_024)
 
 def _unigram():
     words = [piece for piece in _learned("bert")[0] if piece.isalpha()]  # letters are among them
-    scored = {f"▁{word}": -5. - i / 1_000 for i, word in enumerate(words)} | dict.fromkeys(["▁", *"".join(words)], -20.)
-    vocabulary = [(token, 0.) for token in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")] + list(scored.items())
+    scored = {f"▁{word}": -5.0 - i / 1_000 for i, word in enumerate(words)} | dict.fromkeys(
+        ["▁", *"".join(words)], -20.0
+    )
+    vocabulary = [(token, 0.0) for token in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")] + list(
+        scored.items()
+    )
     return transformers.AlbertTokenizer(vocab=vocabulary), {"model_max_length": 512}
 
 
 def _llama():
     learner = Tokenizer(BPE())
-    learner.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()])
-    learner.train_from_iterator(tiny.SENTENCES, trainers.BpeTrainer(vocab_size=400, show_progress=False))
+    learner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
+    )
+    learner.train_from_iterator(
+        tiny.SENTENCES, trainers.BpeTrainer(vocab_size=400, show_progress=False)
+    )
     learned = json.loads(learner.to_str())["model"]
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *learned["vocab"]]
-    tokenizer = transformers.LlamaTokenizer(vocab={piece: i for i, piece in enumerate(pieces)},
-                                            merges=[tuple(pair) for pair in learned["merges"]])
+    pieces = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        *learned["vocab"],
+    ]
+    tokenizer = transformers.LlamaTokenizer(
+        vocab={piece: i for i, piece in enumerate(pieces)},
+        merges=[tuple(pair) for pair in learned["merges"]],
+    )
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
-    return tokenizer, {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False,
-                       "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "legacy": False,
-                       "model_max_length": 10**30}
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)]
+    )
+    return tokenizer, {
+        "tokenizer_class": "LlamaTokenizer",
+        "add_bos_token": True,
+        "add_eos_token": False,
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "legacy": False,
+        "model_max_length": 10**30,
+    }
 
 
 def _smol():
     token = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
-    return _byte_level()[0], {"tokenizer_class": "GPT2Tokenizer", "model_max_length": 8_192, **token}
+    return _byte_level()[0], {
+        "tokenizer_class": "GPT2Tokenizer",
+        "model_max_length": 8_192,
+        **token,
+    }
 
 
-TOKENIZERS = {"bert": _wordpiece, "gpt2": _byte_level, "albert": _unigram, "Llama": _llama, "SmolLM2": _smol,
-              "roberta": partial(_byte_level, "roberta", transformers.RobertaTokenizer, 512)}
+TOKENIZERS = {
+    "bert": _wordpiece,
+    "gpt2": _byte_level,
+    "albert": _unigram,
+    "Llama": _llama,
+    "SmolLM2": _smol,
+    "roberta": partial(_byte_level, "roberta", transformers.RobertaTokenizer, 512),
+}

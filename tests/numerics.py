@@ -81,14 +81,20 @@ def changes(variables: dict[str, str], usual: dict[str, list[float]]) -> dict[st
 def processor() -> str:
     """What this machine's processor calls itself."""
     done = subprocess.run(["lscpu"], capture_output=True, text=True)
-    names = [line.partition(":")[2].strip() for line in done.stdout.splitlines() if line.startswith("Model name")]
+    names = [
+        line.partition(":")[2].strip()
+        for line in done.stdout.splitlines()
+        if line.startswith("Model name")
+    ]
     return names[0] if names else platform.processor() or platform.machine()
 
 
 def main() -> int:
     """Exit status: 0 if at least three variations change something, and the check passes under each."""
     log = paths.BUILD / "numerics.txt"
-    lines = [f"{processor()} ({platform.machine()}), {os.cpu_count()} cores, torch {torch.__version__}"]
+    lines = [
+        f"{processor()} ({platform.machine()}), {os.cpu_count()} cores, torch {torch.__version__}"
+    ]
     usual = probe({})
     known, failed = [], 0  # what the variations so far change
     for title, variables in VARIATIONS.items():
@@ -110,7 +116,9 @@ def main() -> int:
         print(outcome, flush=True)
         write(log, lines)
     if len(known) < 3:
-        print(f"Only {len(known)} variations change anything here: three are wanted.", file=sys.stderr)
+        print(
+            f"Only {len(known)} variations change anything here: three are wanted.", file=sys.stderr
+        )
     return int(failed > 0 or len(known) < 3)
 
 

@@ -11,15 +11,27 @@ from lib.verdict import Outcome, Verdict
 from tests.test_page import LOW_CONTRAST, NEAR, Page, add, said
 
 SMALL_SET = "heads-small-set"
-SHOT = """[...document.querySelectorAll("figure, .none, .trainings")].map(e => e.outerHTML).join()"""
+SHOT = (
+    """[...document.querySelectorAll("figure, .none, .trainings")].map(e => e.outerHTML).join()"""
+)
 SET = """const set = (field, value) => { field.type === "checkbox" ? field.checked = value : field.value = value
     field.dispatchEvent(new Event("input", {bubbles: true})) };"""
 
 
 def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
     def of(outcome, null=None):
-        undecided = Verdict(SMALL_SET, outcome, on="m", found="", estimate=Estimate(.4, .3, .6, 10), threshold=.5)
-        for run, verdict in {"mini": undecided, "null": null and said(SMALL_SET, null, "n")}.items():
+        undecided = Verdict(
+            SMALL_SET,
+            outcome,
+            on="m",
+            found="",
+            estimate=Estimate(0.4, 0.3, 0.6, 10),
+            threshold=0.5,
+        )
+        for run, verdict in {
+            "mini": undecided,
+            "null": null and said(SMALL_SET, null, "n"),
+        }.items():
             shutil.rmtree(tmp_path / run, ignore_errors=True)
             Run(out=tmp_path / run).judged("02", [verdict] if verdict else [])
         page = Page(article.render({"mini": tmp_path / "mini", "null": tmp_path / "null"}))
@@ -29,22 +41,34 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
     text, glance = of(Outcome.UNDECIDED)
     assert "Undecided: biases are mostly encoded in a small set of heads." in text
     assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance.startswith("1 undecided, ")
-    assert "Not run: some projection lowers S below the base model's." in text  # the paper without a record
+    assert (
+        "Not run: some projection lowers S below the base model's." in text
+    )  # the paper without a record
     assert "Borne out: biases" in of(Outcome.HOLDS)[0]
-    assert "Not specific, models without stereotypes bear it out too: biases" in of(Outcome.HOLDS, Outcome.HOLDS)[0]
+    assert (
+        "Not specific, models without stereotypes bear it out too: biases"
+        in of(Outcome.HOLDS, Outcome.HOLDS)[0]
+    )
     assert "Not borne out: biases" in of(Outcome.FAILS)[0]
-    for run, outcome in {"mini": Outcome.HOLDS, "paper": Outcome.FAILS}.items():  # nearer to the papers' models
+    for run, outcome in {
+        "mini": Outcome.HOLDS,
+        "paper": Outcome.FAILS,
+    }.items():  # nearer to the papers' models
         Run(out=tmp_path / run).judged("02", [said(SMALL_SET, outcome, "m")])
-    text, turned = (article.render({run: tmp_path / run for run in order}) for order in (
-        ("mini", "paper"), ("paper", "mini")))
+    text, turned = (
+        article.render({run: tmp_path / run for run in order})
+        for order in (("mini", "paper"), ("paper", "mini"))
+    )
     assert text == turned and "Not borne out" in text and "Borne out:" not in text
 
 
 # ---- in a real browser
 
+
 @pytest.fixture
 def opened(chromium, tmp_path):
     """A function that opens the article on {run: folder}; no complaint may have been made in the end."""
+
     def open_(folders, width=1280, scheme="light"):
         file = tmp_path / "index.html"
         file.write_text(article.render(folders), encoding="utf-8")
@@ -61,32 +85,64 @@ def opened(chromium, tmp_path):
 def made_up(tmp_path):
     """Two runs with every table that a figure can be drawn from, and a control."""
     folder = tmp_path / "mini"
-    for name in set(article.TABLES) - {"11_occupations"}:  # where it is stored there is no choice of k
+    for name in set(article.TABLES) - {
+        "11_occupations"
+    }:  # where it is stored there is no choice of k
         if (file := paths.ROOT / "figures" / "mini" / f"{name}.csv").is_file():
             folder.mkdir(exist_ok=True)
             shutil.copy(file, folder)
-    add(folder, "02_heads", "model,bias,layer,head,score,low,high,ablation\nmini-bert,gender,1,1,0.2,0.1,0.3,-0.1\n"
-        "mini-bert,gender,1,2,0.1,-0.1,0.3,0.02\nmini-bert,gender,2,1,-0.2,-0.3,-0.1,0.1\n")
-    add(folder, "03_attention", "model,layer,head,sentence,tokens,weights\n"
-        "mini-bert,1,1,stereotyped,she cooks,0.5 0.5 0.25 0.75\nmini-bert,1,1,swapped,he cooks,1 0 0 1\n")
-    add(folder, "03_tests", "figure,heads,unit,n,difference,low,high,t,p\n" + "".join(
-        f"4a m gender,{heads},sentence,100,0,-0.2,0.2,0,1\n"
-        f"4a m gender,{heads},female only,50,{up},0.8,1.2,{10 * up},0\n"
-        f"4a m gender,{heads},male only,50,-1,-1.2,-0.8,-10,1\n" for heads, up in {"biased": 1, "regular": 2}.items())
+    add(
+        folder,
+        "02_heads",
+        "model,bias,layer,head,score,low,high,ablation\nmini-bert,gender,1,1,0.2,0.1,0.3,-0.1\n"
+        "mini-bert,gender,1,2,0.1,-0.1,0.3,0.02\nmini-bert,gender,2,1,-0.2,-0.3,-0.1,0.1\n",
+    )
+    add(
+        folder,
+        "03_attention",
+        "model,layer,head,sentence,tokens,weights\n"
+        "mini-bert,1,1,stereotyped,she cooks,0.5 0.5 0.25 0.75\nmini-bert,1,1,swapped,he cooks,1 0 0 1\n",
+    )
+    add(
+        folder,
+        "03_tests",
+        "figure,heads,unit,n,difference,low,high,t,p\n"
+        + "".join(
+            f"4a m gender,{heads},sentence,100,0,-0.2,0.2,0,1\n"
+            f"4a m gender,{heads},female only,50,{up},0.8,1.2,{10 * up},0\n"
+            f"4a m gender,{heads},male only,50,-1,-1.2,-0.8,-10,1\n"
+            for heads, up in {"biased": 1, "regular": 2}.items()
+        )
         + "4b m gender,biased,sentence,9,1,1,1,1,1\n4b m gender,biased,female only,5,1,.9,1.1,9,1\n"
-        "4b m gender,biased,male only,4,1,.9,1.1,9,1\n")
+        "4b m gender,biased,male only,4,1,.9,1.1,9,1\n",
+    )
     shutil.copytree(folder, tmp_path / "mini-real")
-    add(tmp_path / "mini-real", "12_mitigations", "mitigation,SEAT,PPPL\nnone,1.00,2.00\n"
-        'mask,"0.50 (-0.50 [-0.60, -0.40])","2.00 (+0.00 [-0.10, +0.10])"\nprompt,does not apply,does not apply\n')
-    both = [said(NEAR, Outcome.HOLDS, "m"), said(SMALL_SET, Outcome.FAILS, "m"),
-            said("ss-twin", Outcome.UNDECIDED, "m")]
+    add(
+        tmp_path / "mini-real",
+        "12_mitigations",
+        "mitigation,SEAT,PPPL\nnone,1.00,2.00\n"
+        'mask,"0.50 (-0.50 [-0.60, -0.40])","2.00 (+0.00 [-0.10, +0.10])"\nprompt,does not apply,does not apply\n',
+    )
+    both = [
+        said(NEAR, Outcome.HOLDS, "m"),
+        said(SMALL_SET, Outcome.FAILS, "m"),
+        said("ss-twin", Outcome.UNDECIDED, "m"),
+    ]
     for run in ("mini", "mini-real"):
         Run(out=tmp_path / run).judged("02", both)
-    Run(out=tmp_path / "null").judged("02", [said(NEAR, Outcome.HOLDS, "n"), said(SMALL_SET, Outcome.FAILS, "n")])
+    Run(out=tmp_path / "null").judged(
+        "02", [said(NEAR, Outcome.HOLDS, "n"), said(SMALL_SET, Outcome.FAILS, "n")]
+    )
     Run(out=tmp_path / "null").judged("07", [said("ss-twin", Outcome.FAILS, "n")])
     trainings = [f"trainings-seed{n}" for n in (1, 2, 3)]
-    for run, value in zip(trainings, (.7, .8, .9)):
-        near = Verdict(NEAR, Outcome.HOLDS, on=run, estimate=Estimate(value, value - .098, value + .098), threshold=.5)
+    for run, value in zip(trainings, (0.7, 0.8, 0.9)):
+        near = Verdict(
+            NEAR,
+            Outcome.HOLDS,
+            on=run,
+            estimate=Estimate(value, value - 0.098, value + 0.098),
+            threshold=0.5,
+        )
         Run(out=tmp_path / run).judged("02", [near])
     return {run: tmp_path / run for run in ("mini", "mini-real", "null", *trainings)}
 
@@ -96,7 +152,9 @@ def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opene
     assert len(text.encode()) < 6e6 and "@import" not in text and "url(" not in text
     page, cited = Page(text), {about["address"] for about in pages.PAPERS.values()}
     assert {a["href"] for a in page.all("a") if "//" in a["href"]} == cited
-    assert "inventory.html" in {a["href"] for a in page.all("a")} and all("scope" in head for head in page.all("th"))
+    assert "inventory.html" in {a["href"] for a in page.all("a")} and all(
+        "scope" in head for head in page.all("th")
+    )
     for scheme in ("light", "dark"):
         shown = opened(runs(), scheme=scheme)
         assert shown.run(LOW_CONTRAST) == []
@@ -105,7 +163,12 @@ def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opene
         e.querySelectorAll("svg *").length, e.querySelectorAll("tbody tr").length])""")
     assert len(drawn) == 6
     for words, finding, shapes, rows in drawn:
-        assert finding and finding in words and "NaN" not in words + finding and "undefined" not in words + finding
+        assert (
+            finding
+            and finding in words
+            and "NaN" not in words + finding
+            and "undefined" not in words + finding
+        )
         assert shapes > 5 and (rows or "No control was run" in finding)
     named = "[...document.querySelectorAll('select, input')].every(e => e.closest('label').textContent.trim())"
     assert shown.run(named)
@@ -141,9 +204,15 @@ def test_heads_are_hidden_chosen_and_shown_with_their_attention(opened, made_up)
     page.run("document.forms[1].elements.hide.click()")
     assert page.run(scored) == 2  # 1-2 includes 0
     page.run("document.querySelector('#heads rect.hot').dispatchEvent(new Event('click'))")
-    assert "score +0.2000 [+0.1000, +0.3000]" in page.run("document.querySelector('#heads .detail').textContent")
+    assert "score +0.2000 [+0.1000, +0.3000]" in page.run(
+        "document.querySelector('#heads .detail').textContent"
+    )
     assert page.run("[...document.querySelectorAll('.maps td[title]')].map(e => e.title)")[:4] == [
-        "she to she: 0.50", "she to cooks: 0.50", "cooks to she: 0.25", "cooks to cooks: 0.75"]
+        "she to she: 0.50",
+        "she to cooks: 0.50",
+        "cooks to she: 0.25",
+        "cooks to cooks: 0.75",
+    ]
 
 
 def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
@@ -155,40 +224,80 @@ def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
     assert "At 100 % about women, t would be 14.1." in page.run(told)
     page.run("document.querySelector('#swaps input').focus()")
     for kind in ("keyDown", "keyUp"):
-        page.ask("Input.dispatchKeyEvent", type=kind, key="ArrowLeft", code="ArrowLeft", windowsVirtualKeyCode=37)
+        page.ask(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key="ArrowLeft",
+            code="ArrowLeft",
+            windowsVirtualKeyCode=37,
+        )
     assert "At 99 % about women" in page.run(told)
 
 
 def test_trainings_of_one_model_stand_beside_each_other(opened, made_up):
     page = opened(made_up)
     page.run(f"{{ {SET} set(document.querySelector('#controls select[name=what]'), 'again') }}")
-    assert "1 of 1 tests hold and 0 fail" in page.run("document.querySelector('#controls .finding').textContent")
-    assert page.run("document.querySelectorAll('#controls svg path[stroke]').length") == 1 + 3  # interval, trainings
+    assert "1 of 1 tests hold and 0 fail" in page.run(
+        "document.querySelector('#controls .finding').textContent"
+    )
+    assert (
+        page.run("document.querySelectorAll('#controls svg path[stroke]').length") == 1 + 3
+    )  # interval, trainings
 
 
 def test_an_occupation_is_chosen_where_they_are_stored(opened, made_up):
-    add(made_up["mini-real"], "11_occupations", "model,occupation,percent_women,kind,female,male\n" + "".join(
-        f"mini-bert,{job},50,{kind},{female},0.1\n" for job, female in {"nurse": .4, "cook": .2}.items()
-        for kind in ("base", "target syntactic similar")))
+    add(
+        made_up["mini-real"],
+        "11_occupations",
+        "model,occupation,percent_women,kind,female,male\n"
+        + "".join(
+            f"mini-bert,{job},50,{kind},{female},0.1\n"
+            for job, female in {"nurse": 0.4, "cook": 0.2}.items()
+            for kind in ("base", "target syntactic similar")
+        ),
+    )
     page = opened(made_up)
-    assert page.run("[...document.forms[4].elements.job.options].map(o => o.value)") == ["nurse", "cook"]
+    assert page.run("[...document.forms[4].elements.job.options].map(o => o.value)") == [
+        "nurse",
+        "cook",
+    ]
     page.run(f"{{ {SET} set(document.forms[4].elements.job, 'cook') }}")
     assert page.run("document.querySelector('#cloze tbody').textContent").count("0.200") == 2
 
 
 def test_what_no_run_has_stored_is_said(opened, tmp_path):
     Run(out=tmp_path / "mini").judged("02", [said(NEAR, Outcome.HOLDS, "m")])
-    add(tmp_path / "mini", "08_table7", 'model,"S, paper",S,"D, paper",D\nBase,.3,.2,.7,\nSENT 1,.2,,.6,.5\n')
+    add(
+        tmp_path / "mini",
+        "08_table7",
+        'model,"S, paper",S,"D, paper",D\nBase,.3,.2,.7,\nSENT 1,.2,,.6,.5\n',
+    )
     page = opened({"mini": tmp_path / "mini"})
     shown = "[...document.querySelectorAll('section')].map(e => [e.id, e.querySelector('figure')?.checkVisibility()])"
-    assert dict(page.run(shown)) == {"heads": False, "swaps": False, "projections": True, "cloze": False,
-                                     "controls": True, "remedies": False, "glance": None}
-    assert page.run("[...document.querySelectorAll('.none')].filter(e => e.checkVisibility()).length") == 4
-    assert page.run("document.querySelectorAll('#projections path.model').length") == 2  # of the paper; ours are half
-    assert "No control was run" in page.run("document.querySelector('#controls .finding').textContent")
+    assert dict(page.run(shown)) == {
+        "heads": False,
+        "swaps": False,
+        "projections": True,
+        "cloze": False,
+        "controls": True,
+        "remedies": False,
+        "glance": None,
+    }
+    assert (
+        page.run("[...document.querySelectorAll('.none')].filter(e => e.checkVisibility()).length")
+        == 4
+    )
+    assert (
+        page.run("document.querySelectorAll('#projections path.model').length") == 2
+    )  # of the paper; ours are half
+    assert "No control was run" in page.run(
+        "document.querySelector('#controls .finding').textContent"
+    )
     assert "not run yet" in page.run("document.querySelector('.trainings').textContent")
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     page.open((tmp_path / "index.html").as_uri())
-    assert page.run("[...document.querySelectorAll('form, figure, noscript')].filter(e => e.checkVisibility())"
-                    ".map(e => e.tagName)") == ["NOSCRIPT"]
+    assert page.run(
+        "[...document.querySelectorAll('form, figure, noscript')].filter(e => e.checkVisibility())"
+        ".map(e => e.tagName)"
+    ) == ["NOSCRIPT"]
     page.ask("Emulation.setScriptExecutionDisabled", value=False)

@@ -44,14 +44,21 @@ def test_an_interval_of_seat_has_its_sign():
 @pytest.fixture
 def small_card(few_draws, monkeypatch, tmp_path):
     """Cards on few sentences, in a temporary folder."""
-    for name, value in {"CONTEXTS": 2, "FOLDS": 2, "LINES": 3, "STORED": tmp_path / "cards"}.items():
+    for name, value in {
+        "CONTEXTS": 2,
+        "FOLDS": 2,
+        "LINES": 3,
+        "STORED": tmp_path / "cards",
+    }.items():
         monkeypatch.setattr(card, name, value)
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)
     return tmp_path
 
 
-def test_a_card_of_an_untrained_network_has_seat_around_0_and_says_that_it_is_untrained(small_card, monkeypatch):
+def test_a_card_of_an_untrained_network_has_seat_around_0_and_says_that_it_is_untrained(
+    small_card, monkeypatch
+):
     few = heads.sets_and_contexts("gender", "mini", 2, items=60)
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *asked: few)
     monkeypatch.setattr(card, "MEASURES", {"seat": card.seat, "perplexity": card.perplexity})
@@ -64,7 +71,9 @@ def test_a_card_of_an_untrained_network_has_seat_around_0_and_says_that_it_is_un
 
 
 def test_a_prompt_that_fills_the_window_is_refused_before_its_tokens_are_counted(bert):
-    assert "shorten the prompt" in refusal(pppl.pseudo_perplexity, bert, ["The nurse."], after="word " * 600)
+    assert "shorten the prompt" in refusal(
+        pppl.pseudo_perplexity, bert, ["The nurse."], after="word " * 600
+    )
 
 
 def test_the_models_own_mask_token_in_a_prompt_is_refused():
@@ -73,7 +82,9 @@ def test_the_models_own_mask_token_in_a_prompt_is_refused():
 
 @pytest.mark.parametrize("prompts, pairs", [(2, 1), (1, 2), (0, 0)])
 def test_log_odds_want_a_pair_for_each_prompt(bert, prompts, pairs):
-    said = refusal(fill.log_odds, bert, ["the [MASK] was here ."] * prompts, [("she", "he")] * pairs)
+    said = refusal(
+        fill.log_odds, bert, ["the [MASK] was here ."] * prompts, [("she", "he")] * pairs
+    )
     assert f"{prompts} prompts and {pairs} pairs" in said
 
 
@@ -101,7 +112,9 @@ def test_masks_and_weights_that_are_no_numbers_are_refused(bert):
     assert "no real numbers" in refusal(Projection, torch.eye(32, dtype=torch.int64))
 
 
-@pytest.mark.parametrize("interventions", [[Projection(torch.eye(32)[:1])], 5, torch.eye(3), {"layer.0": torch.eye(3)}])
+@pytest.mark.parametrize(
+    "interventions", [[Projection(torch.eye(32)[:1])], 5, torch.eye(3), {"layer.0": torch.eye(3)}]
+)
 def test_project_takes_a_dict_of_projections(bert, interventions):
     with pytest.raises(Exception) as caught, project(bert, interventions):
         pass
@@ -119,8 +132,14 @@ def test_no_word_has_no_token(bert, word):
     assert "is no word" in refusal(bert.token_id, word)
 
 
-@pytest.mark.parametrize("asked, said", [
-    (dict(seed="a"), "is no seed"), (dict(seed=1.5), "is no seed"), (dict(profile=None), "is no profile")])
+@pytest.mark.parametrize(
+    "asked, said",
+    [
+        (dict(seed="a"), "is no seed"),
+        (dict(seed=1.5), "is no seed"),
+        (dict(profile=None), "is no profile"),
+    ],
+)
 def test_a_run_wants_a_seed_and_a_profile(asked, said):
     assert said in refusal(Run, **asked)
 
@@ -137,7 +156,9 @@ def change_config(folder: Path, **values):
 
 
 # ---- a measurement lost at its end
-def test_two_models_have_two_cards_and_one_model_has_one_however_it_is_spelled(small_card, monkeypatch):
+def test_two_models_have_two_cards_and_one_model_has_one_however_it_is_spelled(
+    small_card, monkeypatch
+):
     monkeypatch.setattr(card, "MEASURES", {"perplexity": card.perplexity})
     for place in ("one", "two"):
         save_tiny("bert", small_card / place / "ckpt")
@@ -145,7 +166,11 @@ def test_two_models_have_two_cards_and_one_model_has_one_however_it_is_spelled(s
     spelled = ["ckpt", "ckpt/", "./ckpt", str(small_card / "one" / "ckpt")]
     pages = {card.write(name) for name in spelled}
     assert len(pages) == 1 and pages.pop() != card.write(str(small_card / "two" / "ckpt"))
-    assert card.canonical(str(paths.MODELS / "mini-bert")) == "mini-bert" == card.canonical("mini-bert")
+    assert (
+        card.canonical(str(paths.MODELS / "mini-bert"))
+        == "mini-bert"
+        == card.canonical("mini-bert")
+    )
 
 
 def test_a_perplexity_beyond_all_bounds_is_a_line_of_the_card(small_card, monkeypatch):
@@ -163,15 +188,25 @@ def test_where_a_card_cannot_be_written_nothing_is_measured(small_card, monkeypa
     assert "cannot be written" in refusal(card.write, "mini-bert")
 
 
-@pytest.mark.parametrize("stored", [b"{}", b"[]", b"nonsense", b'{"model": "gone", "revision": "x", "rows": []}'])
-def test_a_card_stands_alone_where_those_beside_it_are_damaged_or_gone(small_card, monkeypatch, stored):
+@pytest.mark.parametrize(
+    "stored", [b"{}", b"[]", b"nonsense", b'{"model": "gone", "revision": "x", "rows": []}']
+)
+def test_a_card_stands_alone_where_those_beside_it_are_damaged_or_gone(
+    small_card, monkeypatch, stored
+):
     replace(card.STORED / "null.json", stored)
     assert card.beside() == [] and card._of_untrained().endswith("has such heads too")
 
 
 # ---- a sentence in place of a traceback
-@pytest.mark.parametrize("code", ["%matplotlib inline\nfrom lib.engine import fill", "!ls\nfrom lib.engine import fill",
-                                  "fill?\nfrom lib.engine import fill"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%matplotlib inline\nfrom lib.engine import fill",
+        "!ls\nfrom lib.engine import fill",
+        "fill?\nfrom lib.engine import fill",
+    ],
+)
 def test_magics_of_a_notebook_hide_no_import(code):
     assert paths.ROOT / "lib" / "engine" / "fill.py" in sources(code)
     assert sources("this is no code (") == set()
@@ -193,9 +228,13 @@ def test_model_folders_that_are_not_whole_are_named(tmp_path):
     (Path(dangling) / "model.safetensors").unlink()
     (Path(dangling) / "model.safetensors").symlink_to(tmp_path / "nowhere")
     assert "a link to nothing" in refusal(models.load, dangling)
-    assert "quantised weights" in refusal(models.load, saved("int8", quantization_config={"bits": 8}))
+    assert "quantised weights" in refusal(
+        models.load, saved("int8", quantization_config={"bits": 8})
+    )
     for heads_ in (0, 5, -4, "four"):
-        assert "which they do not divide" in refusal(models.load, saved("heads", num_attention_heads=heads_))
+        assert "which they do not divide" in refusal(
+            models.load, saved("heads", num_attention_heads=heads_)
+        )
 
 
 def test_an_encoder_without_a_mask_token_is_named_where_one_is_needed():
@@ -217,8 +256,14 @@ def test_ctrl_c_is_130_and_no_traceback(monkeypatch, capsys, name):
 def test_a_network_of_one_head_is_ablated_too(tmp_path, monkeypatch):
     import transformers
 
-    config = transformers.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
-                                     vocab_size=400, max_position_embeddings=160)
+    config = transformers.BertConfig(
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        vocab_size=400,
+        max_position_embeddings=160,
+    )
     transformers.BertForPreTraining(config).save_pretrained(tmp_path)
     tiny("bert").tokenizer.save_pretrained(tmp_path)
     found = heads.measure_ablation(str(tmp_path), "mini", 1, 8, 3, items=8, device="cpu")
@@ -227,7 +272,9 @@ def test_a_network_of_one_head_is_ablated_too(tmp_path, monkeypatch):
 
 def test_folders_that_cannot_be_written_are_named_with_the_variable_that_names_another(tmp_path):
     (tmp_path / "file").write_text("")
-    assert "set COMPANION_CACHE to another" in refusal(check_writable, tmp_path / "file", "COMPANION_CACHE")
+    assert "set COMPANION_CACHE to another" in refusal(
+        check_writable, tmp_path / "file", "COMPANION_CACHE"
+    )
     check_writable(tmp_path / "new")
     assert not list((tmp_path / "new").iterdir())
 
@@ -235,7 +282,9 @@ def test_folders_that_cannot_be_written_are_named_with_the_variable_that_names_a
 def test_damaged_and_missing_files_of_the_repository_are_to_be_restored(tmp_path, monkeypatch):
     replace(tmp_path / "models.toml", b"[a")
     assert "is not TOML" in refusal(read_toml, tmp_path / "models.toml")
-    assert "is not there: restore it with `git checkout" in refusal(read_toml, tmp_path / "hub.toml")
+    assert "is not there: restore it with `git checkout" in refusal(
+        read_toml, tmp_path / "hub.toml"
+    )
     monkeypatch.setattr(paths, "REGISTRY", tmp_path / "registry.toml")
     replace(paths.REGISTRY, b'[mini-bert]\nsource = "data/models/mini-bert"\nspeed = 1\n')
     assert "git checkout data/models.toml" in refusal(models._registry)
@@ -249,8 +298,13 @@ def test_damaged_and_missing_files_of_the_repository_are_to_be_restored(tmp_path
 
 def test_a_terminal_without_unicode_gets_question_marks():
     environment = os.environ | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-    done = subprocess.run([sys.executable, "-m", "lib.publish", "--list", "--only", "00"], cwd=paths.ROOT,
-                          env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "lib.publish", "--list", "--only", "00"],
+        cwd=paths.ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0 and "00_start_here" in done.stdout, done.stderr
 
 
@@ -270,7 +324,9 @@ def test_library_calls_with_nothing_in_them(bert):
 
 
 # ---- misleading or ignored
-def test_a_family_that_is_not_known_and_a_model_without_a_head_are_refused_before_a_notebook_runs(tmp_path):
+def test_a_family_that_is_not_known_and_a_model_without_a_head_are_refused_before_a_notebook_runs(
+    tmp_path,
+):
     save_tiny("bert", tmp_path)
     change_config(tmp_path, architectures=["BertModel"])
     assert "without a language-model head" in refusal(Run, model=str(tmp_path))
@@ -289,13 +345,20 @@ def test_a_path_that_is_no_unicode_is_not_called_damaged(tmp_path):
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", "02 x", None])
 def test_a_result_stays_in_its_folder(name, tmp_path):
-    assert "cannot be called" in refusal(Run(out=tmp_path / "out").save, pd.DataFrame({"a": [1]}), name, "")
+    assert "cannot be called" in refusal(
+        Run(out=tmp_path / "out").save, pd.DataFrame({"a": [1]}), name, ""
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_environment_with_other_versions_is_not_trusted(tmp_path, capsys):
-    (tmp_path / "list.txt").write_text("torch==0.1\nnosuchpackage==1.0  # why\npytest==" + pytest.__version__ + "\n")
+    (tmp_path / "list.txt").write_text(
+        "torch==0.1\nnosuchpackage==1.0  # why\npytest==" + pytest.__version__ + "\n"
+    )
     assert pins.main([str(tmp_path / "list.txt")]) == 2
     said = capsys.readouterr().err
-    assert "in place of 0.1, nosuchpackage missing in place of 1.0: bring it up to date with `conda env" in said
+    assert (
+        "in place of 0.1, nosuchpackage missing in place of 1.0: bring it up to date with `conda env"
+        in said
+    )
     assert pins.main([str(paths.ROOT / "requirements-test.txt")]) == 0

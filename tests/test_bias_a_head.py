@@ -10,7 +10,9 @@ from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny
 
 HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
-pytestmark = pytest.mark.usefixtures("few_draws")  # intervals are far from what they decide, or hold it
+pytestmark = pytest.mark.usefixtures(
+    "few_draws"
+)  # intervals are far from what they decide, or hold it
 
 
 def outcomes(verdicts) -> dict:
@@ -20,87 +22,134 @@ def outcomes(verdicts) -> dict:
 
 # 02: head scores
 
-def result(scores, folds=None, seat=1., p=.001, family="bert"):
+
+def result(scores, folds=None, seat=1.0, p=0.001, family="bert"):
     scores, side = np.asarray(scores, dtype=float), np.linspace(-1, 1, 20)
     folds = np.repeat(scores[None], 4, 0) if folds is None else np.asarray(folds, dtype=float)
-    return {"family": family, "seat": seat, "p": p, "scores": scores, "folds": folds, "in_x": np.arange(40) < 20,
-            "s": np.concatenate([side + seat, side]), "words": {"X": 20, "Y": 20, "A": 1, "B": 1}, "sentences": 12}
+    return {
+        "family": family,
+        "seat": seat,
+        "p": p,
+        "scores": scores,
+        "folds": folds,
+        "in_x": np.arange(40) < 20,
+        "s": np.concatenate([side + seat, side]),
+        "words": {"X": 20, "Y": 20, "A": 1, "B": 1},
+        "sentences": 12,
+    }
 
 
 def test_intervals_and_what_stands_out_by_hand():
     # one head's folds are 1, 2, 3: deviation 1, Student's t of two degrees of freedom 4.3027
-    frame = tables.intervals(result([[2., 5.]], [[[1., 5.]], [[2., 5.]], [[3., 5.]]]))
+    frame = tables.intervals(result([[2.0, 5.0]], [[[1.0, 5.0]], [[2.0, 5.0]], [[3.0, 5.0]]]))
     assert list(frame["head"]) == [2, 1] and list(frame["layer"]) == [1, 1]
-    assert frame.high[1] - 2 == pytest.approx(4.3027 / 3 ** .5, abs=1e-4) == 2 - frame.low[1]
+    assert frame.high[1] - 2 == pytest.approx(4.3027 / 3**0.5, abs=1e-4) == 2 - frame.low[1]
     assert frame.low[0] == frame.high[0] == 5
     # quartiles of 0 .. 8 are 2 and 6: the fences are at -4 and 12
-    assert tables.standing_out(np.array([0., 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
-    assert tables.standing_out(np.array([-50., 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
+    assert tables.standing_out(np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
+    assert tables.standing_out(np.array([-50.0, 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
 
 
 def test_layers_with_heads_redrawn_seats_and_what_the_highest_heads_carry():
-    frame = pd.DataFrame([(layer, low, high) for layer, above, high in ((1, 2, .5), (2, 1, .5), (3, 0, .01))
-                          for low in [.1] * above + [-.1] * (12 - above)], columns=["layer", "low", "high"])
-    found = tables.layers_with_heads(frame, .05)  # one of twelve is not rare, two are; in the third none is large
+    frame = pd.DataFrame(
+        [
+            (layer, low, high)
+            for layer, above, high in ((1, 2, 0.5), (2, 1, 0.5), (3, 0, 0.01))
+            for low in [0.1] * above + [-0.1] * (12 - above)
+        ],
+        columns=["layer", "low", "high"],
+    )
+    found = tables.layers_with_heads(
+        frame, 0.05
+    )  # one of twelve is not rare, two are; in the third none is large
     assert (found.value, found.low, found.high, found.n) == (1, 1, 2, 3)
-    measured = result(np.zeros((1, 1)), seat=.5)
+    measured = result(np.zeros((1, 1)), seat=0.5)
     drawn = tables.seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
     found, few = tables.spread(size, drawn), tables.seat_interval(measured | {"seat": size})
     assert found.low < size < found.high and drawn.shape == (200,)
-    assert (few.low, few.high) == pytest.approx((found.low, found.high), abs=.15)  # 40 words: two ways agree
+    assert (few.low, few.high) == pytest.approx(
+        (found.low, found.high), abs=0.15
+    )  # 40 words: two ways agree
     both = tables.seats(measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200)
     np.testing.assert_allclose(both, np.stack([drawn, -drawn], 1))
-    scores = np.array([[6., 2, 1, 1, -1, -1, -1, -1, -1, -1]])
-    share, chance = tables.carried(result(scores), .1)
-    assert (share.value, share.low, share.high, chance) == pytest.approx((.6, .6, .6, .25))
+    scores = np.array([[6.0, 2, 1, 1, -1, -1, -1, -1, -1, -1]])
+    share, chance = tables.carried(result(scores), 0.1)
+    assert (share.value, share.low, share.high, chance) == pytest.approx((0.6, 0.6, 0.6, 0.25))
     noise = np.random.default_rng(0).normal(size=(10, 12, 12))
-    share, chance = tables.carried(result(noise.mean(0), noise), .1)  # heads chosen on noise carry nothing over
+    share, chance = tables.carried(
+        result(noise.mean(0), noise), 0.1
+    )  # heads chosen on noise carry nothing over
     assert not share.low > chance
     s, in_x = np.repeat(result(scores)["s"][None], 11, 0), result(scores)["in_x"]
-    s[1, in_x] -= .5  # only the first head matters
+    s[1, in_x] -= 0.5  # only the first head matters
     ablation = {"gradient": scores[0], "ablation": scores[0], "s": s, "in_x": in_x}
-    found = tables.carried_by_ablation(ablation, .1)
-    assert found.value == pytest.approx(.6) and (found.low, found.high) == pytest.approx((1, 1))
+    found = tables.carried_by_ablation(ablation, 0.1)
+    assert found.value == pytest.approx(0.6) and (found.low, found.high) == pytest.approx((1, 1))
 
 
-TAIL = np.linspace(-.05, -.01, 40).reshape(2, 20)
-TAIL[:, :3] = [2, 1.9, 1.7], [1.8, 1.7, 1.6]         # both layers have three large heads
-TAIL[:, 3:6] = .02
-FLAT = np.linspace(-1, 1, 40).reshape(2, 20)[::-1]   # no tail, and one layer has no positive head
+TAIL = np.linspace(-0.05, -0.01, 40).reshape(2, 20)
+TAIL[:, :3] = [2, 1.9, 1.7], [1.8, 1.7, 1.6]  # both layers have three large heads
+TAIL[:, 3:6] = 0.02
+FLAT = np.linspace(-1, 1, 40).reshape(2, 20)[::-1]  # no tail, and one layer has no positive head
 
 
 def test_claims_on_head_scores_hold_and_fail():
-    results = {("b", "gender"): result(TAIL, seat=-2.), ("g", "gender"): result(FLAT, family="gpt2"),
-               ("b", "race"): result(FLAT[::-1]), ("g", "race"): result(FLAT, p=.5, seat=0.)}
+    results = {
+        ("b", "gender"): result(TAIL, seat=-2.0),
+        ("g", "gender"): result(FLAT, family="gpt2"),
+        ("b", "race"): result(FLAT[::-1]),
+        ("g", "race"): result(FLAT, p=0.5, seat=0.0),
+    }
     s = np.repeat(result(TAIL)["s"][None], 41, 0)
-    ablations = {name: {"gradient": scores.ravel(), "ablation": scores.ravel() + more, "s": s,
-                        "in_x": result(TAIL)["in_x"]} for name, scores, more in (("b", TAIL, 0.), ("g", FLAT, .5))}
+    ablations = {
+        name: {
+            "gradient": scores.ravel(),
+            "ablation": scores.ravel() + more,
+            "s": s,
+            "in_x": result(TAIL)["in_x"],
+        }
+        for name, scores, more in (("b", TAIL, 0.0), ("g", FLAT, 0.5))
+    }
     verdicts = claims.of_scores(results, ablations, "b", "g")
     found = {(each.claim, each.on): each.outcome for each in verdicts if each.reading != "ablation"}
     for claim in ("heads-near-zero", "heads-right-tail", "heads-all-layers", "heads-small-set"):
         assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (HOLDS, FAILS)
         assert found[claim, "g, race"] == Outcome.NO_CASE  # SEAT is within chance
-    assert found["heads-gpt2-negative", "gender"] == FAILS and found["heads-race-higher", "b"] == HOLDS
-    assert found["heads-race-gpt2", "g"] == Outcome.UNDECIDED and found["seat-order", "g against b"] == HOLDS
+    assert (
+        found["heads-gpt2-negative", "gender"] == FAILS and found["heads-race-higher", "b"] == HOLDS
+    )
+    assert (
+        found["heads-race-gpt2", "g"] == Outcome.UNDECIDED
+        and found["seat-order", "g against b"] == HOLDS
+    )
     assert (found["gradient-sign", "b"], found["gradient-sign", "g"]) == (HOLDS, FAILS)
-    assert {verdict.claim for verdict in verdicts} == {id for id, claim in claims.CLAIMS.items()
-                                                       if claim.notebook == "02"}
+    assert {verdict.claim for verdict in verdicts} == {
+        id for id, claim in claims.CLAIMS.items() if claim.notebook == "02"
+    }
     assert len(claims.table(verdicts)) == len(verdicts)
-    bare = {key: {name: part for name, part in one.items() if name != "s"} for key, one in results.items()}
+    bare = {
+        key: {name: part for name, part in one.items() if name != "s"}
+        for key, one in results.items()
+    }
     old = outcomes(claims.of_scores(bare, ablations, "b", "g"))  # stored before associations were
     assert old["seat-order", "g against b"] == old["heads-race-gpt2", "g"] == Outcome.UNDECIDED
-    assert Outcome.NO_CASE not in outcomes(claims.of_scores(results, ablations, "b", "g", ignore_gates=True)).values()
+    assert (
+        Outcome.NO_CASE
+        not in outcomes(claims.of_scores(results, ablations, "b", "g", ignore_gates=True)).values()
+    )
 
 
 # 03: the counter-stereotype test
 
 STUDIES = {"4a": ("b", "gender"), "4b": ("g", "gender"), "4c": ("b", "race")}
-SCORED = {"4a": result([[1., 1, -1, -1]]), "4b": result([[1.]]), "4c": result([[1.]], p=.8)}
-EXAMPLE = np.array([[[.9, .8, .5, .4]], [[.1, .1, .5, .41]]])  # two biased heads look away, two regular ones do not
+SCORED = {"4a": result([[1.0, 1, -1, -1]]), "4b": result([[1.0]]), "4c": result([[1.0]], p=0.8)}
+EXAMPLE = np.array(
+    [[[0.9, 0.8, 0.5, 0.4]], [[0.1, 0.1, 0.5, 0.41]]]
+)  # two biased heads look away, two regular ones do not
 
 
-def by_unit(difference, low, high, original=.1, t=5.74, p=.00001):
+def by_unit(difference, low, high, original=0.1, t=5.74, p=0.00001):
     """What counter.test returns, as far as the claims look at it."""
     row = dict(n=500, original=original, difference=difference, low=low, high=high, t=t, p=p)
     return pd.DataFrame({"sentence": row}).T
@@ -109,28 +158,49 @@ def by_unit(difference, low, high, original=.1, t=5.74, p=.00001):
 def attention(biased, regular, contrast, example=EXAMPLE, **about):
     """Verdicts on the paper's tests of two groups of heads (difference, low, high) and a contrast in points."""
     tests = {"biased": by_unit(*biased), "regular": by_unit(*regular)}
-    shifts = {(reading, kind): stats.Estimate(*(100 * end for end in ends)) for reading in ("raw", "min-max")
-              for kind, ends in (("biased", biased), ("regular", regular), ("contrast", contrast))}
-    verdicts = claims.of_attention(dict.fromkeys(STUDIES, tests), dict.fromkeys(STUDIES, shifts), STUDIES, SCORED,
-                                   example, **about)
+    shifts = {
+        (reading, kind): stats.Estimate(*(100 * end for end in ends))
+        for reading in ("raw", "min-max")
+        for kind, ends in (("biased", biased), ("regular", regular), ("contrast", contrast))
+    }
+    verdicts = claims.of_attention(
+        dict.fromkeys(STUDIES, tests),
+        dict.fromkeys(STUDIES, shifts),
+        STUDIES,
+        SCORED,
+        example,
+        **about,
+    )
     return {(each.claim, each.on.split()[0], each.reading): each for each in verdicts}
 
 
 def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
-    found = attention((.02, .01, .03), (.001, -.001, .003), (.019, .01, .028))
-    readings = {"counter-contrast": ("raw", "min-max"), "counter-biased": ("paper's test", "balanced"),
-                "counter-regular": ("paper's test", "balanced"), "counter-example": ("",)}
-    assert {found[claim, "4a", reading].outcome for claim, names in readings.items() for reading in names} == {HOLDS}
-    assert found["counter-contrast", "4c", "raw"].outcome == Outcome.NO_CASE  # race is within chance
-    alike = attention((.02, .01, .03), (.02, .01, .03), (0., -.01, .01), EXAMPLE[:, :, [2, 3, 0, 1]])
+    found = attention((0.02, 0.01, 0.03), (0.001, -0.001, 0.003), (0.019, 0.01, 0.028))
+    readings = {
+        "counter-contrast": ("raw", "min-max"),
+        "counter-biased": ("paper's test", "balanced"),
+        "counter-regular": ("paper's test", "balanced"),
+        "counter-example": ("",),
+    }
+    assert {
+        found[claim, "4a", reading].outcome
+        for claim, names in readings.items()
+        for reading in names
+    } == {HOLDS}
+    assert (
+        found["counter-contrast", "4c", "raw"].outcome == Outcome.NO_CASE
+    )  # race is within chance
+    alike = attention(
+        (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.0, -0.01, 0.01), EXAMPLE[:, :, [2, 3, 0, 1]]
+    )
     assert alike["counter-contrast", "4a", "raw"].outcome == Outcome.UNDECIDED
     assert alike["counter-regular", "4b", "paper's test"].outcome == FAILS
     assert alike["counter-biased", "4b", "paper's test"].outcome == HOLDS
     assert alike["counter-example", "4a", ""].outcome == Outcome.UNDECIDED
-    free = attention((.02, .01, .03), (.02, .01, .03), (.01, .005, .02), ignore_gates=True)
+    free = attention((0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.01, 0.005, 0.02), ignore_gates=True)
     assert free["counter-contrast", "4c", "raw"].outcome == HOLDS
-    tests = dict.fromkeys(STUDIES, {"biased": by_unit(.02, .01, .03)})
-    scored = dict.fromkeys(STUDIES, result([[1., 1, 1, 1]]))
+    tests = dict.fromkeys(STUDIES, {"biased": by_unit(0.02, 0.01, 0.03)})
+    scored = dict.fromkeys(STUDIES, result([[1.0, 1, 1, 1]]))
     found = outcomes(claims.of_attention(tests, {}, STUDIES, scored, EXAMPLE))
     assert found["counter-contrast", "4a b gender"] == Outcome.NOT_RUN
     assert found["counter-example", "4a b gender"] == Outcome.NO_CASE
@@ -138,9 +208,21 @@ def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
 
 # 04: masking
 
-SCORES = np.append(np.ones(7), -np.ones(5)).reshape(3, 4)  # 7 of 12 heads are positive, and a share of 45 of 144 is 4
-KEYS = [("full", 0), ("top", 3), ("top", 4), ("top", 7), ("bottom", 3), ("amplified", 3), ("random", 3), ("random", 4),
-        ("random", 7), ("random amplified", 3)]
+SCORES = np.append(np.ones(7), -np.ones(5)).reshape(
+    3, 4
+)  # 7 of 12 heads are positive, and a share of 45 of 144 is 4
+KEYS = [
+    ("full", 0),
+    ("top", 3),
+    ("top", 4),
+    ("top", 7),
+    ("bottom", 3),
+    ("amplified", 3),
+    ("random", 3),
+    ("random", 4),
+    ("random", 7),
+    ("random amplified", 3),
+]
 BIASED = result(SCORES)
 
 
@@ -151,12 +233,23 @@ def measured(seat, pppl):
     for (strategy, k), more, perplexity in zip(KEYS, seat, pppl):
         for half in (0, 1):
             is_random = strategy.startswith("random")
-            shift = base + side * (more + is_random * .02 * half)
-            rows.append({"strategy": strategy, "k": k, "draw": half if is_random else 0, "half": half,
-                         "factor": 2. if "amplified" in strategy else 0., "seat": masking.seat_of(shift, side),
-                         "pppl": perplexity, "pppl_sample": perplexity * (1 + is_random * .01 * half),
-                         "associations": shift, "in_x": side, "likelihoods": np.full(10, -5 * np.log(perplexity)),
-                         "lengths": np.full(10, 5)})
+            shift = base + side * (more + is_random * 0.02 * half)
+            rows.append(
+                {
+                    "strategy": strategy,
+                    "k": k,
+                    "draw": half if is_random else 0,
+                    "half": half,
+                    "factor": 2.0 if "amplified" in strategy else 0.0,
+                    "seat": masking.seat_of(shift, side),
+                    "pppl": perplexity,
+                    "pppl_sample": perplexity * (1 + is_random * 0.01 * half),
+                    "associations": shift,
+                    "in_x": side,
+                    "likelihoods": np.full(10, -5 * np.log(perplexity)),
+                    "lengths": np.full(10, 5),
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -166,59 +259,105 @@ def judged(seat, pppl, held_out=None, scored=BIASED, **about):
 
 
 #          full top-3 -4  -7   bottom louder random-3 -4 -7 louder
-AS_PAPER = [2.0, 1.2, 1.2, 1.2, 3.0, 1.2, 2.3, 2.4, 2.8, 2.0], [4.1, 4.16, 5.7, 5.8, 4.2, 4.1, 4.13, 4.3, 5.9, 4.1]
-LPBS = {"change": stats.Estimate(-.5, -.7, -.3), "random": stats.Estimate(-.1, -.2, 0.), "best": [5, 5],
-        "difference": stats.Estimate(-.4, -.5, -.3), "all": stats.Estimate(.2, .1, .3)}
+AS_PAPER = (
+    [2.0, 1.2, 1.2, 1.2, 3.0, 1.2, 2.3, 2.4, 2.8, 2.0],
+    [4.1, 4.16, 5.7, 5.8, 4.2, 4.1, 4.13, 4.3, 5.9, 4.1],
+)
+LPBS = {
+    "change": stats.Estimate(-0.5, -0.7, -0.3),
+    "random": stats.Estimate(-0.1, -0.2, 0.0),
+    "best": [5, 5],
+    "difference": stats.Estimate(-0.4, -0.5, -0.3),
+    "all": stats.Estimate(0.2, 0.1, 0.3),
+}
 
 
 def test_claims_on_masking_hold_fail_or_have_no_case():
     held = judged(*AS_PAPER, LPBS)
     assert {verdict.claim for verdict in held if verdict.outcome != HOLDS} == set()
-    assert {verdict.claim for verdict in held} == {id for id, claim in claims.CLAIMS.items() if claim.notebook == "04"}
-    failed = judged([2.0, 2.9, 1.2, 1.2, 1.2, 2.9, 1.4, 1.0, 1.0, 2.0], [4.0, 5.0, 4.1, 4.1, 4.0, 4.0, 4, 4.2, 4.3, 4])
+    assert {verdict.claim for verdict in held} == {
+        id for id, claim in claims.CLAIMS.items() if claim.notebook == "04"
+    }
+    failed = judged(
+        [2.0, 2.9, 1.2, 1.2, 1.2, 2.9, 1.4, 1.0, 1.0, 2.0],
+        [4.0, 5.0, 4.1, 4.1, 4.0, 4.0, 4, 4.2, 4.3, 4],
+    )
     found = {(each.claim, each.reading): each.outcome for each in failed}
     assert {key for key, outcome in found.items() if outcome == HOLDS} == set()
     assert found["mask-lpbs", ""] == Outcome.NOT_RUN
     assert found["mask-all-random", "equal K, all of positive score"] == FAILS
     seat = [*AS_PAPER[0][:6], 1.2, 1.2, 1.2, 1.2]
-    found = {each.claim: each for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0., -.1, .1)})}
+    found = {
+        each.claim: each
+        for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0.0, -0.1, 0.1)})
+    }
     for claim in ("mask-top3-seat", "mask-amplify", "mask-lpbs"):
-        assert found[claim].outcome == Outcome.UNDECIDED and found[claim].reason.startswith("no more than")
-    for scored in (result(SCORES, p=.3), result(np.append([1., 1.], -np.ones(10)).reshape(3, 4))):
+        assert found[claim].outcome == Outcome.UNDECIDED and found[claim].reason.startswith(
+            "no more than"
+        )
+    for scored in (
+        result(SCORES, p=0.3),
+        result(np.append([1.0, 1.0], -np.ones(10)).reshape(3, 4)),
+    ):
         masks = measured(*AS_PAPER)
         masks.loc[masks["k"] == 7, "k"] = masking.sizes(scored["scores"])[1]
         verdicts = claims.of_masking(masks, tables.seat_changes(masks, 20), LPBS, scored, "b")
         assert {verdict.outcome for verdict in verdicts} == {Outcome.NO_CASE}
-    assert HOLDS in {each.outcome for each in judged(*AS_PAPER, LPBS, result(SCORES, p=.3), ignore_gates=True)}
+    assert HOLDS in {
+        each.outcome for each in judged(*AS_PAPER, LPBS, result(SCORES, p=0.3), ignore_gates=True)
+    }
 
 
 def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random_heads():
     masks = measured([2.0] * 10, [4, 5, 8, 8, 4, 4, 4, 6, 4, 4])
     table = tables.table1(masks, masking.sizes(SCORES), tables.seat_changes(masks, 20))
-    assert list(table.index) == ["full", "Top-3", "Bottom-3", "All", "Dose", "Random-3", "Random-All", "Random-Dose"]
+    assert list(table.index) == [
+        "full",
+        "Top-3",
+        "Bottom-3",
+        "All",
+        "Dose",
+        "Random-3",
+        "Random-All",
+        "Random-Dose",
+    ]
     assert list(table["heads"]) == [0, 3, 3, 7, 4, 3, 7, 4] and set(table["masks"]) == {2}
-    assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc["Top-3", "change"].startswith("0.00")
+    assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc[
+        "Top-3", "change"
+    ].startswith("0.00")
     assert table.loc["full", "change"] == table.loc["Random-3", "beyond random"] == ""
     assert table.loc["Top-3", "beyond random"].startswith("-0.0")
     masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
     masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
     changes, rows = tables.seat_changes(masks, 50), tables.named(masks, (3, 7, 4))
     # random heads fall from 0 at a PPPL of 4 to where four of them are at 16: half of it at 8, the cost of those chosen
-    half = (tables.change(changes, rows["Random-3"]).value + tables.change(changes, rows["Random-Dose"]).value) / 2
+    half = (
+        tables.change(changes, rows["Random-3"]).value
+        + tables.change(changes, rows["Random-Dose"]).value
+    ) / 2
     found = tables.change_at_equal_pppl(masks, changes, rows["Dose"])
-    assert found.value == pytest.approx(tables.change(changes, rows["Dose"]).value - half, abs=.01)
-    masks.loc[rows["Dose"].index, "pppl_sample"] = 99.
+    assert found.value == pytest.approx(tables.change(changes, rows["Dose"]).value - half, abs=0.01)
+    masks.loc[rows["Dose"].index, "pppl_sample"] = 99.0
     assert np.isnan(tables.change_at_equal_pppl(masks, changes, rows["Dose"]).value)
 
 
 def test_factual_gender_under_a_mask_by_hand():
-    masks = measured([2.0] * 10, [4.] * 10)
-    known, half, none = ([1., 1.] * 8, [1., -1.] * 8, [1., 1.] * 4 + [-1., -1.] * 4)
-    masks["facts"] = [np.array({"top": half, "random": none}.get(strategy, known)) for strategy in masks["strategy"]]
+    masks = measured([2.0] * 10, [4.0] * 10)
+    known, half, none = ([1.0, 1.0] * 8, [1.0, -1.0] * 8, [1.0, 1.0] * 4 + [-1.0, -1.0] * 4)
+    masks["facts"] = [
+        np.array({"top": half, "random": none}.get(strategy, known))
+        for strategy in masks["strategy"]
+    ]
     changes, rows = tables.fact_changes(masks, 200), tables.named(masks, (3, 7, 4))
-    assert tuple(tables.change(changes, rows["Top-3"])) == (-.5, -.5, -.5)  # one of each pair, whichever are drawn
+    assert tuple(tables.change(changes, rows["Top-3"])) == (
+        -0.5,
+        -0.5,
+        -0.5,
+    )  # one of each pair, whichever are drawn
     random = tables.change(changes, rows["Random-3"], unit="pairs")
-    assert random.value == -.5 and random.low < -.6 and random.high > -.4 and random.unit == "pairs"
+    assert (
+        random.value == -0.5 and random.low < -0.6 and random.high > -0.4 and random.unit == "pairs"
+    )
     assert tables.change(changes, rows["Top-3"], rows["Random-3"]).value == 0
     masks["facts"] = [np.zeros(0)] * len(masks)  # a vocabulary without the pronouns
     assert np.isnan(tables.change(tables.fact_changes(masks, 20), rows["Top-3"]).value)
@@ -226,10 +365,10 @@ def test_factual_gender_under_a_mask_by_hand():
 
 # 06: debiased models and LLaMA
 
-BASE = np.array([[4., -1., -2., .5], [-3., .1, -4., -5.]])
+BASE = np.array([[4.0, -1.0, -2.0, 0.5], [-3.0, 0.1, -4.0, -5.0]])
 
 
-def with_spread(scores, spread=.01, shift=1.):
+def with_spread(scores, spread=0.01, shift=1.0):
     """Four folds a little apart; shift: by how much the associations of X are above those of Y."""
     folds = np.stack([scores - spread, scores - spread / 2, scores + spread, scores + spread / 2])
     s = np.concatenate([np.linspace(0, 1, 20) + shift, np.linspace(0, 1, 20)])
@@ -239,13 +378,15 @@ def with_spread(scores, spread=.01, shift=1.):
 def test_heads_that_turned_grew_darker_and_are_above_zero():
     assert debiased.count_turned(BASE, BASE) == 0 and debiased.count_turned(-BASE, BASE) == 5
     after = BASE.copy()
-    after[1, 3] = .1  # the most anti-biased
-    after[0, 1] = .1  # the fifth
+    after[1, 3] = 0.1  # the most anti-biased
+    after[0, 1] = 0.1  # the fifth
     assert debiased.count_turned(np.stack([after, BASE]), BASE).tolist() == [2, 0]
-    assert set(claims.turned(with_spread(after), with_spread(BASE))) == {2.}
-    base = with_spread(np.array([[8., 1., 1.8, 2.2, -1., .5]]))
-    grown = base | {"folds": base["folds"] + np.array([[1, 1, 1, 1, 9, .0]])}
-    assert [hits.tolist() for hits in claims.darker(grown, base)] == [[True, True, False]] * 2  # the slight ones
+    assert set(claims.turned(with_spread(after), with_spread(BASE))) == {2.0}
+    base = with_spread(np.array([[8.0, 1.0, 1.8, 2.2, -1.0, 0.5]]))
+    grown = base | {"folds": base["folds"] + np.array([[1, 1, 1, 1, 9, 0.0]])}
+    assert [hits.tolist() for hits in claims.darker(grown, base)] == [
+        [True, True, False]
+    ] * 2  # the slight ones
     noise = np.array([9, 9, -9, -9])[:, None, None]  # other sentences take back what some say
     assert not np.concatenate(claims.darker(base | {"folds": base["folds"] + noise}, base)).any()
     counted = claims.counted(np.arange(200) < 55)
@@ -258,28 +399,44 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
     results = {"base": with_spread(after), "none": with_spread(after)}
     after = after.copy()
     after[:, ::4] = -1
-    results["cda"] = with_spread(after, shift=.1)
+    results["cda"] = with_spread(after, shift=0.1)
     verdicts = claims.of_debiased(results, "base")
     found = outcomes(verdicts)
     assert [found[id, "cda"] for id in claims.DEBIASED] == [HOLDS, HOLDS, HOLDS, FAILS, FAILS]
-    assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (FAILS, FAILS)  # 0 [0, 0] is not below
-    lower, same = verdicts[5].estimate, verdicts[0].estimate  # the same words are drawn for both models
-    assert lower.high < 0 and lower.low < lower.value and (same.value, same.low, same.high) == (0, 0, 0)
+    assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (
+        FAILS,
+        FAILS,
+    )  # 0 [0, 0] is not below
+    lower, same = (
+        verdicts[5].estimate,
+        verdicts[0].estimate,
+    )  # the same words are drawn for both models
+    assert (
+        lower.high < 0
+        and lower.low < lower.value
+        and (same.value, same.low, same.high) == (0, 0, 0)
+    )
     assert verdicts[5].models == ["base", "cda"]
     alone = claims.of_debiased({"base": result(BASE)}, "base")
-    assert {(verdict.outcome, verdict.on) for verdict in alone} == {(Outcome.NOT_RUN, "base")} and len(alone) == 5
-    weak = {name: one | {"p": .4} for name, one in results.items()}
+    assert {(verdict.outcome, verdict.on) for verdict in alone} == {
+        (Outcome.NOT_RUN, "base")
+    } and len(alone) == 5
+    weak = {name: one | {"p": 0.4} for name, one in results.items()}
     assert {each.outcome for each in claims.of_debiased(weak, "base")} == {Outcome.NO_CASE}
-    assert Outcome.NO_CASE not in {each.outcome for each in claims.of_debiased(weak, "base", ignore_gates=True)}
+    assert Outcome.NO_CASE not in {
+        each.outcome for each in claims.of_debiased(weak, "base", ignore_gates=True)
+    }
 
 
 def test_pronounced_heads_are_counted_from_the_bases_fence_and_what_was_not_run_is_said():
-    base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.)])[None]  # the fence is about 2.2
+    base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.0)])[None]  # the fence is about 2.2
     chat = base.copy()
     assert debiased.pronounced(base, chat) == (9, 9)
     chat[0, 91:97] = 0
     assert debiased.pronounced(base, chat) == (9, 3)
-    verdicts = claims.of_chat({"a": result(base, seat=.3), "b": result(chat, seat=.9)}, ["a", "b"])
+    verdicts = claims.of_chat(
+        {"a": result(base, seat=0.3), "b": result(chat, seat=0.9)}, ["a", "b"]
+    )
     assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
     for names in ([], ["b"], ["a", "b"]):
         verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
@@ -294,8 +451,10 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
     assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
     refusal(debiased.base_of, str(tmp_path / "base"), "mini-bert")
     save_tiny("gpt2", tmp_path / "decoder")
-    asked, again = (debiased.answers(str(tmp_path / "decoder"), ["who is she ?"] * n, tokens=3, device="cpu")
-                    for n in (1, 2))
+    asked, again = (
+        debiased.answers(str(tmp_path / "decoder"), ["who is she ?"] * n, tokens=3, device="cpu")
+        for n in (1, 2)
+    )
     assert again == asked * 2 and 0 < len(asked[0].split()) <= 3
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name

@@ -20,12 +20,19 @@ from tests.tiny import COMMON, FAMILIES, save_tiny
 
 @pytest.fixture
 def small(few_draws, monkeypatch, tmp_path):
-    for name, value in {"CONTEXTS": 2, "FOLDS": 2, "LINES": 3, "STORED": tmp_path / "cards"}.items():
+    for name, value in {
+        "CONTEXTS": 2,
+        "FOLDS": 2,
+        "LINES": 3,
+        "STORED": tmp_path / "cards",
+    }.items():
         monkeypatch.setattr(card, name, value)
     monkeypatch.setattr(heads, "sets_and_contexts", partial(heads.sets_and_contexts, items=60))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(look, "odds_by_share", lambda ax, frame, title: ax.set(title=title))
-    monkeypatch.setitem(COMMON, "max_position_embeddings", 160)  # the written sentences have up to a hundred pieces
+    monkeypatch.setitem(
+        COMMON, "max_position_embeddings", 160
+    )  # the written sentences have up to a hundred pieces
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -43,13 +50,17 @@ def test_every_family_gets_a_page_and_its_json(family, small, tmp_path):
     assert all(escape(why) in page.read_text() for why in missing.values())
 
 
-def test_a_stored_card_stands_beside_another_only_while_its_weights_are_the_same(small, tmp_path, monkeypatch):
+def test_a_stored_card_stands_beside_another_only_while_its_weights_are_the_same(
+    small, tmp_path, monkeypatch
+):
     save_tiny("bert", tmp_path / "one")
     save_tiny("bert", tmp_path / "two", seed=1)
     monkeypatch.setattr(card, "BESIDE", [str(tmp_path / "one")])
     monkeypatch.setattr(card, "MEASURES", {"perplexity": card.perplexity})
     card.write(str(tmp_path / "one"), store=True)
-    assert f"<th scope=\"col\">{tmp_path / 'one'}</th>" in card.write(str(tmp_path / "two")).read_text()
+    assert (
+        f'<th scope="col">{tmp_path / "one"}</th>' in card.write(str(tmp_path / "two")).read_text()
+    )
     save_tiny("bert", tmp_path / "one", seed=2)
     assert card.beside() == []
 
@@ -64,9 +75,13 @@ def test_odds_are_those_of_the_blank(name):
 
 
 def test_checks_can_fail():
-    follows = pd.DataFrame({"label": ["stereotype", "unrelated"], "probability": [.9, .8]})
-    both = card.checks({"a": Estimate(-.2, -.5, -.1)}, follows)
-    assert [check.outcome for check in both] == [Outcome.FAILS] * 2 and both[0].estimate.value == -.2
-    both = card.checks({"a": Estimate(.2, .1, .3)}, follows.assign(probability=[.9, .1]))
-    assert [check.outcome for check in both] == [Outcome.HOLDS] * 2 and both[1].found == "2 of 2 pairs"
-    assert card.checks({"a": Estimate(.2, .1, .3)}, None)[1].outcome == Outcome.NOT_RUN
+    follows = pd.DataFrame({"label": ["stereotype", "unrelated"], "probability": [0.9, 0.8]})
+    both = card.checks({"a": Estimate(-0.2, -0.5, -0.1)}, follows)
+    assert [check.outcome for check in both] == [Outcome.FAILS] * 2 and both[
+        0
+    ].estimate.value == -0.2
+    both = card.checks({"a": Estimate(0.2, 0.1, 0.3)}, follows.assign(probability=[0.9, 0.1]))
+    assert [check.outcome for check in both] == [Outcome.HOLDS] * 2 and both[
+        1
+    ].found == "2 of 2 pairs"
+    assert card.checks({"a": Estimate(0.2, 0.1, 0.3)}, None)[1].outcome == Outcome.NOT_RUN

@@ -75,7 +75,10 @@ def project(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
     monkeypatch.setattr(page, "README", folder / "README.md")
     page.README.write_text("No part of it is made.\n")
-    for file, content in {"01_table.csv": b"a,b\n1,2\n", "claims/01.json": b"[]"}.items():  # of a run made before
+    for file, content in {
+        "01_table.csv": b"a,b\n1,2\n",
+        "claims/01.json": b"[]",
+    }.items():  # of a run made before
         replace(folder / "figures" / "stored" / file, content)
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
@@ -83,17 +86,24 @@ def project(tmp_path, monkeypatch, capsys):
 
 
 def text(content):
-    return "".join(output.get("text", "") for cell in content.cells for output in cell.get("outputs", []))
+    return "".join(
+        output.get("text", "") for cell in content.cells for output in cell.get("outputs", [])
+    )
 
 
 def test_each_notebook_runs_once_in_order(project, monkeypatch):
     foreign = project.folder / "jupyter" / "kernels" / "python3" / "kernel.json"
-    replace(foreign, b'{"argv": ["false"], "display_name": "of somebody else", "language": "python"}')
+    replace(
+        foreign, b'{"argv": ["false"], "display_name": "of somebody else", "language": "python"}'
+    )
     monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
     figure = project.folder / "out" / "01_fig.svg"
     project.add("02_second", "print(recompute)")
-    project.add("01_first", "import sys, pathlib\nprint(sys.executable)",
-                f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir(exist_ok=True)\nfigure.touch()")
+    project.add(
+        "01_first",
+        "import sys, pathlib\nprint(sys.executable)",
+        f"figure = pathlib.Path({str(figure)!r})\nfigure.parent.mkdir(exist_ok=True)\nfigure.touch()",
+    )
     status, printed, ran = project.run()
     assert (status, ran) == (0, ["01", "02"])
     assert re.search(r"01_first +done in \d+ s\n", printed) and "./reproduce.sh lab" in printed
@@ -101,7 +111,10 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     assert text(project.copy("01_first")).strip() == sys.executable
     assert "The 02_second" in (paths.BUILD / "mini" / "02_second.html").read_text()
     assert project.run()[::2] == (0, [])
-    assert project.run("--recompute", "--only", "2")[2] == ["02"] and text(project.copy("02_second")) == "True\n"
+    assert (
+        project.run("--recompute", "--only", "2")[2] == ["02"]
+        and text(project.copy("02_second")) == "True\n"
+    )
     figure.write_text("edited by hand")
     assert re.search(r"01_first +to run .*\n02_second +up to date ", project.run("--list")[1])
 
@@ -115,37 +128,56 @@ def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
     project.add("03_third")
     status, printed, ran = project.run()
     assert (status, ran) == (1, ["01", "02"])
-    assert "In [4]  AssertionError: no flag" in printed and "import os" in printed and "\x1b" not in printed
+    assert (
+        "In [4]  AssertionError: no flag" in printed
+        and "import os" in printed
+        and "\x1b" not in printed
+    )
     assert len(printed.splitlines()) <= 40
     assert "build" in printed and printed.endswith("To go on from there: ./reproduce.sh\n")
     assert "so far" in text(project.copy("02_second.part"))
-    assert project.run("--recompute", "--only", "02-03")[1].endswith(" ./reproduce.sh --recompute --only 02,03\n")
+    assert project.run("--recompute", "--only", "02-03")[1].endswith(
+        " ./reproduce.sh --recompute --only 02,03\n"
+    )
     flag.touch()
     assert project.run()[::2] == (0, ["02", "03"])
     good = {file: file.read_bytes() for file in [table, *paths.BUILD.rglob("02_second.*")]}
     project.add("02_second", f"open({str(table)!r}, 'w').write('half')", "assert False")
     status, printed, ran = project.run("--keep-going", "--recompute", "--only", "02-03")
-    assert (status, ran) == (1, ["02", "03"]) and len(good) == 4  # its copy, page, stamp, and what it had written
+    assert (status, ran) == (1, ["02", "03"]) and len(
+        good
+    ) == 4  # its copy, page, stamp, and what it had written
     assert {file: file.read_bytes() for file in good} == good
     assert "1 of 2 failed: 02_second.\n" in printed
-    assert printed.endswith("To try these again: ./reproduce.sh --recompute --keep-going --only 02\n")
+    assert printed.endswith(
+        "To try these again: ./reproduce.sh --recompute --keep-going --only 02\n"
+    )
     status, printed, ran = project.run("--limit", "8", "--only", "01")
     assert (status, ran) == (0, ["01"]) and "This was a try on 8 items" in printed
-    assert text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4)) == "mini-limit8 mini\n"
+    assert (
+        text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4))
+        == "mini-limit8 mini\n"
+    )
     project.add("04_ours", "import lib", "raise lib.CompanionError('No network: connect it.')")
     project.add("05_dead", "import os; os.kill(os.getpid(), 9)")
     status, printed, _ = project.run("--only", "04,05", "--keep-going")
-    assert status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
+    assert (
+        status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
+    )
     assert "Its Python process died" in printed
 
 
-def test_where_models_are_small_two_notebooks_run_at_a_time_and_the_board_last_and_alone(project, monkeypatch):
+def test_where_models_are_small_two_notebooks_run_at_a_time_and_the_board_last_and_alone(
+    project, monkeypatch
+):
     monkeypatch.setattr(notebooks, "is_bundled", lambda name: True)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     wait = f"import time\nwhile not {{'01', '02'}} <= set(open({str(project.log)!r}).read().split()): time.sleep(.1)"
-    about = ("import os\nprint(os.environ['OMP_NUM_THREADS'], os.getcwd()[-9:], "
-             "os.environ['JPY_SESSION_NAME'].rpartition('/')[2])")
+    about = (
+        "import os\nprint(os.environ['OMP_NUM_THREADS'], os.getcwd()[-9:], "
+        "os.environ['JPY_SESSION_NAME'].rpartition('/')[2])"
+    )
     for name in ("01_first", "02_second"):
         project.add(name, about, wait)  # neither ends before the other began
     project.add("12_board", about)
@@ -172,6 +204,7 @@ def test_after_a_failure_what_runs_beside_it_ends_and_no_other_begins(project, m
 
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
     """A full disk is said in a line; anything else that the system refuses is shown as it is."""
+
     def write(place, copy, *args, **kwargs):
         copy.write_text('{"cells": [')
         raise OSError(number, os.strerror(number), str(copy))
@@ -184,28 +217,40 @@ def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
             project.run()
         number = errno.ENOSPC
         status, printed, _ = project.run()
-    assert status == 1 and re.search("01_first +failed, the disk is full: free some space\n", printed)
+    assert status == 1 and re.search(
+        "01_first +failed, the disk is full: free some space\n", printed
+    )
     assert printed.endswith("To go on from there: ./reproduce.sh\n")
     assert project.run()[::2] == (0, ["01"])
 
 
-@pytest.mark.parametrize("sent, expected", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    "sent, expected", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent, expected, lanes):
     for name in ("01_slow", "02_slow")[:lanes]:
         pid = f"import os, time; open({str(project.log)!r}, 'a').write(f'{{os.getpid()}} ')"
         project.add(name, pid, "time.sleep(60)")
-    code = ["import os, pathlib, sys", "sys.modules['rfc3987_syntax'] = None",  # as in conftest.py
-            "from lib import paths", "from lib.publish import __main__ as command, notebooks",
-            f"notebooks.is_bundled, os.cpu_count = lambda name: True, lambda: {lanes}"]
+    code = [
+        "import os, pathlib, sys",
+        "sys.modules['rfc3987_syntax'] = None",  # as in conftest.py
+        "from lib import paths",
+        "from lib.publish import __main__ as command, notebooks",
+        f"notebooks.is_bundled, os.cpu_count = lambda name: True, lambda: {lanes}",
+    ]
     code += [f"paths.{name} = pathlib.Path({str(getattr(paths, name))!r})" for name in PATHS]
     code = "\n".join([*code, "sys.exit(command.main([]))"])
     # a shell that runs the tests in the background has its children ignore Ctrl-C: this one must not
-    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    runner = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.time() + 300
     while len(started := project.log.read_text().split()) < 2 * lanes and time.time() < deadline:
-        time.sleep(.1)
+        time.sleep(0.1)
     runner.send_signal(sent)
     printed = runner.communicate(timeout=120)[0]
     assert runner.returncode == expected
@@ -213,14 +258,16 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
         assert "stopped" in printed and "To go on from there: ./reproduce.sh" in printed
     pids = [Path(f"/proc/{pid}") for pid in started if len(pid) > 2]
     while any(pid.exists() for pid in pids) and time.time() < deadline:
-        time.sleep(.1)
+        time.sleep(0.1)
     assert len(pids) == lanes and not any(pid.exists() for pid in pids)
     assert (paths.BUILD / "mini" / "01_slow.part.ipynb").exists()
     assert "to run" in project.run("--list")[1]
 
 
 def test_stored_outputs_are_clean_and_the_same_each_time(project):
-    project.add("01_first", "import sys; print('kept'); print('a', 'bar', file=sys.stderr)", "1 + 1")
+    project.add(
+        "01_first", "import sys; print('kept'); print('a', 'bar', file=sys.stderr)", "1 + 1"
+    )
     path = paths.NOTEBOOKS / "01_first.ipynb"
     assert "README.md is up to date" in project.run("--store")[1]
     once = path.read_text()
@@ -236,12 +283,17 @@ def test_stored_outputs_are_clean_and_the_same_each_time(project):
 
 def test_what_makes_a_notebook_stale(project, monkeypatch):
     """Its cells, its parameters, the data and the modules that it imports; no other module, and no page."""
+
     def first(run=None):
         return notebooks.Notebook(paths.NOTEBOOKS / "01_first.ipynb", run or Run())
 
     root = project.folder / "root"
-    for name, content in {"lib/__init__": "", "lib/engine/hooks": "", "lib/text/words": "from lib.engine import hooks",
-                          "lib/publish/page": ""}.items():
+    for name, content in {
+        "lib/__init__": "",
+        "lib/engine/hooks": "",
+        "lib/text/words": "from lib.engine import hooks",
+        "lib/publish/page": "",
+    }.items():
         replace(root / f"{name}.py", content.encode())
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setattr(paths, "LISTS", root / "lists")
@@ -256,7 +308,10 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         return first(run).done
 
     assert not first().is_done()
-    for name in ("model.safetensors", "training.json"):  # the record is what notebooks show of a model
+    for name in (
+        "model.safetensors",
+        "training.json",
+    ):  # the record is what notebooks show of a model
         assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
         replace(model / name, b"trained again")  # in place
         assert not first(Run(model=str(model))).is_done()
@@ -264,7 +319,11 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         replace(finish(Run()), damaged)
         assert not first().is_done()
     assert finish(Run()) and first().is_done()
-    for run in (Run(device="cpu"), Run(out=project.folder / "elsewhere"), Run(profile="mini-limit8")):
+    for run in (
+        Run(device="cpu"),
+        Run(out=project.folder / "elsewhere"),
+        Run(profile="mini-limit8"),
+    ):
         assert not first(run).is_done()
     replace(root / "lib/publish/page.py", b"changed = True")  # which it does not import
     assert first().is_done()
@@ -276,18 +335,35 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     assert len(stamps | {first().stamp}) == 5
 
 
-@pytest.mark.parametrize("flags, message", [
-    ("--only 07", "no notebook 07: choose from 01, 02, 12"), ("--only 01,x", "--only 02,05-07"),
-    ("--device cuda:99", "no device 'cuda:99': choose cpu"), ("--device cpu:1", "'cpu:1': write cpu"),
-    ("--profile paper --data mini", "choose"), ("--profile grand", "or add"),
-    ("--profile null@x", "mini, paper, trainings, null, null@1, balanced"), ("--store --limit 8", "never stored"),
-    ("--limit 1", "give 2 or more"), ("--limit -5", "--limit"), ("--limit few", "give 2 or more"),
-    ("--revision abc", "of the hub"), ("--quick --only 02", "leave one of the two out"),
-    ("03", "leave it out"), ("measure everything", "one of heads, patching, table1"), ("report 02", "02"),
-    ("measure table1 --part 5/4", "is no part"), ("measure table1 --precision float8", "choose float32, tf32"),
-    ("card mini-bert --limit 2", "--limit 2"), ("card mini-bert --profile nope", "--profile nope"),
-    ("card mini-bert --data paper --only 99 --model zzz", "Unrecognized"), ("card mini-bert --list", "--list"),
-    ("card", "required"), ("compare null", "was not run here")])
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--only 07", "no notebook 07: choose from 01, 02, 12"),
+        ("--only 01,x", "--only 02,05-07"),
+        ("--device cuda:99", "no device 'cuda:99': choose cpu"),
+        ("--device cpu:1", "'cpu:1': write cpu"),
+        ("--profile paper --data mini", "choose"),
+        ("--profile grand", "or add"),
+        ("--profile null@x", "mini, paper, trainings, null, null@1, balanced"),
+        ("--store --limit 8", "never stored"),
+        ("--limit 1", "give 2 or more"),
+        ("--limit -5", "--limit"),
+        ("--limit few", "give 2 or more"),
+        ("--revision abc", "of the hub"),
+        ("--quick --only 02", "leave one of the two out"),
+        ("03", "leave it out"),
+        ("measure everything", "one of heads, patching, table1"),
+        ("report 02", "02"),
+        ("measure table1 --part 5/4", "is no part"),
+        ("measure table1 --precision float8", "choose float32, tf32"),
+        ("card mini-bert --limit 2", "--limit 2"),
+        ("card mini-bert --profile nope", "--profile nope"),
+        ("card mini-bert --data paper --only 99 --model zzz", "Unrecognized"),
+        ("card mini-bert --list", "--list"),
+        ("card", "required"),
+        ("compare null", "was not run here"),
+    ],
+)
 def test_what_cannot_be_done_is_said_in_a_sentence(project, flags, message):
     for name in ("01_a", "02_b", "12_c"):
         project.add(name)
@@ -303,8 +379,10 @@ def test_a_notebook_that_is_none_and_a_folder_that_is_a_file_are_named_at_once(p
     project.refused("01_first.ipynb is not a notebook")
 
 
-@pytest.mark.parametrize("only, numbers", [
-    ("", "01 02 12"), ("2", "02"), ("12,01", "01 12"), ("02-12", "02 12"), ("01-02, 2", "01 02")])
+@pytest.mark.parametrize(
+    "only, numbers",
+    [("", "01 02 12"), ("2", "02"), ("12,01", "01 12"), ("02-12", "02 12"), ("01-02, 2", "01 02")],
+)
 def test_only(only, numbers):
     available = [Path(name) for name in ("01_a", "02_b", "12_c")]
     assert [path.name[:2] for path in notebooks.select(available, only)] == numbers.split()
@@ -317,8 +395,14 @@ def script(tmp_path):
     """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting its calls."""
     root = tmp_path / "with spaces" / "companion"
     root.mkdir(parents=True)
-    for name in ("reproduce.sh", "requirements.txt", "requirements-test.txt", "constraints.txt", "environment.yml",
-                 "pyproject.toml"):
+    for name in (
+        "reproduce.sh",
+        "requirements.txt",
+        "requirements-test.txt",
+        "constraints.txt",
+        "environment.yml",
+        "pyproject.toml",
+    ):
         shutil.copy(paths.ROOT / name, root)
     log = tmp_path / "log"
     python = tmp_path / "python"
@@ -333,15 +417,22 @@ def script(tmp_path):
     def call(*args, **environment):
         log.write_text("")
         clean = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
-        done = subprocess.run([call.path, *args], cwd=tmp_path, capture_output=True, text=True,
-                              env=clean | {"PYTHON": str(python)} | environment)
+        done = subprocess.run(
+            [call.path, *args],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=clean | {"PYTHON": str(python)} | environment,
+        )
         return done.returncode, done.stdout + done.stderr, log.read_text()
 
     call.root, call.path = root, root / "reproduce.sh"
     return call
 
 
-def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_nothing_heavy(script):
+def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_nothing_heavy(
+    script,
+):
     status, _, calls = script(PIP_STATUS="1")
     assert status == 1 and "lib.publish" not in calls
     status, printed, calls = script("--only", "02")
@@ -371,22 +462,39 @@ def test_what_reproduce_hands_on(script, tmp_path):
     assert script("test")[0] == 0
     for failing in ("-m pytest tests", "-m tests.notebooks"):
         status, printed, calls = script("test", FAILS=failing)
-        assert status == 1 and printed.count("1 failed") == 1 and "-m ruff check" in calls and "importlinter" in calls
+        assert (
+            status == 1
+            and printed.count("1 failed") == 1
+            and "-m ruff check" in calls
+            and "importlinter" in calls
+        )
         assert calls.strip().endswith("-m tests.notebooks")  # whatever fails, all of it is tried
     assert script("test", "--quick")[2].strip().endswith("-m tests.notebooks --quick")
     assert script("test", "--numerics")[2].strip().endswith("-m tests.numerics")
     assert script("test", "--slowly")[:2] == (
-        2, "There is no ./reproduce.sh test --slowly: choose --quick or --numerics, or leave it out.\n")
-    assert script(PYTHONPATH="/somewhere/with/another/lib")[2].strip().endswith("PYTHONPATH= -P -m lib.publish")
+        2,
+        "There is no ./reproduce.sh test --slowly: choose --quick or --numerics, or leave it out.\n",
+    )
+    assert (
+        script(PYTHONPATH="/somewhere/with/another/lib")[2]
+        .strip()
+        .endswith("PYTHONPATH= -P -m lib.publish")
+    )
     (tmp_path / "bin").mkdir()
     shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
     status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
     assert (status, printed) == (0, "") and calls.strip().endswith(" -P -m lib.publish")
     assert "-m lib.publish.pins requirements.txt" in calls  # its name says nothing of its versions
-    status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="lib.publish.pins")
+    status, printed, calls = script(
+        CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="lib.publish.pins"
+    )
     assert status == 1 and not calls.strip().endswith("-m lib.publish")
     assert script(CONDA_DEFAULT_ENV="companion")[0] == 0  # without its prefix
-    assert script("lab", "--no-browser", "--port", "9")[2].strip().endswith("companion/notebooks --no-browser --port 9")
+    assert (
+        script("lab", "--no-browser", "--port", "9")[2]
+        .strip()
+        .endswith("companion/notebooks --no-browser --port 9")
+    )
     (tmp_path / "link").symlink_to(script.root / "reproduce.sh")
     (tmp_path / "again").symlink_to("link")
     script.path = tmp_path / "again"
@@ -407,21 +515,37 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
     def said(*notebooks_, **parameters):
         return notebooks.estimate(Run(profile="paper", **parameters), list(notebooks_))
 
-    both, encoder = notebook("02", "f(run.encoder)", "g(run.decoder)"), notebook("07", "run.encoder")
+    both, encoder = (
+        notebook("02", "f(run.encoder)", "g(run.decoder)"),
+        notebook("07", "run.encoder"),
+    )
     fetched, news, minutes, memory = said(both)
-    assert "bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all" in fetched and "5 GB, for gpt2" in memory
+    assert (
+        "bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all" in fetched and "5 GB, for gpt2" in memory
+    )
     assert "news_commentary 30" in news and "hub_glue" not in news and "minutes: 02 6)" in minutes
-    place, done = hub.snapshot(tmp_path, "google-bert/bert-base-uncased"), notebook("02", "run.decoder", done=True)
+    place, done = (
+        hub.snapshot(tmp_path, "google-bert/bert-base-uncased"),
+        notebook("02", "run.decoder", done=True),
+    )
     replace(place / "config.json", b"{}")
     assert "bert-base 0.44 GB" in said(encoder)[0]  # has no weights yet
     replace(place / "model.safetensors", b"")
     assert not any("hub" in line for line in said(encoder, done)[:-2]) and said(done) == []
     large = said(both, model="llama-2-7b")
-    assert "13.5 GB in all, 10 GB are free: set HF_HOME" in large[0] and "`hf auth login`" in large[1]
+    assert (
+        "13.5 GB in all, 10 GB are free: set HF_HOME" in large[0] and "`hf auth login`" in large[1]
+    )
     assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
-    bundled, = notebooks.estimate(Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")])
+    (bundled,) = notebooks.estimate(
+        Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]
+    )
     assert bundled.startswith("About 3 minutes on two slow cores")
-    folder, run, with_it = tmp_path / "made", Run(profile="paper"), notebook("09", "run.load(run.classifier)")
+    folder, run, with_it = (
+        tmp_path / "made",
+        Run(profile="paper"),
+        notebook("09", "run.load(run.classifier)"),
+    )
     entry = dataclasses.replace(models.REGISTRY["bert-base-nli"], source=folder)
     monkeypatch.setitem(models.REGISTRY, "bert-base-nli", entry)
     assert notebooks.to_make(run, [encoder, with_it]) == str(folder)

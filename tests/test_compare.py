@@ -28,14 +28,20 @@ def run(tmp_path, monkeypatch):
     return run
 
 
-def make(run, score=0.412345, title="9 of 144 heads stand out, SEAT 1.30", low=0.1, outcome=Outcome.HOLDS):
+def make(
+    run, score=0.412345, title="9 of 144 heads stand out, SEAT 1.30", low=0.1, outcome=Outcome.HOLDS
+):
     table = pd.DataFrame({"head": ["9-12", "3-1"], "score": [score, 0.31], "share": [0.5, 0.25]})
     run.save(table, "02_heads", "All heads.")
     replace(run.out / "02_fig1.json", json.dumps({"finding": title}).encode())
     estimate = Estimate(score, low, 0.9, 144)
-    verdict = Verdict("heads-near-zero", outcome, "mini-bert, gender", f"{score:.2f}", estimate=estimate)
+    verdict = Verdict(
+        "heads-near-zero", outcome, "mini-bert, gender", f"{score:.2f}", estimate=estimate
+    )
     run.judged("02", [verdict])
-    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): (f"{score:.2f}", "other model")})
+    run.compared(
+        "02", "bias_a_head", {("Table 1", "full", "SEAT"): (f"{score:.2f}", "other model")}
+    )
 
 
 def test_what_is_stored_is_reproduced(run):
@@ -56,7 +62,9 @@ def test_last_digits_are_the_same_number_and_the_largest_difference_is_named(run
 def test_a_departure_names_table_row_and_column_and_both_values(run):
     make(run, score=0.5)
     found = compare.run(run, ["02"])
-    assert found.sentence.startswith("Not reproduced: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts")
+    assert found.sentence.startswith(
+        "Not reproduced: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts"
+    )
     assert "  02_heads, 9-12, score: 0.412345 stored, 0.5 now" in str(found)
     assert found.status == 0  # no verdict changed
 
@@ -67,7 +75,10 @@ def test_a_changed_verdict_has_an_exit_status_of_its_own(run, capsys):
     assert command.main(["compare"]) == 3
     printed = capsys.readouterr().out
     assert "0 of 1 verdicts" in printed
-    assert "heads-near-zero mini-bert, gender: heads-near-zero holds stored, heads-near-zero fails now" in printed
+    assert (
+        "heads-near-zero mini-bert, gender: heads-near-zero holds stored, heads-near-zero fails now"
+        in printed
+    )
 
 
 def test_a_title_whose_words_or_counts_differ_departs(run):
@@ -83,8 +94,11 @@ def test_tables_that_are_missing_new_or_shorter_depart(run, change):
         replace(run.out / "02_other.csv", b"a\n1\n")
     else:
         replace(run.out / "02_heads.csv", b"head,score,share\n9-12,0.412345,0.5\n")
-    said = {"missing": "02_heads: a table stored, none now", "new": "02_other: no table stored, a table now",
-            "shorter": "02_heads: 3 rows of 3 stored, 2 rows of 3 now"}
+    said = {
+        "missing": "02_heads: a table stored, none now",
+        "new": "02_other: no table stored, a table now",
+        "shorter": "02_heads: 3 rows of 3 stored, 2 rows of 3 now",
+    }
     assert f"  {said[change]}" in str(compare.run(run, ["02"]))
 
 
@@ -117,7 +131,9 @@ def test_storing_leaves_what_agrees_and_replaces_what_departs(run):
     make(run, score=0.5)
     replace(run.out / "02_fig1.png", b"another picture")
     (run.out / "02_fig1.json").unlink()
-    assert compare.store(run, {"02"}) == 5  # table, verdicts, numbers, picture; and what is no longer made
+    assert (
+        compare.store(run, {"02"}) == 5
+    )  # table, verdicts, numbers, picture; and what is no longer made
     assert compare.run(run, ["02"]).departures == []
     assert not (run.stored / "02_fig1.json").exists()
 
@@ -128,7 +144,9 @@ def test_of_each_notebook_what_was_made_here_is_shown_and_else_what_is_stored(ru
     replace(run.stored / "draws" / "3" / "claims" / "02.json", b"[]")
     folder = shown("mini", run.out)
     assert "0.5" in (folder / "02_heads.csv").read_text() and (folder / "07_table.csv").is_file()
-    assert (folder / "claims" / "02.json").read_bytes() == (run.out / "claims" / "02.json").read_bytes()
+    assert (folder / "claims" / "02.json").read_bytes() == (
+        run.out / "claims" / "02.json"
+    ).read_bytes()
     assert (folder / "draws" / "3" / "claims" / "02.json").is_file()
     assert runs_shown() == {"mini": folder}
     assert shown("mini", paths.BUILD / "nothing") == run.stored
@@ -138,13 +156,21 @@ def test_the_report_says_whether_a_run_was_reproduced(run):
     make(run, score=0.5)
     report = page.write()
     assert "Not reproduced: 0 of 2 tables" in report.read_text()
-    assert "02_heads, 9-12, score: 0.412345 stored, 0.5 now" in (report.parent / "inventory.html").read_text()
+    assert (
+        "02_heads, 9-12, score: 0.412345 stored, 0.5 now"
+        in (report.parent / "inventory.html").read_text()
+    )
 
 
-def test_two_runs_of_two_notebooks_write_the_same_bytes_and_leave_the_work_tree_as_it_was(tmp_path, monkeypatch):
+def test_two_runs_of_two_notebooks_write_the_same_bytes_and_leave_the_work_tree_as_it_was(
+    tmp_path, monkeypatch
+):
     """Real notebooks, in real kernels: one that draws and tabulates much, one that does little."""
+
     def state():
-        return subprocess.run(["git", "status", "--porcelain"], cwd=paths.ROOT, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["git", "status", "--porcelain"], cwd=paths.ROOT, capture_output=True, text=True
+        ).stdout
 
     before, made = state(), []
     monkeypatch.delenv("COMPANION_OUT", raising=False)
@@ -155,5 +181,10 @@ def test_two_runs_of_two_notebooks_write_the_same_bytes_and_leave_the_work_tree_
         assert command.main(["--only", "05,07"]) in (0, 3)
         files = (tmp_path / number / "out").rglob("*.*")
         made.append({file.relative_to(tmp_path / number): file.read_bytes() for file in files})
-    assert made[0] == made[1] and {file.suffix for file in made[0]} == {".csv", ".json", ".png", ".svg"}
+    assert made[0] == made[1] and {file.suffix for file in made[0]} == {
+        ".csv",
+        ".json",
+        ".png",
+        ".svg",
+    }
     assert state() == before

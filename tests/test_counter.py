@@ -13,13 +13,18 @@ from tests.tiny import FAMILIES, refusal, refuses, tiny
 
 def pairs_of(*rows):
     """(original, attribute, target) -> the pairs, with their twins."""
-    made = [(text, *counter.swap(text, attribute), attribute, target) for text, attribute, target in rows]
+    made = [
+        (text, *counter.swap(text, attribute), attribute, target)
+        for text, attribute, target in rows
+    ]
     return pd.DataFrame(made, columns=["original", "counter", "counterpart", "attribute", "target"])
 
 
-PAIRS = pairs_of(("The woman met a nurse in the office.", "woman", "nurse"),
-                 ("The mothers met a mechanic.", "mothers", "mechanic"),
-                 ("A man said that an engineer was late and that the doctor was here.", "man", "doctor"))
+PAIRS = pairs_of(
+    ("The woman met a nurse in the office.", "woman", "nurse"),
+    ("The mothers met a mechanic.", "mothers", "mechanic"),
+    ("A man said that an engineer was late and that the doctor was here.", "man", "doctor"),
+)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -28,18 +33,30 @@ def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
     model = tiny(family, attention="eager")
     found, scaled = counter.attention(model, PAIRS).values()
     assert found.shape == scaled.shape == (3, 2, 3, 4) and found.dtype == torch.float32
-    assert len(by_decoding(model, "The mothers met a mechanic.", "mechanic")) > 1  # words in pieces are among them
+    assert (
+        len(by_decoding(model, "The mothers met a mechanic.", "mechanic")) > 1
+    )  # words in pieces are among them
     for i, row in enumerate(PAIRS.itertuples()):
-        for side, (text, attribute) in enumerate([(row.original, row.attribute), (row.counter, row.counterpart)]):
+        for side, (text, attribute) in enumerate(
+            [(row.original, row.attribute), (row.counter, row.counterpart)]
+        ):
             ids = model.tokenizer(text, return_tensors="pt")
             maps = torch.stack(model.net(**ids, output_attentions=True).attentions)[:, 0]
             rows, columns = (by_decoding(model, text, word) for word in (row.target, attribute))
             expected = maps[:, :, rows][..., columns].sum(-1).mean(-1)
             torch.testing.assert_close(found[i, side], expected)
-            words = [n for n, id in enumerate(ids.input_ids[0].tolist()) if id not in model.tokenizer.all_special_ids]
-            over = maps[:, :, rows].mean(2)[..., [n for n in words if not model.is_causal or n <= rows[-1]]]
+            words = [
+                n
+                for n, id in enumerate(ids.input_ids[0].tolist())
+                if id not in model.tokenizer.all_special_ids
+            ]
+            over = maps[:, :, rows].mean(2)[
+                ..., [n for n in words if not model.is_causal or n <= rows[-1]]
+            ]
             least, most = over.amin(-1), over.amax(-1)  # min-max over the tokens that can be seen
-            torch.testing.assert_close(scaled[i, side], (expected - least) / (most - least), rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(
+                scaled[i, side], (expected - least) / (most - least), rtol=1e-3, atol=1e-4
+            )
     monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence does not depend on its batch
     torch.testing.assert_close(found, counter.attention(model, PAIRS)["raw"], rtol=1e-4, atol=1e-6)
 
@@ -48,10 +65,14 @@ def by_decoding(model, text, word):
     """The tokens of a word: those that are there once the text is read up to its end and not up to its start."""
     start, end = counter.place(text, word)
     special = model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"].index(0)
-    before, upto = (model.tokenizer(part, add_special_tokens=False).input_ids
-                    for part in (text[:start].rstrip(), text[:end]))
+    before, upto = (
+        model.tokenizer(part, add_special_tokens=False).input_ids
+        for part in (text[:start].rstrip(), text[:end])
+    )
     found = range(len(before), len(upto))
-    return [special + i for i in found if model.tokenizer.decode(upto[i]).strip()]  # byte-level ones may be a space
+    return [
+        special + i for i in found if model.tokenizer.decode(upto[i]).strip()
+    ]  # byte-level ones may be a space
 
 
 def test_a_causal_model_needs_the_attribute_first():
@@ -62,19 +83,34 @@ def test_a_causal_model_needs_the_attribute_first():
 
 test_what_cannot_be_is_said = refuses(
     (lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)), "at least one"),
-    (lambda: counter.attention(tiny("bert"), PAIRS), "load it with attention='eager'"),  # sdpa hands out no maps
-    (lambda: counter.test(made_up(), []), "at least one"), (lambda: counter.sentences("gender", "posts"), "'mini' or"),
-    (lambda: counter.from_texts(["Women."], "age"), "'gender' or 'race'"))
+    (
+        lambda: counter.attention(tiny("bert"), PAIRS),
+        "load it with attention='eager'",
+    ),  # sdpa hands out no maps
+    (lambda: counter.test(made_up(), []), "at least one"),
+    (lambda: counter.sentences("gender", "posts"), "'mini' or"),
+    (lambda: counter.from_texts(["Women."], "age"), "'gender' or 'race'"),
+)
 
 
 def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source():
-    texts = ["Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
-             "Women are emotional and sweet. Women are emotional and strong. Women are here.",
-             "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
-             "Men are strong. Men are strong, see http://example.org. I miss you and all the pink."]
+    texts = [
+        "Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
+        "Women are emotional and sweet. Women are emotional and strong. Women are here.",
+        "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
+        "Men are strong. Men are strong, see http://example.org. I miss you and all the pink.",
+    ]
     found = counter.from_texts(texts, "gender")
-    assert set(found["original"]) == {"Women are emotional.", "An emotional woman spoke.", "Men are strong."}
-    assert set(found["counter"]) == {"Men are emotional.", "An emotional man spoke.", "Women are strong."}
+    assert set(found["original"]) == {
+        "Women are emotional.",
+        "An emotional woman spoke.",
+        "Men are strong.",
+    }
+    assert set(found["counter"]) == {
+        "Men are emotional.",
+        "An emotional man spoke.",
+        "Women are strong.",
+    }
     assert list(found) == list(contexts.counter_sentences("gender", 1))
     first = found.set_index("original").loc["Women are emotional."]
     assert list(first[1:]) == ["women", "men", "emotional", "female", "text-1"]
@@ -83,7 +119,9 @@ def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_
     assert counter.from_texts(["Nothing here."], "race").empty
     texts = [f"Women from town {i} are emotional." for i in range(30)] * 2
     assert len(counter.from_texts(texts, "gender", n=100)) == 30
-    some, again, other = (counter.from_texts(texts, "gender", n=10, seed=seed) for seed in (1, 1, 2))
+    some, again, other = (
+        counter.from_texts(texts, "gender", n=10, seed=seed) for seed in (1, 1, 2)
+    )
     assert len(some) == 10 and some.equals(again) and not some.equals(other)
     shipped = contexts.counter_sentences("race", 20)
     assert counter.sentences("race", "mini", 20).equals(shipped)
@@ -94,7 +132,7 @@ def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_
 def made_up(n=60, seed=0):
     """Weights in which head 2-1 has a true difference, and the other five have none."""
     weights = torch.rand(n, 2, 3, 2, generator=torch.Generator().manual_seed(seed))
-    weights[:, 0, 1, 0] += .5
+    weights[:, 0, 1, 0] += 0.5
     return weights
 
 
@@ -104,25 +142,42 @@ def test_the_papers_test_is_scipys_for_heads_together_and_each():
     expected = stats.ttest_rel(means[:, 0], means[:, 1], alternative="greater")
     change = means[:, 0] - means[:, 1]
     row = counter.test(weights, chosen).loc["sentence"]
-    assert row["t"] == pytest.approx(expected.statistic) and row["p"] == pytest.approx(expected.pvalue)
+    assert row["t"] == pytest.approx(expected.statistic) and row["p"] == pytest.approx(
+        expected.pvalue
+    )
     assert row["n"] == 60 and row["difference"] == pytest.approx(change.mean())
-    half = stats.t.ppf(.975, 59) * change.std(ddof=1) / 60**.5
+    half = stats.t.ppf(0.975, 59) * change.std(ddof=1) / 60**0.5
     assert (row["low"], row["high"]) == pytest.approx((change.mean() - half, change.mean() + half))
-    one_to_three = torch.tensor([[[1.], [0]], [[2], [0]], [[3], [0]]])[..., None]  # differences of mean 2, deviation 1
+    one_to_three = torch.tensor([[[1.0], [0]], [[2], [0]], [[3], [0]]])[
+        ..., None
+    ]  # differences of mean 2, deviation 1
     row = counter.test(one_to_three, [(1, 1)]).loc["sentence"]
-    assert (row["original"], row["counter"], row["difference"]) == (2, 0, 2) and row["t"] == pytest.approx(12**.5)
+    assert (row["original"], row["counter"], row["difference"]) == (2, 0, 2) and row[
+        "t"
+    ] == pytest.approx(12**0.5)
     found = counter.per_head(weights)
     assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
-    one = stats.ttest_rel(weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater")
-    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(one.pvalue)
-    assert list(found.index[found["q"] < .05]) == [2] and (found["p"] <= found["q"]).all()
+    one = stats.ttest_rel(
+        weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater"
+    )
+    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(
+        one.pvalue
+    )
+    assert list(found.index[found["q"] < 0.05]) == [2] and (found["p"] <= found["q"]).all()
 
 
 def frame_of(n, **columns):
     """The columns of sentence pairs that tests look at: everything different, women and men in turn."""
-    columns = {"pattern_id": range(n), "target": range(n), "group": ["female", "male"] * (n // 2)} | columns
+    columns = {
+        "pattern_id": range(n),
+        "target": range(n),
+        "group": ["female", "male"] * (n // 2),
+    } | columns
     female = np.array(columns["group"]) == "female"
-    words = {"attribute": np.where(female, "women", "men"), "counterpart": np.where(female, "men", "women")}
+    words = {
+        "attribute": np.where(female, "women", "men"),
+        "counterpart": np.where(female, "men", "women"),
+    }
     return pd.DataFrame(words | columns)
 
 
@@ -132,19 +187,29 @@ def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
     again = counter.test(weights.repeat(5, 1, 1, 1), [(2, 1)], pd.concat([pairs] * 5))
     assert again["t"]["sentence"] > 2 * once["t"]["sentence"]
     for unit in ("pattern", "target"):
-        assert again["t"][unit] == pytest.approx(once["t"][unit]) == pytest.approx(once["t"]["sentence"])
+        assert (
+            again["t"][unit]
+            == pytest.approx(once["t"][unit])
+            == pytest.approx(once["t"]["sentence"])
+        )
         assert again["n"][unit] == 20
     assert (again["n"]["female only"], again["n"]["male only"]) == (50, 50)
-    weights = torch.zeros(4, 2, 1, 2)  # women's change by 1, 2, 3 in the first head, men's by 6; by 1 in the second
-    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1., 2, 3, 6]), 1
+    weights = torch.zeros(
+        4, 2, 1, 2
+    )  # women's change by 1, 2, 3 in the first head, men's by 6; by 1 in the second
+    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1.0, 2, 3, 6]), 1
     pairs = frame_of(4, group=["female"] * 3 + ["male"])
     assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
     assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
     assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
     assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
     clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
-    again = counter.balanced(made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)])
-    assert clear.low > 0 and again.low == pytest.approx(clear.low)  # copies of a sentence add nothing
+    again = counter.balanced(
+        made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)]
+    )
+    assert clear.low > 0 and again.low == pytest.approx(
+        clear.low
+    )  # copies of a sentence add nothing
 
 
 def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
@@ -153,15 +218,19 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     group = np.array((["female"] * 9 + ["male"]) * 40)
     pair = np.arange(400) // 100
     first, second = (np.char.add(name, pair.astype(str)) for name in ("a", "b"))
-    pairs = frame_of(400, group=group, attribute=np.where(group == "female", first, second),
-                     counterpart=np.where(group == "female", second, first))
-    noise = torch.randn(400, generator=torch.Generator().manual_seed(0)) * .5
-    change = torch.tensor(np.where(group == "female", 1., -1.)) + noise
+    pairs = frame_of(
+        400,
+        group=group,
+        attribute=np.where(group == "female", first, second),
+        counterpart=np.where(group == "female", second, first),
+    )
+    noise = torch.randn(400, generator=torch.Generator().manual_seed(0)) * 0.5
+    change = torch.tensor(np.where(group == "female", 1.0, -1.0)) + noise
     weights = torch.stack([change, torch.zeros(400)], 1)[..., None, None]
     found, even = counter.test(weights, [(1, 1)], pairs), counter.balanced(weights, [(1, 1)], pairs)
     assert found["p"]["sentence"] < 1e-6 and found["n"]["word pair"] == 4
-    assert found["p"]["word pair"] > .05 and abs(found["difference"]["word pair"]) < .15
+    assert found["p"]["word pair"] > 0.05 and abs(found["difference"]["word pair"]) < 0.15
     assert even.low < 0 < even.high and even.n == 400  # in percentage points
-    assert found["difference"]["female only"] > .8 and found["difference"]["male only"] < -.8
+    assert found["difference"]["female only"] > 0.8 and found["difference"]["male only"] < -0.8
     one_way = frame_of(20, group=["female"] * 20)  # no pair of words occurs both ways round
     assert "word pair" not in counter.test(made_up(20), [(2, 1)], one_way).index

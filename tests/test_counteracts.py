@@ -16,9 +16,18 @@ from lib.text import data, english
 from lib.verdict import Gate, Outcome, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
-TABLE_2 = ["", "The woman worked as a nurse. ", "The nurse can be a female. ", "The person worked as a nurse. ",
-           "The man worked as a nurse. ", "The nurse can be a male. ", "The woman worked as a doctor. ",
-           "The doctor can be a female. ", "The person worked as a doctor. ", "The dog is in a chair. "]  # as printed
+TABLE_2 = [
+    "",
+    "The woman worked as a nurse. ",
+    "The nurse can be a female. ",
+    "The person worked as a nurse. ",
+    "The man worked as a nurse. ",
+    "The nurse can be a male. ",
+    "The woman worked as a doctor. ",
+    "The doctor can be a female. ",
+    "The person worked as a doctor. ",
+    "The dog is in a chair. ",
+]  # as printed
 
 
 @pytest.fixture
@@ -26,53 +35,91 @@ def gendered(monkeypatch):
     """A verbalizer of words that tiny vocabularies hold whole, and prompts that are short enough for tiny models."""
     words = {"female": ["she", "woman"], "male": ["he", "man", "xylophonist"]}
     monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
-    return [{"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."} for thing in ("poetry", "the office")
-            for knowledge in ("", "the nurse said that .", "a man was late .")]
+    return [
+        {"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."}
+        for thing in ("poetry", "the office")
+        for knowledge in ("", "the nurse said that .", "a man was late .")
+    ]
 
 
-@pytest.mark.parametrize("which, occupations, prompts", [("winobias", 40, 2_680), ("table1", 58, 5_452)])
+@pytest.mark.parametrize(
+    "which, occupations, prompts", [("winobias", 40, 2_680), ("table1", 58, 5_452)]
+)
 def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, occupations, prompts):
     frame = cloze.prompts(which)
-    assert len(frame) == prompts and not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
+    assert (
+        len(frame) == prompts
+        and not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
+    )
     assert frame["kind"].value_counts().to_dict() == {
-        kind: occupations * (occupations // 2 if kind in cloze.WITH_BACKGROUND else 1) for kind in cloze.KINDS}
+        kind: occupations * (occupations // 2 if kind in cloze.WITH_BACKGROUND else 1)
+        for kind in cloze.KINDS
+    }
     by_job = frame.drop_duplicates("occupation").set_index("occupation")
-    assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(("female", "male"), occupations // 2)
-    assert list(by_job.index[by_job["percent_women"].isna()]) == (["tailor"] if which == "winobias" else [])
+    assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(
+        ("female", "male"), occupations // 2
+    )
+    assert list(by_job.index[by_job["percent_women"].isna()]) == (
+        ["tailor"] if which == "winobias" else []
+    )
     known = frame[frame["background"] != ""]
     assert (known["background"].map(by_job["dominated"]) != known["dominated"]).all()
     for text in {*frame["knowledge"], *frame["cloze"]}:
         words = text.rstrip(".").split()
-        assert all(article == english.article(word) for article, word in zip(words, words[1:])
-                   if article in ("a", "an"))
-    assert not frame["knowledge"].str.contains("ceo").any() and frame["cloze"].str.contains("a CEO").any()
-    few = cloze.prompts(which, 50, items=8)  # a try: of either gender, and those that notebooks show
-    assert few["kind"].value_counts().to_dict() == {kind: 16 if kind in cloze.WITH_BACKGROUND else 8
-                                                    for kind in cloze.KINDS}
-    assert few.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(few["occupation"])
+        assert all(
+            article == english.article(word)
+            for article, word in zip(words, words[1:])
+            if article in ("a", "an")
+        )
+    assert (
+        not frame["knowledge"].str.contains("ceo").any()
+        and frame["cloze"].str.contains("a CEO").any()
+    )
+    few = cloze.prompts(
+        which, 50, items=8
+    )  # a try: of either gender, and those that notebooks show
+    assert few["kind"].value_counts().to_dict() == {
+        kind: 16 if kind in cloze.WITH_BACKGROUND else 8 for kind in cloze.KINDS
+    }
+    assert few.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(
+        few["occupation"]
+    )
 
 
 def test_table_2_as_printed_and_fewer_backgrounds_still_use_all_of_them():
-    made = [f"{row['knowledge']} {row['cloze']}".strip() for row in cloze.ten("nurse", "female", "doctor")]
+    made = [
+        f"{row['knowledge']} {row['cloze']}".strip()
+        for row in cloze.ten("nurse", "female", "doctor")
+    ]
     assert made == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
     made = {row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
-    assert {"The man worked as an engineer.", "The engineer can be a female.", "The man worked as an assistant."} < made
+    assert {
+        "The man worked as an engineer.",
+        "The engineer can be a female.",
+        "The man worked as an assistant.",
+    } < made
     frame = cloze.prompts("winobias", backgrounds=1)
     assert len(frame) == 400
     assert frame.groupby("kind")["background"].nunique()[cloze.WITH_BACKGROUND].tolist() == [40] * 3
 
 
 test_what_does_not_exist_is_named = refuses(
-    (lambda: cloze.prompts("bls"), "bls"), (lambda: cloze.ten("nurse", "nobody"), "nobody"),
+    (lambda: cloze.prompts("bls"), "bls"),
+    (lambda: cloze.ten("nurse", "nobody"), "nobody"),
     (lambda: cloze.words("huge"), "huge"),
-    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "tab"))
+    (lambda: cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "tab"), "tab"),
+)
 
 
 def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
-    six, usual, larger = ({gender: set(words) for gender, words in cloze.words(size).items()}
-                          for size in ("six", "verbalizer", "larger"))
+    six, usual, larger = (
+        {gender: set(words) for gender, words in cloze.words(size).items()}
+        for size in ("six", "verbalizer", "larger")
+    )
     assert six == {"female": {"woman", "female", "girl"}, "male": {"man", "male", "boy"}}
-    assert all(six[gender] < usual[gender] < larger[gender] and len(usual[gender]) == 63 for gender in six)
+    assert all(
+        six[gender] < usual[gender] < larger[gender] and len(usual[gender]) == 63 for gender in six
+    )
     assert not larger["female"] & larger["male"]
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(*cloze.words().values())) <= pairs
@@ -83,17 +130,32 @@ def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
 
 def test_a_verbalizer_of_what_models_say():
     """she and he stand on the list; nurse and soldier are taken for a woman and a man, dog for neither."""
-    answers = [{"tokens": [["she", "nurse"], ["dog", "."]]}, {"tokens": [["he", "soldier"], ["nurse", "s"]]}]
+    answers = [
+        {"tokens": [["she", "nurse"], ["dog", "."]]},
+        {"tokens": [["he", "soldier"], ["nurse", "s"]]},
+    ]
     assert cloze.generated(answers) == ["dog", "he", "nurse", "she", "soldier"]
-    known = {"dog": .9, "he": -4, "nurse": 2, "she": 5, "soldier": -1, "king": -7, "bride": 1.5}
+    known = {"dog": 0.9, "he": -4, "nurse": 2, "she": 5, "soldier": -1, "king": -7, "bride": 1.5}
     chosen = cloze.verbalizer_from_outputs(known, size=4)
-    assert chosen["female"] == ["she", "bride", "nurse", "her"] and chosen["male"] == ["he", "king", "soldier", "him"]
+    assert chosen["female"] == ["she", "bride", "nurse", "her"] and chosen["male"] == [
+        "he",
+        "king",
+        "soldier",
+        "him",
+    ]
     full = cloze.verbalizer_from_outputs(known)
-    assert all(len(side) == len(set(side)) == 63 for side in full.values()) and not {*full["female"]} & {*full["male"]}
-    none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))  # an untrained network's: the list alone
+    assert all(len(side) == len(set(side)) == 63 for side in full.values()) and not {
+        *full["female"]
+    } & {*full["male"]}
+    none = cloze.verbalizer_from_outputs(
+        dict.fromkeys(known, 0.0)
+    )  # an untrained network's: the list alone
     assert [set(none[gender]) for gender in none] == [set(cloze.words()[gender]) for gender in none]
-    answer = {"tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]], "genders": {},
-              "mass": {"whole pairs": np.array([[.2, .1]])}}
+    answer = {
+        "tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]],
+        "genders": {},
+        "mass": {"whole pairs": np.array([[0.2, 0.1]])},
+    }
     counted = cloze.counted(answer, {"female": ["she", "nurse"], "male": ["he", "king"]})
     assert counted["genders"]["outputs"].tolist() == [[1, 0, -1], [1, -1, 1]]
     assert counted["mass"]["outputs"] is answer["mass"]["whole pairs"] and answer["genders"] == {}
@@ -102,8 +164,9 @@ def test_a_verbalizer_of_what_models_say():
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
     model, tokens = save_tiny(family, tmp_path / family), ["nurse", "person"]
-    p = fill.word_probabilities(model, [f"The {token} said that {fill.BLANK} was tired." for token in tokens],
-                                ["she", "he"])
+    p = fill.word_probabilities(
+        model, [f"The {token} said that {fill.BLANK} was tired." for token in tokens], ["she", "he"]
+    )
     odds = np.log2(p["she"] / p["he"])
     found = cloze.prevalence(str(tmp_path / family), tokens, "cpu")
     assert found == pytest.approx([odds[0] - odds[1], 0], abs=1e-4)
@@ -117,18 +180,32 @@ def test_many_words_are_looked_up_as_one_is(family):
         for word in words:
             with contextlib.suppress(CompanionError):
                 found[word] = model.token_id(word, inside)
-        assert cloze.token_ids(model, words, inside) == found and cloze.token_ids(model, [], inside) == {}
+        assert (
+            cloze.token_ids(model, words, inside) == found
+            and cloze.token_ids(model, [], inside) == {}
+        )
         assert "xylophonist" not in found and (found or not inside)
 
 
-@pytest.mark.parametrize("family, options, expected", [
-    ("bert", {}, "The man worked as a nurse.[SEP]The[MASK] works as a nurse."),
-    ("albert", {"separator": "none"}, "The man worked as a nurse. The[MASK] works as a nurse."),
-    ("roberta", {}, "The man worked as a nurse.<s>The<mask> works as a nurse."),
-    ("gpt2", {}, "<|endoftext|>The man worked as a nurse. The target works as a nurse. The target is"),
-    ("gpt2", {"start": False, "ending": "is a"},
-     "The man worked as a nurse. The target works as a nurse. The target is a"),
-    ("llama", {}, "The man worked as a nurse. The target works as a nurse. The target is")])  # its tokenizer adds <s>
+@pytest.mark.parametrize(
+    "family, options, expected",
+    [
+        ("bert", {}, "The man worked as a nurse.[SEP]The[MASK] works as a nurse."),
+        ("albert", {"separator": "none"}, "The man worked as a nurse. The[MASK] works as a nurse."),
+        ("roberta", {}, "The man worked as a nurse.<s>The<mask> works as a nurse."),
+        (
+            "gpt2",
+            {},
+            "<|endoftext|>The man worked as a nurse. The target works as a nurse. The target is",
+        ),
+        (
+            "gpt2",
+            {"start": False, "ending": "is a"},
+            "The man worked as a nurse. The target works as a nurse. The target is a",
+        ),
+        ("llama", {}, "The man worked as a nurse. The target works as a nurse. The target is"),
+    ],
+)  # its tokenizer adds <s>
 def test_a_prompt_as_each_family_reads_it(family, options, expected):
     row = cloze.ten("nurse", "female", kinds=["target counter syntactic similar"])[0]
     assert cloze.written(tiny(family), row, **options) == expected
@@ -137,7 +214,11 @@ def test_a_prompt_as_each_family_reads_it(family, options, expected):
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "gpt2", "llama"])
 def test_ids_have_one_start_and_one_mask(gendered, family):
     model = tiny(family)
-    start = model.tokenizer.cls_token_id if family in ("bert", "albert") else model.tokenizer.bos_token_id
+    start = (
+        model.tokenizer.cls_token_id
+        if family in ("bert", "albert")
+        else model.tokenizer.bos_token_id
+    )
     for row, encoded in zip(gendered, cloze.encoded(model, gendered)):
         assert encoded["input_ids"][0] == start
         separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
@@ -161,18 +242,31 @@ def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(g
         place = -1 if model.is_causal else prompt["input_ids"].index(model.tokenizer.mask_token_id)
         whole = logits[0, place].softmax(-1).numpy()
         np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
-        female, male = (whole[list(cloze.token_ids(model, words).values())].sum() for words in cloze.words().values())
+        female, male = (
+            whole[list(cloze.token_ids(model, words).values())].sum()
+            for words in cloze.words().values()
+        )
         np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
 
 
 def test_one_answer_serves_both_lists_of_occupations(gendered):
-    texts = [{(row["knowledge"], row["cloze"]) for row in cloze.rows(which, n)}
-             for which, n in (("winobias", 0), ("table1", 3), ("both", 3))]
+    texts = [
+        {(row["knowledge"], row["cloze"]) for row in cloze.rows(which, n)}
+        for which, n in (("winobias", 0), ("table1", 3), ("both", 3))
+    ]
     assert texts[0] | texts[1] == texts[2] and len(cloze.rows("both", 3)) == len(texts[2]) == 3_114
     model, some = tiny("bert"), gendered[:0:-2]
-    whole = {"family": "bert", "prompts": gendered, **cloze.answer(model, cloze.encoded(model, gendered))}
+    whole = {
+        "family": "bert",
+        "prompts": gendered,
+        **cloze.answer(model, cloze.encoded(model, gendered)),
+    }
     part, alone = cloze.part(whole, some), cloze.answer(model, cloze.encoded(model, some))
-    assert (part["prompts"], part["tokens"], part["family"]) == (some, alone["tokens"], "bert") and len(some) > 1
+    assert (part["prompts"], part["tokens"], part["family"]) == (
+        some,
+        alone["tokens"],
+        "bert",
+    ) and len(some) > 1
     for key in ("p", "ids"):
         np.testing.assert_allclose(part[key], alone[key], atol=1e-6)
     for key, name in product(("genders", "mass"), alone["mass"]):
@@ -187,27 +281,49 @@ def table(margins: dict, scatter: float = 0.0):
     rows = []
     for (group, dominated), i, kind in product(enumerate(("female", "male")), range(3), KINDS):
         margin = np.broadcast_to(margins.get(kind, margins["base"]), 2)[group] + scatter * (i - 1)
-        rows.append((dominated, f"{dominated} {i}", 20 + 10 * i + 30 * group, kind, .1 + .1 * margin, .1 - .1 * margin))
-    frame = pd.DataFrame(rows, columns=["dominated", "occupation", "percent_women", "kind", "female", "male"])
+        rows.append(
+            (
+                dominated,
+                f"{dominated} {i}",
+                20 + 10 * i + 30 * group,
+                kind,
+                0.1 + 0.1 * margin,
+                0.1 - 0.1 * margin,
+            )
+        )
+    frame = pd.DataFrame(
+        rows, columns=["dominated", "occupation", "percent_women", "kind", "female", "male"]
+    )
     return frame.assign(kind=pd.Categorical(frame["kind"], KINDS))
 
 
-def answered(p, genders, mass=(.2, .1), family="bert", backgrounds=0):
+def answered(p, genders, mass=(0.2, 0.1), family="bert", backgrounds=0):
     """As cloze.measure gives it: the same row for every prompt of winobias, 1 female, -1 male, 0 neither."""
     prompts = cloze.rows("winobias", backgrounds)
     n = len(prompts)
-    p, ids, genders, mass = (np.tile(np.asarray(row), (n, 1)) for row in (p, range(len(p)), genders, mass))
+    p, ids, genders, mass = (
+        np.tile(np.asarray(row), (n, 1)) for row in (p, range(len(p)), genders, mass)
+    )
     names = ("outputs", "verbalizer", "six", "larger", "whole pairs", "no space", "either")
-    return {"family": family, "prompts": prompts, "p": p, "ids": ids, "tokens": [list("abcdefghij")] * n,
-            "whole": dict.fromkeys(names, [3, 4]), "genders": dict.fromkeys(names, genders),
-            "mass": dict.fromkeys(names, mass)}
+    return {
+        "family": family,
+        "prompts": prompts,
+        "p": p,
+        "ids": ids,
+        "tokens": [list("abcdefghij")] * n,
+        "whole": dict.fromkeys(names, [3, 4]),
+        "genders": dict.fromkeys(names, genders),
+        "mass": dict.fromkeys(names, mass),
+    }
 
 
-P = [.3, .2, .1, .05, .04, .03, .02, .01, .01, .01]
+P = [0.3, 0.2, 0.1, 0.05, 0.04, 0.03, 0.02, 0.01, 0.01, 0.01]
 SIDES = [0, 1, -1, 1, 0, 0, 0, 0, 0, -1]
 
 
-@pytest.mark.parametrize("k, female, male", [(3, .2, .1), (5, .25, .1), (10, .25, .11), (0, .2, .1)])
+@pytest.mark.parametrize(
+    "k, female, male", [(3, 0.2, 0.1), (5, 0.25, 0.1), (10, 0.25, 0.11), (0, 0.2, 0.1)]
+)
 def test_female_and_male_probability_of_the_top_k(k, female, male):
     rows = tables.by_occupation(answered(P, SIDES), k)
     np.testing.assert_allclose(rows[["female", "male"]], [[female, male]] * 400)
@@ -219,58 +335,100 @@ def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted(
     prompts = cloze.prompts()
     mine = (prompts["occupation"] == "nurse") & (prompts["kind"] == cloze.WITH_BACKGROUND[0])
     mass = answer["mass"]["outputs"].copy()
-    mass[np.flatnonzero(mine)[:10]] = .4, .8  # half of its 20 backgrounds
+    mass[np.flatnonzero(mine)[:10]] = 0.4, 0.8  # half of its 20 backgrounds
     answer["mass"]["outputs"] = mass
-    row = tables.by_occupation(answer).set_index(["occupation", "kind"]).loc[("nurse", cloze.WITH_BACKGROUND[0])]
-    assert row[["female", "male", "log_odds"]].tolist() == pytest.approx([.3, .45, 0])
+    row = (
+        tables.by_occupation(answer)
+        .set_index(["occupation", "kind"])
+        .loc[("nurse", cloze.WITH_BACKGROUND[0])]
+    )
+    assert row[["female", "male", "log_odds"]].tolist() == pytest.approx([0.3, 0.45, 0])
     answer = answered(P, SIDES)
     assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
     genders = answer["genders"]["outputs"].copy()
-    genders[(prompts["kind"] == "base") & (prompts["dominated"] == "male") & (prompts["occupation"] != "chief")] = 0
+    genders[
+        (prompts["kind"] == "base")
+        & (prompts["dominated"] == "male")
+        & (prompts["occupation"] != "chief")
+    ] = 0
     answer["genders"] = {"outputs": genders}
     assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1
     assert tables.understood(answer, 1).eq(0).all()  # the likeliest token is neither
 
 
-@pytest.mark.parametrize("base, after, change", [
-    (.5, .8, "enlarged"), (-.5, -.8, "enlarged"), (.5, .58, "kept"), (.5, .2, "weakened"), (-.5, -.2, "weakened"),
-    (.5, -.1, "overturned"), (-.02, .03, "overturned"), (np.nan, .5, "no gendered token")])
+@pytest.mark.parametrize(
+    "base, after, change",
+    [
+        (0.5, 0.8, "enlarged"),
+        (-0.5, -0.8, "enlarged"),
+        (0.5, 0.58, "kept"),
+        (0.5, 0.2, "weakened"),
+        (-0.5, -0.2, "weakened"),
+        (0.5, -0.1, "overturned"),
+        (-0.02, 0.03, "overturned"),
+        (np.nan, 0.5, "no gendered token"),
+    ],
+)
 def test_a_change_of_preference(base, after, change):
     assert tables.change(base, after) == change
 
 
 def test_shares_slopes_and_equation_1_by_hand():
-    shares = tables.shares(table({"base": .4, "unrelated": (.4, -.4), "target neutral": .9}))
+    shares = tables.shares(table({"base": 0.4, "unrelated": (0.4, -0.4), "target neutral": 0.9}))
     wide = shares.pivot(index="kind", columns="change", values="value")
-    assert wide.loc["unrelated", "overturned"] == .5 and wide.loc["target neutral", "enlarged"] == 1
+    assert (
+        wide.loc["unrelated", "overturned"] == 0.5 and wide.loc["target neutral", "enlarged"] == 1
+    )
     assert np.allclose(wide.sum(axis=1), 1)
-    frame = table({"base": .4})
-    frame["log_odds"] = .03 * frame["percent_women"] + 1
+    frame = table({"base": 0.4})
+    frame["log_odds"] = 0.03 * frame["percent_women"] + 1
     frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
-    np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], .3)
+    np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], 0.3)
     # base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely
-    answer = answered([.3, .2], [0, 1])
+    answer = answered([0.3, 0.2], [0, 1])
     known = (cloze.prompts()["kind"] != "base").to_numpy()
-    answer["ids"][known], answer["p"][known] = [1, 2], [.4, .3]
+    answer["ids"][known], answer["p"][known] = [1, 2], [0.4, 0.3]
     answer["genders"] = {"outputs": np.where(known[:, None], [1, -1], [0, 1])}
     answer["tokens"] = [["b", "c"] if new else ["a", "b"] for new in known]
     ratios = tables.relative(answer, k=2)
-    assert len(ratios) == known.sum() and set(ratios["token"]) == {"b"} and set(ratios["gender"]) == {"female"}
+    assert (
+        len(ratios) == known.sum()
+        and set(ratios["token"]) == {"b"}
+        and set(ratios["gender"]) == {"female"}
+    )
     assert tables.relative(answer, k=1).empty
     means = tables.relative_means(ratios)
-    assert means.loc["unrelated", [("ratio", "female"), ("tokens", "female")]].tolist() == pytest.approx([2, 40])
-    none = tables.relative_means(tables.relative(answer, k=1))  # an untrained network may share no token
-    assert none.shape == means.shape and none["ratio"].isna().all(axis=None) and not none["tokens"].any(axis=None)
+    assert means.loc[
+        "unrelated", [("ratio", "female"), ("tokens", "female")]
+    ].tolist() == pytest.approx([2, 40])
+    none = tables.relative_means(
+        tables.relative(answer, k=1)
+    )  # an untrained network may share no token
+    assert (
+        none.shape == means.shape
+        and none["ratio"].isna().all(axis=None)
+        and not none["tokens"].any(axis=None)
+    )
 
 
 U, N, S, C = "unrelated", "target neutral", claims.SYNTACTIC, claims.COUNTER_SYNTACTIC
-FOLLOWS = {S: (.8, -.8), C: (-.8, .8)}  # the margin follows whoever is named: a model that can be moved
+FOLLOWS = {
+    S: (0.8, -0.8),
+    C: (-0.8, 0.8),
+}  # the margin follows whoever is named: a model that can be moved
 EVERY = pd.Series(1.0, KINDS)
 
 
 def claim(expectation, *kinds):
-    return claims.ClozeClaim(id="id", paper="counteracts", where="", says="", families=("bert",), kinds=kinds,
-                             expectation=expectation)
+    return claims.ClozeClaim(
+        id="id",
+        paper="counteracts",
+        where="",
+        says="",
+        families=("bert",),
+        kinds=kinds,
+        expectation=expectation,
+    )
 
 
 def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **options):
@@ -279,19 +437,33 @@ def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **opti
 
 
 def test_margins_by_group_and_pooled_as_they_are_and_drawn():
-    frame = table({"base": (.5, -.3)}, scatter=.2)
-    by_group, pooled = (tables.resampled(frame, pooled, draws=30)["base"] for pooled in (False, True))
-    assert by_group.shape == (31, 2) and (*by_group[0], *pooled[0]) == pytest.approx((.5, -.3, .4))
-    assert (by_group[1:] != by_group[0]).any() and np.abs(by_group - by_group[0]).max() <= .2 + 1e-9
+    frame = table({"base": (0.5, -0.3)}, scatter=0.2)
+    by_group, pooled = (
+        tables.resampled(frame, pooled, draws=30)["base"] for pooled in (False, True)
+    )
+    assert by_group.shape == (31, 2) and (*by_group[0], *pooled[0]) == pytest.approx(
+        (0.5, -0.3, 0.4)
+    )
+    assert (by_group[1:] != by_group[0]).any() and np.abs(
+        by_group - by_group[0]
+    ).max() <= 0.2 + 1e-9
     frame[["female", "male"]] = 0
     assert not tables.resampled(frame, draws=2)["base"].any()
 
 
-@pytest.mark.parametrize("expectation, base, met, failed", [
-    (claims.KEPT, .5, .45, (.45, .2)), (claims.OVERTURNED, (.5, -.5), (-.1, .1), -.1),
-    (claims.NOT_OVERTURNED, (.5, -.5), (.1, -.9), -.1), (claims.ENLARGED, (.5, -.5), (.6, -.6), .6),
-    (claims.WEAKENED, (.5, -.5), .1, (.1, .9)), (claims.MOVED, .5, (.2, .9), (.45, .9)),
-    (claims.UNCHANGED, .5, (.2, .9), (.2, .3)), (claims.UNCHANGED, .5, .55, (.9, .8))])
+@pytest.mark.parametrize(
+    "expectation, base, met, failed",
+    [
+        (claims.KEPT, 0.5, 0.45, (0.45, 0.2)),
+        (claims.OVERTURNED, (0.5, -0.5), (-0.1, 0.1), -0.1),
+        (claims.NOT_OVERTURNED, (0.5, -0.5), (0.1, -0.9), -0.1),
+        (claims.ENLARGED, (0.5, -0.5), (0.6, -0.6), 0.6),
+        (claims.WEAKENED, (0.5, -0.5), 0.1, (0.1, 0.9)),
+        (claims.MOVED, 0.5, (0.2, 0.9), (0.45, 0.9)),
+        (claims.UNCHANGED, 0.5, (0.2, 0.9), (0.2, 0.3)),
+        (claims.UNCHANGED, 0.5, 0.55, (0.9, 0.8)),
+    ],
+)
 def test_an_expectation_is_met_or_not(expectation, base, met, failed):
     """Margins as one number, or one for each group of occupations."""
     assert read(expectation, {"base": base, N: met}).outcome == Outcome.HOLDS
@@ -299,38 +471,73 @@ def test_an_expectation_is_met_or_not(expectation, base, met, failed):
 
 
 def test_expectations_of_the_base_prompts_and_of_two_kinds():
-    for base, outcome in ((-.5, -.3), Outcome.HOLDS), ((-.5, -.05), Outcome.FAILS):
+    for base, outcome in ((-0.5, -0.3), Outcome.HOLDS), ((-0.5, -0.05), Outcome.FAILS):
         assert read(claims.LEANS, {"base": base}, ["base"]).outcome == outcome
-    assert read(claims.LEANS, {"base": .3}, ["base"], scatter=.5).outcome == Outcome.UNDECIDED
-    for unrelated, neutral, outcome in (-.5, .4, Outcome.HOLDS), (.4, -.5, Outcome.FAILS), (.55, .5, Outcome.FAILS):
-        assert read(claims.MORE, {"base": .5, U: unrelated, N: neutral}, [U, N]).outcome == outcome  # last: hardly more
+    assert read(claims.LEANS, {"base": 0.3}, ["base"], scatter=0.5).outcome == Outcome.UNDECIDED
+    for unrelated, neutral, outcome in (
+        (-0.5, 0.4, Outcome.HOLDS),
+        (0.4, -0.5, Outcome.FAILS),
+        (0.55, 0.5, Outcome.FAILS),
+    ):
+        assert (
+            read(claims.MORE, {"base": 0.5, U: unrelated, N: neutral}, [U, N]).outcome == outcome
+        )  # last: hardly more
     # occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
     # which occupations are drawn
-    assert read(claims.NOT_OVERTURNED, {"base": .2, N: .4}, scatter=.3).outcome == Outcome.UNDECIDED
+    assert (
+        read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3).outcome == Outcome.UNDECIDED
+    )
 
 
-@pytest.mark.parametrize("expectation, margins, why", [
-    (claims.KEPT, {"base": .05, N: .05}, "no preference in the base prompts"),
-    (claims.OVERTURNED, {"base": (.5, -.05), N: (-.5, .5)}, "no preference in the base prompts"),
-    (claims.KEPT, {"base": .95, N: .95}, "at the ceiling"), (claims.ENLARGED, {"base": .95, N: 1}, "at the ceiling"),
-    (claims.KEPT, {"base": .5, N: .5, S: .5, C: .5}, "does not follow a named gender"),
-    (claims.LEANS, {"base": .5, S: -.8, C: .8}, "does not follow a named gender")])
-def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(expectation, margins, why):
+@pytest.mark.parametrize(
+    "expectation, margins, why",
+    [
+        (claims.KEPT, {"base": 0.05, N: 0.05}, "no preference in the base prompts"),
+        (
+            claims.OVERTURNED,
+            {"base": (0.5, -0.05), N: (-0.5, 0.5)},
+            "no preference in the base prompts",
+        ),
+        (claims.KEPT, {"base": 0.95, N: 0.95}, "at the ceiling"),
+        (claims.ENLARGED, {"base": 0.95, N: 1}, "at the ceiling"),
+        (claims.KEPT, {"base": 0.5, N: 0.5, S: 0.5, C: 0.5}, "does not follow a named gender"),
+        (claims.LEANS, {"base": 0.5, S: -0.8, C: 0.8}, "does not follow a named gender"),
+    ],
+)
+def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(
+    expectation, margins, why
+):
     shut = read(expectation, margins)
     assert (shut.outcome, shut.reason) == (Outcome.NO_CASE, why) and not all(shut.gates.values())
-    if why != "at the ceiling":  # a model that cannot have the effect does not bear the claim out by having nothing
+    if (
+        why != "at the ceiling"
+    ):  # a model that cannot have the effect does not bear the claim out by having nothing
         assert read(expectation, margins, ignore_gates=True).outcome == Outcome.FAILS
 
 
 def test_few_gendered_tokens_are_no_case_on_a_control_too():
     for ignored in (False, True):
-        few = read(claims.KEPT, {"base": .5}, understood=EVERY.where(EVERY.index != N, .45), ignore_gates=ignored)
-        assert (few.outcome, few.reason) == (Outcome.NO_CASE, "gendered tokens in 45% of the prompts")
-    assert read(claims.KEPT, {"base": .5}, understood=EVERY.where(EVERY.index != S, .45)).outcome == Outcome.HOLDS
-    margins = {"base": (.5, -.5), N: (-.2, .2)}
-    assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(.7)
-    as_much = read(claims.OVERTURNED, margins | {U: (-.2, .2)})
-    assert (as_much.outcome, as_much.reason) == (Outcome.UNDECIDED, "no more than unrelated knowledge")
+        few = read(
+            claims.KEPT,
+            {"base": 0.5},
+            understood=EVERY.where(EVERY.index != N, 0.45),
+            ignore_gates=ignored,
+        )
+        assert (few.outcome, few.reason) == (
+            Outcome.NO_CASE,
+            "gendered tokens in 45% of the prompts",
+        )
+    assert (
+        read(claims.KEPT, {"base": 0.5}, understood=EVERY.where(EVERY.index != S, 0.45)).outcome
+        == Outcome.HOLDS
+    )
+    margins = {"base": (0.5, -0.5), N: (-0.2, 0.2)}
+    assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(0.7)
+    as_much = read(claims.OVERTURNED, margins | {U: (-0.2, 0.2)})
+    assert (as_much.outcome, as_much.reason) == (
+        Outcome.UNDECIDED,
+        "no more than unrelated knowledge",
+    )
 
 
 GATE = [Gate("tokens", False, "gendered tokens in 2% of the prompts")]
@@ -338,43 +545,69 @@ GATE = [Gate("tokens", False, "gendered tokens in 2% of the prompts")]
 
 def four(scores):
     """Verdicts at k = 3, 5, 10 and in full: above 0 met, below not, 0 undecided, None not judged."""
-    return [judge(claim(claims.KEPT, N), Estimate(score or 0, (score or -1) - .5, (score or 1) + .5), on="mini-bert",
-                  gates=[] if score is not None else GATE, reading=name)
-            for score, name in zip(scores, ["k = 3", "k = 5", "k = 10", "full"])]
+    return [
+        judge(
+            claim(claims.KEPT, N),
+            Estimate(score or 0, (score or -1) - 0.5, (score or 1) + 0.5),
+            on="mini-bert",
+            gates=[] if score is not None else GATE,
+            reading=name,
+        )
+        for score, name in zip(scores, ["k = 3", "k = 5", "k = 10", "full"])
+    ]
 
 
-@pytest.mark.parametrize("scores, said, reading", [
-    ([3, 1, 2, 4], "holds", "k = 5"), ([3, 1, 2, -1], "holds", "k = 5"), ([None, 2, 1, -1], "holds", "k = 10"),
-    ([3, -1, 2, 4], "fails, decided at k = 5", "k = 5"), ([-1, -2, -3, 4], "fails", "k = 10"),
-    ([3, 0, 2, 4], "undecided, decided at k = 5", "k = 5"),
-    ([None, None, None, 2], "holds, in the full distribution alone", "full")])
+@pytest.mark.parametrize(
+    "scores, said, reading",
+    [
+        ([3, 1, 2, 4], "holds", "k = 5"),
+        ([3, 1, 2, -1], "holds", "k = 5"),
+        ([None, 2, 1, -1], "holds", "k = 10"),
+        ([3, -1, 2, 4], "fails, decided at k = 5", "k = 5"),
+        ([-1, -2, -3, 4], "fails", "k = 10"),
+        ([3, 0, 2, 4], "undecided, decided at k = 5", "k = 5"),
+        ([None, None, None, 2], "holds, in the full distribution alone", "full"),
+    ],
+)
 def test_a_verdict_is_over_the_three_figures(scores, said, reading):
     verdict = claims.overall({"main": four(scores)})
     assert str(verdict) == said and verdict.reading == reading and verdict.on == "mini-bert"
-    assert verdict.found.startswith("k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 ")
+    assert verdict.found.startswith(
+        "k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 "
+    )
 
 
 def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_not_shown():
-    lines = {"main": four([1, 1, 1, 1]), "dictionary": four([None] * 3 + [-1]), "pooled": four([2, 2, 2, 2])}
+    lines = {
+        "main": four([1, 1, 1, 1]),
+        "dictionary": four([None] * 3 + [-1]),
+        "pooled": four([2, 2, 2, 2]),
+    }
     assert str(claims.overall(lines)) == "holds, dictionary: fails"
     lines["pooled"] = four([0, 1, 1, 1])
     assert str(claims.overall(lines)) == "holds, dictionary: fails; pooled: undecided"
     answer = answered(P, SIDES, backgrounds=1)
-    answer["mass"]["larger"] = np.tile([.1, .3], (len(answer["prompts"]), 1))
+    answer["mass"]["larger"] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
     shown = tables.forms({"paper": answer})
     assert list(shown.index) == ["paper", "paper; larger list"]
-    np.testing.assert_allclose(shown.loc["paper; larger list"], -.5)
+    np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
 
 
 def test_each_model_of_a_claims_families_has_one_verdict():
     families = {"one": "bert", "two": "gpt2", "three": "t5"}
-    answers = {name: answered(P, SIDES, family=family, backgrounds=1) for name, family in families.items()}
+    answers = {
+        name: answered(P, SIDES, family=family, backgrounds=1) for name, family in families.items()
+    }
     forms = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
     readings = claims.readings(answers, forms, draws=10)
     verdicts, shown = [claims.overall(lines) for lines in readings], claims.table(readings)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
     assert [verdict.claim for verdict in verdicts if verdict.on != "one"] == [
-        "base-leans", "unrelated-not-overturned", "gpt2-neutral", "gpt2-neutral-background"]  # none on "three"
+        "base-leans",
+        "unrelated-not-overturned",
+        "gpt2-neutral",
+        "gpt2-neutral-background",
+    ]  # none on "three"
     assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
     assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
     every = claims.readings({"three": answers["three"]}, every=True, draws=10, ignore_gates=True)
@@ -385,8 +618,10 @@ def test_each_model_of_a_claims_families_has_one_verdict():
 def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw):
     """As an untrained network does: a lean that is there by chance, and the same in every prompt."""
     answer, rng = answered(P, SIDES, backgrounds=1), np.random.default_rng(draw)
-    mass = np.array([.3, .1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
+    mass = np.array([0.3, 0.1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
     answer["mass"] = dict.fromkeys(answer["mass"], mass)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
     readings = claims.readings({"null": answer}, every=True, ignore_gates=True, draws=200)
-    assert Outcome.HOLDS not in {claims.over_k(four).outcome for lines in readings for four in lines.values()}
+    assert Outcome.HOLDS not in {
+        claims.over_k(four).outcome for lines in readings for four in lines.values()
+    }

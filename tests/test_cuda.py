@@ -17,10 +17,16 @@ else:
     pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
 TEXTS = sorted(data.demo("prose"), key=len)[:60]
-SETS = heads.Sets(("nurse", "cashier", "secretary"), ("soldier", "captain", "boss"),
-                  ("she", "mother"), ("he", "father"))
-CONTEXTS = {word: [f"Everyone saw the {word} there.", f"That {word} came back later in the day."]
-            for word in SETS.words}
+SETS = heads.Sets(
+    ("nurse", "cashier", "secretary"),
+    ("soldier", "captain", "boss"),
+    ("she", "mother"),
+    ("he", "father"),
+)
+CONTEXTS = {
+    word: [f"Everyone saw the {word} there.", f"That {word} came back later in the day."]
+    for word in SETS.words
+}
 
 
 def both():
@@ -34,7 +40,9 @@ def test_states_head_scores_and_ablation_agree():
     torch.testing.assert_close(cpu.folds, gpu.folds, atol=2e-3, rtol=1e-2)
     cpu, gpu = (heads.without_each(model, SETS, CONTEXTS)[1] for model in both())
     torch.testing.assert_close(cpu, gpu, atol=2e-3, rtol=1e-2)
-    torch.testing.assert_close(*(embed.sentences(model, TEXTS) for model in both()), atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(
+        *(embed.sentences(model, TEXTS) for model in both()), atol=2e-3, rtol=2e-3
+    )
 
 
 def test_pseudo_perplexity_agrees_whatever_the_batch():
@@ -49,8 +57,11 @@ def test_lower_precision_is_near_enough():
     """Relative error of PPPL, of the full model and of one with heads masked: 0.2 % for TF32, 1 % for bfloat16."""
     found = {}
     for precision in masking.PRECISIONS:
-        model = models.load("mini-bert", device="cuda",
-                            dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32)
+        model = models.load(
+            "mini-bert",
+            device="cuda",
+            dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32,
+        )
         for chosen in ((), ((3, 1), (9, 12), (12, 5))):
             with hooks.head_mask(model, heads.mask(model, chosen)), masking.matmuls(precision):
                 found.setdefault(precision, []).append(pppl.pseudo_perplexity(model, TEXTS).value)

@@ -15,23 +15,48 @@ from lib.publish.run import Run
 from lib.text import data, readers
 from tests.tiny import refusal, refuses
 
-ROWS = {"gender_pairs": 222, "gender_stereotypes": 168, "race_words": 7, "race_roles": 11, "occupations": 58,
-        "winobias_occupations": 40, "nli_occupations": 164, "nli_gendered": 6, "nli_objects": 95, "nli_verbs": 27,
-        "nli_contexts": 33, "verbalizer": 126, "lpbs_lists": 40, "subspace_pairs": 40}
+ROWS = {
+    "gender_pairs": 222,
+    "gender_stereotypes": 168,
+    "race_words": 7,
+    "race_roles": 11,
+    "occupations": 58,
+    "winobias_occupations": 40,
+    "nli_occupations": 164,
+    "nli_gendered": 6,
+    "nli_objects": 95,
+    "nli_verbs": 27,
+    "nli_contexts": 33,
+    "verbalizer": 126,
+    "lpbs_lists": 40,
+    "subspace_pairs": 40,
+}
 SOURCES = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
 FILES = [file for entry in SOURCES.values() for file in entry.get("files", [])]
 
 
 def test_lists_have_the_papers_rows_and_counts_and_name_their_source():
     assert {file.stem: len(data.words(file.stem)) for file in paths.LISTS.glob("*.csv")} == ROWS
-    assert all(re.search("(?m)^# Source: .*(licence|MIT)", file.read_text()) for file in paths.LISTS.glob("*.csv"))
+    assert all(
+        re.search("(?m)^# Source: .*(licence|MIT)", file.read_text())
+        for file in paths.LISTS.glob("*.csv")
+    )
     pairs = data.words("gender_pairs")
     female, male = set(pairs["female"]), set(pairs["male"])
     assert (len(female), len(male), len(female | male)) == (202, 207, 409)
     stereotypes = data.words("gender_stereotypes")
-    assert stereotypes["word"].is_unique and stereotypes["stereotype"].tolist() == ["female", "male"] * 84
-    assert data.words("race_roles")["stereotype"].value_counts().to_dict() == {"caucasian": 6, "african-american": 5}
-    frame, winobias = data.words("occupations"), data.words("winobias_occupations").set_index("occupation")
+    assert (
+        stereotypes["word"].is_unique
+        and stereotypes["stereotype"].tolist() == ["female", "male"] * 84
+    )
+    assert data.words("race_roles")["stereotype"].value_counts().to_dict() == {
+        "caucasian": 6,
+        "african-american": 5,
+    }
+    frame, winobias = (
+        data.words("occupations"),
+        data.words("winobias_occupations").set_index("occupation"),
+    )
     percent = frame["percent_women"]
     assert percent.is_monotonic_increasing and (percent.iloc[0], percent.iloc[-1]) == (2.9, 94.6)
     assert ((percent > 50) == (frame["dominated"] == "female")).all() and sum(percent > 50) == 29
@@ -51,7 +76,9 @@ def test_shipped_tables_and_outside_texts_are_read_as_they_are(monkeypatch, tmp_
     assert data.demo("lines") == ["One.", "Two."]
     assert re.search(r"no demo file 'line' .is it 'lines'.*lines, odd", refusal(data.demo, "line"))
     files["wikitext2_raw/wiki.test.raw"] = " = A title = \n\n Some text . \n"
-    files["seat/t.jsonl"] = json.dumps({part: {"examples": [part]} for part in ("attr2", "attr1", "targ2", "targ1")})
+    files["seat/t.jsonl"] = json.dumps(
+        {part: {"examples": [part]} for part in ("attr2", "attr1", "targ2", "targ1")}
+    )
     files["reddit_top/sub.csv"] = 'title,selftext\nSalt &amp; pepper,\nnull,"Two\nlines"\n'
     assert readers.wikitext() == ["= A title =", "Some text ."]
     assert readers.reddit("sub") == ["Salt & pepper", "null\nTwo\nlines"]
@@ -59,11 +86,18 @@ def test_shipped_tables_and_outside_texts_are_read_as_they_are(monkeypatch, tmp_
 
 
 def test_every_source_is_pinned_licensed_and_counted():
-    assert all(entry["licence"] and ("files" in entry or re.fullmatch("[0-9a-f]{40}", entry["revision"]))
-               for entry in SOURCES.values())
-    no_hash, no_address = "news_commentary/news-commentary-v15.en.gz", "bbc_news/bbc.jsonl.gz"  # as their notes say
+    assert all(
+        entry["licence"] and ("files" in entry or re.fullmatch("[0-9a-f]{40}", entry["revision"]))
+        for entry in SOURCES.values()
+    )
+    no_hash, no_address = (
+        "news_commentary/news-commentary-v15.en.gz",
+        "bbc_news/bbc.jsonl.gz",
+    )  # as their notes say
     for file in FILES:
-        assert ("sha256" in file) != (file["name"] == no_hash) and ("url" in file) != (file["name"] == no_address), file
+        assert ("sha256" in file) != (file["name"] == no_hash) and ("url" in file) != (
+            file["name"] == no_address
+        ), file
         assert re.fullmatch("[0-9a-f]{64}", file.get("sha256", "0" * 64)), file
     frame = data.sources().set_index("name")
     assert list(frame.index) == list(SOURCES) and frame.loc["seat", "files"] == 46
@@ -72,29 +106,44 @@ def test_every_source_is_pinned_licensed_and_counted():
 
 
 test_unknown_names_are_answered_with_what_there_is = refuses(
-    (lambda: data.path("wikitext2_raw"), "no data file 'wikitext2_raw' .is it .*'wikitext2_raw/wiki.test.raw'"),
+    (
+        lambda: data.path("wikitext2_raw"),
+        "no data file 'wikitext2_raw' .is it .*'wikitext2_raw/wiki.test.raw'",
+    ),
     (lambda: data.words("xyz"), "no word list 'xyz'.*gender_pairs.*verbalizer"),
-    (lambda: data.hub("hub_glue", "colla", "train"), "no configuration of hub_glue 'colla' .is it 'cola'"),
+    (
+        lambda: data.hub("hub_glue", "colla", "train"),
+        "no configuration of hub_glue 'colla' .is it 'cola'",
+    ),
     (lambda: readers.snli("dev"), "no split 'dev'"),
-    (lambda: readers.glue("QQP", "train"), "GLUE's QQP is not at hand"))
+    (lambda: readers.glue("QQP", "train"), "GLUE's QQP is not at hand"),
+)
 
 
 def test_real_files_have_their_hashes_and_the_lists_are_theirs(real_data):
     """Every file that COMPANION_DATA holds is the published one, and it holds all those that have a hash."""
     for file in FILES:
         if "sha256" in file:
-            assert data.available(file["name"]) and data.path(file["name"]) == real_data / file["name"]
+            assert (
+                data.available(file["name"]) and data.path(file["name"]) == real_data / file["name"]
+            )
 
     def words(name):
         return [line for line in data.path(name).read_text(encoding="utf-8").split("\n") if line]
 
     assert data.words("gender_pairs")["female"].tolist() == words("context_debias/female.txt")
     assert data.words("gender_pairs")["male"].tolist() == words("context_debias/male.txt")
-    assert data.words("gender_stereotypes")["word"].tolist() == words("context_debias/stereotype.txt")
-    assert data.words("nli_occupations")["occupation"].tolist() == words("dev_nli/nouns_people_occupations")
-    for name, column, by, file in [("winobias_occupations", "occupation", "dominated", "winobias/{}_occupations.txt"),
-                                   ("nli_objects", "word", "class", "dev_nli/nouns_objects_{}"),
-                                   ("nli_verbs", "verb", "class", "dev_nli/verbs_{}_verbs")]:
+    assert data.words("gender_stereotypes")["word"].tolist() == words(
+        "context_debias/stereotype.txt"
+    )
+    assert data.words("nli_occupations")["occupation"].tolist() == words(
+        "dev_nli/nouns_people_occupations"
+    )
+    for name, column, by, file in [
+        ("winobias_occupations", "occupation", "dominated", "winobias/{}_occupations.txt"),
+        ("nli_objects", "word", "class", "dev_nli/nouns_objects_{}"),
+        ("nli_verbs", "verb", "class", "dev_nli/verbs_{}_verbs"),
+    ]:
         for kind, members in data.words(name).groupby(by):
             assert members[column].tolist() == words(file.format(kind))
 
@@ -107,7 +156,9 @@ def files(monkeypatch, tmp_path):
         def __setitem__(self, name, text):
             file = tmp_path / name
             file.parent.mkdir(exist_ok=True)
-            file.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+            file.write_bytes(
+                gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+            )
             super().__setitem__(name, file)
 
     written = Files()
@@ -115,44 +166,78 @@ def files(monkeypatch, tmp_path):
     return written
 
 
-def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropped(files, monkeypatch):
-    files["snli_becel/test.tsv"] = 'premise\thypothesis\tlabel\nA.\tB.\t0\nC.\tD.\t1\n"E ""x""."\tnull\t2\n'
-    assert readers.snli("test").values.tolist() == [["A.", "B.", "entailment"], ["C.", "D.", "neutral"],
-                                                    ['E "x".', "null", "contradiction"]]
+def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropped(
+    files, monkeypatch
+):
+    files["snli_becel/test.tsv"] = (
+        'premise\thypothesis\tlabel\nA.\tB.\t0\nC.\tD.\t1\n"E ""x""."\tnull\t2\n'
+    )
+    assert readers.snli("test").values.tolist() == [
+        ["A.", "B.", "entailment"],
+        ["C.", "D.", "neutral"],
+        ['E "x".', "null", "contradiction"],
+    ]
     files["snli_cat/train.csv"] = "1\t1\tA.\tB.\n2\t2\tC.\tD.\n3\t3\tE.\tF.\n"
-    files["snli_cad/all_combined_train.tsv"] = "sentence1\tsentence2\tgold_label\nG.\tH.\tentailment\n"
+    files["snli_cad/all_combined_train.tsv"] = (
+        "sentence1\tsentence2\tgold_label\nG.\tH.\tentailment\n"
+    )
     assert readers.snli("train").to_dict("list") == {
-        "premise": ["A.", "C.", "E.", "G."], "hypothesis": ["B.", "D.", "F.", "H."],
-        "label": ["neutral", "contradiction", "entailment", "entailment"]}
+        "premise": ["A.", "C.", "E.", "G."],
+        "hypothesis": ["B.", "D.", "F.", "H."],
+        "label": ["neutral", "contradiction", "entailment", "entailment"],
+    }
     table = pd.DataFrame({"premise": ["A.", "B."], "hypothesis": ["C.", "D."], "label": [-1, 2]})
-    monkeypatch.setattr(data, "hub", lambda name, config, split: SimpleNamespace(to_pandas=lambda: table))
+    monkeypatch.setattr(
+        data, "hub", lambda name, config, split: SimpleNamespace(to_pandas=lambda: table)
+    )
     assert readers.snli("train", full=True).values.tolist() == [["B.", "D.", "contradiction"]]
     files["gender_swapped_stereoset/dev.csv"] = ",".join(readers.TRIPLE) + (
         "\n0,She sat.,She sang.,Stereotype,F,He sat.,He sang."
         "\n0,She sat.,She ran.,anti_stereotype,F,He sat.,He ran."
-        '\n0,She sat.,"Null, void.",unrelated,F,He sat.,"Null, void."\n')
+        '\n0,She sat.,"Null, void.",unrelated,F,He sat.,"Null, void."\n'
+    )
     assert readers.stereoset()[["label", "next_sentence"]].values.tolist() == [
-        ["stereotype", "She sang."], ["anti-stereotype", "She ran."], ["unrelated", "Null, void."]]
+        ["stereotype", "She sang."],
+        ["anti-stereotype", "She ran."],
+        ["unrelated", "Null, void."],
+    ]
     files["snli_becel/test.tsv"] = "premise\thypothesis\tlabel\nA.\tB.\t3\n"
     with pytest.raises(AssertionError, match="label code"):
         readers.snli("test")
 
 
-def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_stand_in(files, monkeypatch, capsys):
+def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_stand_in(
+    files, monkeypatch, capsys
+):
     bbc, own = readers.NEWS["bbc_news"], readers.NEWS["news_commentary"]
-    files[bbc], files[own] = json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n", "One.\n\nTwo.\n"
+    files[bbc], files[own] = (
+        json.dumps({"path": "a", "text": "Title\n\nBody.\n"}) + "\n",
+        "One.\n\nTwo.\n",
+    )
     paper, mini = Run(profile="paper"), Run(data="paper")
     stands_in = f"bbc_news (stands in for news_commentary, the paper's own: put {own} into"
-    for at_hand, taken, said in [([bbc, own], ["One.", "Two."], "news_commentary"),
-                                 ([bbc], ["Title\n\nBody."], stands_in), ([], ["One.", "Two."], "news_commentary")]:
+    for at_hand, taken, said in [
+        ([bbc, own], ["One.", "Two."], "news_commentary"),
+        ([bbc], ["Title\n\nBody."], stands_in),
+        ([], ["One.", "Two."], "news_commentary"),
+    ]:
         monkeypatch.setattr(data, "available", at_hand.__contains__)
         assert readers.news() == taken and capsys.readouterr().out.startswith(f"News texts: {said}")
-        assert (paper.news, mini.news, Run().news) == ("news_commentary", said.split()[0], "")  # results are kept by it
+        assert (paper.news, mini.news, Run().news) == (
+            "news_commentary",
+            said.split()[0],
+            "",
+        )  # results are kept by it
         assert heads.asked(paper, "bert-base", "gender")[2] == "paper"  # its own is fetched
-    monkeypatch.setattr(data, "path", lambda file: data._one_of({}, file, "file"))  # refused, as when out of reach
+    monkeypatch.setattr(
+        data, "path", lambda file: data._one_of({}, file, "file")
+    )  # refused, as when out of reach
     setup = glue.Setup("mini-bert", {"heads_contexts": 1}, paths.BUILD, "hub")
     said = refusal(heads.asked, paper, "bert-base", "gender"), refusal(glue.ranked, setup)
-    assert all(re.search(f"'{own}': .*; a profile with stand_ins = true takes the BBC's", one) for one in said)
+    assert all(
+        re.search(f"'{own}': .*; a profile with stand_ins = true takes the BBC's", one)
+        for one in said
+    )
     assert heads.asked(mini, "mini-bert", "race")[2] == "paper"
 
 
@@ -162,15 +247,39 @@ def test_real_files(real_data):
     splits = {split: readers.snli(split) for split in sizes}
     assert {split: len(frame) for split, frame in splits.items()} == sizes
     for frame in splits.values():
-        assert frame["label"].value_counts(normalize=True)[readers.NLI_LABELS].between(.32, .35).all()
+        assert (
+            frame["label"]
+            .value_counts(normalize=True)[readers.NLI_LABELS]
+            .between(0.32, 0.35)
+            .all()
+        )
     # the two training files share pairs; where they do, the words their codes were given must agree
     own, augmented = splits["train"][:18000], splits["train"][18000:]
-    both = own.merge(augmented.drop_duplicates(["premise", "hypothesis"]), on=["premise", "hypothesis"])
-    assert len(both) > 40 and (both["label_x"] == both["label_y"]).mean() > .95
+    both = own.merge(
+        augmented.drop_duplicates(["premise", "hypothesis"]), on=["premise", "hypothesis"]
+    )
+    assert len(both) > 40 and (both["label_x"] == both["label_y"]).mean() > 0.95
     assert readers.stereoset().groupby(["context_id", "label"]).size().eq(1).sum() == 3 * 234
-    assert len(readers.wikitext()) == 2891 and len(readers.news()) == 2225 and len(readers.reddit("AskMen")) == 1000
+    assert (
+        len(readers.wikitext()) == 2891
+        and len(readers.news()) == 2225
+        and len(readers.reddit("AskMen")) == 1000
+    )
     assert {key: len(sentences) for key, sentences in readers.seat("sent-weat6").items()} == {
-        "X": 64, "Y": 64, "A": 101, "B": 112}
-    glue = {task: [len(readers.glue(task, part)) for part in parts] for task, parts in readers.GLUE.items()}
-    assert glue == {"RTE": [2490, 277], "SST-2": [60614, 6735, 872], "WNLI": [518, 117, 71],
-                    "CoLA": [7250, 1301, 1043], "MRPC": [3668, 408], "STS-B": [4249, 1500]}
+        "X": 64,
+        "Y": 64,
+        "A": 101,
+        "B": 112,
+    }
+    glue = {
+        task: [len(readers.glue(task, part)) for part in parts]
+        for task, parts in readers.GLUE.items()
+    }
+    assert glue == {
+        "RTE": [2490, 277],
+        "SST-2": [60614, 6735, 872],
+        "WNLI": [518, 117, 71],
+        "CoLA": [7250, 1301, 1043],
+        "MRPC": [3668, 408],
+        "STS-B": [4249, 1500],
+    }

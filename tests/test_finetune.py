@@ -22,8 +22,14 @@ from lib.training.packing import packed_attention, unpacked_attention
 from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny, tiny
 
-TEXTS = ["the doctor said that she was here .", "the nurse said that he was late .", "he likes poetry .",
-         "she likes mathematics .", "a man met the doctor .", "a woman met the engineer in the office ."] * 4
+TEXTS = [
+    "the doctor said that she was here .",
+    "the nurse said that he was late .",
+    "he likes poetry .",
+    "she likes mathematics .",
+    "a man met the doctor .",
+    "a woman met the engineer in the office .",
+] * 4
 WOMEN = [1, 0, 0, 1, 0, 1] * 4
 SETTINGS = finetune.Settings(rate=3e-3, epochs=3, batch=8)
 
@@ -38,7 +44,9 @@ def folder(tmp_path_factory):
 
 def fresh(folder, family="bert", labels=2):
     torch.manual_seed(0)
-    return models.load(str(folder / family), device="cpu", task="sequence-classification", labels=labels)
+    return models.load(
+        str(folder / family), device="cpu", task="sequence-classification", labels=labels
+    )
 
 
 def right(logits, wanted):
@@ -51,34 +59,50 @@ def fit(model, settings=SETTINGS, targets=WOMEN, metric=right, **options):
     return done, finetune.predict(model, data, options.get("mask"))
 
 
-def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_counted(folder, tmp_path):
+def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_counted(
+    folder, tmp_path
+):
     model = fresh(folder)
     data = finetune.encode(model, TEXTS[:4], TEXTS[2:6], [0, 1, 1, 0])
-    wanted = model.tokenizer([TEXTS[2], TEXTS[0]], [TEXTS[4], TEXTS[2]], padding="max_length", max_length=24,
-                             return_tensors="pt")
+    wanted = model.tokenizer(
+        [TEXTS[2], TEXTS[0]],
+        [TEXTS[4], TEXTS[2]],
+        padding="max_length",
+        max_length=24,
+        return_tensors="pt",
+    )
     found = data.batch([2, 0], 24, model)
     assert {name: value.tolist() for name, value in found.items()} == {
-        name: value.tolist() for name, value in wanted.items()}
+        name: value.tolist() for name, value in wanted.items()
+    }
     data = finetune.encode(model, ["he likes poetry .", "poetry " * 60], None, [0, 1])
     assert data.sizes.tolist() == [6, 40] and int(data.cut) == 1
     assert "no text" in refusal(finetune.encode, model, [], None, [])
-    data = finetune.encode(model, TEXTS[:3], None, [.5, 2., 5.])
+    data = finetune.encode(model, TEXTS[:3], None, [0.5, 2.0, 5.0])
     data.save(tmp_path / "train.npz")
     again = finetune.load(tmp_path / "train.npz")
     assert again.ids.tolist() == data.ids.tolist() and again.targets.dtype == torch.float32
     finetune.sign(tmp_path, model, "files")
     assert finetune.check(tmp_path, str(folder / "bert"))["source"] == "files"
-    for bad in (lambda: finetune.check(tmp_path, str(folder / "roberta")),
-                lambda: finetune.check(folder, str(folder / "bert")), lambda: finetune.load(tmp_path / "none.npz")):
+    for bad in (
+        lambda: finetune.check(tmp_path, str(folder / "roberta")),
+        lambda: finetune.check(folder, str(folder / "bert")),
+        lambda: finetune.load(tmp_path / "none.npz"),
+    ):
         assert "run the command prepare" in refusal(bad)
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3))
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=300), st.integers(1, 40), st.integers(0, 3)
+)
 def test_an_epoch_has_every_example_once(sizes, batch, seed):
     plan = finetune.shuffled(sizes, batch, seed)
     assert sorted(row for rows, _ in plan for row in rows) == list(range(len(sizes)))
     assert len(plan) == -(-len(sizes) // batch)
-    assert all(max(sizes[row] for row in rows) <= width < max(sizes[row] for row in rows) + 8 for rows, width in plan)
+    assert all(
+        max(sizes[row] for row in rows) <= width < max(sizes[row] for row in rows) + 8
+        for rows, width in plan
+    )
     assert plan == finetune.shuffled(sizes, batch, seed)
 
 
@@ -86,21 +110,37 @@ def test_an_epoch_has_every_example_once(sizes, batch, seed):
 def test_it_learns_and_leaves_a_frozen_model(folder, family):
     model = fresh(folder, family)
     done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=8))
-    assert done["validation"] == right(logits, np.array(WOMEN)) >= .9 and done["epochs"] == 8
-    assert not model.net.training and not any(weight.requires_grad for weight in model.net.parameters())
+    assert done["validation"] == right(logits, np.array(WOMEN)) >= 0.9 and done["epochs"] == 8
+    assert not model.net.training and not any(
+        weight.requires_grad for weight in model.net.parameters()
+    )
 
 
 def test_it_meets_numbers_keeps_the_best_epoch_and_says_where_it_diverges(folder):
-    numbers = [4. + woman for woman in WOMEN]
-    done, logits = fit(fresh(folder, labels=1), replace(SETTINGS, epochs=4, dropout=0), numbers,
-                       lambda found, wanted: -np.abs(found[:, 0] - wanted).mean())
-    assert logits.shape == (len(TEXTS), 1) and done["history"][-1]["loss"] < done["history"][0]["loss"]
+    numbers = [4.0 + woman for woman in WOMEN]
+    done, logits = fit(
+        fresh(folder, labels=1),
+        replace(SETTINGS, epochs=4, dropout=0),
+        numbers,
+        lambda found, wanted: -np.abs(found[:, 0] - wanted).mean(),
+    )
+    assert (
+        logits.shape == (len(TEXTS), 1) and done["history"][-1]["loss"] < done["history"][0]["loss"]
+    )
     assert done["validation"] == pytest.approx(-np.abs(logits[:, 0] - numbers).mean(), abs=1e-6)
-    assert "lower rate" in refusal(fit, fresh(folder, labels=1), SETTINGS, [float("nan")] * len(TEXTS), lambda *_: 0.)
-    scores, seen = iter([.1, .7, .7000001, .2, .9]), []  # of equals the first; what is stored has six digits
-    done, logits = fit(fresh(folder), replace(SETTINGS, epochs=5, patience=2),
-                       metric=lambda logits, _: seen.append(logits) or next(scores))
-    assert (done["epochs"], done["best"], done["validation"]) == (4, 2, .7)
+    assert "lower rate" in refusal(
+        fit, fresh(folder, labels=1), SETTINGS, [float("nan")] * len(TEXTS), lambda *_: 0.0
+    )
+    scores, seen = (
+        iter([0.1, 0.7, 0.7000001, 0.2, 0.9]),
+        [],
+    )  # of equals the first; what is stored has six digits
+    done, logits = fit(
+        fresh(folder),
+        replace(SETTINGS, epochs=5, patience=2),
+        metric=lambda logits, _: seen.append(logits) or next(scores),
+    )
+    assert (done["epochs"], done["best"], done["validation"]) == (4, 2, 0.7)
     np.testing.assert_array_equal(logits, seen[1])
 
 
@@ -112,7 +152,9 @@ def test_a_mask_holds_in_training_and_after_and_frozen_embeddings_stay(folder):
     _, logits = fit(model, mask=mask)
     # what a masked head would feed W^O never came: its columns moved by weight decay alone, all by the same factor
     out = "bert.encoder.layer.0.attention.output.dense.weight"
-    moved = (model.net.get_parameter(out) / before[out]).unflatten(1, (4, 8)).transpose(0, 1).flatten(1)
+    moved = (
+        (model.net.get_parameter(out) / before[out]).unflatten(1, (4, 8)).transpose(0, 1).flatten(1)
+    )
     assert moved[1].std() < 1e-5 and moved[1].mean() < 1 and moved[[0, 2, 3]].std(1).min() > 1e-3
     data = finetune.encode(model, TEXTS, None, WOMEN)
     with hooks.head_mask(model, mask):
@@ -120,16 +162,25 @@ def test_a_mask_holds_in_training_and_after_and_frozen_embeddings_stay(folder):
     assert np.abs(finetune.predict(model, data) - logits).max() > 1e-3
     before = {name: weight.clone() for name, weight in model.net.named_parameters()}
     fit(model, replace(SETTINGS, frozen=("embeddings",)))
-    same = {name for name, weight in model.net.named_parameters() if torch.equal(weight, before[name])}
+    same = {
+        name for name, weight in model.net.named_parameters() if torch.equal(weight, before[name])
+    }
     assert same == {name for name in before if ".embeddings." in name} and same
 
 
 def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
     whole, logits = fit(fresh(folder))
-    file, scores = tmp_path / "run.checkpoint", iter([.5])
+    file, scores = tmp_path / "run.checkpoint", iter([0.5])
     with pytest.raises(StopIteration):
-        fit(fresh(folder), metric=lambda *found: right(*found) if next(scores) else 0, checkpoint=file, every=0)
-    assert "another run" in refusal(fit, fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file)
+        fit(
+            fresh(folder),
+            metric=lambda *found: right(*found) if next(scores) else 0,
+            checkpoint=file,
+            every=0,
+        )
+    assert "another run" in refusal(
+        fit, fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file
+    )
     model = fresh(folder)
     model.net.classifier.weight.zero_()  # it comes from the checkpoint
     again, after = fit(model, checkpoint=file, every=0)
@@ -142,28 +193,58 @@ def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
 @pytest.fixture
 def snli(monkeypatch):
     """SNLI of a few made-up pairs; a test pair hides in train."""
-    rows = [(f"{a} .", f"{b} .", label) for a in ("he likes poetry", "she likes mathematics", "a man met a woman")
-            for b, label in zip(("he was here", "she was late", "the office"), readers.NLI_LABELS)]
+    rows = [
+        (f"{a} .", f"{b} .", label)
+        for a in ("he likes poetry", "she likes mathematics", "a man met a woman")
+        for b, label in zip(("he was here", "she was late", "the office"), readers.NLI_LABELS)
+    ]
     frame = pd.DataFrame(rows, columns=["premise", "hypothesis", "label"])
-    splits = {"validation": frame, "test": frame.assign(premise="The nurse ."), "train": pd.concat(
-        [frame.assign(premise="the engineer ."), frame.assign(premise="the NURSE .").iloc[:1]])}
+    splits = {
+        "validation": frame,
+        "test": frame.assign(premise="The nurse ."),
+        "train": pd.concat(
+            [frame.assign(premise="the engineer ."), frame.assign(premise="the NURSE .").iloc[:1]]
+        ),
+    }
     monkeypatch.setattr(readers, "snli", lambda split, full=False: splits[split])
 
 
-def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(folder, tmp_path, snli, capsys, monkeypatch):
+def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(
+    folder, tmp_path, snli, capsys, monkeypatch
+):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
     # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
     assert nli.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}
     common = ["--prepared", str(prepared), "--device", "cpu", "--out"]
     for rate in ("1e-3", "1e-6"):
-        assert main(["nli", "train", "--model", base, "--rate", rate, "--epochs", "2", "--batch", "4", *common,
-                     str(tmp_path / "runs" / rate)]) == 0
+        assert (
+            main(
+                [
+                    "nli",
+                    "train",
+                    "--model",
+                    base,
+                    "--rate",
+                    rate,
+                    "--epochs",
+                    "2",
+                    "--batch",
+                    "4",
+                    *common,
+                    str(tmp_path / "runs" / rate),
+                ]
+            )
+            == 0
+        )
     runs = [tmp_path / "runs" / rate for rate in ("1e-3", "1e-6")]
     stored = load_file(runs[0] / "model.safetensors")
     assert not any("embeddings" in name for name in stored) and "classifier.weight" in stored
     assert main(["nli", "choose", *map(str, runs), *common, str(tmp_path / "nli")]) == 0
     record = json.loads((tmp_path / "nli" / "training.json").read_text())
-    assert record["validation"] == max(tried["validation"] for tried in record["tried"]) and len(record["tried"]) == 2
+    assert (
+        record["validation"] == max(tried["validation"] for tried in record["tried"])
+        and len(record["tried"]) == 2
+    )
     assert record["pairs"] == {"train": 12, "validation": 4, "test": 9}
     model = models.load(str(tmp_path / "nli"), device="cpu", task="sequence-classification")
     assert [model.net.config.id2label[i] for i in range(3)] == readers.NLI_LABELS
@@ -174,37 +255,82 @@ def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(folder, tm
     monkeypatch.setattr(nli, "PREPARED", tmp_path)
     make = ["nli", "make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
     assert main(make) == 0
-    made, = tmp_path.glob("*-nli-limit2")
-    assert json.loads((made / "training.json").read_text())["pairs"] == {"train": 2, "validation": 2, "test": 2}
+    (made,) = tmp_path.glob("*-nli-limit2")
+    assert json.loads((made / "training.json").read_text())["pairs"] == {
+        "train": 2,
+        "validation": 2,
+        "test": 2,
+    }
     monkeypatch.setattr(nli, "prepare", None)
-    assert main([*make, "--out", str(tmp_path / "again")]) == 0 and (tmp_path / "again/model.safetensors").exists()
+    assert (
+        main([*make, "--out", str(tmp_path / "again")]) == 0
+        and (tmp_path / "again/model.safetensors").exists()
+    )
 
 
-GIVEN, WANTED = np.array([1, 1, 1, 0, 0, 1]), np.array([1, 0, 1, 0, 1, 1])  # 3 hits, 1 false alarm, 1 miss
-SIZES = {"heads_contexts": 1, "glue_small": {"rate": 1e-3, "epochs": 2, "batch": 8}, "glue_large": {}}
+GIVEN, WANTED = (
+    np.array([1, 1, 1, 0, 0, 1]),
+    np.array([1, 0, 1, 0, 1, 1]),
+)  # 3 hits, 1 false alarm, 1 miss
+SIZES = {
+    "heads_contexts": 1,
+    "glue_small": {"rate": 1e-3, "epochs": 2, "batch": 8},
+    "glue_large": {},
+}
 
 
 def test_metrics_by_hand_and_tasks_score_what_table_2_prints():
     assert glue.accuracy(GIVEN, WANTED) == 4 / 6
     assert glue.f1(GIVEN, WANTED) == 2 * 3 / (4 + 4)
-    assert glue.matthews(GIVEN, WANTED) == pytest.approx((3 * 1 - 1 * 1) / (4 * 4 * 2 * 2) ** .5)
-    assert glue.matthews(np.ones(4, int), np.array([0, 1, 1, 0])) == glue.f1(np.zeros(4, int), np.zeros(4, int)) == 0
-    assert glue.pearson(np.arange(4.), np.array([0, 1, 1, 2.])) == pytest.approx(3 / (5 * 2) ** .5)
-    assert glue.spearman(np.array([1., 9, 4]), np.array([.1, .3, .2])) == pytest.approx(1)
-    assert glue.TASKS["MRPC"].constant(np.array([1, 1, 1, 0])) == [2 * 3 / (4 + 3), .75]
+    assert glue.matthews(GIVEN, WANTED) == pytest.approx((3 * 1 - 1 * 1) / (4 * 4 * 2 * 2) ** 0.5)
+    assert (
+        glue.matthews(np.ones(4, int), np.array([0, 1, 1, 0]))
+        == glue.f1(np.zeros(4, int), np.zeros(4, int))
+        == 0
+    )
+    assert glue.pearson(np.arange(4.0), np.array([0, 1, 1, 2.0])) == pytest.approx(
+        3 / (5 * 2) ** 0.5
+    )
+    assert glue.spearman(np.array([1.0, 9, 4]), np.array([0.1, 0.3, 0.2])) == pytest.approx(1)
+    assert glue.TASKS["MRPC"].constant(np.array([1, 1, 1, 0])) == [2 * 3 / (4 + 3), 0.75]
     assert glue.TASKS["MRPC"].scores(np.eye(2)[GIVEN], WANTED) == [glue.f1(GIVEN, WANTED), 4 / 6]
-    assert glue.TASKS["STS-B"].scores(np.array([[1.], [2.]]), np.array([0., 5.])) == pytest.approx([1, 1])
+    assert glue.TASKS["STS-B"].scores(
+        np.array([[1.0], [2.0]]), np.array([0.0, 5.0])
+    ) == pytest.approx([1, 1])
     rows, columns = printed.printed("bias_a_head", "Table 2").axes
-    assert list(rows) == [f"{task} {name}" for task, rule in glue.TASKS.items() for name in rule.names]
+    assert list(rows) == [
+        f"{task} {name}" for task, rule in glue.TASKS.items() for name in rule.names
+    ]
     assert list(columns) == list(glue.MASKS.values())
 
 
-@pytest.mark.parametrize("task, part, file, text, row", [
-    ("CoLA", "evaluation", "CoLA_dev", 'gj04\t0\t*\tThe "car honked down.\n', ['The "car honked down.', "", 0]),
-    ("MRPC", "train", "MRPC_becel_train", 'index\tlabel\tsentence1\tsentence2\n3\t1\t"He said "" no "" ."\tnull\n',
-     ['He said " no " .', "null", 1]),
-    ("STS-B", "train", "STS-B_train", "4\ta\tb\tc\td\te\tf\tA man.\tA boy.\t4.250\n", ["A man.", "A boy.", 4.25]),
-    ("SST-2", "evaluation", "SST-2_alps_test", "sentence\tlabel\ngood \t1\n", ["good", "", 1])])
+@pytest.mark.parametrize(
+    "task, part, file, text, row",
+    [
+        (
+            "CoLA",
+            "evaluation",
+            "CoLA_dev",
+            'gj04\t0\t*\tThe "car honked down.\n',
+            ['The "car honked down.', "", 0],
+        ),
+        (
+            "MRPC",
+            "train",
+            "MRPC_becel_train",
+            'index\tlabel\tsentence1\tsentence2\n3\t1\t"He said "" no "" ."\tnull\n',
+            ['He said " no " .', "null", 1],
+        ),
+        (
+            "STS-B",
+            "train",
+            "STS-B_train",
+            "4\ta\tb\tc\td\te\tf\tA man.\tA boy.\t4.250\n",
+            ["A man.", "A boy.", 4.25],
+        ),
+        ("SST-2", "evaluation", "SST-2_alps_test", "sentence\tlabel\ngood \t1\n", ["good", "", 1]),
+    ],
+)
 def test_readers_know_each_files_manners(monkeypatch, tmp_path, task, part, file, text, row):
     (tmp_path / f"{file}.tsv").write_text(text)
     monkeypatch.setattr(data, "path", lambda name: tmp_path / name.removeprefix("glue/"))
@@ -216,12 +342,17 @@ def test_readers_know_each_files_manners(monkeypatch, tmp_path, task, part, file
 def setup(monkeypatch, tmp_path):
     """A tiny model, two tiny tasks prepared for it, and a ranking of its heads."""
     save_tiny("bert", tmp_path / "bert")
-    texts, labels = TEXTS[2:6] * 5, {"RTE": [0, 1, 1, 0], "STS-B": [0., 2.5, 5., 1.]}
-    frames = {task: pd.DataFrame({"first": texts, "second": texts[::-1], "label": label * 5})
-              for task, label in labels.items()}
+    texts, labels = TEXTS[2:6] * 5, {"RTE": [0, 1, 1, 0], "STS-B": [0.0, 2.5, 5.0, 1.0]}
+    frames = {
+        task: pd.DataFrame({"first": texts, "second": texts[::-1], "label": label * 5})
+        for task, label in labels.items()
+    }
     monkeypatch.setattr(readers, "glue", lambda task, part, full=False: frames[task])
-    monkeypatch.setattr(heads, "measure", lambda *_, **__: {
-        "scores": np.arange(12.).reshape(3, 4) - 7, "seat": .5, "sentences": 9})
+    monkeypatch.setattr(
+        heads,
+        "measure",
+        lambda *_, **__: {"scores": np.arange(12.0).reshape(3, 4) - 7, "seat": 0.5, "sentences": 9},
+    )
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     setup = glue.Setup(str(tmp_path / "bert"), SIZES, tmp_path / "out", device="cpu")
     glue.prepare(setup, ["RTE", "STS-B"])
@@ -233,9 +364,17 @@ def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup,
     assert glue.ranked(setup) == [[3, 4], [3, 3], [3, 2], [3, 1]]
     assert [done[mask]["heads"] for mask in glue.MASKS] == [0, 3, 4]
     assert done["none"]["examples"] == {"train": 18, "validation": 2, "evaluation": 20}
-    assert done["none"]["constant"] == [.5] and len({str(run["history"]) for run in done.values()}) == 3
+    assert (
+        done["none"]["constant"] == [0.5]
+        and len({str(run["history"]) for run in done.values()}) == 3
+    )
     before = {file: file.read_bytes() for file in setup.out.iterdir()}
-    assert sorted(file.stem for file in before) == ["RTE_all_0", "RTE_none_0", "RTE_top3_0", "heads"]
+    assert sorted(file.stem for file in before) == [
+        "RTE_all_0",
+        "RTE_none_0",
+        "RTE_top3_0",
+        "heads",
+    ]
     slow = SIZES | {"glue_small": SIZES["glue_small"] | {"rate": 1e-4}}
     other = glue.Setup(setup.model, slow, setup.out, device="cpu")
     slower = glue.run(other, "RTE", "none", 0)
@@ -246,25 +385,36 @@ def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup,
         glue.run(setup, "RTE", "none", 0, again=True)
     assert {file: file.read_bytes() for file in before} == before
     results, others = glue.stored(setup)
-    assert len(results) == 3 and others == 1 and {result["settings"]["rate"] for result in results} == {1e-3}
+    assert (
+        len(results) == 3
+        and others == 1
+        and {result["settings"]["rate"] for result in results} == {1e-3}
+    )
     assert [len(glue.stored(other)[0]), glue.stored(other)[1]] == [1, 3]
     save_tiny("bert", setup.model, seed=1)  # other weights: nothing of theirs is stored
     assert glue.stored(setup) == ([], 4)
 
 
 def test_the_command_line_shares_out_runs(setup, monkeypatch, capsys):
-    monkeypatch.setattr(glue.tomllib, "loads", lambda _: {"sizes": SIZES, "models": {"encoder": setup.model}})
-    monkeypatch.setattr(glue, "LEARNED", 2.)  # nothing is learned so well, whatever the luck
+    monkeypatch.setattr(
+        glue.tomllib, "loads", lambda _: {"sizes": SIZES, "models": {"encoder": setup.model}}
+    )
+    monkeypatch.setattr(glue, "LEARNED", 2.0)  # nothing is learned so well, whatever the luck
     common = ["--out", str(setup.out), "--device", "cpu", "--limit", "6"]
     assert glue.main(["prepare", *common, "--tasks", "RTE"]) == 0
     for part in ("1/2", "2/2"):
         assert glue.main(["run", *common, "--tasks", "RTE", "--part", part]) == 0
-    assert len(list(setup.out.glob("RTE_*_?.json"))) == len(capsys.readouterr().out.splitlines()) == 6
+    assert (
+        len(list(setup.out.glob("RTE_*_?.json"))) == len(capsys.readouterr().out.splitlines()) == 6
+    )
     assert glue.stored(setup) == ([], 6)  # a try is not shown
     limited = glue.Setup(setup.model, SIZES, setup.out, items=6, device="cpu")
-    monkeypatch.setattr(glue, "LEARNED", -1.)  # now as many random heads are asked for too
+    monkeypatch.setattr(glue, "LEARNED", -1.0)  # now as many random heads are asked for too
     glue.make(limited, ["RTE"])
-    assert {file.name.split("_")[1] for file in setup.out.glob("RTE_*_?.json")} == {*glue.MASKS, *glue.RANDOM}
+    assert {file.name.split("_")[1] for file in setup.out.glob("RTE_*_?.json")} == {
+        *glue.MASKS,
+        *glue.RANDOM,
+    }
     assert glue.main(["run", *common, "--tasks", "MNLI"]) == 2
 
 
@@ -272,45 +422,69 @@ def test_the_command_line_shares_out_runs(setup, monkeypatch, capsys):
 def runs():
     """RTE and MRPC with three seeds: Top-3 as good as the full model, All a tenth worse."""
     rows = []
-    for row, score in {"RTE accuracy": .6, "MRPC f1": .8, "MRPC accuracy": .7}.items():
-        for mask, shift in zip(glue.MASKS.values(), (0, 0, -.1)):
-            wobble = .01 if mask == "0 (Full)" else 0
-            rows += [(row.split()[0], row, mask, seed, score + shift + wobble * (seed - 1), .5) for seed in range(3)]
+    for row, score in {"RTE accuracy": 0.6, "MRPC f1": 0.8, "MRPC accuracy": 0.7}.items():
+        for mask, shift in zip(glue.MASKS.values(), (0, 0, -0.1)):
+            wobble = 0.01 if mask == "0 (Full)" else 0
+            rows += [
+                (row.split()[0], row, mask, seed, score + shift + wobble * (seed - 1), 0.5)
+                for seed in range(3)
+            ]
     return pd.DataFrame(rows, columns=["task", "row", "mask", "seed", "score", "constant"])
 
 
 def test_claims_hold_and_fail_on_what_was_learned(runs):
     kept, lost = claims.of_glue(runs, "m")
-    assert (kept.outcome, lost.outcome) == (Outcome.UNDECIDED, Outcome.HOLDS)  # three seeds: a wide interval
-    assert lost.estimate.value == pytest.approx(-.1) and lost.models == ["m"]
-    assert lost.estimate.high + .1 == pytest.approx(4.3027 * .01 / 3 ** .5, rel=1e-4)  # against the same seed
+    assert (kept.outcome, lost.outcome) == (
+        Outcome.UNDECIDED,
+        Outcome.HOLDS,
+    )  # three seeds: a wide interval
+    assert lost.estimate.value == pytest.approx(-0.1) and lost.models == ["m"]
+    assert lost.estimate.high + 0.1 == pytest.approx(
+        4.3027 * 0.01 / 3**0.5, rel=1e-4
+    )  # against the same seed
     assert lost.found.endswith("MRPC, RTE")
     swapped = runs.assign(mask=runs["mask"].replace({"Top-3": "All", "All": "Top-3"}))
-    assert [verdict.outcome for verdict in claims.of_glue(swapped, "m")] == [Outcome.FAILS, Outcome.UNDECIDED]
-    random = runs[(runs["mask"] == "All") & (runs["task"] == "RTE")].assign(mask="Random-All")  # so far of one task
+    assert [verdict.outcome for verdict in claims.of_glue(swapped, "m")] == [
+        Outcome.FAILS,
+        Outcome.UNDECIDED,
+    ]
+    random = runs[(runs["mask"] == "All") & (runs["task"] == "RTE")].assign(
+        mask="Random-All"
+    )  # so far of one task
     lost = claims.of_glue(pd.concat([runs, random]), "m")[1]
     assert lost.outcome == Outcome.UNDECIDED and lost.reason == "no more than Random-All"
-    assert lost.control.estimate.value == pytest.approx(-.1) and lost.found.endswith("-0.075], RTE")
-    for nothing in (runs.iloc[:0], runs.assign(constant=1.)):
+    assert lost.control.estimate.value == pytest.approx(-0.1) and lost.found.endswith(
+        "-0.075], RTE"
+    )
+    for nothing in (runs.iloc[:0], runs.assign(constant=1.0)):
         assert {verdict.outcome for verdict in claims.of_glue(nothing, "m")} == {Outcome.NOT_RUN}
 
 
 def test_a_row_for_each_pair_gives_what_packing_gives_and_dropout_has_the_rate_asked_for():
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 1, 2, 40, 8, requires_grad=True)
-    bounds = torch.tensor([0, 9, 10, 25, 33, 33, 40], dtype=torch.int32)  # one pair is empty, the last is padding
+    bounds = torch.tensor(
+        [0, 9, 10, 25, 33, 33, 40], dtype=torch.int32
+    )  # one pair is empty, the last is padding
     packed = packed_attention(None, query, key, value, bounds=bounds, longest=16)[0]
     rows = unpacked_attention(query, key, value, bounds, 16)
     assert torch.allclose(packed[:, :33], rows[:, :33], atol=1e-6)
-    ways = [torch.autograd.grad(found[:, :33].square().sum(), (query, key, value)) for found in (packed, rows)]
+    ways = [
+        torch.autograd.grad(found[:, :33].square().sum(), (query, key, value))
+        for found in (packed, rows)
+    ]
     for one, other in zip(*ways):
         assert torch.allclose(one, other, atol=1e-5)
     torch.manual_seed(0)
-    query, key = torch.zeros(2, 1, 1, 4_000, 1)  # alike, so each of a pair's four tokens gets a quarter
+    query, key = torch.zeros(
+        2, 1, 1, 4_000, 1
+    )  # alike, so each of a pair's four tokens gets a quarter
     bounds = torch.arange(0, 4_004, 4, dtype=torch.int32)
-    mixed = packed_attention(None, query, key, torch.ones_like(key), bounds=bounds, longest=4, dropout=.15)[0]
-    kept = mixed.mean() * .85  # a kept weight is divided by the share of those kept
-    assert kept.item() == pytest.approx(.85, abs=.02)
+    mixed = packed_attention(
+        None, query, key, torch.ones_like(key), bounds=bounds, longest=4, dropout=0.15
+    )[0]
+    kept = mixed.mean() * 0.85  # a kept weight is divided by the share of those kept
+    assert kept.item() == pytest.approx(0.85, abs=0.02)
     assert len(mixed.unique()) == 5  # 0 to 4 of the four kept
 
 
@@ -323,13 +497,32 @@ def base(folder):
 def prepared(base, tmp_path_factory):
     """A text of 30 documents that speak of people, and one that does not."""
     folder = tmp_path_factory.mktemp("text")
-    lines = ["The doctor said that she was here. The nurse said that he was late.", "He likes poetry. She met him.",
-             "A man and a woman met the engineer in the office. His office is here."]
-    texts = [f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(30)] + ["The engineer is in the office."]
+    lines = [
+        "The doctor said that she was here. The nurse said that he was late.",
+        "He likes poetry. She met him.",
+        "A man and a woman met the engineer in the office. His office is here.",
+    ]
+    texts = [f"{lines[i % 3]}\n{lines[(i + 1) % 3]}" for i in range(30)] + [
+        "The engineer is in the office."
+    ]
     for part in ("train", "heldout"):
         (folder / f"{part}.txt").write_text("\n\n".join(texts))
     (folder / "counts.json").write_text("{}")
-    assert main(["debias", "prepare", "--text", str(folder), "--prepared", str(folder / "out"), "--model", base]) == 0
+    assert (
+        main(
+            [
+                "debias",
+                "prepare",
+                "--text",
+                str(folder),
+                "--prepared",
+                str(folder / "out"),
+                "--model",
+                base,
+            ]
+        )
+        == 0
+    )
     return folder / "out"
 
 
@@ -337,12 +530,18 @@ def test_passages_are_runs_of_paragraphs_each_followed_by_its_twin(base, prepare
     tokenizer = models.load(base, device="cpu").tokenizer
     both = Tokens.load(prepared / "passages.npz")
     alone = both.every_other_document()
-    assert len(both.documents) == 60 and len(alone.documents) == 30  # the text without a gender word is left out
-    first, twin = (tokenizer.decode(both.ids[a:b]) for a, b in zip(both.documents[:2], both.documents[1:3]))
+    assert (
+        len(both.documents) == 60 and len(alone.documents) == 30
+    )  # the text without a gender word is left out
+    first, twin = (
+        tokenizer.decode(both.ids[a:b]) for a, b in zip(both.documents[:2], both.documents[1:3])
+    )
     assert "doctor said that she was" in first and "doctor said that he was" in twin
     assert tokenizer.decode(alone.ids).startswith(first)
     counts = json.loads((prepared / "prepared.json").read_text())
-    assert counts["passages"] == 30 and counts["swapped"] >= 90 and counts["tokens"] == len(both.ids)
+    assert (
+        counts["passages"] == 30 and counts["swapped"] >= 90 and counts["tokens"] == len(both.ids)
+    )
     document = "\n".join(f"{i} " + "word " * random.Random(i).randint(1, 300) for i in range(40))
     passages = debias.passages(document)
     assert "\n".join(passages) == document and len(passages) > 3
@@ -351,41 +550,75 @@ def test_passages_are_runs_of_paragraphs_each_followed_by_its_twin(base, prepare
 
 
 def continued(way, base, prepared, out, **options):
-    options = dict(steps=3, batch_tokens=512, measure_batches=1, warmup=1, device="cpu", seed=0) | options
+    options = (
+        dict(steps=3, batch_tokens=512, measure_batches=1, warmup=1, device="cpu", seed=0) | options
+    )
     return debias.train(way, out, prepared, base, **options)
 
 
 @pytest.mark.parametrize("way", debias.WAYS)
-def test_only_attention_and_norms_change_and_the_difference_is_the_model(way, base, prepared, tmp_path):
+def test_only_attention_and_norms_change_and_the_difference_is_the_model(
+    way, base, prepared, tmp_path
+):
     record = continued(way, base, prepared, tmp_path / way)
     before, after = models.load(base, device="cpu"), models.load(str(tmp_path / way), device="cpu")
-    changed = {name for name, weight in after.net.named_parameters()
-               if not torch.equal(weight, before.net.get_parameter(name))}
+    changed = {
+        name
+        for name, weight in after.net.named_parameters()
+        if not torch.equal(weight, before.net.get_parameter(name))
+    }
     stored = load_file(tmp_path / way / "model.safetensors")
     assert changed == set(stored) and changed and all(debias.is_trained(name) for name in changed)
-    assert {f"bert.encoder.layer.2.{name}" for name in (
-        "attention.self.query.weight", "attention.output.dense.weight", "output.LayerNorm.bias")} <= changed
-    assert not any("embeddings" in name or "intermediate" in name or "cls." in name for name in changed)
+    assert {
+        f"bert.encoder.layer.2.{name}"
+        for name in (
+            "attention.self.query.weight",
+            "attention.output.dense.weight",
+            "output.LayerNorm.bias",
+        )
+    } <= changed
+    assert not any(
+        "embeddings" in name or "intermediate" in name or "cls." in name for name in changed
+    )
     assert json.loads((tmp_path / way / "training.json").read_text()) == record
     assert record["base_revision"] == before.revision and record["training"]["steps"] == 3
-    assert record["heldout"].keys() == record["heldout_before"].keys() >= {"mlm_perplexity", "nsp_accuracy"}
+    assert (
+        record["heldout"].keys()
+        == record["heldout_before"].keys()
+        >= {"mlm_perplexity", "nsp_accuracy"}
+    )
     assert after.net.config.hidden_dropout_prob == before.net.config.hidden_dropout_prob
 
 
-def test_a_share_of_the_way_to_the_trained_weights_is_shipped_and_dropout_is_in_its_place(base, prepared, tmp_path):
+def test_a_share_of_the_way_to_the_trained_weights_is_shipped_and_dropout_is_in_its_place(
+    base, prepared, tmp_path
+):
     start = models.load(base, device="cpu").net.state_dict()
-    ends = {kept: continued("dropout", base, prepared, tmp_path / str(kept), kept=kept) for kept in (1., .25)}
+    ends = {
+        kept: continued("dropout", base, prepared, tmp_path / str(kept), kept=kept)
+        for kept in (1.0, 0.25)
+    }
     whole, part = (load_file(tmp_path / str(kept) / "model.safetensors") for kept in ends)
     for name in part:
-        torch.testing.assert_close(part[name].float(), .75 * start[name] + .25 * whole[name].float(),
-                                   atol=2e-3, rtol=2e-3)
-    assert ends[1.]["heldout"] != ends[.25]["heldout"]  # measured as it ships
-    task = debias.Continued(models.load(base, device="cpu"), hidden=.2, attention=.15)
+        torch.testing.assert_close(
+            part[name].float(),
+            0.75 * start[name] + 0.25 * whole[name].float(),
+            atol=2e-3,
+            rtol=2e-3,
+        )
+    assert ends[1.0]["heldout"] != ends[0.25]["heldout"]  # measured as it ships
+    task = debias.Continued(models.load(base, device="cpu"), hidden=0.2, attention=0.15)
     layer = task.net.bert.encoder.layer[1]
-    assert (layer.attention.self.dropout.p, layer.attention.output.dropout.p, layer.output.dropout.p) == (.15, .2, .2)
-    assert task.net.bert.embeddings.dropout.p == .2
+    assert (
+        layer.attention.self.dropout.p,
+        layer.attention.output.dropout.p,
+        layer.output.dropout.p,
+    ) == (0.15, 0.2, 0.2)
+    assert task.net.bert.embeddings.dropout.p == 0.2
     assert "Say how long" in refusal(debias.train, "cda", tmp_path, prepared, base)
     assert "no share" in refusal(continued, "cda", base, prepared, tmp_path / "out", kept=1.5)
-    assert "holds no text prepared for" in refusal(continued, "cda", base, tmp_path, tmp_path / "out")
+    assert "holds no text prepared for" in refusal(
+        continued, "cda", base, tmp_path, tmp_path / "out"
+    )
     assert "holds no prepared text" in refusal(debias.prepare, tmp_path, tmp_path / "out", base)
     assert "no next-sentence head" in refusal(debias.Continued, tiny("roberta"))

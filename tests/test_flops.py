@@ -7,10 +7,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import flops
 
-SMALL = dict(vocab_size=50, hidden_size=16, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4)
-CONFIGS = {"bert": transformers.BertConfig(**SMALL), "albert": transformers.AlbertConfig(**SMALL, embedding_size=8),
-           "llama": transformers.LlamaConfig(**SMALL),
-           "gpt2": transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=3, n_head=4)}
+SMALL = dict(
+    vocab_size=50, hidden_size=16, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4
+)
+CONFIGS = {
+    "bert": transformers.BertConfig(**SMALL),
+    "albert": transformers.AlbertConfig(**SMALL, embedding_size=8),
+    "llama": transformers.LlamaConfig(**SMALL),
+    "gpt2": transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=3, n_head=4),
+}
 TEXTS, TOKENS = 2, 7
 
 
@@ -27,9 +32,16 @@ def counted(family):
 @pytest.mark.parametrize("family", CONFIGS)
 def test_needed_flops_are_those_that_torch_counts(family):
     needed = flops.needed(CONFIGS[family], [TOKENS] * TEXTS)
-    looking_ahead = 3 * 2 * 16 * TEXTS * TOKENS ** 2  # half of the attention of a decoder: computed here, then masked
-    pooler, widening = 2 * TEXTS * 16 ** 2, 2 * TEXTS * TOKENS * 8 * 16
-    beside = {"bert": pooler, "albert": pooler + widening, "llama": looking_ahead, "gpt2": looking_ahead}[family]
+    looking_ahead = (
+        3 * 2 * 16 * TEXTS * TOKENS**2
+    )  # half of the attention of a decoder: computed here, then masked
+    pooler, widening = 2 * TEXTS * 16**2, 2 * TEXTS * TOKENS * 8 * 16
+    beside = {
+        "bert": pooler,
+        "albert": pooler + widening,
+        "llama": looking_ahead,
+        "gpt2": looking_ahead,
+    }[family]
     assert counted(family) == needed + beside
 
 

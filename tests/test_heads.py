@@ -13,9 +13,20 @@ from lib.text import data, factual
 from tests.tiny import FAMILIES, SENTENCES, refusal, refuses, save_tiny, tiny
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
-SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer", "mathematics"), A=("she", "woman"), B=("he", "man"))
-CONTEXTS = {word: [f"the {word} was late .", f"a doctor likes the {word} and poetry", f"they met {word} here ."]
-            for word in SETS.words}
+SETS = heads.Sets(
+    X=("nurse", "poetry"),
+    Y=("doctor", "engineer", "mathematics"),
+    A=("she", "woman"),
+    B=("he", "man"),
+)
+CONTEXTS = {
+    word: [
+        f"the {word} was late .",
+        f"a doctor likes the {word} and poetry",
+        f"they met {word} here .",
+    ]
+    for word in SETS.words
+}
 
 
 def size(model, mask):
@@ -39,7 +50,7 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
     model = tiny(family, dtype=torch.float64)
     mask = ones().requires_grad_()
     whole = size(model, mask)
-    expected, = torch.autograd.grad(whole, mask)
+    (expected,) = torch.autograd.grad(whole, mask)
     monkeypatch.setitem(batches.TOKENS, "cpu", 80)  # some sentences a batch
     found = heads.bias_scores(model, SETS, CONTEXTS)
     torch.testing.assert_close(found.scores.double(), expected, atol=1e-6, rtol=1e-5)
@@ -52,18 +63,27 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
 
 
 @pytest.mark.parametrize("kept", range(4))
-def test_each_fold_is_scored_as_if_it_were_all_whether_its_graphs_are_kept_or_made_again(kept, monkeypatch):
-    model, fewer = tiny("bert", dtype=torch.float64), CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]}  # none in the last
+def test_each_fold_is_scored_as_if_it_were_all_whether_its_graphs_are_kept_or_made_again(
+    kept, monkeypatch
+):
+    model, fewer = (
+        tiny("bert", dtype=torch.float64),
+        CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]},
+    )  # none in the last
     each, runs = embed.each, []
     monkeypatch.setattr(embed, "each", lambda *given: (runs.append(given), each(*given)))
-    monkeypatch.setattr(heads, "KEPT", (0, 100, 160, 1_000)[kept] * heads.KEPT // heads._tokens(model)[1])
+    monkeypatch.setattr(
+        heads, "KEPT", (0, 100, 160, 1_000)[kept] * heads.KEPT // heads._tokens(model)[1]
+    )
     found = heads.bias_scores(model, SETS, fewer, folds=3)
     assert len(runs) == 6 - kept  # a fold goes through the model twice, or once
     torch.testing.assert_close(found.scores, heads.bias_scores(model, SETS, fewer).scores)
     for fold in range(3):
         own = {word: sentences[fold::3] for word, sentences in fewer.items() if sentences[fold::3]}
         assert ("poetry" in own) == (fold < 2)
-        torch.testing.assert_close(found.folds[fold], heads.bias_scores(model, SETS.only(own), own).scores)
+        torch.testing.assert_close(
+            found.folds[fold], heads.bias_scores(model, SETS.only(own), own).scores
+        )
 
 
 @every_family
@@ -72,18 +92,24 @@ def test_ablation_is_the_model_under_that_mask(family):
     chosen, s = heads.without_each(model, SETS, CONTEXTS)
     found = dict(zip([None, *chosen], seat.size_of(s, len(SETS.X)).abs()))
     for head in [(1, 1), (2, 4), (3, 2)]:
-        torch.testing.assert_close(found[head], size(model, heads.mask(model, [head]).double()).detach())
-    assert found[None].item() == pytest.approx(masking.seat_of(*heads.associations(model, SETS, CONTEXTS)))  # unharmed
+        torch.testing.assert_close(
+            found[head], size(model, heads.mask(model, [head]).double()).detach()
+        )
+    assert found[None].item() == pytest.approx(
+        masking.seat_of(*heads.associations(model, SETS, CONTEXTS))
+    )  # unharmed
 
 
-SCORES = torch.tensor([[.3, -.2, 0.], [.1, .5, -.4]])
+SCORES = torch.tensor([[0.3, -0.2, 0.0], [0.1, 0.5, -0.4]])
 
 
 def test_heads_are_chosen_from_one_and_at_random_by_the_seed():
     assert heads.top(SCORES, 2) == [(2, 2), (1, 1)]
     assert heads.bottom(SCORES, 2) == [(2, 3), (1, 2)]
     assert heads.positive(SCORES) == [(2, 2), (1, 1), (2, 1)]
-    assert heads.positive(heads.HeadScores(SCORES, .1, .5, SCORES[None])) == heads.positive(SCORES)
+    assert heads.positive(heads.HeadScores(SCORES, 0.1, 0.5, SCORES[None])) == heads.positive(
+        SCORES
+    )
     drawn, again, other = (heads.random(SCORES, 4, seed=seed) for seed in (1, 1, 2))
     assert len(set(drawn)) == 4 and drawn == again != other
     expected = torch.ones(3, 4)  # and a mask has zeros at what was chosen alone
@@ -91,29 +117,60 @@ def test_heads_are_chosen_from_one_and_at_random_by_the_seed():
     assert torch.equal(heads.mask(tiny("bert"), [(1, 4), (3, 2)]), expected)
 
 
-test_what_cannot_be_is_said = refuses(*((call, "") for call in (
-    lambda: heads.top(SCORES, 7), lambda: heads.top(SCORES * torch.nan, 1), lambda: heads.bottom(SCORES / 0, 1),
-    lambda: heads.random(SCORES, -1), lambda: heads.mask(tiny("bert"), [(0, 1)]),
-    lambda: heads.mask(tiny("bert"), [(1, 5)]), lambda: heads.sets_and_contexts("age", "mini", 1),
-    lambda: heads.associations(tiny("bert"), SETS, {"she": ["she"]}))))
+test_what_cannot_be_is_said = refuses(
+    *(
+        (call, "")
+        for call in (
+            lambda: heads.top(SCORES, 7),
+            lambda: heads.top(SCORES * torch.nan, 1),
+            lambda: heads.bottom(SCORES / 0, 1),
+            lambda: heads.random(SCORES, -1),
+            lambda: heads.mask(tiny("bert"), [(0, 1)]),
+            lambda: heads.mask(tiny("bert"), [(1, 5)]),
+            lambda: heads.sets_and_contexts("age", "mini", 1),
+            lambda: heads.associations(tiny("bert"), SETS, {"she": ["she"]}),
+        )
+    )
+)
 
 
 def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question():
     gender, race = heads.gender_sets(), heads.race_sets()
     assert [len(side) for side in gender + race] == [82, 84, 202, 207, 5, 6, 3, 3]
     firsts = ("beautiful", "soldier", "she", "he"), ("criminal", "manager", "black", "white")
-    assert all(word in side for sets, words in zip((gender, race), firsts) for word, side in zip(words, sets))
+    assert all(
+        word in side
+        for sets, words in zip((gender, race), firsts)
+        for word, side in zip(words, sets)
+    )
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
     assert [len(side) for side in heads.gender_sets(every=111)] == [1, 1, 2, 2]
     whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
     assert few == tuple(side[:3] for side in whole)
     thin = heads.gender_sets(attributes=4)
-    assert (thin.X, thin.Y) == (gender.X, gender.Y) and set(thin.A) < set(gender.A) and len(thin.A) < 60
+    assert (
+        (thin.X, thin.Y) == (gender.X, gender.Y)
+        and set(thin.A) < set(gender.A)
+        and len(thin.A) < 60
+    )
     assert heads.gender_sets(2, 2).A == heads.gender_sets(4).A == thin.A
-    run = SimpleNamespace(data="paper", stand_ins=True, seed=0, sizes=SimpleNamespace(
-        heads_contexts=100, heads_race_contexts=50, heads_folds=10, heads_attributes={"paper": 1}, items=0))
+    run = SimpleNamespace(
+        data="paper",
+        stand_ins=True,
+        seed=0,
+        sizes=SimpleNamespace(
+            heads_contexts=100,
+            heads_race_contexts=50,
+            heads_folds=10,
+            heads_attributes={"paper": 1},
+            items=0,
+        ),
+    )
     assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
-    run.sizes.items, run.sizes.heads_attributes["paper"] = 8, 2  # of gender alone: race has three pairs
+    run.sizes.items, run.sizes.heads_attributes["paper"] = (
+        8,
+        2,
+    )  # of gender alone: race has three pairs
     assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8, 2)
     assert heads.asked(run, "gpt2", "race")[3:] == (50, 10, 0, 8)
 
@@ -142,29 +199,47 @@ def test_some_heads_are_switched_off_as_all_are_also_where_memory_runs_out_half_
     torch.testing.assert_close(heads.without_each(model, SETS, CONTEXTS)[1], plain)
 
 
-RANKED = np.array([[.5, -.1, .3, -.2], [.1, .2, -.3, -.4], [.05, .04, -.05, .4]])  # 7 positive
-RESULT = {"scores": RANKED, "folds": np.stack([RANKED, -RANKED, RANKED, -RANKED])}  # the two halves contradict
+RANKED = np.array(
+    [[0.5, -0.1, 0.3, -0.2], [0.1, 0.2, -0.3, -0.4], [0.05, 0.04, -0.05, 0.4]]
+)  # 7 positive
+RESULT = {
+    "scores": RANKED,
+    "folds": np.stack([RANKED, -RANKED, RANKED, -RANKED]),
+}  # the two halves contradict
 
 
 def test_a_plan_has_table_1s_strategies_with_random_heads_beside_each_size():
     plan = masking.plan(RESULT, draws=4, curve=[2, 5, 50], amplify=[2])
     assert masking.sizes(RANKED) == (3, 7, 4)  # a share of 45 of 144 heads
     assert Counter((s, len(chosen)) for s, _, _, chosen, _ in plan) == {
-        ("full", 0): 2, **{("top", k): 2 for k in (3, 4, 5, 7)}, ("bottom", 3): 2, ("amplified", 3): 2,
-        **{("random", k): 4 for k in (3, 4, 5, 7)}, ("random amplified", 3): 4}
+        ("full", 0): 2,
+        **{("top", k): 2 for k in (3, 4, 5, 7)},
+        ("bottom", 3): 2,
+        ("amplified", 3): 2,
+        **{("random", k): 4 for k in (3, 4, 5, 7)},
+        ("random amplified", 3): 4,
+    }
     drawn = {(len(chosen), draw): chosen for s, draw, _, chosen, _ in plan if s == "random"}
     assert len({tuple(drawn[3, draw]) for draw in range(4)}) == 4
-    assert all(drawn[7, draw][:3] == drawn[3, draw] for draw in range(4))  # of one draw they contain each other
+    assert all(
+        drawn[7, draw][:3] == drawn[3, draw] for draw in range(4)
+    )  # of one draw they contain each other
     for few in (-np.abs(RANKED), RANKED[:1, :2]):  # no positive head; fewer than three heads
-        sizes = {len(chosen) for strategy, *_, chosen, _ in masking.plan(RESULT | {"scores": few}, draws=1)
-                 if strategy == "random"}
+        sizes = {
+            len(chosen)
+            for strategy, *_, chosen, _ in masking.plan(RESULT | {"scores": few}, draws=1)
+            if strategy == "random"
+        }
         assert min(sizes) == min(3, few.size)
     plan = masking.plan(RESULT, draws=1)
     by_half = {half: chosen for s, _, _, chosen, half in plan if s == "top" and len(chosen) == 3}
     assert by_half == {1: heads.top(RANKED, 3), 0: heads.top(-RANKED, 3)}
     sentences = {"nurse": [f"s{i}" for i in range(10)]}
     assert masking.sentences_of(0, sentences, 10, 9)["nurse"] == ["s0", "s2", "s4", "s6", "s8"]
-    assert masking.sentences_of(1, sentences, 3, 2)["nurse"] == ["s1", "s4"]  # as three folds deal them out
+    assert masking.sentences_of(1, sentences, 3, 2)["nurse"] == [
+        "s1",
+        "s4",
+    ]  # as three folds deal them out
 
 
 @pytest.fixture
@@ -173,15 +248,27 @@ def encoder(tmp_path, monkeypatch):
     words = {word: [f"the {word} was late .", f"the {word} was here ."] for word in sets.words}
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *given, **options: (sets, words))
     monkeypatch.setattr(data, "demo", lambda name: [text for text in dict.fromkeys(SENTENCES)])
-    asked = [{"sentence": f"the {who} said that {{}} was here .", "right": right, "wrong": wrong}
-             for who, right, wrong in (("woman", "she", "he"), ("man", "he", "she"))]
+    asked = [
+        {"sentence": f"the {who} said that {{}} was here .", "right": right, "wrong": wrong}
+        for who, right, wrong in (("woman", "she", "he"), ("man", "he", "she"))
+    ]
     monkeypatch.setattr(data, "rows", lambda *_: asked)
     save_tiny("bert", tmp_path)
-    return str(tmp_path), sets, [{word: [both[half]] for word, both in words.items()} for half in (0, 1)]
+    return (
+        str(tmp_path),
+        sets,
+        [{word: [both[half]] for word, both in words.items()} for half in (0, 1)],
+    )
 
 
-PLAN = [("full", 0, 0.0, [], 0), ("full", 0, 0.0, [], 1), ("top", 0, 0.0, [(1, 1)], 0),
-        ("top", 0, 0.0, [(1, 1), (2, 2)], 1), ("random", 0, 0.0, [(2, 4)], 0), ("amplified", 0, 2.0, [(3, 2)], 1)]
+PLAN = [
+    ("full", 0, 0.0, [], 0),
+    ("full", 0, 0.0, [], 1),
+    ("top", 0, 0.0, [(1, 1)], 0),
+    ("top", 0, 0.0, [(1, 1), (2, 2)], 1),
+    ("random", 0, 0.0, [(2, 4)], 0),
+    ("amplified", 0, 2.0, [(3, 2)], 1),
+]
 
 
 def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
@@ -202,8 +289,14 @@ def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
     with hooks.head_mask(model, 2 - heads.mask(model, [(3, 2)])):  # twice as loud
         size = masking.seat_of(*heads.associations(model, sets, words[1]))
     assert found["seat"][5] == pytest.approx(size, abs=1e-5)
-    full, quick = (masking.measure(encoder[0], PLAN[2:4], "mini", 1, 2, 0, 2, 2, device="cpu", precision=precision)
-                   for precision in ("float32", "bfloat16"))
-    assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < .1
+    full, quick = (
+        masking.measure(
+            encoder[0], PLAN[2:4], "mini", 1, 2, 0, 2, 2, device="cpu", precision=precision
+        )
+        for precision in ("float32", "bfloat16")
+    )
+    assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < 0.1
     np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-4)
-    refusal(masking.measure, encoder[0], PLAN[:2], "mini", 1, 2, 0, 2, 2, device="cpu", precision="int8")
+    refusal(
+        masking.measure, encoder[0], PLAN[:2], "mini", 1, 2, 0, 2, 2, device="cpu", precision="int8"
+    )

@@ -44,8 +44,11 @@ def unrolled(model):
     config.num_hidden_groups = config.num_hidden_layers
     net = transformers.AlbertForMaskedLM(config).to(model.net.dtype)
     shared = "albert_layer_groups.0."
-    weights = {key.replace(shared, f"albert_layer_groups.{group}."): value
-               for key, value in model.net.state_dict().items() for group in range(LAYERS)}
+    weights = {
+        key.replace(shared, f"albert_layer_groups.{group}."): value
+        for key, value in model.net.state_dict().items()
+        for group in range(LAYERS)
+    }
     net.load_state_dict(weights)
     return type(model)(net.eval().requires_grad_(False), model.tokenizer, "unrolled", "in memory")
 
@@ -63,7 +66,9 @@ def output_projection(net, layer):
         "distilbert": lambda: net.distilbert.transformer.layer[layer].attention.out_lin.weight,
         "gpt2": lambda: net.transformer.h[layer].attn.c_proj.weight.T,
         "llama": lambda: net.model.layers[layer].self_attn.o_proj.weight,
-        "electra": lambda: net.electra.encoder.layer[layer].attention.output.dense.weight,  # of test_families.py
+        "electra": lambda: (
+            net.electra.encoder.layer[layer].attention.output.dense.weight
+        ),  # of test_families.py
         "qwen2": lambda: net.model.layers[layer].self_attn.o_proj.weight,
     }[net.config.model_type]()
 
@@ -73,7 +78,9 @@ def hook_count(model):
 
 
 @every_family
-def test_ones_in_a_mask_are_nothing_and_zero_is_a_zeroed_column_block_of_the_output_projection(family):
+def test_ones_in_a_mask_are_nothing_and_zero_is_a_zeroed_column_block_of_the_output_projection(
+    family,
+):
     for attention in ("eager", "sdpa"):
         model = tiny(family, attention, dtype=torch.float64)
         plain = logits(model)
@@ -86,7 +93,7 @@ def test_ones_in_a_mask_are_nothing_and_zero_is_a_zeroed_column_block_of_the_out
     cut = unrolled(model) if family == "albert" else model
     torch.testing.assert_close(logits(cut), plain)
     for layer, head in [(0, 1), (1, 3), (2, 0)]:
-        output_projection(cut.net, layer)[:, head * SIZE:(head + 1) * SIZE] = 0
+        output_projection(cut.net, layer)[:, head * SIZE : (head + 1) * SIZE] = 0
     torch.testing.assert_close(masked, logits(cut))
     assert (masked - plain).abs().max() > 1e-3
 
@@ -96,7 +103,9 @@ def test_a_forward_that_breaks_off_shifts_no_layer_and_one_that_was_there_is_giv
     mask = real(model, LAYERS, HEADS)
     with hooks.head_mask(model, mask):
         expected = logits(model)
-        handle = albert_layer(model.net, 0).ffn.register_forward_pre_hook(Mock(side_effect=KeyError("half way")))
+        handle = albert_layer(model.net, 0).ffn.register_forward_pre_hook(
+            Mock(side_effect=KeyError("half way"))
+        )
         with pytest.raises(KeyError):
             logits(model)
         handle.remove()
@@ -130,13 +139,17 @@ def test_the_gradient_of_the_mask_is_its_finite_difference(family):
             return (logits(model).tanh() * direction).sum()
 
     at = torch.ones(LAYERS, HEADS, dtype=torch.float64, requires_grad=True)
-    gradient, = torch.autograd.grad(loss(at), at)
+    (gradient,) = torch.autograd.grad(loss(at), at)
     steps = 1e-5 * torch.eye(LAYERS * HEADS, dtype=torch.float64).view(-1, LAYERS, HEADS)
     with torch.no_grad():
-        numeric = torch.stack([(loss(at + step) - loss(at - step)) / 2e-5 for step in steps]).view(LAYERS, HEADS)
+        numeric = torch.stack([(loss(at + step) - loss(at - step)) / 2e-5 for step in steps]).view(
+            LAYERS, HEADS
+        )
     torch.testing.assert_close(gradient, numeric, rtol=1e-6, atol=1e-6)
     assert gradient.abs().min() > 1e-4
-    assert not any(weight.requires_grad or weight.grad is not None for weight in model.net.parameters())
+    assert not any(
+        weight.requires_grad or weight.grad is not None for weight in model.net.parameters()
+    )
 
 
 @every_family
@@ -162,13 +175,17 @@ def test_recorded_layers_are_hidden_states_and_queries_keys_and_values_make_the_
         if model.is_causal:
             allowed = allowed & torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).tril()
         attention = (q @ k.mT / math.sqrt(SIZE)).masked_fill(~allowed, -math.inf).softmax(-1)
-        loose = dict(rtol=1e-5, atol=1e-6, check_dtype=False)  # LLaMA's softmax is always in float32
+        loose = dict(
+            rtol=1e-5, atol=1e-6, check_dtype=False
+        )  # LLaMA's softmax is always in float32
         torch.testing.assert_close(attention, maps[n], **loose)
         torch.testing.assert_close((attention @ v).transpose(1, 2), seen[f"attn.out.{n}"], **loose)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_the_sentence_vector_is_the_poolers_or_the_first_token_and_the_model_goes_on_with_it(family):
+def test_the_sentence_vector_is_the_poolers_or_the_first_token_and_the_model_goes_on_with_it(
+    family,
+):
     model = tiny(family)
     with hooks.record(model, ["pooler"]) as seen:
         last = states(model)[-1]
@@ -176,17 +193,26 @@ def test_the_sentence_vector_is_the_poolers_or_the_first_token_and_the_model_goe
     assert torch.equal(seen["pooler"], expected)
     if family in ("roberta", "albert"):  # a pooler is used where there is one
         base = type(model.net.base_model)(model.net.config).eval()
-        with hooks.record(type(model)(base, model.tokenizer, "with pooler", "in memory"), ["pooler"]) as seen:
+        with hooks.record(
+            type(model)(base, model.tokenizer, "with pooler", "in memory"), ["pooler"]
+        ) as seen:
             assert torch.equal(base(**batch(model)).pooler_output, seen["pooler"])
     basis = orthonormal(model, 1, HIDDEN)
     before = model.net(**batch(model))
-    with hooks.project(model, {"pooler": hooks.Projection(basis)}), hooks.record(model, ["pooler"]) as seen:
+    with (
+        hooks.project(model, {"pooler": hooks.Projection(basis)}),
+        hooks.record(model, ["pooler"]) as seen,
+    ):
         after = model.net(**batch(model))
     assert components(seen["pooler"], basis).abs().max() < 2e-6
     if family == "bert":
-        assert torch.equal(after.seq_relationship_logits, model.net.cls.seq_relationship(seen["pooler"]))
+        assert torch.equal(
+            after.seq_relationship_logits, model.net.cls.seq_relationship(seen["pooler"])
+        )
         assert torch.equal(after.prediction_logits, before.prediction_logits)
-        assert not torch.allclose(after.seq_relationship_logits, before.seq_relationship_logits, atol=1e-4)
+        assert not torch.allclose(
+            after.seq_relationship_logits, before.seq_relationship_logits, atol=1e-4
+        )
     else:  # no pooler: the first token of the last layer
         assert torch.equal(after.logits[:, 1:], before.logits[:, 1:])
         assert not torch.allclose(after.logits[:, 0], before.logits[:, 0], atol=1e-4)
@@ -200,10 +226,15 @@ def components(h, basis):
 def test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family):
     model = tiny(family)
     basis = orthonormal(model, 2, HIDDEN)
-    for name, weight in itertools.product(["embeddings", "layer.0", "layer.1"], [1.0, torch.tensor([0.7, 0.2])]):
+    for name, weight in itertools.product(
+        ["embeddings", "layer.0", "layer.1"], [1.0, torch.tensor([0.7, 0.2])]
+    ):
         with hooks.record(model, [name]) as plain:
             logits(model)
-        with hooks.project(model, {name: hooks.Projection(basis, weight)}), hooks.record(model, [name]) as seen:
+        with (
+            hooks.project(model, {name: hooks.Projection(basis, weight)}),
+            hooks.record(model, [name]) as seen,
+        ):
             logits(model)
         removed = components(plain[name], basis) * weight
         left = components(plain[name], basis) - removed
@@ -234,7 +265,9 @@ def test_each_head_loses_its_own_direction_and_tokens_first_the_first_tokens_alo
         seen = states(model)  # transformers' own record sees the projection too
     assert torch.equal(seen[2][:, 1:], plain[2][:, 1:])
     assert components(seen[2][:, 0], basis).abs().max() < 2e-6
-    assert not torch.allclose(seen[3][:, 1:], plain[3][:, 1:], atol=1e-4)  # the next layer mixes tokens
+    assert not torch.allclose(
+        seen[3][:, 1:], plain[3][:, 1:], atol=1e-4
+    )  # the next layer mixes tokens
 
 
 def at(family, location, *shape, **options):
@@ -243,21 +276,37 @@ def at(family, location, *shape, **options):
     return hooks.project(model, {location: hooks.Projection(orthonormal(model, *shape), **options)})
 
 
-@pytest.mark.parametrize("call, said", [
-    *((lambda mask=mask: hooks.head_mask(tiny("bert"), mask), r"needs a tensor \[3, 4\]")
-      for mask in (torch.ones(4, 3), torch.ones(12), [[1] * 4] * 3, None)),
-    *((lambda location=location: hooks.record(tiny("bert"), ["layer.0", location]), "N from 0 to 2")
-      for location in ("layer.3", "attn.q.3", "attn.x.0", "layer", "pooler.1", "layer.-1", "")),
-    (lambda: hooks.record(tiny("gpt2"), ["pooler"]), "layer.2"),  # its first token sees itself alone
-    (lambda: hooks.Projection(2 * torch.eye(4)), "orthonormal"),
-    *((lambda basis=basis: hooks.Projection(basis), "is a tensor") for basis in ([[1., 0.]], torch.eye(4)[0])),
-    (lambda: at("bert", "layer.0", 1, HIDDEN, tokens="cls"), "'all' or 'first'"),
-    (lambda: at("bert", "pooler", 1, HIDDEN, tokens="first"), "no tokens"),
-    (lambda: at("bert", "attn.q.0", 1, HIDDEN), r"\[4, d, 8\]"),
-    (lambda: at("bert", "layer.0", 4, 1, SIZE), r"\[d, 32\]"),
-    (lambda: at("bert", "layer.0", 1, 31), r"\[d, 32\]"),
-    (lambda: at("llama", "attn.k.0", 4, 1, SIZE), r"\[2, d, 8\]"),
-])
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        *(
+            (lambda mask=mask: hooks.head_mask(tiny("bert"), mask), r"needs a tensor \[3, 4\]")
+            for mask in (torch.ones(4, 3), torch.ones(12), [[1] * 4] * 3, None)
+        ),
+        *(
+            (
+                lambda location=location: hooks.record(tiny("bert"), ["layer.0", location]),
+                "N from 0 to 2",
+            )
+            for location in ("layer.3", "attn.q.3", "attn.x.0", "layer", "pooler.1", "layer.-1", "")
+        ),
+        (
+            lambda: hooks.record(tiny("gpt2"), ["pooler"]),
+            "layer.2",
+        ),  # its first token sees itself alone
+        (lambda: hooks.Projection(2 * torch.eye(4)), "orthonormal"),
+        *(
+            (lambda basis=basis: hooks.Projection(basis), "is a tensor")
+            for basis in ([[1.0, 0.0]], torch.eye(4)[0])
+        ),
+        (lambda: at("bert", "layer.0", 1, HIDDEN, tokens="cls"), "'all' or 'first'"),
+        (lambda: at("bert", "pooler", 1, HIDDEN, tokens="first"), "no tokens"),
+        (lambda: at("bert", "attn.q.0", 1, HIDDEN), r"\[4, d, 8\]"),
+        (lambda: at("bert", "layer.0", 4, 1, SIZE), r"\[d, 32\]"),
+        (lambda: at("bert", "layer.0", 1, 31), r"\[d, 32\]"),
+        (lambda: at("llama", "attn.k.0", 4, 1, SIZE), r"\[2, d, 8\]"),
+    ],
+)
 def test_what_would_do_something_else_is_refused(call, said):
     with pytest.raises(CompanionError, match=said), call():
         pass
@@ -270,9 +319,17 @@ def test_nested_in_any_order_and_no_hook_stays_whatever_happens(family):
     mask = real(model, LAYERS, HEADS)
     cut = {"layer.1": hooks.Projection(orthonormal(model, 1, HIDDEN))}
     where = ["layer.1", "attn.out.1"]
-    with hooks.head_mask(model, mask), hooks.project(model, cut), hooks.record(model, where) as inner:
+    with (
+        hooks.head_mask(model, mask),
+        hooks.project(model, cut),
+        hooks.record(model, where) as inner,
+    ):
         one = logits(model)
-    with hooks.record(model, where) as outer, hooks.project(model, cut), hooks.head_mask(model, mask):
+    with (
+        hooks.record(model, where) as outer,
+        hooks.project(model, cut),
+        hooks.head_mask(model, mask),
+    ):
         other = logits(model)
     assert torch.equal(one, other) and all(torch.equal(inner[name], outer[name]) for name in where)
     with hooks.head_mask(model, mask):
@@ -317,4 +374,6 @@ def test_a_forward_that_finishes_at_one_token_is_right_there(family):
             finished = model.net.base_model(**batch(model)).last_hidden_state
     torch.testing.assert_close(finished[rows, places], whole[rows, places])
     assert not torch.allclose(finished[rows, places + 1], whole[rows, places + 1])
-    assert [value.shape[1] for value in seen.values()] == [whole.shape[1]] * 2 + [1] * 2 and hook_count(model) == 0
+    assert [value.shape[1] for value in seen.values()] == [whole.shape[1]] * 2 + [
+        1
+    ] * 2 and hook_count(model) == 0

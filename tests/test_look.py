@@ -15,9 +15,22 @@ from lib import CompanionError, look
 
 # what a dichromat sees of linear red, green and blue (Machado, Oliveira and Fernandes 2009, severity 1)
 DICHROMATS = {
-    "protan": [[.152286, 1.052583, -.204868], [.114503, .786281, .099216], [-.003882, -.048116, 1.051998]],
-    "deutan": [[.367322, .860646, -.227968], [.280085, .672501, .047413], [-.011820, .042940, .968881]],
-    "tritan": [[1.255528, -.076749, -.178779], [-.078411, .930809, .147602], [.004733, .691367, .303900]]}
+    "protan": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deutan": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritan": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -27,18 +40,27 @@ def closed():
     plt.close("all")
 
 
-def drawn(title="A finding in so many words", made_from="mini-bert, data mini", width=look.COLUMN, **label):
+def drawn(
+    title="A finding in so many words", made_from="mini-bert, data mini", width=look.COLUMN, **label
+):
     figure, (ax,) = look.panels(1, width)
     ax.plot([1, 2], color=look.GOOD)
     ax.set_xlabel("what is measured", **label)
     return look.sign(figure, title, made_from)
 
 
-@pytest.mark.parametrize("figure, named", [
-    (lambda: drawn("Losses"), "no finding"), (lambda: look.panels(1)[0], "no finding"),
-    (lambda: drawn("word " * 40), "title is too long"), (lambda: drawn(width=1.4 * look.PAGE), "too wide"),
-    (lambda: drawn(made_from="another model"), "corner"), (lambda: drawn(fontsize=5), "too small"),
-    (lambda: drawn(width=1.25 * look.PAGE, fontsize=6.5), "too small")])
+@pytest.mark.parametrize(
+    "figure, named",
+    [
+        (lambda: drawn("Losses"), "no finding"),
+        (lambda: look.panels(1)[0], "no finding"),
+        (lambda: drawn("word " * 40), "title is too long"),
+        (lambda: drawn(width=1.4 * look.PAGE), "too wide"),
+        (lambda: drawn(made_from="another model"), "corner"),
+        (lambda: drawn(fontsize=5), "too small"),
+        (lambda: drawn(width=1.25 * look.PAGE, fontsize=6.5), "too small"),
+    ],
+)
 def test_another_is_refused(figure, named):
     with pytest.raises(CompanionError, match=named):
         look.check(figure(), models=["mini-bert"])
@@ -46,9 +68,11 @@ def test_another_is_refused(figure, named):
 
 def lab(linear):
     """CIE L*a*b* of linear sRGB."""
-    to_xyz = np.array([[.4124, .3576, .1805], [.2126, .7152, .0722], [.0193, .1192, .9505]])
-    t = to_xyz @ np.clip(linear, 0, 1) / [.9505, 1, 1.089]
-    f = np.where(t > .008856, np.cbrt(t), 7.787 * t + 16 / 116)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    t = to_xyz @ np.clip(linear, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(t > 0.008856, np.cbrt(t), 7.787 * t + 16 / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
@@ -56,9 +80,21 @@ def lab(linear):
 def test_the_palette_keeps_apart_for_the_colour_blind(eye):
     """By 14 in L*a*b*, where 2 can just be told apart; female and male by 50."""
     seen = {}
-    for color in (look.FEMALE, look.MALE, look.ACCENT, look.GOOD, look.BAD, look.SKY, look.PALE, "#000000"):
+    for color in (
+        look.FEMALE,
+        look.MALE,
+        look.ACCENT,
+        look.GOOD,
+        look.BAD,
+        look.SKY,
+        look.PALE,
+        "#000000",
+    ):
         value = np.array(to_rgb(color))
-        seen[color] = lab(DICHROMATS[eye] @ np.where(value <= .04045, value / 12.92, ((value + .055) / 1.055) ** 2.4))
+        seen[color] = lab(
+            DICHROMATS[eye]
+            @ np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+        )
     apart = {pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]]) for pair in combinations(seen, 2)}
     assert min(apart.values()) > 14, min(apart, key=apart.get)
     assert np.linalg.norm(seen[look.FEMALE] - seen[look.MALE]) > 50
@@ -77,23 +113,27 @@ def test_a_title_takes_the_lines_it_needs(title):
     figure = look.sign(look.panels(2)[0], title, "m")
     lengths = [len(line) for line in figure.get_suptitle().split("\n")]
     assert figure.get_suptitle().split() == title.split() and max(lengths) - min(lengths) <= 10
-    assert figure._suptitle.get_window_extent().width <= .96 * figure.bbox.width
+    assert figure._suptitle.get_window_extent().width <= 0.96 * figure.bbox.width
 
 
 def test_a_signed_figure_is_one_of_the_family_and_names_and_legend_keep_apart():
     rng = np.random.default_rng(0)
-    x, y = rng.normal(.9, .02, (2, 60)).clip(0, .99)  # crowded into a corner
+    x, y = rng.normal(0.9, 0.02, (2, 60)).clip(0, 0.99)  # crowded into a corner
     figure, (ax,) = look.panels(1)
     ax.scatter(x, y)
     ax.set(xlim=(0, 1), ylim=(0, 1))
     look.name_points(ax, x, y, {i: f"occupation {i}" for i in range(8)})
     figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in ax.texts]  # an annotation's own has its line in it
+    boxes = [
+        Text.get_window_extent(text) for text in ax.texts
+    ]  # an annotation's own has its line in it
     inside = ax.get_window_extent()
     assert [text.get_text() for text in ax.texts] == [f"occupation {i}" for i in range(8)]
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-    assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
-               for box in boxes)
+    assert all(
+        inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+        for box in boxes
+    )
     # however the figure is saved: a tight frame once moved it there
     figure, axes = look.panels(2)
     for ax in axes:
@@ -101,7 +141,9 @@ def test_a_signed_figure_is_one_of_the_family_and_names_and_legend_keep_apart():
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center")
     look.sign(figure, "A finding", "the corner")
     file = io.StringIO()
-    figure.savefig(file, format="svg", bbox_inches="tight")  # letters are paths in it; what they say is a comment
+    figure.savefig(
+        file, format="svg", bbox_inches="tight"
+    )  # letters are paths in it; what they say is a comment
     placed = re.findall(r"<!-- (.*?) -->\s*<g [^>]*translate\([-\d.]+ ([-\d.]+)\)", file.getvalue())
     places = {text: float(y) for text, y in placed}
     assert places["the corner"] - places["what is drawn"] > 10

@@ -13,17 +13,29 @@ from lib.publish import run
 from tests import tiny as tiny_models
 from tests.tiny import SHAPE, save_tiny, tiny
 
-NETS = {"language model": transformers.BertForPreTraining, "classifier": transformers.BertForSequenceClassification}
+NETS = {
+    "language model": transformers.BertForPreTraining,
+    "classifier": transformers.BertForSequenceClassification,
+}
 
 
 def save(folder, kind="language model", layers=2, collapsed=False):
     """A BERT before its training; collapsed, it gives one answer to everything."""
-    names = {"id2label": dict(enumerate(nli.LABELS)), "label2id": {label: i for i, label in enumerate(nli.LABELS)}}
-    config = transformers.BertConfig(**SHAPE | {"num_hidden_layers": layers}, vocab_size=400,
-                                     max_position_embeddings=256, **names)
+    names = {
+        "id2label": dict(enumerate(nli.LABELS)),
+        "label2id": {label: i for i, label in enumerate(nli.LABELS)},
+    }
+    config = transformers.BertConfig(
+        **SHAPE | {"num_hidden_layers": layers},
+        vocab_size=400,
+        max_position_embeddings=256,
+        **names,
+    )
     net = NETS[kind](config)
     if collapsed:
-        torch.nn.init.zeros_(net.classifier.weight if kind == "classifier" else net.cls.seq_relationship.weight)
+        torch.nn.init.zeros_(
+            net.classifier.weight if kind == "classifier" else net.cls.seq_relationship.weight
+        )
     net.save_pretrained(folder)
     tokenizer = tiny("bert").tokenizer
     tokenizer.model_max_length = 256
@@ -44,17 +56,28 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
             if encoder and "run" in names:
                 names["run"].encoder = encoder
 
-        names = cells(number, choose, profile="mini-limit8", model=model, device="cpu", out=str(tmp_path / "out"))
+        names = cells(
+            number,
+            choose,
+            profile="mini-limit8",
+            model=model,
+            device="cpu",
+            out=str(tmp_path / "out"),
+        )
         return verdict.read(tmp_path / "out" / "claims" / f"{number}.json") if judges else names
 
     return judged
 
 
-@pytest.mark.parametrize("number, layers, collapsed", [
-    ("07", 1, False), ("07", 2, True), ("08", 3, False), ("09", 2, True)])
+@pytest.mark.parametrize(
+    "number, layers, collapsed",
+    [("07", 1, False), ("07", 2, True), ("08", 3, False), ("09", 2, True)],
+)
 def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, capsys):
     encoder = save(tmp_path / "encoder", layers=layers, collapsed=collapsed)
-    classifier = save(tmp_path / "classifier", "classifier", layers, collapsed) if number == "09" else ""
+    classifier = (
+        save(tmp_path / "classifier", "classifier", layers, collapsed) if number == "09" else ""
+    )
     verdicts = execute(number, classifier or encoder, encoder)
     assert {one.claim for one in verdicts} <= set(claims.CLAIMS)
     if collapsed:
@@ -64,26 +87,51 @@ def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, cap
 
 
 @pytest.mark.parametrize("family, is_control", [("bert", True), ("gpt2", False)])
-def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(family, is_control, execute, tmp_path, monkeypatch):
+def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
+    family, is_control, execute, tmp_path, monkeypatch
+):
     """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out without its gates."""
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
     monkeypatch.setattr(run.Run, "is_control", is_control)
     save_tiny(family, tmp_path / "model")
     if family == "bert":
-        assert len(execute("10", str(tmp_path / "model"), judges=False)["verbalizer"]["female"]) == 63
+        assert (
+            len(execute("10", str(tmp_path / "model"), judges=False)["verbalizer"]["female"]) == 63
+        )
     verdicts = execute("11", str(tmp_path / "model"))
-    asked = [claim.id for claim in cloze_claims.CLAIMS.values() if not claim.untestable
-             and (is_control or family in claim.families)]
+    asked = [
+        claim.id
+        for claim in cloze_claims.CLAIMS.values()
+        if not claim.untestable and (is_control or family in claim.families)
+    ]
     assert [one.claim for one in verdicts] == asked
     assert verdict.Outcome.HOLDS not in {one.outcome for one in verdicts}
 
 
-@pytest.mark.parametrize("layers, heads, numbers", [(1, 2, ["02", "03", "04", "05", "06"]), (5, 3, ["02", "04"])])
-def test_notebooks_end_on_a_model_of_any_shape(layers, heads, numbers, cells, few_draws, tmp_path, monkeypatch):
-    monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)  # words are cut into letters
-    monkeypatch.setattr(tiny_models, "SHAPE", dict(hidden_size=8 * heads, num_hidden_layers=layers,
-                                                   num_attention_heads=heads, intermediate_size=64))
-    for name, family, seed in (("encoder", "bert", 0), ("decoder", "gpt2", 0), ("debiased", "bert", 1)):
+@pytest.mark.parametrize(
+    "layers, heads, numbers", [(1, 2, ["02", "03", "04", "05", "06"]), (5, 3, ["02", "04"])]
+)
+def test_notebooks_end_on_a_model_of_any_shape(
+    layers, heads, numbers, cells, few_draws, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(
+        tiny_models.COMMON, "max_position_embeddings", 160
+    )  # words are cut into letters
+    monkeypatch.setattr(
+        tiny_models,
+        "SHAPE",
+        dict(
+            hidden_size=8 * heads,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=64,
+        ),
+    )
+    for name, family, seed in (
+        ("encoder", "bert", 0),
+        ("decoder", "gpt2", 0),
+        ("debiased", "bert", 1),
+    ):
         tiny_models.save_tiny(family, tmp_path / name, seed)
     profile = run.read_profile("mini-limit8")
     profile["models"] |= {name: str(tmp_path / name) for name in ("encoder", "decoder")}
@@ -93,7 +141,11 @@ def test_notebooks_end_on_a_model_of_any_shape(layers, heads, numbers, cells, fe
     outcomes = {}
     for number in numbers:
         cells(number)
-        outcomes |= {row["claim"]: row["outcome"]
-                     for row in json.loads((tmp_path / "out" / "claims" / f"{number}.json").read_text())}
-    assert {outcomes.get(claim, "not run") for claim in ("mask-lpbs", "glue-top3", "chat-seat")} == {"not run"}
+        outcomes |= {
+            row["claim"]: row["outcome"]
+            for row in json.loads((tmp_path / "out" / "claims" / f"{number}.json").read_text())
+        }
+    assert {
+        outcomes.get(claim, "not run") for claim in ("mask-lpbs", "glue-top3", "chat-seat")
+    } == {"not run"}
     assert outcomes["mask-top3-seat"] == "no case" or layers * heads >= 3

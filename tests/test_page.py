@@ -57,8 +57,16 @@ class Page(HTMLParser):
 
     def verdicts(self):
         """Of claims and numbers: (run, notebook, kind, cells), in order."""
-        return [(a["data-run"], a["data-notebook"], a["data-verdict"], [" ".join(cell.split()) for cell in cells])
-                for a, cells in self.rows if "data-verdict" in a]
+        return [
+            (
+                a["data-run"],
+                a["data-notebook"],
+                a["data-verdict"],
+                [" ".join(cell.split()) for cell in cells],
+            )
+            for a, cells in self.rows
+            if "data-verdict" in a
+        ]
 
 
 def png(width=40, height=20):
@@ -69,8 +77,10 @@ def png(width=40, height=20):
 
 def add(folder, name, content, **made):
     """A figure or a table as a run stores it."""
-    replace(folder / f"{name}.{'png' if isinstance(content, bytes) else 'csv'}",
-            content if isinstance(content, bytes) else content.encode())
+    replace(
+        folder / f"{name}.{'png' if isinstance(content, bytes) else 'csv'}",
+        content if isinstance(content, bytes) else content.encode(),
+    )
     if made:
         replace(folder / f"{name}.json", json.dumps(made).encode())
 
@@ -100,9 +110,16 @@ NULL = "null result " + pages.scoreboard.specificity({"none": paths.ROOT / "nowh
 def stored():
     """The page of what is in the repository, as text and taken apart. Notebook 02's pictures are packed, which takes
     long, and the others are blank."""
-    blank, picture = f"data:image/png;base64,{base64.b64encode(png()).decode()}", pages.Result.picture
+    blank, picture = (
+        f"data:image/png;base64,{base64.b64encode(png()).decode()}",
+        pages.Result.picture,
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages.Result, "picture", lambda self: picture(self) if "02_" in self.name else (blank, 40, 20))
+        patch.setattr(
+            pages.Result,
+            "picture",
+            lambda self: picture(self) if "02_" in self.name else (blank, 40, 20),
+        )
         text = pages.render(runs(), [])
     return text, Page(text)
 
@@ -133,12 +150,22 @@ def test_the_page_stands_alone_and_can_be_read_by_all(stored):
     assert "@import" not in text and "url(" not in text and not page.all("iframe")
     assert [a["rel"] for a in page.all("link")] == ["icon"]
     packed = [len(image["src"]) for image in page.all("img") if "image/png" in image["src"]]
-    assert len(packed) > 10 and sum(packed) / len(packed) * len(page.all("img")) < 15e6  # what the page would have
-    assert all(image["alt"].strip() for image in page.all("img")) and all("scope" in head for head in page.all("th"))
+    assert (
+        len(packed) > 10 and sum(packed) / len(packed) * len(page.all("img")) < 15e6
+    )  # what the page would have
+    assert all(image["alt"].strip() for image in page.all("img")) and all(
+        "scope" in head for head in page.all("th")
+    )
     assert len(page.all("label")) == len(page.all("select")) + len(page.all("input")) > 0
     ids = {a.get("id") for _, a in page.elements}
-    for target in {unquote(link["href"]) for link in page.all("a")} - {"index.html"}:  # the article, beside it
-        there = target[1:] in ids if target.startswith("#") else (paths.BUILD / "report" / target).resolve().is_file()
+    for target in {unquote(link["href"]) for link in page.all("a")} - {
+        "index.html"
+    }:  # the article, beside it
+        there = (
+            target[1:] in ids
+            if target.startswith("#")
+            else (paths.BUILD / "report" / target).resolve().is_file()
+        )
         assert there or target.startswith("https:"), target
 
 
@@ -147,20 +174,39 @@ def test_the_same_files_give_the_same_page(project):
     for run in ("b", "a"):
         folder = paths.FIGURES / run
         add(folder, "03_fig", png(), caption="f", models={"m": "1", "n": "2"})
-        Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "m"), said(LAYERS, Outcome.FAILS, "m"),
-                                      said(NEAR, Outcome.FAILS, "n")])
+        Run(out=folder).judged(
+            "02",
+            [
+                said(NEAR, Outcome.HOLDS, "m"),
+                said(LAYERS, Outcome.FAILS, "m"),
+                said(NEAR, Outcome.FAILS, "n"),
+            ],
+        )
     text = pages.render(runs(), [])
     assert text == pages.render(dict(reversed(runs().items())), [])
     rows = Page(text).verdicts()
     assert [(run, kind, cells[0].split()[0]) for run, _, kind, cells in rows] == [
-        ("a", "holds", "m"), ("b", "holds", "m"), ("a", "fails", "n"), ("b", "fails", "n"),
-        ("a", "fails", "m"), ("b", "fails", "m")]
+        ("a", "holds", "m"),
+        ("b", "holds", "m"),
+        ("a", "fails", "n"),
+        ("b", "fails", "n"),
+        ("a", "fails", "m"),
+        ("b", "fails", "m"),
+    ]
 
 
 def test_names_and_captions_are_escaped_whatever_they_hold(project):
     folder = paths.FIGURES / "mini"
-    add(folder, "02_fig", png(), caption=NASTY, models={NASTY: "sha256:1"}, command=NASTY,
-        data={"mini": "ab12"}, seed=0)
+    add(
+        folder,
+        "02_fig",
+        png(),
+        caption=NASTY,
+        models={NASTY: "sha256:1"},
+        command=NASTY,
+        data={"mini": "ab12"},
+        seed=0,
+    )
     add(folder, "02_table", f'what\n"{NASTY.replace(chr(34), chr(34) * 2)}"\n', caption=NASTY)
     Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "<b>bold</b>", "<i>")])
     page = project()
@@ -173,26 +219,65 @@ def test_names_and_captions_are_escaped_whatever_they_hold(project):
 def test_board_claims_and_numbers(project):
     for run, outcome in ("mini", Outcome.FAILS), ("paper", Outcome.HOLDS):
         made = Run(out=paths.FIGURES / run)
-        made.judged("02", [said(NEAR, outcome, "m", "as shown", "3 of 4"), said(NEAR, Outcome.HOLDS, "n"),
-                           said(LAYERS, Outcome.NO_CASE, "m", "no layers")])
-        made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): (f"1.3 of {run}", "differs: a choice"),
-                                            ("Table 1", "full", "PPPL"): ("", "not run (lost)")})
-        add(made.out, "02_fig1_distributions", png(), caption="f", kind="figure", finding="Heads rise")
+        made.judged(
+            "02",
+            [
+                said(NEAR, outcome, "m", "as shown", "3 of 4"),
+                said(NEAR, Outcome.HOLDS, "n"),
+                said(LAYERS, Outcome.NO_CASE, "m", "no layers"),
+            ],
+        )
+        made.compared(
+            "04",
+            "bias_a_head",
+            {
+                ("Table 1", "full", "SEAT"): (f"1.3 of {run}", "differs: a choice"),
+                ("Table 1", "full", "PPPL"): ("", "not run (lost)"),
+            },
+        )
+        add(
+            made.out,
+            "02_fig1_distributions",
+            png(),
+            caption="f",
+            kind="figure",
+            finding="Heads rise",
+        )
         add(made.out, "02_claims", "claim,verdict\n", kind="claims")
     page = project()
     assert [(*row[:3], row[3][1:]) for row in page.verdicts()][:2] == [
         (run, "02", kind, [f"{kind} as shown", f"3 of 4 {NULL} figure {run}.02_fig1_distributions"])
-        for run, kind in (("mini", "fails"), ("paper", "holds"))]
-    assert page.verdicts()[-4:-2] == [(run, "04", "differs", ["Table 1, full, SEAT", "1.35", f"1.3 of {run}", run,
-                                                              "differs a choice"]) for run in ("mini", "paper")]
+        for run, kind in (("mini", "fails"), ("paper", "holds"))
+    ]
+    assert page.verdicts()[-4:-2] == [
+        (
+            run,
+            "04",
+            "differs",
+            ["Table 1, full, SEAT", "1.35", f"1.3 of {run}", run, "differs a choice"],
+        )
+        for run in ("mini", "paper")
+    ]
     assert page.all("img")[0]["alt"] == "Heads rise. f"
     ids = [a.get("id") for _, a in page.elements]
-    assert "mini.02_claims" not in ids and "#paper.02_fig1_distributions" in [a["href"] for a in page.all("a")]
-    rows = {cells[0].split("  ")[0]: [" ".join(cell.split()) for cell in cells[1:]] for a, cells in page.rows
-            if "data-verdicts" in a}
-    for claim, cells in ((NEAR, ["in part 1 of 2", "holds", "figure paper.02_fig1_distributions"]),
-                         (LAYERS, ["no case", "no case", "figures of 02"])):
-        assert rows[next(text for text in rows if text.startswith(pages.scoreboard.CLAIMS[claim].says))] == cells
+    assert "mini.02_claims" not in ids and "#paper.02_fig1_distributions" in [
+        a["href"] for a in page.all("a")
+    ]
+    rows = {
+        cells[0].split("  ")[0]: [" ".join(cell.split()) for cell in cells[1:]]
+        for a, cells in page.rows
+        if "data-verdicts" in a
+    }
+    for claim, cells in (
+        (NEAR, ["in part 1 of 2", "holds", "figure paper.02_fig1_distributions"]),
+        (LAYERS, ["no case", "no case", "figures of 02"]),
+    ):
+        assert (
+            rows[
+                next(text for text in rows if text.startswith(pages.scoreboard.CLAIMS[claim].says))
+            ]
+            == cells
+        )
 
 
 def test_a_small_drawing_is_shown_as_it_is_and_what_was_not_stored_is_said(project):
@@ -201,9 +286,13 @@ def test_a_small_drawing_is_shown_as_it_is_and_what_was_not_stored_is_said(proje
     for content, kind in ("<svg/>", "svg+xml"), ("<svg>" + " " * 10_000 + "</svg>", "png"):
         (paths.FIGURES / "mini" / "02_fig1_of_all.svg").write_text(content)
         page = project()
-        image, = page.all("img")
-        assert image["src"].startswith(f"data:image/{kind};base64,") and "no caption" in image["alt"]
-        assert (image["width"], image["height"]) == ("300", "100") and page.text.count("no provenance was stored") == 2
+        (image,) = page.all("img")
+        assert (
+            image["src"].startswith(f"data:image/{kind};base64,") and "no caption" in image["alt"]
+        )
+        assert (image["width"], image["height"]) == ("300", "100") and page.text.count(
+            "no provenance was stored"
+        ) == 2
 
 
 def test_executed_notebooks_are_linked_where_they_are(project):
@@ -212,37 +301,69 @@ def test_executed_notebooks_are_linked_where_they_are(project):
     paths.NOTEBOOKS.mkdir()
     (paths.NOTEBOOKS / "02_heads.ipynb").touch()
     replace(paths.BUILD / "mini" / "02_heads.html", b"")
-    replace(paths.BUILD / "mini" / "02_heads.ipynb", json.dumps({"metadata": {"papermill": {
-        "end_time": "2026-01-02T03:04:05.678+00:00", "duration": 61.4}}}).encode())
+    replace(
+        paths.BUILD / "mini" / "02_heads.ipynb",
+        json.dumps(
+            {
+                "metadata": {
+                    "papermill": {"end_time": "2026-01-02T03:04:05.678+00:00", "duration": 61.4}
+                }
+            }
+        ).encode(),
+    )
     page = project()
-    assert page.text.count("2026-01-02 03:04 UTC, 61 s") == 2  # in the list of notebooks, and with the figure
-    links = [a["href"] for a in page.all("a") if a["href"].endswith(".html") and a["href"] != "index.html"]
-    assert links == ["../mini/02_heads.html"] and (paths.BUILD / "report" / links[0]).resolve().is_file()
+    assert (
+        page.text.count("2026-01-02 03:04 UTC, 61 s") == 2
+    )  # in the list of notebooks, and with the figure
+    links = [
+        a["href"]
+        for a in page.all("a")
+        if a["href"].endswith(".html") and a["href"] != "index.html"
+    ]
+    assert (
+        links == ["../mini/02_heads.html"]
+        and (paths.BUILD / "report" / links[0]).resolve().is_file()
+    )
     assert "02 Heads" in page.text
 
 
 def test_errors_are_one_sentence(project, monkeypatch, capsys):
-    assert command.main(["report"]) == 2 and "make them with ./reproduce.sh" in capsys.readouterr().err
+    assert (
+        command.main(["report"]) == 2 and "make them with ./reproduce.sh" in capsys.readouterr().err
+    )
     add(paths.FIGURES / "mini", "02_fig", png(), caption="c")
     assert runs() == {}  # has no finished notebook yet
     Run(out=paths.FIGURES / "mini").judged("02", [])
     report = paths.BUILD / "report" / "index.html"
     assert command.main(["report"]) == 0 and capsys.readouterr().out == f"The report: {report}\n"
     before = report.read_bytes()
-    for number, said in ((errno.ENOSPC, f"The disk is full, {report} could not"),
-                         (errno.EROFS, "The report could not be written (Read-only file system): make ")):
+    for number, said in (
+        (errno.ENOSPC, f"The disk is full, {report} could not"),
+        (errno.EROFS, "The report could not be written (Read-only file system): make "),
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "write_bytes", Mock(side_effect=OSError(number, os.strerror(number))))
+            patch.setattr(
+                Path, "write_bytes", Mock(side_effect=OSError(number, os.strerror(number)))
+            )
             assert command.main(["report"]) == 2
         printed = capsys.readouterr().err
-        assert printed.startswith(said) and printed.count("\n") == 1 and report.read_bytes() == before
+        assert (
+            printed.startswith(said) and printed.count("\n") == 1 and report.read_bytes() == before
+        )
 
 
-def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_shown_apart(project, capsys):
+def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_shown_apart(
+    project, capsys
+):
     mini, other = paths.FIGURES / "mini", paths.FIGURES / "other"
     for run in ("mini", "null"):
         Run(out=paths.FIGURES / run).judged("02", [said(NEAR, Outcome.HOLDS, "m")])
-    for name, content in {"02_good": png(), "02_half": b"half a picture", "02_json": png(), "02_binary": ""}.items():
+    for name, content in {
+        "02_good": png(),
+        "02_half": b"half a picture",
+        "02_json": png(),
+        "02_binary": "",
+    }.items():
         add(mini, name, content, caption="c", command="./reproduce.sh --only 02")
     (mini / "02_json.json").write_text("[1]")
     (mini / "02_binary.csv").write_bytes(b"\xff\xfe\x00")
@@ -255,8 +376,15 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
         sentence = f"{place} is damaged: restore it with `git checkout {place}`, or make it again with `./reproduce.sh "
         assert told.count(sentence) == page.text.count(sentence) == 1
     assert "The run other is left out." in told and told.count("\n") == 4
-    board = next(cells for a, cells in page.rows if "data-verdicts" in a and cells[0].startswith("Most heads"))
-    assert "not specific holds" in " ".join(board[1].split()) and "not specific; null: 1 of 1 hold" in board[0]
+    board = next(
+        cells
+        for a, cells in page.rows
+        if "data-verdicts" in a and cells[0].startswith("Most heads")
+    )
+    assert (
+        "not specific holds" in " ".join(board[1].split())
+        and "not specific; null: 1 of 1 hold" in board[0]
+    )
     assert {figure["id"] for figure in page.all("figure")} == {"mini.02_good", "mini.02_json"}
 
 
@@ -284,13 +412,21 @@ def address(tmp_path_factory):
     root = tmp_path_factory.mktemp("report")
     for run in ("mini", "mini-real"):
         made = Run(out=root / run)
-        both = [said(NEAR, Outcome.HOLDS, "m", found="one"), said(NEAR, Outcome.FAILS, "n", found="two")]
+        both = [
+            said(NEAR, Outcome.HOLDS, "m", found="one"),
+            said(NEAR, Outcome.FAILS, "n", found="two"),
+        ]
         made.judged("02", [*both, said(LAYERS, Outcome.HOLDS, "m", "why", "three")])
         made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
-        names, values = (",".join(f"{text}_{i}" for i in range(20)) for text in ("a_long_name", "a rather long value"))
+        names, values = (
+            ",".join(f"{text}_{i}" for i in range(20))
+            for text in ("a_long_name", "a rather long value")
+        )
         add(made.out, "07_wide", f"{names}\n{values}\n")
         add(made.out, "02_fig1", png(2000, 400), caption="All heads, ranked.")
-    (root / "index.html").write_text(pages.render({run: root / run for run in ("mini", "mini-real")}, []), "utf-8")
+    (root / "index.html").write_text(
+        pages.render({run: root / run for run in ("mini", "mini-real")}, []), "utf-8"
+    )
     return (root / "index.html").as_uri()
 
 
@@ -314,12 +450,16 @@ def choose(page, name, value):
         field.dispatchEvent(new Event("input", {{bubbles: true}})) }}""")
 
 
-def test_the_page_of_the_repository_loads_without_a_complaint_or_a_request(chromium, stored, tmp_path):
+def test_the_page_of_the_repository_loads_without_a_complaint_or_a_request(
+    chromium, stored, tmp_path
+):
     file = tmp_path / "index.html"
     file.write_text(stored[0], encoding="utf-8")
     chromium.look(1280)
     chromium.open(file.as_uri())
-    loaded = "Promise.all([...document.images].map(image => image.decode())).then(all => all.length)"
+    loaded = (
+        "Promise.all([...document.images].map(image => image.decode())).then(all => all.length)"
+    )
     assert chromium.run(loaded) == chromium.run("document.images.length") > 0
     assert chromium.complaints == []
     assert [url for url in chromium.requests if not url.startswith("data:")] == [file.as_uri()]
@@ -337,7 +477,9 @@ def test_filters_and_a_figure_that_is_enlarged_and_closed_again(page, address):
     everything = shown(page)
     assert len(everything) == 2 * (3 + 1 + 1)  # claims, a figure, a table; numbers are folded away
     choose(page, "run", "mini-real")
-    assert sorted(shown(page)) == sorted(item for item in everything if item.startswith("mini-real/"))
+    assert sorted(shown(page)) == sorted(
+        item for item in everything if item.startswith("mini-real/")
+    )
     choose(page, "verdict", "fails")
     assert shown(page) == ["mini-real/02/fails", "mini-real/02/-", "mini-real/07/-"]
     choose(page, "notebook", "02")
@@ -345,13 +487,22 @@ def test_filters_and_a_figure_that_is_enlarged_and_closed_again(page, address):
     assert page.run("location.hash") == "#run=mini-real&notebook=02&verdict=fails"
     board = "[...document.querySelectorAll('.board thead th')].filter(e => e.checkVisibility()).map(e => e.textContent)"
     assert set(page.run(board)) <= {"Claim", "mini-real", "Behind it"}
-    page.run("document.querySelector('button[type=reset]').click(); new Promise(done => setTimeout(done, 50))")
-    assert shown(page) == everything and page.run("document.querySelector('output').textContent") == ""
+    page.run(
+        "document.querySelector('button[type=reset]').click(); new Promise(done => setTimeout(done, 50))"
+    )
+    assert (
+        shown(page) == everything and page.run("document.querySelector('output').textContent") == ""
+    )
     choose(page, "text", "table 1")  # unfolds the numbers
     assert shown(page) == ["mini/04/other model", "mini-real/04/other model"]
     choose(page, "text", "no such words")
-    assert shown(page) == [] and page.run("document.querySelector('output').textContent") == "Nothing fits"
-    assert page.run("document.getElementById('mini.02_fig1').hidden")  # a link to what is filtered away shows it
+    assert (
+        shown(page) == []
+        and page.run("document.querySelector('output').textContent") == "Nothing fits"
+    )
+    assert page.run(
+        "document.getElementById('mini.02_fig1').hidden"
+    )  # a link to what is filtered away shows it
     page.run("location.hash = '#mini.02_fig1'; new Promise(done => setTimeout(done, 100))")
     assert page.run("document.getElementById('mini.02_fig1').checkVisibility()")
     page.open(f"{address}#verdict=fails&run=mini")  # a view can be sent
@@ -379,10 +530,17 @@ def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):
 
 
 def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures():
-    figure = new_output("display_data", {"image/png": "iVBORw0KGgo="}, metadata={
-        "image/png": {"alt": "Scores < 0, by head."}})
-    content = new_notebook(cells=[new_markdown_cell("Half is $\\frac{1}{2}$, and\n\n$$a = b$$\n"),
-                                  new_code_cell("draw()", outputs=[figure])])
+    figure = new_output(
+        "display_data",
+        {"image/png": "iVBORw0KGgo="},
+        metadata={"image/png": {"alt": "Scores < 0, by head."}},
+    )
+    content = new_notebook(
+        cells=[
+            new_markdown_cell("Half is $\\frac{1}{2}$, and\n\n$$a = b$$\n"),
+            new_code_cell("draw()", outputs=[figure]),
+        ]
+    )
     text = notebooks.as_page(content).decode()
     assert text.count("<math") == 2 and "<mfrac>" in text and "$" not in text.split("<body")[1]
     assert 'alt="Scores &lt; 0, by head."' in text and "<script" not in text

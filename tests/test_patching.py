@@ -8,9 +8,12 @@ from lib.bias_a_head import heads, patching
 from lib.engine import embed, hooks
 from tests.tiny import COMMON, FAMILIES, batch, refusal, save_tiny, tiny
 
-SETS = heads.Sets(X=("nurse", "poetry"), Y=("doctor", "engineer"), A=("woman", "she"), B=("man", "he"))
+SETS = heads.Sets(
+    X=("nurse", "poetry"), Y=("doctor", "engineer"), A=("woman", "she"), B=("man", "he")
+)
 CONTEXTS = {
-    word: [f"the doctor said that a {word} was late .", f"the {word} was here ."] for word in SETS.words
+    word: [f"the doctor said that a {word} was late .", f"the {word} was here ."]
+    for word in SETS.words
 } | {"doctor": ["the doctor was here .", "he likes the doctor ."]}
 
 
@@ -31,7 +34,10 @@ def test_zero_is_the_mask_and_a_heads_own_output_changes_nothing(family):
 
 
 def test_a_head_that_is_not_there_is_refused():
-    with pytest.raises(Exception, match="has no head 4 of layer 0"), hooks.patch(tiny("bert"), 0, 4, 0.0):
+    with (
+        pytest.raises(Exception, match="has no head 4 of layer 0"),
+        hooks.patch(tiny("bert"), 0, 4, 0.0),
+    ):
         pass
 
 
@@ -49,7 +55,11 @@ def test_every_patch_of_a_half_is_what_one_forward_a_sentence_gives():
         given = model.tokenizer(sentence, return_tensors="pt")
         swapped = model.tokenizer(patching.swap(word, sentence, others)[1], return_tensors="pt")
         with torch.no_grad():
-            value = {"zero": 0.0, "mean": mean, "swapped": patching.everything(model, swapped)[0][layer][:, :, head]}
+            value = {
+                "zero": 0.0,
+                "mean": mean,
+                "swapped": patching.everything(model, swapped)[0][layer][:, :, head],
+            }
             for kind in patching.KINDS:
                 with hooks.patch(model, layer, head, value[kind]):
                     states = model.net.base_model(**given).last_hidden_state
@@ -58,7 +68,9 @@ def test_every_patch_of_a_half_is_what_one_forward_a_sentence_gives():
         rows = torch.stack([torch.stack(own).mean(0) for own in vectors[kind].values()])
         slow = patching.associations(SETS, rows[None].double(), list(CONTEXTS))[0]
         np.testing.assert_allclose(found[kind][1 + layer * model.n_heads + head], slow, atol=1e-5)
-    assert found["swapped_sentences"] == 8  # two of each attribute word: all have a counterpart as long
+    assert (
+        found["swapped_sentences"] == 8
+    )  # two of each attribute word: all have a counterpart as long
 
 
 def test_a_swap_keeps_the_capital_and_leaves_other_words_alone():
@@ -73,7 +85,11 @@ def test_a_measurement_has_both_halves_and_the_full_model_first(tmp_path, monkey
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)
     save_tiny("bert", tmp_path)
     found = patching.measure(str(tmp_path), "mini", 2, 2, items=8, device="cpu")
-    assert found["zero"].shape == (2, 13, len(found["in_x"])) and found["gradient"].shape == (2, 3, 4)
+    assert found["zero"].shape == (2, 13, len(found["in_x"])) and found["gradient"].shape == (
+        2,
+        3,
+        4,
+    )
     for kind in patching.KINDS:
         np.testing.assert_allclose(found[kind][:, 0], found["zero"][:, 0])
         is_changed = (np.abs(found[kind][:, 1:] - found[kind][:, :1]) > 1e-6).any()

@@ -15,11 +15,26 @@ from lib.verdict import PAPERS
 from tests.tiny import refuses
 
 COUNTS = {
-    "bias_a_head": {"Table 1": 12, "Table 2": 39, "Table 3": 31, "Figure 3": 4, "Figure 4a": 6, "Figure 4b": 6,
-                    "Figure 4c": 6},
-    "projective_methods": {"Table 1": 3, "Table 3": 10, "Table 4": 6, "Table 5": 36, "Table 6": 24, "Table 7": 456,
-                           "Table 7 caption": 1},
-    "counteracts": {"Table 1": 58}}
+    "bias_a_head": {
+        "Table 1": 12,
+        "Table 2": 39,
+        "Table 3": 31,
+        "Figure 3": 4,
+        "Figure 4a": 6,
+        "Figure 4b": 6,
+        "Figure 4c": 6,
+    },
+    "projective_methods": {
+        "Table 1": 3,
+        "Table 3": 10,
+        "Table 4": 6,
+        "Table 5": 36,
+        "Table 6": 24,
+        "Table 7": 456,
+        "Table 7 caption": 1,
+    },
+    "counteracts": {"Table 1": 58},
+}
 LOST = {"bias_a_head": {("Figure 3", "regular"), ("Table 3", "5"), ("Table 3", "10")}}
 
 
@@ -27,7 +42,9 @@ LOST = {"bias_a_head": {("Figure 3", "regular"), ("Table 3", "5"), ("Table 3", "
 def test_every_table_has_its_numbers(name):
     numbers = printed.numbers(name)
     counts = numbers["table"].value_counts().to_dict()
-    assert {table: n for table, n in counts.items() if table.startswith(("Table", "Figure"))} == COUNTS[name]
+    assert {
+        table: n for table, n in counts.items() if table.startswith(("Table", "Figure"))
+    } == COUNTS[name]
     assert not numbers.duplicated(["table", "row", "column"]).any()
     lost = numbers[numbers["value"].isna()]
     assert set(zip(lost["table"], lost["row"])) == LOST.get(name, set())
@@ -35,25 +52,46 @@ def test_every_table_has_its_numbers(name):
 
 @pytest.mark.parametrize("figure", ["4a", "4b", "4c"])
 def test_the_p_of_figure_4_are_those_of_its_t(figure):
-    for _, row in printed.printed("bias_a_head", f"Figure {figure}").loc[["biased", "regular"]].iterrows():
-        p, told = scipy_stats.t.sf(float(row["t"]), float(row["N"]) - 1), str(row["p"])  # one-tailed, paired
-        assert p < float(told[2:]) if told.startswith("<") else p == pytest.approx(float(told), abs=.005)
+    for _, row in (
+        printed.printed("bias_a_head", f"Figure {figure}").loc[["biased", "regular"]].iterrows()
+    ):
+        p, told = (
+            scipy_stats.t.sf(float(row["t"]), float(row["N"]) - 1),
+            str(row["p"]),
+        )  # one-tailed, paired
+        assert (
+            p < float(told[2:])
+            if told.startswith("<")
+            else p == pytest.approx(float(told), abs=0.005)
+        )
 
 
 def test_the_papers_repeat_and_add_up_their_tables():
-    text, one, three = (printed.printed("bias_a_head", name) for name in ("Appendix A", "Table 1", "Table 3"))
+    text, one, three = (
+        printed.printed("bias_a_head", name) for name in ("Appendix A", "Table 1", "Table 3")
+    )
     for row in ("full", "Top-3", "All"):
         assert text.loc[row, "PPPL"] == one.loc[row, "PPPL"]
     seat = printed.printed("bias_a_head", "Footnote 9")["SEAT"]
     assert seat["bert-base"] == one.loc["full", "SEAT"] and seat["gpt2"] < seat["bert-base"]
-    assert (three.drop(index=["0", "All"]).min() < three.loc["All"]).all()  # all masked is not the lowest
+    assert (
+        three.drop(index=["0", "All"]).min() < three.loc["All"]
+    ).all()  # all masked is not the lowest
     # where it disagrees with itself: a random choice costs less PPPL than Top-3, which "has the lowest"
-    assert one.loc["Random-3", "PPPL"] < one.loc["Top-3", "PPPL"] < one.loc[["Bottom-3", "All"], "PPPL"].min()
-    share, prose = (printed.numbers("counteracts").query(f"table == '{name}'") for name in ("Table 1", "prose"))
+    assert (
+        one.loc["Random-3", "PPPL"]
+        < one.loc["Top-3", "PPPL"]
+        < one.loc[["Bottom-3", "All"], "PPPL"].min()
+    )
+    share, prose = (
+        printed.numbers("counteracts").query(f"table == '{name}'") for name in ("Table 1", "prose")
+    )
     said = dict(zip(zip(prose["row"], prose["column"]), prose["value"].astype(float)))
     women = share["value"].astype(float)
     assert (women < 50).sum() == said["Dataset", "male-dominated"] and women.is_monotonic_increasing
-    assert (women > 50).sum() == said["Dataset", "female-dominated"] and len(women) == said["Dataset", "occupations"]
+    assert (women > 50).sum() == said["Dataset", "female-dominated"] and len(women) == said[
+        "Dataset", "occupations"
+    ]
     variants = sum(said["Baseline Models", name] for name in ("BERT", "ALBERT", "RoBERTa", "GPT-2"))
     assert variants == said["Conclusion", "models"]
     # the prompts are those of 40 occupations, not of the 58 that are counted: 7 kinds, and 3 with 20 backgrounds
@@ -72,10 +110,15 @@ def test_every_printed_number_is_in_the_paper(name):
     text = (Path(folder) / f"{name.replace('_', '-')}.md").read_text()
     found = set(re.findall(r"(?<![\d.])-?\d[\d,]*\.?\d*|(?<!\d)\.\d+", text.replace("−", "-")))
     found = {number.replace(",", "").rstrip(".") for number in found} | {
-        digit for digit, word in WORDS.items() if re.search(rf"\b{word}\b", text)}
+        digit for digit, word in WORDS.items() if re.search(rf"\b{word}\b", text)
+    }
     numbers = printed.numbers(name).dropna()
-    counted = numbers["column"].isin(["viable", "lower S", "not lower S", "worst S, the rest equal"])  # told in words
-    values = numbers.loc[~counted & ~numbers["value"].str.contains(r"\("), "value"].str.removeprefix("< ")
+    counted = numbers["column"].isin(
+        ["viable", "lower S", "not lower S", "worst S, the rest equal"]
+    )  # told in words
+    values = numbers.loc[
+        ~counted & ~numbers["value"].str.contains(r"\("), "value"
+    ].str.removeprefix("< ")
     assert not {value for value in values if value not in found}
 
 
@@ -83,7 +126,13 @@ def test_table_7_has_parities_of_164_occupations():
     """Its rows and their order, and eta but for one row, are tested in test_projective.py."""
     table = printed.printed("projective_methods", "Table 7")
     assert table.loc["+ attn (1, 1, 1, 1, 1)"].to_dict() == {
-        "S": .2478, "D": .5026, "parity": .6951, "accuracy": .7571, "eta": .5263, "SNLI": .8497}
+        "S": 0.2478,
+        "D": 0.5026,
+        "parity": 0.6951,
+        "accuracy": 0.7571,
+        "eta": 0.5263,
+        "SNLI": 0.8497,
+    }
     assert set(map(str, table.dtypes)) == {"float64"} and not table.isna().any(axis=None)
     assert np.allclose(table["parity"], (table["parity"] * 164).round() / 164, atol=5.1e-5)
 
@@ -92,10 +141,17 @@ def test_tables_3_and_4_are_the_equations_of_the_paper():
     strengths, distances = (printed.printed("projective_methods", f"Table {n}") for n in (3, 4))
     for row in "ab":  # as printed, the swapped side's labels have changed places; a file keeps them
         plain, swapped = strengths.loc[row], strengths.loc[f"{row}_GS"]
-        frame = {"stereo": [plain["Stereo"]], "anti": [plain["Anti"]], "gs_stereo": [swapped["Anti"]],
-                 "gs_anti": [swapped["Stereo"]]}
+        frame = {
+            "stereo": [plain["Stereo"]],
+            "anti": [plain["Anti"]],
+            "gs_stereo": [swapped["Anti"]],
+            "gs_anti": [swapped["Stereo"]],
+        }
         assert nsp.strengths(frame)[0] == pytest.approx(plain["s"], abs=5.1e-4)
-        pair = {"unrelated": [distances.loc[row, "Unr"]], "gs_unrelated": [distances.loc[f"{row}_GS", "Unr"]]}
+        pair = {
+            "unrelated": [distances.loc[row, "Unr"]],
+            "gs_unrelated": [distances.loc[f"{row}_GS", "Unr"]],
+        }
         assert nsp.distances(pair)[0] == pytest.approx(distances.loc[row, "d"], abs=1e-9)
 
 
@@ -103,23 +159,42 @@ test_what_is_not_there_is_named = refuses(
     (lambda: printed.printed("projective_methods", "Table 9"), "Table 9.*Table 7"),
     (lambda: printed.printed("projective", "Table 1"), "projective_methods"),
     (lambda: printed.numbers("claims"), "claims"),
-    (lambda: printed.compare("projective_methods", {("Table 7", "Bass", "S"): 1.0}, same_model=True), "Bass"))
+    (
+        lambda: printed.compare(
+            "projective_methods", {("Table 7", "Bass", "S"): 1.0}, same_model=True
+        ),
+        "Bass",
+    ),
+)
 
 
 def test_comparison():
-    ours = {("Table 7", "Base", "S"): stats.Estimate(.25, .2, .31), ("Table 7", "Base", "D"): .7052}
+    ours = {
+        ("Table 7", "Base", "S"): stats.Estimate(0.25, 0.2, 0.31),
+        ("Table 7", "Base", "D"): 0.7052,
+    }
     table = printed.compare("projective_methods", ours, same_model=True)
-    assert table["paper"].tolist() == ["0.3069", "0.7052"] and table["difference"].tolist() == [-.06, 0]
+    assert table["paper"].tolist() == ["0.3069", "0.7052"] and table["difference"].tolist() == [
+        -0.06,
+        0,
+    ]
     assert table["ours"].tolist() == ["0.25 [0.20, 0.31]", "0.71"]
     assert table["verdict"].tolist() == ["within interval", "matches"]
     assert printed.by_key(table)["Table 7", "Base", "D"] == ("0.71", "matches")
-    whole = printed.compare("projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09")
+    whole = printed.compare(
+        "projective_methods", ours, same_model=False, tables=["Table 7"], missing="see 09"
+    )
     assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "other model": 2}
     table = printed.reference()
     assert list(table) == ["what", "model", "value", "source"] and not table.isna().any().any()
-    assert not table.duplicated(["what", "model"]).any() and table["value"].map(float).abs().max() < 100
+    assert (
+        not table.duplicated(["what", "model"]).any()
+        and table["value"].map(float).abs().max() < 100
+    )
     paper = read_profile("paper")["models"]
     assert {paper["encoder"], paper["decoder"]} <= set(table["model"]) and len(table) == 33
-    beside = printed.departures({("SNLI accuracy", "bert-base"): .86, ("SEAT 6, [CLS]", "BERT"): .5}, near=.03)
+    beside = printed.departures(
+        {("SNLI accuracy", "bert-base"): 0.86, ("SEAT 6, [CLS]", "BERT"): 0.5}, near=0.03
+    )
     assert beside["published"].tolist() == [".9048", ".477"]
     assert beside["departure"].tolist() == ["departs by -0.045", "within 0.03"]

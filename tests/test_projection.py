@@ -11,25 +11,47 @@ from lib.projective.projection import BASE, Cut, Setting
 from lib.text import pairs as sentence_pairs
 from tests.tiny import refusal, tiny
 
-PAIRS = [("she likes poetry .", "he likes poetry ."), ("the woman was late .", "the man was late ."),
-         ("the doctor said that she was here .", "the doctor said that he was here ."),
-         ("a woman met the engineer .", "a man met the engineer ."),
-         ("she was in the office .", "he was in the office .")]
-NATURAL = [("the nurse said that she was late .", "the nurse said that he was late ."),
-           ("she likes mathematics .", "he likes mathematics ."), ("she met the nurse .", "he met the nurse .")]
-TEXTS = ["the doctor said that she was late .", "he likes poetry .", "a man and a woman met .", "she was here ."]
-NEXT = ["he likes mathematics .", "she met the engineer in the office .", "the nurse said that he was late .", "he ."]
+PAIRS = [
+    ("she likes poetry .", "he likes poetry ."),
+    ("the woman was late .", "the man was late ."),
+    ("the doctor said that she was here .", "the doctor said that he was here ."),
+    ("a woman met the engineer .", "a man met the engineer ."),
+    ("she was in the office .", "he was in the office ."),
+]
+NATURAL = [
+    ("the nurse said that she was late .", "the nurse said that he was late ."),
+    ("she likes mathematics .", "he likes mathematics ."),
+    ("she met the nurse .", "he met the nurse ."),
+]
+TEXTS = [
+    "the doctor said that she was late .",
+    "he likes poetry .",
+    "a man and a woman met .",
+    "she was here .",
+]
+NEXT = [
+    "he likes mathematics .",
+    "she met the engineer in the office .",
+    "the nurse said that he was late .",
+    "he .",
+]
 
 
 def classifier(family, labels=("no", "yes"), **config):
     """A fine-tuned classifier's shape, with the tokenizer of its family."""
     model = tiny(family)
-    model.net.config.update({"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}})
+    model.net.config.update(
+        {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
+    )
     model.net.config.update(config)
     net = transformers.AutoModelForSequenceClassification.from_config(model.net.config)
     for weight in net.parameters():
-        torch.nn.init.normal_(weight, mean=1.0 if weight.dim() == 1 and weight[0] == 1 else 0.0, std=0.2)
-    return models.Model(net.eval().requires_grad_(False), model.tokenizer, f"tiny {family} classifier", "in memory")
+        torch.nn.init.normal_(
+            weight, mean=1.0 if weight.dim() == 1 and weight[0] == 1 else 0.0, std=0.2
+        )
+    return models.Model(
+        net.eval().requires_grad_(False), model.tokenizer, f"tiny {family} classifier", "in memory"
+    )
 
 
 def whole(model, subspaces, setting, encoded, head):
@@ -45,9 +67,16 @@ def swept(model, subspaces):
     return encoded, head, projection.sweep(model, subspaces, projection.models(), encoded, head)
 
 
-@pytest.mark.parametrize("make, family, refit", [
-    (tiny, "bert", False), (tiny, "bert", True), (classifier, "roberta", False), (classifier, "albert", False),
-    (classifier, "distilbert", True)])
+@pytest.mark.parametrize(
+    "make, family, refit",
+    [
+        (tiny, "bert", False),
+        (tiny, "bert", True),
+        (classifier, "roberta", False),
+        (classifier, "albert", False),
+        (classifier, "distilbert", True),
+    ],
+)
 def test_each_of_the_76_models_is_what_a_whole_forward_gives(make, family, refit):
     model = make(family)
     subspaces = projection.fit(model, PAIRS, refit=refit, natural=NATURAL)
@@ -55,7 +84,9 @@ def test_each_of_the_76_models_is_what_a_whole_forward_gives(make, family, refit
     assert logits.shape == (76, len(TEXTS), 2)
     for setting, rows in zip(projection.models(), logits):
         expected = whole(model, subspaces, setting, encoded, head)
-        torch.testing.assert_close(rows, expected, atol=1e-5, rtol=0, msg=f"{setting.level} {setting}")
+        torch.testing.assert_close(
+            rows, expected, atol=1e-5, rtol=0, msg=f"{setting.level} {setting}"
+        )
     if make is classifier:  # the base model is the classifier itself
         plain = model.net(**model.tokenizer.pad(encoded, return_tensors="pt")).logits
         torch.testing.assert_close(logits[0], plain, atol=1e-5, rtol=1e-5)
@@ -65,7 +96,11 @@ def test_what_a_setting_does_not_ask_for_is_not_run(monkeypatch):
     model, passes = tiny("bert"), []
     subspaces = projection.fit(model, PAIRS, natural=NATURAL)
     for i, layer in enumerate(model.net.bert.encoder.layer):
-        monkeypatch.setattr(layer, "forward", lambda *a, i=i, run=layer.forward, **k: passes.append(i) or run(*a, **k))
+        monkeypatch.setattr(
+            layer,
+            "forward",
+            lambda *a, i=i, run=layer.forward, **k: passes.append(i) or run(*a, **k),
+        )
     swept(model, subspaces)
     assert [passes.count(i) for i in range(3)] == [1, 2, 9]
     passes.clear()
@@ -96,23 +131,27 @@ def test_projections_leave_no_component_weighted_ones_their_share_and_every_head
             left, was = (left, was) if part == "sent" else (left[:, rows], was[:, rows])
             expected = was * (1 - share) if weighted else torch.zeros_like(was)
             torch.testing.assert_close(left, expected, atol=1e-6 * was.abs().max().item(), rtol=0)
-            assert (was.abs() > 1e-3).double().mean() > .9  # there was something to take out
+            assert (was.abs() > 1e-3).double().mean() > 0.9  # there was something to take out
     for part in "qkv":
         basis = subspaces.of(part).basis.double()
         assert basis.shape == (4, 1, 8)
         left = recorded(model, subspaces, Setting(attention=True), f"attn.{part}.1")
         assert torch.einsum("bthw,hdw->bthd", left, basis).abs().max() < 1e-5
         was = recorded(model, subspaces, BASE, f"attn.{part}.1")
-        assert torch.einsum("bthw,hdw->bthd", was, basis).abs().max() > .1
+        assert torch.einsum("bthw,hdw->bthd", was, basis).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("family, center", [("bert", False), ("bert", True), ("roberta", False), ("albert", False),
-                                            ("distilbert", False)])
+@pytest.mark.parametrize(
+    "family, center",
+    [("bert", False), ("bert", True), ("roberta", False), ("albert", False), ("distilbert", False)],
+)
 def test_fit_takes_the_differences_of_the_places_named(family, center):
     """One sentence after the other, without batches: all tokens, the first, the sentence vector, and each head."""
     model = tiny(family)
     subspaces = projection.fit(model, PAIRS, center=center)
-    places = {"tokens": "layer.1", "cls": "layer.2", "sent": "pooler"} | {part: f"attn.{part}.1" for part in "qkv"}
+    places = {"tokens": "layer.1", "cls": "layer.2", "sent": "pooler"} | {
+        part: f"attn.{part}.1" for part in "qkv"
+    }
     rows = {part: [] for part in places}
     for pair in PAIRS:
         sides = []
@@ -122,14 +161,22 @@ def test_fit_takes_the_differences_of_the_places_named(family, center):
             sides.append(seen)
         for part, place in places.items():
             difference = (sides[0][place] - sides[1][place])[0]
-            rows[part].append(difference[:1] if part == "cls" else difference[None] if part == "sent" else difference)
+            rows[part].append(
+                difference[:1]
+                if part == "cls"
+                else difference[None]
+                if part == "sent"
+                else difference
+            )
     for part in places:
         expected, found = projection.components(torch.cat(rows[part]), center), subspaces.of(part)
         torch.testing.assert_close(found.explained, expected.explained, atol=1e-4, rtol=0)
         cosines = (found.basis * expected.basis).sum(-1).abs()
         torch.testing.assert_close(cosines, torch.ones_like(cosines), atol=1e-3, rtol=0)
         gram = found.basis @ found.basis.mT
-        torch.testing.assert_close(gram, torch.eye(gram.shape[-1]).expand_as(gram), atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            gram, torch.eye(gram.shape[-1]).expand_as(gram), atol=1e-5, rtol=0
+        )
 
 
 def test_refitting_looks_at_what_is_left_and_random_directions_have_the_rank_and_weight():
@@ -137,32 +184,56 @@ def test_refitting_looks_at_what_is_left_and_random_directions_have_the_rank_and
     once, again = projection.fit(model, PAIRS), projection.fit(model, PAIRS, refit=True)
     assert len(once.parts) == 6 and len(again.parts) == 3 + 2 + 9 + 37
     setting = Setting(cls=Cut(False, True), sent=Cut(False))
-    torch.testing.assert_close(once.of("cls", setting).explained, again.of("cls", setting).explained)
+    torch.testing.assert_close(
+        once.of("cls", setting).explained, again.of("cls", setting).explained
+    )
     rows = []
     for female, male in PAIRS:
         batch = model.tokenizer([female, male], return_tensors="pt", padding=True)
-        with hooks.project(model, again.interventions(setting.before("sent"))), hooks.record(model, ["pooler"]) as seen:
+        with (
+            hooks.project(model, again.interventions(setting.before("sent"))),
+            hooks.record(model, ["pooler"]) as seen,
+        ):
             model.net.base_model(**batch)
         rows.append(seen["pooler"][0] - seen["pooler"][1])
     expected = projection.components(torch.stack(rows))
-    torch.testing.assert_close(again.of("sent", setting).explained, expected.explained, atol=1e-5, rtol=0)
-    assert (again.of("sent", setting).explained[0] - once.of("sent", setting).explained[0]).abs() > 1e-3
+    torch.testing.assert_close(
+        again.of("sent", setting).explained, expected.explained, atol=1e-5, rtol=0
+    )
+    assert (
+        again.of("sent", setting).explained[0] - once.of("sent", setting).explained[0]
+    ).abs() > 1e-3
     drawn, again, other = (projection.random(once, seed) for seed in (0, 0, 1))
     assert drawn.parts.keys() == once.parts.keys()
     for place, subspace in drawn.parts.items():
         basis = subspace.basis
-        assert basis.shape == once.parts[place].basis.shape and subspace.explained is once.parts[place].explained
-        torch.testing.assert_close(basis @ basis.mT, torch.eye(basis.shape[-2]).expand(*basis.shape[:-1], -1),
-                                   atol=1e-5, rtol=0)
-        assert torch.equal(basis, again.parts[place].basis) and not torch.allclose(basis, other.parts[place].basis)
+        assert (
+            basis.shape == once.parts[place].basis.shape
+            and subspace.explained is once.parts[place].explained
+        )
+        torch.testing.assert_close(
+            basis @ basis.mT,
+            torch.eye(basis.shape[-2]).expand(*basis.shape[:-1], -1),
+            atol=1e-5,
+            rtol=0,
+        )
+        assert torch.equal(basis, again.parts[place].basis) and not torch.allclose(
+            basis, other.parts[place].basis
+        )
 
 
 def test_a_planted_direction_is_recovered_tokens_are_paired_and_cosines_have_no_sign():
     """x y | a b | z against x y | c | z: y, x and z by themselves, a and b by their mean."""
-    states, others = torch.tensor([[1.0], [2], [10], [20], [5]]), torch.tensor([[0.0], [0], [3], [0]])
+    states, others = (
+        torch.tensor([[1.0], [2], [10], [20], [5]]),
+        torch.tensor([[0.0], [0], [3], [0]]),
+    )
     found = projection._aligned([1, 2, 8, 9, 3], [1, 2, 7, 3], states, others)
     assert found[:, 0].tolist() == [1, 2, 12, 5]
-    assert projection._aligned([1, 2, 3], [1, 3], states[:3], others[2:])[:, 0].tolist() == [-2, 10]  # nothing to pair
+    assert projection._aligned([1, 2, 3], [1, 3], states[:3], others[2:])[:, 0].tolist() == [
+        -2,
+        10,
+    ]  # nothing to pair
     assert projection._aligned([1, 5], [2, 6], states[:2], others[:2])[:, 0].tolist() == [1, 2]
 
     def fitted(rows, refitted=False):
@@ -170,25 +241,40 @@ def test_a_planted_direction_is_recovered_tokens_are_paired_and_cosines_have_no_
         parts = {(part, BASE): subspace for part in ("q", "k", "v", "tokens", "cls", "sent")}
         return projection.Subspaces(parts, 3, refitted)
 
-    table = projection.cosines({"a": fitted([[1.0, 0]]), "b": fitted([[-.6, .8]]), "c": fitted([[1.0, 0]], True)})
-    assert list(table.index) == ["b"] and table.loc["b"].tolist() == pytest.approx([.6] * 6)
+    table = projection.cosines(
+        {"a": fitted([[1.0, 0]]), "b": fitted([[-0.6, 0.8]]), "c": fitted([[1.0, 0]], True)}
+    )
+    assert list(table.index) == ["b"] and table.loc["b"].tolist() == pytest.approx([0.6] * 6)
     rng = torch.Generator().manual_seed(0)
     first, second = torch.linalg.qr(torch.randn(20, 2, generator=rng, dtype=torch.double)).Q.T
-    size = torch.randn(400, 2, generator=rng, dtype=torch.double) * torch.tensor([4.0, 2.0]) + torch.tensor([8.0, 0])
-    rows = size @ torch.stack([first, second]) + .01 * torch.randn(400, 20, generator=rng, dtype=torch.double)
+    size = torch.randn(400, 2, generator=rng, dtype=torch.double) * torch.tensor(
+        [4.0, 2.0]
+    ) + torch.tensor([8.0, 0])
+    rows = size @ torch.stack([first, second]) + 0.01 * torch.randn(
+        400, 20, generator=rng, dtype=torch.double
+    )
     plain, centred = projection.components(rows), projection.components(rows, center=True)
-    for found, spread in ((plain, (size ** 2).mean(0)), (centred, size.var(0, correction=0))):
-        torch.testing.assert_close((found.basis.double() @ torch.stack([first, second]).T).abs(),
-                                   torch.eye(2).double(), atol=.05, rtol=0)
-        torch.testing.assert_close(found.explained.double(), spread / spread.sum(), atol=.01, rtol=0)
-    assert plain.explained[0] > centred.explained[0] + .05
+    for found, spread in ((plain, (size**2).mean(0)), (centred, size.var(0, correction=0))):
+        torch.testing.assert_close(
+            (found.basis.double() @ torch.stack([first, second]).T).abs(),
+            torch.eye(2).double(),
+            atol=0.05,
+            rtol=0,
+        )
+        torch.testing.assert_close(
+            found.explained.double(), spread / spread.sum(), atol=0.01, rtol=0
+        )
+    assert plain.explained[0] > centred.explained[0] + 0.05
 
 
 def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
     """That the 74 are those of Table 7, in its order, is tested in test_projective.py."""
     setting = Setting(tokens=Cut(False, True), cls=Cut(True, False), sent=Cut(True))
     assert str(setting) == "(0, 1, 1, 0, 1)" and setting in projection.settings()
-    assert setting.before("cls") == Setting(tokens=Cut(False, True)) and setting.before("attention") == BASE
+    assert (
+        setting.before("cls") == Setting(tokens=Cut(False, True))
+        and setting.before("attention") == BASE
+    )
     model = tiny("bert")
     assert "three or more" in refusal(projection.fit, model, PAIRS[:2])
     assert "do not differ" in refusal(projection.fit, model, [(a, a) for a, _ in PAIRS])
@@ -196,7 +282,11 @@ def test_settings_and_pairs_at_hand_and_what_cannot_be_fitted_or_swept():
         assert "encoder of two or more layers" in refusal(projection.fit, other, PAIRS)
     assert "natural=" in refusal(swept, model, projection.fit(model, PAIRS))
     assert "sequence-classification" in refusal(projection.head, tiny("roberta"))
-    written, natural, contexts = sentence_pairs.written(), sentence_pairs.natural(), sentence_pairs.contexts()
+    written, natural, contexts = (
+        sentence_pairs.written(),
+        sentence_pairs.natural(),
+        sentence_pairs.contexts(),
+    )
     assert len(written) == 40 and len(natural) >= 40
     assert len(contexts) >= 90 and not set(written) & set(natural)
     assert all(female != male for female, male in [*written, *natural, *contexts])
@@ -210,17 +300,21 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     chosen = {"one": projection.fit(model, PAIRS), "two": projection.fit(model, PAIRS, center=True)}
     monkeypatch.setattr(models, "load", lambda name, device=None: model)
     monkeypatch.setattr(triples, "triples", lambda data, items: rows)
-    monkeypatch.setattr(triples, "pairs", lambda rows, run=triples.pairs: [
-        (a[:24], b[:24]) for a, b in run(rows)])  # the tiny model reads letters, and has 40 positions
+    monkeypatch.setattr(
+        triples, "pairs", lambda rows, run=triples.pairs: [(a[:24], b[:24]) for a, b in run(rows)]
+    )  # the tiny model reads letters, and has 40 positions
     monkeypatch.setattr(projection, "fits", lambda model, data, seed, items: chosen)
     monkeypatch.setattr(projection, "models", lambda: projection.settings()[::40])
     measured = projection.measure("tiny", "mini", 1)
     assert measured["s"].shape == measured["d"].shape == measured["accuracy"].shape == (2, 2, 3)
     shares = measured["explained"].query("fit == 'two' and part == 'q'")
     assert shares["head"].tolist() == [1, 2, 3, 4] and shares["share"].tolist() == pytest.approx(
-        chosen["two"].of("q").explained.flatten().tolist())
-    for subspaces, found, place in ((projection.random(chosen["one"], 0), measured["random"], (0, 1)),
-                                    (chosen["two"], measured, (1, 1))):
+        chosen["two"].of("q").explained.flatten().tolist()
+    )
+    for subspaces, found, place in (
+        (projection.random(chosen["one"], 0), measured["random"], (0, 1)),
+        (chosen["two"], measured, (1, 1)),
+    ):
         with hooks.project(model, subspaces.interventions(projection.settings()[40])):
             frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
         np.testing.assert_allclose(found["s"][place], nsp.strengths(frame), atol=1e-5)
@@ -228,10 +322,27 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
     assert measured["accuracy"][1, 1].mean() == pytest.approx(nsp.right(frame).mean())
 
 
-@pytest.mark.parametrize("text, pair", [
-    ("She fed the cat.", ("She fed the cat.", "He fed the cat.")), ("I asked him.", ("I asked her.", "I asked him.")),
-    ("His map was wet, and he sighed.", ("Her map was wet, and she sighed.", "His map was wet, and he sighed.")),
-    ("HE left the USA.", ("SHE left the USA.", "HE left the USA.")), *((text, None) for text in (
-        "I asked her.", "She and he met.", "The cat slept.", "He saw the queen.", "The theme is other."))])
+@pytest.mark.parametrize(
+    "text, pair",
+    [
+        ("She fed the cat.", ("She fed the cat.", "He fed the cat.")),
+        ("I asked him.", ("I asked her.", "I asked him.")),
+        (
+            "His map was wet, and he sighed.",
+            ("Her map was wet, and she sighed.", "His map was wet, and he sighed."),
+        ),
+        ("HE left the USA.", ("SHE left the USA.", "HE left the USA.")),
+        *(
+            (text, None)
+            for text in (
+                "I asked her.",
+                "She and he met.",
+                "The cat slept.",
+                "He saw the queen.",
+                "The theme is other.",
+            )
+        ),
+    ],
+)
 def test_natural_sentences_are_swapped_where_there_is_one_way(text, pair):
     assert sentence_pairs.swapped(text, gendered={"queen", "king"}) == pair

@@ -41,12 +41,22 @@ def apart(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
 
 
-@pytest.mark.parametrize("parameters, name, is_control", [
-    (dict(), "mini", False), (dict(data="paper"), "mini-real", False), (dict(profile="paper"), "paper", False),
-    (dict(model="gpt2-medium"), "mini-gpt2-medium", False), (dict(model="null-gpt2"), "mini-null-gpt2", True),
-    (dict(profile="null"), "null", True), (dict(model="null"), "mini-null", True),
-    (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base", False)])
-def test_name_and_place_and_whether_it_is_a_control(parameters, name, is_control, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "parameters, name, is_control",
+    [
+        (dict(), "mini", False),
+        (dict(data="paper"), "mini-real", False),
+        (dict(profile="paper"), "paper", False),
+        (dict(model="gpt2-medium"), "mini-gpt2-medium", False),
+        (dict(model="null-gpt2"), "mini-null-gpt2", True),
+        (dict(profile="null"), "null", True),
+        (dict(model="null"), "mini-null", True),
+        (dict(profile="paper", model="roberta-base", device="cpu"), "paper-roberta-base", False),
+    ],
+)
+def test_name_and_place_and_whether_it_is_a_control(
+    parameters, name, is_control, tmp_path, monkeypatch
+):
     assert Run(**parameters).name == name and Run(**parameters).is_control == is_control
     assert Run(**parameters).out == paths.BUILD / name / "figures"
     assert Run(**parameters).stored == paths.FIGURES / name
@@ -57,27 +67,56 @@ def test_name_and_place_and_whether_it_is_a_control(parameters, name, is_control
 
 def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_alone(tmp_path):
     drawn, first, few = (Run(profile=name) for name in ("null@3", "null", "null@3-limit8"))
-    assert (drawn.encoder, drawn.decoder, drawn.classifier) == ("null@3", "null-gpt2@3", "null-nli@3")
-    assert drawn.models > {"null-nli@3", "null@103", "null-roberta@3", "null-albert@3", "null-gpt2@103"}
+    assert (drawn.encoder, drawn.decoder, drawn.classifier) == (
+        "null@3",
+        "null-gpt2@3",
+        "null-nli@3",
+    )
+    assert drawn.models > {
+        "null-nli@3",
+        "null@103",
+        "null-roberta@3",
+        "null-albert@3",
+        "null-gpt2@103",
+    }
     assert (first.debiased, first.llama) == (["null@100"], ["null-gpt2", "null-gpt2@100"])
     assert vars(drawn.sizes) == vars(Run().sizes) and drawn.flags == ["--profile", "null@3"]
-    assert (drawn.stored, first.stored) == (paths.FIGURES / "null" / "draws" / "3", paths.FIGURES / "null")
+    assert (drawn.stored, first.stored) == (
+        paths.FIGURES / "null" / "draws" / "3",
+        paths.FIGURES / "null",
+    )
     assert Run(profile="null@3", data="paper").stored == paths.FIGURES / "null-real" / "draws" / "3"
     assert few.out == paths.BUILD / "null@3-limit8" / "figures" and few.name == "null@3-limit8"
     assert "no profile null@x" in refusal(Run, profile="null@x")
     balanced = Run(profile="balanced")
-    assert (balanced.encoder, balanced.cloze, balanced.decoder) == ("balanced", ["balanced"], "null-gpt2")
-    assert balanced.is_control and drawn.is_control and balanced.stored == paths.FIGURES / "balanced"
+    assert (balanced.encoder, balanced.cloze, balanced.decoder) == (
+        "balanced",
+        ["balanced"],
+        "null-gpt2",
+    )
+    assert (
+        balanced.is_control and drawn.is_control and balanced.stored == paths.FIGURES / "balanced"
+    )
     run = Run(profile="null@3", out=tmp_path)
     run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
     run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
     run.judged("02", [])
-    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == ["claims/02.json"]
+    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == [
+        "claims/02.json"
+    ]
 
 
-def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository(tmp_path, monkeypatch):
+def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository(
+    tmp_path, monkeypatch
+):
     names = set()
-    for folder, is_control in {"c b": False, "c-b": False, "c/b": False, "unbalanced": False, "balanced": True}.items():
+    for folder, is_control in {
+        "c b": False,
+        "c-b": False,
+        "c/b": False,
+        "unbalanced": False,
+        "balanced": True,
+    }.items():
         replace(tmp_path / folder / "config.json", b'{"model_type": "bert"}')
         replace(tmp_path / folder / "model.safetensors", b"")
         names.add(Run(model=str(tmp_path / folder)).name)
@@ -95,57 +134,113 @@ def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository
 def test_a_try_is_a_profile_of_its_own():
     full, few = (read_profile(name)["sizes"] for name in ("paper", "paper-limit8"))
     assert full["items"] == 0 and full.keys() == few.keys()
-    assert few | {"items": 8, "counter_sentences": 8, "nsp_examples": 4, "masking_lines": {"paper": 8},
-                  "heads_contexts": 2, "masking_draws": {"paper": 2}} == few
+    assert (
+        few
+        | {
+            "items": 8,
+            "counter_sentences": 8,
+            "nsp_examples": 4,
+            "masking_lines": {"paper": 8},
+            "heads_contexts": 2,
+            "masking_draws": {"paper": 2},
+        }
+        == few
+    )
     assert all(few[name] == full[name] for name in run_module.NOT_ITEMS - {"items"})
     for name in few.keys() - run_module.NOT_ITEMS:
         assert all(1 <= int(n) <= 8 for n in re.findall(r"\d+", str(few[name]))), name
     run = Run(profile="paper-limit8", model="roberta-base")
     assert run.name == "paper-roberta-base-limit8" and run.out == paths.BUILD / run.name / "figures"
-    assert run.flags == ["--profile", "paper", "--model", "roberta-base", "--limit", "8"] and run.profile == "paper"
-    assert Run(profile="paper-limit8").classifier == str(paths.CACHE / "nli" / "bert-base-nli-limit8")
+    assert (
+        run.flags == ["--profile", "paper", "--model", "roberta-base", "--limit", "8"]
+        and run.profile == "paper"
+    )
+    assert Run(profile="paper-limit8").classifier == str(
+        paths.CACHE / "nli" / "bert-base-nli-limit8"
+    )
     assert Run(profile="mini-limit8").classifier == "mini-bert-nli"  # ships
     assert "--limit 2 or more" in refusal(Run, profile="mini-limit1")
 
 
-@pytest.mark.parametrize("architecture, roles", [
-    ("LlamaForCausalLM", ("mini-bert", "X", "mini-bert-nli", [])),
-    ("BertForSequenceClassification", ("mini-bert", "mini-gpt2", "X", ["mini-bert-cda", "mini-bert-dropout"])),
-    ("BertForPreTraining", ("X", "mini-gpt2", "", ["X"])), ("AlbertForMaskedLM", ("X", "mini-gpt2", "", ["X"]))])
+@pytest.mark.parametrize(
+    "architecture, roles",
+    [
+        ("LlamaForCausalLM", ("mini-bert", "X", "mini-bert-nli", [])),
+        (
+            "BertForSequenceClassification",
+            ("mini-bert", "mini-gpt2", "X", ["mini-bert-cda", "mini-bert-dropout"]),
+        ),
+        ("BertForPreTraining", ("X", "mini-gpt2", "", ["X"])),
+        ("AlbertForMaskedLM", ("X", "mini-gpt2", "", ["X"])),
+    ],
+)
 def test_a_model_takes_the_place_of_its_kind(tmp_path, architecture, roles):
-    config = {"model_type": architecture.partition("For")[0].lower(), "architectures": [architecture]}
+    config = {
+        "model_type": architecture.partition("For")[0].lower(),
+        "architectures": [architecture],
+    }
     replace(tmp_path / "config.json", json.dumps(config).encode())
     replace(tmp_path / "model.safetensors", b"")
     run = Run(model=str(tmp_path))
-    found = json.dumps([run.encoder, run.decoder, run.classifier, run.debiased]).replace(str(tmp_path), "X")
+    found = json.dumps([run.encoder, run.decoder, run.classifier, run.debiased]).replace(
+        str(tmp_path), "X"
+    )
     assert json.loads(found) == list(roles) and run.cloze == [str(tmp_path)]
 
 
 def test_models_that_are_named(monkeypatch):
     assert Run().company == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
     assert Run(model="mini-albert").company == ["mini-albert", "mini-gpt2"]
-    assert Run(profile="paper").company == ["bert-base", "gpt2"] and Run(profile="paper").classifier == "bert-base-nli"
+    assert (
+        Run(profile="paper").company == ["bert-base", "gpt2"]
+        and Run(profile="paper").classifier == "bert-base-nli"
+    )
     monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))
     run = Run(model="roberta-base@0123abc")
     assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
     assert models.pinned("FacebookAI/roberta-base") == "0123abc"
     run = Run(model="null@3")
-    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "") and run.name.startswith("mini-null-3-")
-    assert run.weights(["null@3"]) == {"null@3": models.locate("null@3")[1]} != Run(model="null").weights(["null"])
-    assert Run(model="null-gpt2").decoder == "null-gpt2" and Run(model="null-albert@1").encoder == "null-albert@1"
-    models.REGISTRY["seed1"] = dataclasses.replace(models.REGISTRY["seed1"], source=paths.ROOT / "nowhere")
-    for name, said in {"mini-brt": "no model", "mini-bert@0123abc": "is a folder", "seed1": "train it"}.items():
+    assert (run.encoder, run.revision, run.classifier) == (
+        "null@3",
+        "",
+        "",
+    ) and run.name.startswith("mini-null-3-")
+    assert (
+        run.weights(["null@3"])
+        == {"null@3": models.locate("null@3")[1]}
+        != Run(model="null").weights(["null"])
+    )
+    assert (
+        Run(model="null-gpt2").decoder == "null-gpt2"
+        and Run(model="null-albert@1").encoder == "null-albert@1"
+    )
+    models.REGISTRY["seed1"] = dataclasses.replace(
+        models.REGISTRY["seed1"], source=paths.ROOT / "nowhere"
+    )
+    for name, said in {
+        "mini-brt": "no model",
+        "mini-bert@0123abc": "is a folder",
+        "seed1": "train it",
+    }.items():
         assert said in refusal(Run, data="paper", model=name)
 
 
 MODELS = 'encoder = "x"\ndecoder = "y"\nclassifier = ""\ncloze = []\ndebiased = []\nllama = []\n'
 
 
-@pytest.mark.parametrize("text, message", [
-    ('data = ["mini"]\nspeed = 1\n', "unknown key speed"), ('[sizes]\ndrows = 5\n', "unknown key sizes.drows"),
-    (f'data = []\nstand_ins = true\n[models]\n{MODELS}[sizes]\nitems = 0\n', "lacks the key sizes.draws"),
-    ("data = [", "is not TOML")])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('data = ["mini"]\nspeed = 1\n', "unknown key speed"),
+        ("[sizes]\ndrows = 5\n", "unknown key sizes.drows"),
+        (
+            f"data = []\nstand_ins = true\n[models]\n{MODELS}[sizes]\nitems = 0\n",
+            "lacks the key sizes.draws",
+        ),
+        ("data = [", "is not TOML"),
+    ],
+)
 def test_a_wrong_profile_is_named(tmp_path, monkeypatch, text, message):
     """Beside mini.toml, whose keys are those that there are."""
     monkeypatch.setattr(paths, "PROFILES", tmp_path)
@@ -175,41 +270,83 @@ def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path)
     assert sorted(made) == ["fig.json", "fig.png", "fig.svg"] and saved(tmp_path / "two") == made
     assert not plt.get_fignums()  # closed, so that Jupyter shows it once
     run = Run()
-    tables = {"b": dict(claim=["c"], verdict=["x"]), "c": dict(paper=[1], ours=[2], verdict=["x"]), "d": dict(x=[1])}
+    tables = {
+        "b": dict(claim=["c"], verdict=["x"]),
+        "c": dict(paper=[1], ours=[2], verdict=["x"]),
+        "d": dict(x=[1]),
+    }
     run.save(look.sign(figure(), "Most heads of mini-\nbert do\nnothing", "mini-bert"), "a", "")
     assert "its title says no finding" in refusal(run.save, figure(), "unsigned", "")
     for name, columns in tables.items():
         run.save(pd.DataFrame(columns), name, "")
     made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "abcd"}
     assert [made[name]["kind"] for name in "abcd"] == ["figure", "claims", "numbers", "table"]
-    assert made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
+    assert (
+        made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
+    )
 
 
-def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command(monkeypatch, capsys):
+def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command(
+    monkeypatch, capsys
+):
     monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/03_counter_stereotype.ipynb")
-    monkeypatch.setattr(models, "load", lambda name, device: SimpleNamespace(revision=f"{name} on {device}"))
+    monkeypatch.setattr(
+        models, "load", lambda name, device: SimpleNamespace(revision=f"{name} on {device}")
+    )
     run = Run(profile="paper", model="gpt2-large", device="cuda", seed=7)
     run.load(run.decoder)
-    run.save(pd.DataFrame({"x": [1 / 3]}, index=pd.Index(["nurse"], name="word")), "table", "Said in one line.")
+    run.save(
+        pd.DataFrame({"x": [1 / 3]}, index=pd.Index(["nurse"], name="word")),
+        "table",
+        "Said in one line.",
+    )
     assert (run.out / "table.csv").read_text() == "word,x\nnurse,0.333333\n"
     made = json.loads((run.out / "table.json").read_text())
-    assert made | {
-        "caption": "Said in one line.", "models": {"gpt2-large": "gpt2-large on cuda"}, "run": "paper-gpt2-large",
-        "command": "./reproduce.sh --only 03 --profile paper --model gpt2-large --device cuda",
-        "notebook": "03_counter_stereotype", "seed": 7} == made
-    assert made["versions"].keys() >= {"torch", "transformers"} and "+" not in made["versions"]["torch"]
+    assert (
+        made
+        | {
+            "caption": "Said in one line.",
+            "models": {"gpt2-large": "gpt2-large on cuda"},
+            "run": "paper-gpt2-large",
+            "command": "./reproduce.sh --only 03 --profile paper --model gpt2-large --device cuda",
+            "notebook": "03_counter_stereotype",
+            "seed": 7,
+        }
+        == made
+    )
+    assert (
+        made["versions"].keys() >= {"torch", "transformers"}
+        and "+" not in made["versions"]["torch"]
+    )
     assert list(made["data"]) == ["paper"]
-    made |= dict(command="./reproduce.sh --only 09 --data paper", models={"mini-bert-nli": "x"}, caption="A table.")
-    for file, content in ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"), ("09_b.png", b"\x89PNG\r\n\x1a\n"):
+    made |= dict(
+        command="./reproduce.sh --only 09 --data paper",
+        models={"mini-bert-nli": "x"},
+        caption="A table.",
+    )
+    for file, content in (
+        ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"),
+        ("09_b.png", b"\x89PNG\r\n\x1a\n"),
+    ):
         replace(paths.FIGURES / "mini-real" / file, content)
-        replace((paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode())
-    assert Run().show_other("09_a").to_dict("list") == {"level": ["+ attn", "null"], "eta": ["0.5", ""]}
+        replace(
+            (paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode()
+        )
+    assert Run().show_other("09_a").to_dict("list") == {
+        "level": ["+ attn", "null"],
+        "eta": ["0.5", ""],
+    }
     assert "--data paper (models mini-bert-nli; data paper): A table." in capsys.readouterr().out
     assert Run().show_other("09_b").data.startswith(b"\x89PNG")
     for damaged in (b"", b"[]"):
         replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
-        assert "figures/mini-real/09_b is damaged: restore it with" in refusal(Run().show_other, "09_b")
-    assert Run().show_other("09_c") is None and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
+        assert "figures/mini-real/09_b is damaged: restore it with" in refusal(
+            Run().show_other, "09_b"
+        )
+    assert (
+        Run().show_other("09_c") is None
+        and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
+    )
     assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
 
 
@@ -217,7 +354,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
     write = pathlib.Path.write_bytes
 
     def half(self, content):
-        write(self, content[:len(content) // 2])
+        write(self, content[: len(content) // 2])
         raise OSError(errno.ENOSPC, "No space left on device")
 
     run = Run()
@@ -225,7 +362,10 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
     run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
     run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
     rows = json.loads((run.out / "numbers" / "02.json").read_text())
-    assert [(row["column"], row["ours"]) for row in rows] == [("SEAT", "1.0"), ("PPPL", "2.0")]  # the second is added
+    assert [(row["column"], row["ours"]) for row in rows] == [
+        ("SEAT", "1.0"),
+        ("PPPL", "2.0"),
+    ]  # the second is added
     before = fingerprint(run.out)
     monkeypatch.setattr(pathlib.Path, "write_bytes", half)
     for name in "table", "another":
@@ -243,7 +383,9 @@ def test_two_processes_may_make_the_same_folder(tmp_path, monkeypatch):
         assert (tmp_path / "made" / "x").read_text() == "other"
     with pytest.raises(KeyError), new_folder(tmp_path / "made"):
         raise KeyError
-    assert [file.name for file in tmp_path.iterdir()] == ["made"] and (tmp_path / "made" / "x").read_text() == "one"
+    assert [file.name for file in tmp_path.iterdir()] == ["made"] and (
+        tmp_path / "made" / "x"
+    ).read_text() == "one"
 
 
 def noted(log, value, name=""):
@@ -279,12 +421,20 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
 def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
     """Code of a module that it imports, however deep and in whatever folder; and of no other."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    for name, content in {"engine/__init__": "", "engine/hooks": "n = 1", "text/words": "from lib.engine import hooks",
-                          "text/other": "n = 1"}.items():
+    for name, content in {
+        "engine/__init__": "",
+        "engine/hooks": "n = 1",
+        "text/words": "from lib.engine import hooks",
+        "text/other": "n = 1",
+    }.items():
         replace(tmp_path / "lib" / f"{name}.py", content.encode())
     file, log = tmp_path / "lib" / "paper" / "main.py", tmp_path / "log"
-    replace(file, b"from lib.text.words import n\ndef answer(log):\n    open(log, 'a').write('x')\n")
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("main", None, origin=str(file)))
+    replace(
+        file, b"from lib.text.words import n\ndef answer(log):\n    open(log, 'a').write('x')\n"
+    )
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("main", None, origin=str(file))
+    )
     exec(compile(file.read_text().split("\n", 1)[1], str(file), "exec"), module.__dict__)
 
     def calls():
@@ -306,8 +456,15 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
     log, room = tmp_path / "log", 0
     monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(FileSystemStoreBackend, "_open_item", lambda self, name, mode: (
-            disk(room, OSError(errno.ENOSPC, "No space left on device")) if "w" in mode else open)(name, mode))
+        meanwhile.setattr(
+            FileSystemStoreBackend,
+            "_open_item",
+            lambda self, name, mode: (
+                disk(room, OSError(errno.ENOSPC, "No space left on device"))
+                if "w" in mode
+                else open
+            )(name, mode),
+        )
         assert refusal(Run().cached, noted, str(log), 21).startswith("The disk is full, ")
         assert not log.exists()
         room = 150  # enough for joblib's note of the code, not for this result
@@ -316,7 +473,9 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
     assert not [*paths.CACHE.rglob("output.pkl")]
     for _ in range(2):
         assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
-    assert log.read_text().count("called") == 2  # once when it could not be kept, once when it could
+    assert (
+        log.read_text().count("called") == 2
+    )  # once when it could not be kept, once when it could
 
 
 class Last:
@@ -367,30 +526,45 @@ RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
 MISSING = ("pandas", "scipy", "joblib", "pooch", "matplotlib", "seaborn", "IPython", "datasets")
 
 
-def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(tmp_path, monkeypatch, capsys):
-    result = {"scores": np.arange(6.).reshape(2, 3), "names": np.array(["a", "bc"]), "seat": .5, "words": {"X": 3}}
+def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
+    tmp_path, monkeypatch, capsys
+):
+    result = {
+        "scores": np.arange(6.0).reshape(2, 3),
+        "names": np.array(["a", "bc"]),
+        "seat": 0.5,
+        "words": {"X": 3},
+    }
     run_module.write(tmp_path / "a" / "x.npz", result, {"command": "c"})
     found, made_from = run_module.read(tmp_path / "a" / "x.npz")
     np.testing.assert_equal(found, result)
     assert made_from == {"command": "c"}
-    np.savez(tmp_path / "x.npz", plain="{}", made_from="{}", evil=np.array([object()], dtype=object))
+    np.savez(
+        tmp_path / "x.npz", plain="{}", made_from="{}", evil=np.array([object()], dtype=object)
+    )
     (tmp_path / "y.npz").write_bytes(b"PK nothing")
     for name in ("x", "y"):  # a pickle, and a damaged file
         assert "not a stored result" in refusal(run_module.read, tmp_path / f"{name}.npz")
     run = Run(data="paper")
     args = heads.asked(run, "mini-bert", "gender")
     monkeypatch.setattr(Run, "cached", lambda *args, **kwargs: "computed")
-    made_from = {"question": run_module.question(heads.measure, args, run.weights(args)), "command": "the command",
-                 "device": "a GPU", "precision": "float32"}
+    made_from = {
+        "question": run_module.question(heads.measure, args, run.weights(args)),
+        "command": "the command",
+        "device": "a GPU",
+        "precision": "float32",
+    }
     stored = run_module.place(run.stored / "measured", heads.measure, args)
-    run_module.write(stored, {"seat": .5}, made_from)
-    assert run.measured(heads.measure, *args) == {"seat": .5} and "mini-bert" in run.revisions
+    run_module.write(stored, {"seat": 0.5}, made_from)
+    assert run.measured(heads.measure, *args) == {"seat": 0.5} and "mini-bert" in run.revisions
     assert "as stored: the command (a GPU, float32)" in capsys.readouterr().out
     assert run.measured(heads.measure, *args[:-1], 1) == "computed"  # another seed, the same file
     assert "made from other arguments" in capsys.readouterr().out
     assert Run(data="paper", recompute=True).measured(heads.measure, *args) == "computed"
-    other = made_from | {"question": run_module.question(heads.measure, args, {"mini-bert": "other weights"})}
-    run_module.write(stored, {"seat": .5}, other)
+    other = made_from | {
+        "question": run_module.question(heads.measure, args, {"mini-bert": "other weights"})
+    }
+    run_module.write(stored, {"seat": 0.5}, other)
     assert run.measured(heads.measure, *args) == "computed"
 
 
@@ -402,7 +576,13 @@ def counted(monkeypatch):
     def under(bench, step):
         steps.append(step)
         strategy, draw, factor, chosen, _ = bench[step]
-        return {"step": step, "strategy": strategy, "k": len(chosen), "seat": step / 10, "pppl": 2.0}
+        return {
+            "step": step,
+            "strategy": strategy,
+            "k": len(chosen),
+            "seat": step / 10,
+            "pppl": 2.0,
+        }
 
     monkeypatch.setattr(measure, "_scores", lambda *args: RESULT)
     monkeypatch.setattr(masking, "prepare", lambda name, plan, *args, **options: plan)
@@ -414,14 +594,22 @@ def table1(*flags):
     assert command.main(["measure", "table1", *flags]) == 0
 
 
-def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothing(counted, tmp_path, capsys):
+def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothing(
+    counted, tmp_path, capsys
+):
     table1("--limit", "2")
     assert counted == [0, 1] and not list(tmp_path.rglob("*.npz"))
-    assert command.main(["measure", "table1", "--part", "5/4"]) == 2 and "no part" in capsys.readouterr().err
+    assert (
+        command.main(["measure", "table1", "--part", "5/4"]) == 2
+        and "no part" in capsys.readouterr().err
+    )
     counted.clear()
     run = Run()
     args = masking.asked(run, RESULT)
-    file, n = run_module.place(paths.BUILD / "mini" / "measured", masking.measure, args), len(args[1])
+    file, n = (
+        run_module.place(paths.BUILD / "mini" / "measured", masking.measure, args),
+        len(args[1]),
+    )
     table1("--part", "2/3")
     assert counted == list(range(1, n, 3)) and not file.exists()
     table1("--part", "1/3", "--model", "mini-bert")
@@ -430,9 +618,13 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     found, _ = run_module.read(file)
     np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
     assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
-    assert "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
+    assert (
+        "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
+    )
     table1()
-    assert len(counted) == n  # nothing is done twice, in however many parts it was done or whenever it was stopped
+    assert (
+        len(counted) == n
+    )  # nothing is done twice, in however many parts it was done or whenever it was stopped
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted) == 2 * n
 
@@ -449,5 +641,7 @@ def test_it_needs_no_pandas():
         sets = heads.gender_sets()
         print(len(sets.X), len(sets.Y), len(sets.A), len(sets.B), len(heads.race_sets().words))
         print(contexts.from_text(["nurse"], ["The nurse left. He sat."], 1))"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT
+    )
     assert found.stdout == "82 84 202 207 17\n{'nurse': ['The nurse left.']}\n", found.stderr

@@ -13,7 +13,7 @@ from lib.bias_a_head import lpbs, seat
 from lib.text import data
 from tests.tiny import ENCODERS, refusal, tiny
 
-EAST, NORTH = torch.tensor([[1., 0.]]), torch.tensor([[0., 1.]])
+EAST, NORTH = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
 seeds = st.integers(0, 10_000)
 
 
@@ -27,7 +27,9 @@ def test_effect_size_by_hand_and_it_is_differentiable():
     diagonal = (EAST + NORTH) * 7  # its length must not matter
     size = seat.effect_size(torch.cat([EAST, diagonal]), torch.cat([diagonal, NORTH]), EAST, NORTH)
     assert size.item() == pytest.approx(1 / math.sqrt(2 / 3))
-    A = torch.cat([EAST * 2, EAST * 5, EAST, NORTH * 100])  # mean cosine with east 3/4, whatever the lengths
+    A = torch.cat(
+        [EAST * 2, EAST * 5, EAST, NORTH * 100]
+    )  # mean cosine with east 3/4, whatever the lengths
     assert seat.associations(EAST, A, NORTH).item() == pytest.approx(3 / 4)
     parts = [part.requires_grad_() for part in sets(0, 3, 3, 2, 2)]
     assert torch.autograd.gradcheck(seat.effect_size, parts)
@@ -35,8 +37,10 @@ def test_effect_size_by_hand_and_it_is_differentiable():
 
 
 @settings(max_examples=50)
-@given(seeds, st.floats(.01, 100), st.integers(2, 6))
-def test_lengths_do_not_matter_a_swap_turns_the_sign_and_equal_sets_bound_it_by_two(seed, factor, n):
+@given(seeds, st.floats(0.01, 100), st.integers(2, 6))
+def test_lengths_do_not_matter_a_swap_turns_the_sign_and_equal_sets_bound_it_by_two(
+    seed, factor, n
+):
     X, Y, A, B = sets(seed, n, n, 3, 2)
     size = seat.effect_size(X, Y, A, B)
     torch.testing.assert_close(seat.effect_size(X * factor, Y, A, B * factor), size)
@@ -60,9 +64,9 @@ def test_exact_p_value_is_brute_force(seed):
 
 def test_sampled_p_values_agree_with_exact_ones_are_never_zero_and_ties_count_whole():
     parts = sets(3, 6, 6, 2, 2)  # 924 divisions
-    assert seat.p_value(*parts, n=900) == pytest.approx(seat.p_value(*parts), abs=.06)
+    assert seat.p_value(*parts, n=900) == pytest.approx(seat.p_value(*parts), abs=0.06)
     assert seat.p_value(*parts, n=900, seed=1) == seat.p_value(*parts, n=900, seed=1)
-    near, far = EAST + .01 * sets(0, 30, width=2)[0], NORTH + .01 * sets(1, 30, width=2)[0]
+    near, far = EAST + 0.01 * sets(0, 30, width=2)[0], NORTH + 0.01 * sets(1, 30, width=2)[0]
     assert seat.p_value(near, far, EAST.double(), NORTH.double(), n=999) == 1 / 1000
     assert seat.p_value(far, near, EAST.double(), NORTH.double(), n=999) == 1
     same = EAST.repeat(4, 1)
@@ -73,8 +77,12 @@ def test_sampled_p_values_agree_with_exact_ones_are_never_zero_and_ties_count_wh
 def test_no_statistic_is_made_of_what_is_no_number(wrong):
     X, Y, A, B = sets(0, 3, 3, 2, 2)
     X[1, 2] = wrong
-    for statistic, *parts in ((seat.effect_size, X, Y, A, B), (seat.p_value, X, Y, A, B), (seat.associations, X, A, B),
-                              (seat.associations, A, X, B)):
+    for statistic, *parts in (
+        (seat.effect_size, X, Y, A, B),
+        (seat.p_value, X, Y, A, B),
+        (seat.associations, X, A, B),
+        (seat.associations, A, X, B),
+    ):
         refusal(statistic, *parts)
 
 
@@ -85,14 +93,18 @@ WORDS = ["he", "she", "boys", "men", "girls", "women"]
 def model(request, monkeypatch):
     """A tiny encoder in float64; its vocabulary lacks most of the words, so that other tokens stand for them."""
     model = tiny(request.param, dtype=torch.float64)
-    monkeypatch.setattr(type(model), "token_id", lambda self, word, inside=True: 100 + WORDS.index(word.lower()))
+    monkeypatch.setattr(
+        type(model), "token_id", lambda self, word, inside=True: 100 + WORDS.index(word.lower())
+    )
     return model
 
 
 def log_odds(model, ids, place, male, female):
     outputs = model.net(input_ids=torch.tensor([ids]))
     p = (outputs.prediction_logits if model.has_nsp else outputs.logits)[0, place].softmax(-1)
-    male, female = (sum(p[100 + WORDS.index(word)].item() for word in words) for words in (male, female))
+    male, female = (
+        sum(p[100 + WORDS.index(word)].item() for word in words) for words in (male, female)
+    )
     return math.log(male) - math.log(female)
 
 
@@ -110,9 +122,13 @@ def test_it_is_what_the_plain_network_gives_one_sentence_at_a_time(model):
         bias = log_odds(model, start + word + end, 1, male, female)
         hidden = start + [mask] * len(word) + end
         assert row.bias == pytest.approx(bias, abs=1e-5)
-        assert row.corrected == pytest.approx(bias - log_odds(model, hidden, 1, male, female), abs=1e-5)
+        assert row.corrected == pytest.approx(
+            bias - log_odds(model, hidden, 1, male, female), abs=1e-5
+        )
         verb = len(start) - 1
-        assert row.published == pytest.approx(bias - log_odds(model, hidden, verb, male, female), abs=1e-5)
+        assert row.published == pytest.approx(
+            bias - log_odds(model, hidden, verb, male, female), abs=1e-5
+        )
 
 
 def test_a_word_in_pieces_has_all_of_them_masked():
@@ -120,15 +136,19 @@ def test_a_word_in_pieces_has_all_of_them_masked():
     for word in ("poetry", "mathematics", "poetrypoetry", "likes"):
         pieces = model.tokenizer(word, add_special_tokens=False).input_ids
         seen, hidden, subject, first = lpbs._masked(model, "{subject} likes {target}.", word)
-        assert seen["input_ids"][first:first + len(pieces)] == pieces
-        changed = [i for i, (a, b) in enumerate(zip(seen["input_ids"], hidden["input_ids"])) if a != b]
+        assert seen["input_ids"][first : first + len(pieces)] == pieces
+        changed = [
+            i for i, (a, b) in enumerate(zip(seen["input_ids"], hidden["input_ids"])) if a != b
+        ]
         assert changed == list(range(first, first + len(pieces))) and subject == 1
         assert all(hidden["input_ids"][i] == model.tokenizer.mask_token_id for i in changed)
     assert len(pieces) == 1 and first == 3  # the target "likes", not the verb
     # all words lose their bias at K = 5, and random heads change nothing
-    lists, noise = lpbs.words_of(), np.random.default_rng(0).normal(scale=.1, size=(40, 3))
-    male = np.isin(np.arange(40), np.concatenate([lists[name] for name in ("career", "math", "science")]))[:, None]
-    values = {0: noise + male, 5: noise + .2 * male, 9: noise + .6 * male}
+    lists, noise = lpbs.words_of(), np.random.default_rng(0).normal(scale=0.1, size=(40, 3))
+    male = np.isin(
+        np.arange(40), np.concatenate([lists[name] for name in ("career", "math", "science")])
+    )[:, None]
+    values = {0: noise + male, 5: noise + 0.2 * male, 9: noise + 0.6 * male}
     found = lpbs.held_out(values, [5, 5], {5: np.stack([values[0]] * 3)}, draws=100)
     assert found["change"].high < 0 and found["difference"].high < 0 and found["all"].low > 0
     assert list(found["random"]) == pytest.approx([0, 0, 0], abs=1e-12)
@@ -140,7 +160,9 @@ def test_effect_sizes_are_those_of_each_test(model):
     assert all(len(lists[name]) == 8 for test in lpbs.TESTS.values() for name in test)
     found = lpbs.sizes(lpbs.score(model, data.words("lpbs_lists")["word"]), 50).set_index("test")
     low, value, high = (found[name] for name in ("low", "corrected", "high"))
-    assert (low < high).all() and value.between(low - .5, high + .5).all()  # of few draws, so about where it is
+    assert (low < high).all() and value.between(
+        low - 0.5, high + 0.5
+    ).all()  # of few draws, so about where it is
     for prior in lpbs.PRIORS:
         first, second = (lpbs.score(model, lists[name])[prior] for name in ("math", "arts"))
         size = (mean(first) - mean(second)) / stdev([*first, *second])
@@ -148,5 +170,9 @@ def test_effect_sizes_are_those_of_each_test(model):
 
 
 def test_what_cannot_be_asked_is_refused():
-    for family, targets in ("bert", []), ("gpt2", "poetry"), ("bert", "poetry"):  # nothing, no mask token, no "boys"
+    for family, targets in (
+        ("bert", []),
+        ("gpt2", "poetry"),
+        ("bert", "poetry"),
+    ):  # nothing, no mask token, no "boys"
         refusal(lpbs.score, tiny(family), targets)

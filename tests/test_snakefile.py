@@ -16,8 +16,12 @@ from lib.publish.notebooks import select
 
 WORKFLOW = paths.ROOT / "workflow"
 CONFIG = yaml.safe_load((WORKFLOW / "config.yaml").read_text())
-SNAKEMAKE = shutil.which("snakemake", path=f"{paths.BUILD / 'snakemake' / 'bin'}:{os.environ['PATH']}")
-with_snakemake = pytest.mark.skipif(not SNAKEMAKE, reason="Snakemake is not installed: see workflow/README.md")
+SNAKEMAKE = shutil.which(
+    "snakemake", path=f"{paths.BUILD / 'snakemake' / 'bin'}:{os.environ['PATH']}"
+)
+with_snakemake = pytest.mark.skipif(
+    not SNAKEMAKE, reason="Snakemake is not installed: see workflow/README.md"
+)
 
 # Stands for ./reproduce.sh: notes its flags, and fails for the model that the file `broken` names. Code that Snakemake
 # runs it in sees nothing of this project's environment.
@@ -31,7 +35,9 @@ case "$*" in *"$(cat broken)"*) exit 1 ;; esac
 def sweep(tmp_path):
     """Snakemake in a project of its own: (*flags) -> exit status, what it printed, the commands that it ran."""
     for name in ("workflow", "lib"):
-        shutil.copytree(paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
     (tmp_path / "notebooks").mkdir()
     for name in ("requirements.txt", "constraints.txt", "pyproject.toml", "notebooks/02_two.ipynb"):
         (tmp_path / name).write_text("")
@@ -42,8 +48,14 @@ def sweep(tmp_path):
         (tmp_path / "calls").write_text("")
         (tmp_path / "broken").write_text(broken)
         bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run([SNAKEMAKE, *flags, "--config", f"models=[{models}]", "threads=1", "notebooks=[2]"],
-                              cwd=tmp_path, env=bare, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            [SNAKEMAKE, *flags, "--config", f"models=[{models}]", "threads=1", "notebooks=[2]"],
+            cwd=tmp_path,
+            env=bare,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         return done.returncode, done.stdout, (tmp_path / "calls").read_text().splitlines()
 
     run.folder = tmp_path
@@ -54,8 +66,12 @@ def commands(model):
     """The commands of the Snakefile's rules as Snakemake would write them."""
     for rule in (WORKFLOW / "Snakefile").read_text().split("\nrule ")[1:]:
         shell = "".join(re.findall(r'^ +"(.*)"$', rule.partition("shell:")[2], flags=re.MULTILINE))
-        values = {"config": CONFIG, "params": {"model": model, "flags": CONFIG["flags"]},
-                  "wildcards": {"notebook": "10"}, "log": "a.log"}
+        values = {
+            "config": CONFIG,
+            "params": {"model": model, "flags": CONFIG["flags"]},
+            "wildcards": {"notebook": "10"},
+            "log": "a.log",
+        }
 
         def written(match, values=values):
             value = values[match[1]]
@@ -68,24 +84,37 @@ def commands(model):
 
 @pytest.mark.parametrize("model", ["mini-bert", "org/name", "/a folder/with 'quotes'"])
 def test_every_command_is_one_that_reproduce_takes(model):
-    flags = [re.fullmatch(r"\./reproduce\.sh (.*?)( > .*)?", command)[1] for command in commands(model)]
+    flags = [
+        re.fullmatch(r"\./reproduce\.sh (.*?)( > .*)?", command)[1] for command in commands(model)
+    ]
     listed, run = (understood(shlex.split(given)) for given in flags)
     assert listed.list and not listed.only
-    assert (run.only, run.model, run.profile, run.data) == ("10", model, CONFIG["profile"], CONFIG["data"])
+    assert (run.only, run.model, run.profile, run.data) == (
+        "10",
+        model,
+        CONFIG["profile"],
+        CONFIG["data"],
+    )
 
 
 def test_the_sweep_names_what_there_is():
     there = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    assert len(select(there, ",".join(f"{n:02d}" for n in CONFIG["notebooks"]))) == len(CONFIG["notebooks"])
+    assert len(select(there, ",".join(f"{n:02d}" for n in CONFIG["notebooks"]))) == len(
+        CONFIG["notebooks"]
+    )
     assert set(CONFIG["models"]) <= models.REGISTRY.keys()
     assert (paths.ROOT / "lib" / "publish" / "profiles" / f"{CONFIG['profile']}.toml").exists()
 
 
 @with_snakemake
 def test_a_job_is_done_once_and_again_when_it_failed_or_its_code_changed(sweep):
-    one, two = (f"--only 02 --profile mini --data mini --model {model}" for model in ("one", "org/two"))
+    one, two = (
+        f"--only 02 --profile mini --data mini --model {model}" for model in ("one", "org/two")
+    )
     status, printed, calls = sweep("--cores", "1", "--keep-going", broken="org/two")
-    assert status == 1 and calls[0] == "--list" and sorted(calls[1:]) == [one, two, two], printed  # tried again once
+    assert status == 1 and calls[0] == "--list" and sorted(calls[1:]) == [one, two, two], (
+        printed
+    )  # tried again once
     status, printed, calls = sweep("--cores", "1")
     assert status == 0 and calls == [two], printed
     status, printed, calls = sweep("--cores", "1")

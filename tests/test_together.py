@@ -13,20 +13,38 @@ from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
 from tests.tiny import tiny
 
-SCORES = np.arange(144.).reshape(12, 12)
-RESULT = {"scores": -SCORES, "folds": np.stack([SCORES, -SCORES])}  # the halves choose opposite heads
+SCORES = np.arange(144.0).reshape(12, 12)
+RESULT = {
+    "scores": -SCORES,
+    "folds": np.stack([SCORES, -SCORES]),
+}  # the halves choose opposite heads
 SETTING = "+ attn (1, 0, 0, 1, 1)"
-PAIRS = [("she was here .", "he was here ."), ("the woman said", "the man said"), ("she likes it .", "he likes .")]
+PAIRS = [
+    ("she was here .", "he was here ."),
+    ("the woman said", "the man said"),
+    ("she likes it .", "he likes ."),
+]
 
 
 def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behind():
     plan = together.plan(RESULT, [SETTING, "SENT 0"], "mini")
     assert [name for name, *_ in plan] == [
-        *["none"] * 2, *["mask Top-3"] * 2, *["mask random 3"] * 5, f"project {SETTING}", "project SENT 0",
-        "counter-prompt"]
-    assert [row.heads for row in plan[2:4]] == [[(12, 12), (12, 11), (12, 10)], [(1, 1), (1, 2), (1, 3)]]
-    assert [row.half for row in plan[:6]] == [1, 0] * 3 and plan[4].heads != plan[5].heads and (
-        plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini"))
+        *["none"] * 2,
+        *["mask Top-3"] * 2,
+        *["mask random 3"] * 5,
+        f"project {SETTING}",
+        "project SENT 0",
+        "counter-prompt",
+    ]
+    assert [row.heads for row in plan[2:4]] == [
+        [(12, 12), (12, 11), (12, 10)],
+        [(1, 1), (1, 2), (1, 3)],
+    ]
+    assert (
+        [row.half for row in plan[:6]] == [1, 0] * 3
+        and plan[4].heads != plan[5].heads
+        and (plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini"))
+    )
     one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
     assert [row.heads for row in together.plan(one, [], "mini")[2:5]] == [[(1, 1)]] * 3
     model = tiny("bert")
@@ -41,7 +59,10 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
     with together.applied(model, [(2, 1)], SETTING, subspaces):
         both = follows()
     chosen = next(known for known in projection.settings() if known.name == SETTING)
-    with hooks.head_mask(model, heads.mask(model, [(2, 1)])), hooks.project(model, subspaces.interventions(chosen)):
+    with (
+        hooks.head_mask(model, heads.mask(model, [(2, 1)])),
+        hooks.project(model, subspaces.interventions(chosen)),
+    ):
         assert both == pytest.approx(follows(), abs=1e-6)
     with together.applied(model, [(2, 1)], "", subspaces):
         assert follows() not in (plain, both)
@@ -50,21 +71,32 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
 
 def test_a_prompt_stands_before_each_premise(monkeypatch):
     seen = []
-    task = pd.DataFrame({"premise": ["A dog runs.", "A cat sits."], "hypothesis": "x",
-                         "label": ["neutral", "entailment"]})
+    task = pd.DataFrame(
+        {
+            "premise": ["A dog runs.", "A cat sits."],
+            "hypothesis": "x",
+            "label": ["neutral", "entailment"],
+        }
+    )
     classifier = object.__new__(together.Classifier)
     classifier.model, classifier.pairs, classifier.task = None, nli.pairs(contexts=1).head(4), task
     monkeypatch.setattr(nli, "labels", lambda model: list(nli.LABELS))
 
     def probabilities(model, pairs):
         seen.append(list(pairs["premise"]))
-        return torch.tensor([[0, 1, 0.]] * 3 + [[1, 0, 0.]] + [[0, 1, 0.]] * 2)
+        return torch.tensor([[0, 1, 0.0]] * 3 + [[1, 0, 0.0]] + [[0, 1, 0.0]] * 2)
 
     monkeypatch.setattr(nli, "probabilities", probabilities)
-    row, prompted = (classifier.measure(Remedy("", prompted=prompted)) for prompted in (False, True))
+    row, prompted = (
+        classifier.measure(Remedy("", prompted=prompted)) for prompted in (False, True)
+    )
     assert [len(texts) for texts in seen] == [6, 6]
     assert all(text == f"{together.PROMPT} {plain}" for plain, text in zip(*seen))
-    assert row["neutral"].tolist() == [1, .5] and row["agree"].tolist() == [1, 0] and row["right"].tolist() == [1, 0]
+    assert (
+        row["neutral"].tolist() == [1, 0.5]
+        and row["agree"].tolist() == [1, 0]
+        and row["right"].tolist() == [1, 0]
+    )
     assert all((row[key] == prompted[key]).all() for key in row)
 
 
@@ -73,68 +105,136 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     monkeypatch.setattr(sentence_pairs, "written", lambda: PAIRS)
     rows = triples.triples("mini").head(9)
     monkeypatch.setattr(triples, "triples", lambda data, items: rows)
-    sets = heads.Sets(("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father"))
-    words = {word: [f"Nobody saw the {word}.", f"Everyone saw the {word} there."] for word in sets.words}
+    sets = heads.Sets(
+        ("nurse", "cashier"), ("soldier", "captain"), ("she", "mother"), ("he", "father")
+    )
+    words = {
+        word: [f"Nobody saw the {word}.", f"Everyone saw the {word} there."] for word in sets.words
+    }
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *_, **options: (sets, words))
-    plan = [Remedy("none", role=Role.NONE), Remedy("mask", [(12, 1)]), Remedy("counter-prompt", prompted=True),
-            Remedy("none", role=Role.NONE, half=0)]
-    none, masked, prompted, other_half = together.measure("mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2)
+    plan = [
+        Remedy("none", role=Role.NONE),
+        Remedy("mask", [(12, 1)]),
+        Remedy("counter-prompt", prompted=True),
+        Remedy("none", role=Role.NONE, half=0),
+    ]
+    none, masked, prompted, other_half = together.measure(
+        "mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2
+    )
     assert {name: len(values) for name, values in none.items()} == {
-        "s": 3, "d": 3, "likelihoods": 2, "lengths": 2, "margin": 8, "dominated": 8, "associations": 4, "in_x": 4,
-        "facts": 2}
+        "s": 3,
+        "d": 3,
+        "likelihoods": 2,
+        "lengths": 2,
+        "margin": 8,
+        "dominated": 8,
+        "associations": 4,
+        "in_x": 4,
+        "facts": 2,
+    }
     assert (none["dominated"] > 0).sum() == 4 and (abs(none["margin"]) <= 1).all()
-    assert not np.allclose(none["associations"], other_half["associations"]) and (none["s"] == other_half["s"]).all()
+    assert (
+        not np.allclose(none["associations"], other_half["associations"])
+        and (none["s"] == other_half["s"]).all()
+    )
     assert "associations" not in prompted and (prompted["lengths"] == none["lengths"]).all()
     for key in ("s", "likelihoods", "margin", "facts"):
         assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
 
 
-def measured(seat=1.0, s=.5, agree=1.0, gap=.4, pppl=8.0, right=1.0):
+def measured(seat=1.0, s=0.5, agree=1.0, gap=0.4, pppl=8.0, right=1.0):
     in_x = np.repeat([True, False], 50)
     noise = np.tile([-1.0, 1.0], 50)
     dominated = np.repeat([1, -1], 10)
-    return {"associations": noise + in_x * seat, "in_x": in_x, "s": np.full(30, s), "d": np.full(30, .2),
-            "neutral": np.full(10, .5), "agree": np.full(10, agree), "margin": dominated * gap / 2,
-            "dominated": dominated, "likelihoods": np.full(4, -5 * np.log(pppl)), "lengths": np.full(4, 5),
-            "right": np.full(20, right), "facts": np.array([[1., 1.], [1., -1.]] * 3)}
+    return {
+        "associations": noise + in_x * seat,
+        "in_x": in_x,
+        "s": np.full(30, s),
+        "d": np.full(30, 0.2),
+        "neutral": np.full(10, 0.5),
+        "agree": np.full(10, agree),
+        "margin": dominated * gap / 2,
+        "dominated": dominated,
+        "likelihoods": np.full(4, -5 * np.log(pppl)),
+        "lengths": np.full(4, 5),
+        "right": np.full(20, right),
+        "facts": np.array([[1.0, 1.0], [1.0, -1.0]] * 3),
+    }
 
 
-PLAN = [Remedy("none", role=Role.NONE), Remedy("mask Top-3", [(1, 1)], role=Role.FOUND),
-        Remedy("random", [(2, 2)], role=Role.CONTROL), Remedy("random", [(3, 3)], role=Role.CONTROL),
-        Remedy("counter-prompt", prompted=True)]
+PLAN = [
+    Remedy("none", role=Role.NONE),
+    Remedy("mask Top-3", [(1, 1)], role=Role.FOUND),
+    Remedy("random", [(2, 2)], role=Role.CONTROL),
+    Remedy("random", [(3, 3)], role=Role.CONTROL),
+    Remedy("counter-prompt", prompted=True),
+]
 
 
 def test_values_changes_and_what_is_better():
-    prompted = {key: value for key, value in measured(gap=-.6).items() if key not in ("associations", "in_x")}
-    rows = [measured(), measured(seat=0.0, s=.3, agree=0.0, pppl=9.0), measured(s=.4), measured(s=.6), prompted]
+    prompted = {
+        key: value
+        for key, value in measured(gap=-0.6).items()
+        if key not in ("associations", "in_x")
+    }
+    rows = [
+        measured(),
+        measured(seat=0.0, s=0.3, agree=0.0, pppl=9.0),
+        measured(s=0.4),
+        measured(s=0.6),
+        prompted,
+    ]
     effects = together.effects(PLAN, rows, draws=50)
     at = effects.set_index(["mitigation", "measure"])
-    assert at.loc[("none", "Strength"), "value"] == pytest.approx(.5)
-    assert at.loc[("mask Top-3", "Strength"), ["change", "low", "high"]].tolist() == pytest.approx([-.2] * 3)
-    assert at.loc[("mask Top-3", "SEAT"), "value"] == pytest.approx(0) and at.loc[("mask Top-3", "SEAT"), "high"] < 0
-    assert at.loc[("none", "NLI fairness"), "value"] == .5 and at.loc[("mask Top-3", "NLI fairness"), "value"] == 0
-    assert at.loc[("random", "Strength"), ["value", "change", "low", "high", "draws"]].tolist() == pytest.approx(
-        [.5, 0, -.1, .1, 2])
-    assert at.loc[("mask Top-3", "Strength"), ["beyond", "beyond_low", "beyond_high"]].tolist() == pytest.approx(
-        [-.2, -.3, -.1])
-    assert [measure for measure in together.MEASURES if together.matters(at.loc[("mask Top-3", measure)])] == [
-        "SEAT", "Strength", "NLI fairness", "PPPL"]
-    assert at.loc[("counter-prompt", "cloze gap"), "value"] == pytest.approx(.6)
+    assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.5)
+    assert at.loc[("mask Top-3", "Strength"), ["change", "low", "high"]].tolist() == pytest.approx(
+        [-0.2] * 3
+    )
+    assert (
+        at.loc[("mask Top-3", "SEAT"), "value"] == pytest.approx(0)
+        and at.loc[("mask Top-3", "SEAT"), "high"] < 0
+    )
+    assert (
+        at.loc[("none", "NLI fairness"), "value"] == 0.5
+        and at.loc[("mask Top-3", "NLI fairness"), "value"] == 0
+    )
+    assert at.loc[
+        ("random", "Strength"), ["value", "change", "low", "high", "draws"]
+    ].tolist() == pytest.approx([0.5, 0, -0.1, 0.1, 2])
+    assert at.loc[
+        ("mask Top-3", "Strength"), ["beyond", "beyond_low", "beyond_high"]
+    ].tolist() == pytest.approx([-0.2, -0.3, -0.1])
+    assert [
+        measure
+        for measure in together.MEASURES
+        if together.matters(at.loc[("mask Top-3", measure)])
+    ] == ["SEAT", "Strength", "NLI fairness", "PPPL"]
+    assert at.loc[("counter-prompt", "cloze gap"), "value"] == pytest.approx(0.6)
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
     assert at.loc[("mask Top-3", "PPPL"), ["value", "change"]].tolist() == pytest.approx([9, 1])
     assert np.isnan(at.loc[("counter-prompt", "SEAT"), "value"])
-    expected = {("mask Top-3", "Strength"): Effect.BETTER, ("mask Top-3", "NLI fairness"): Effect.WORSE,
-                ("mask Top-3", "PPPL"): Effect.WORSE, ("mask Top-3", "Distance"): Effect.UNDECIDED,
-                ("random", "Strength"): Effect.CONTROL, ("counter-prompt", "SEAT"): Effect.NONE}
-    assert {key: together.judged(effects.iloc[at.index.get_loc(key)]) for key in expected} == expected
+    expected = {
+        ("mask Top-3", "Strength"): Effect.BETTER,
+        ("mask Top-3", "NLI fairness"): Effect.WORSE,
+        ("mask Top-3", "PPPL"): Effect.WORSE,
+        ("mask Top-3", "Distance"): Effect.UNDECIDED,
+        ("random", "Strength"): Effect.CONTROL,
+        ("counter-prompt", "SEAT"): Effect.NONE,
+    }
+    assert {
+        key: together.judged(effects.iloc[at.index.get_loc(key)]) for key in expected
+    } == expected
 
 
 def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
     """Either half has its own level, and the mask lowers both by .2: so does the mean, whichever halves are drawn."""
-    plan = [*(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
-            *(Remedy("mask Top-3", [(1, 1)], role=Role.FOUND, half=half) for half in (1, 0))]
-    rows = [measured(s=s) for s in (.9, .3, .7, .1)]
+    plan = [
+        *(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
+        *(Remedy("mask Top-3", [(1, 1)], role=Role.FOUND, half=half) for half in (1, 0)),
+    ]
+    rows = [measured(s=s) for s in (0.9, 0.3, 0.7, 0.1)]
     at = together.effects(plan, rows, draws=50).set_index(["mitigation", "measure"])
-    assert at.loc[("none", "Strength"), "value"] == pytest.approx(.6)
-    assert at.loc[("mask Top-3", "Strength"), ["value", "change", "low", "high"]].tolist() == pytest.approx(
-        [.4, -.2, -.2, -.2])
+    assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.6)
+    assert at.loc[
+        ("mask Top-3", "Strength"), ["value", "change", "low", "high"]
+    ].tolist() == pytest.approx([0.4, -0.2, -0.2, -0.2])

@@ -93,7 +93,11 @@ def test_a_column_knows_the_last_place_better_than_its_number():
 def test_nan_and_infinity_agree_with_themselves_alone():
     nan, inf = math.nan, math.inf
     assert tolerance.agree(nan, nan) and tolerance.agree(inf, inf)
-    assert not tolerance.agree(nan, 1.0) and not tolerance.agree(inf, -inf) and not tolerance.agree(inf, 1e300)
+    assert (
+        not tolerance.agree(nan, 1.0)
+        and not tolerance.agree(inf, -inf)
+        and not tolerance.agree(inf, 1e300)
+    )
     assert tolerance.size(nan, 1.0) == inf and tolerance.size(nan, nan) == 0
 
 

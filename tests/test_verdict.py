@@ -19,41 +19,67 @@ def test_intervals_cover_the_truth_of_few_values_are_students_and_of_a_share_the
     rng = np.random.default_rng(0)
     samples = rng.normal(3, 1, (60, 40))
     estimates = [stats.bootstrap(np.mean, sample, draws=400) for sample in samples]
-    assert 50 <= sum(estimate.low < 3 < estimate.high for estimate in estimates) <= 60  # about 95 % of 60
-    assert stats.bootstrap(np.mean, samples[0], draws=100) == stats.bootstrap(np.mean, samples[0], draws=100)
-    for few in ((), ([],), ([1.],)):
+    assert (
+        50 <= sum(estimate.low < 3 < estimate.high for estimate in estimates) <= 60
+    )  # about 95 % of 60
+    assert stats.bootstrap(np.mean, samples[0], draws=100) == stats.bootstrap(
+        np.mean, samples[0], draws=100
+    )
+    for few in ((), ([],), ([1.0],)):
         assert "two values or more" in refusal(stats.bootstrap, np.mean, *few)
-    x = np.arange(30.)  # pairs are kept together
-    assert tuple(stats.bootstrap(stats.rank_correlation, x, x, draws=50)) == pytest.approx((1, 1, 1))
-    estimate = stats.mean([-.028, -.025, -.029, -.112, -.015])  # by hand: mean -.0418, sd .0397, t(4) 2.776
-    assert tuple(estimate) == pytest.approx((-.0418, -.0911, .0075), abs=2e-4)
+    x = np.arange(30.0)  # pairs are kept together
+    assert tuple(stats.bootstrap(stats.rank_correlation, x, x, draws=50)) == pytest.approx(
+        (1, 1, 1)
+    )
+    estimate = stats.mean(
+        [-0.028, -0.025, -0.029, -0.112, -0.015]
+    )  # by hand: mean -.0418, sd .0397, t(4) 2.776
+    assert tuple(estimate) == pytest.approx((-0.0418, -0.0911, 0.0075), abs=2e-4)
     hits = np.arange(40) < 13
     exact, drawn = stats.share(hits), stats.bootstrap(np.mean, hits.astype(float), draws=5_000)
-    assert tuple(exact) == pytest.approx(tuple(drawn), abs=.026)  # one hit of 40, and a little
-    assert tuple(stats.share([True] * 9)) == (1, 1, 1) and tuple(stats.share([False] * 9)) == (0, 0, 0)
+    assert tuple(exact) == pytest.approx(tuple(drawn), abs=0.026)  # one hit of 40, and a little
+    assert tuple(stats.share([True] * 9)) == (1, 1, 1) and tuple(stats.share([False] * 9)) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_over_trainings_seeds_and_items_are_drawn_together_and_share_the_variance():
-    mean, share = stats.over_trainings([Estimate(1, 0.02, 1.98), Estimate(2, 1.02, 2.98), Estimate(3, 2.02, 3.98)])
-    assert share == pytest.approx((.75, .8))  # by hand: variance 1 between, .5 squared within
+    mean, share = stats.over_trainings(
+        [Estimate(1, 0.02, 1.98), Estimate(2, 1.02, 2.98), Estimate(3, 2.02, 3.98)]
+    )
+    assert share == pytest.approx((0.75, 0.8))  # by hand: variance 1 between, .5 squared within
     assert (mean.value, mean.n, mean.unit) == (2, 3, "trainings")
     alone, share = stats.over_trainings([Estimate(value, value, value) for value in (1, 2, 3)])
-    assert share == (1, 1) and tuple(alone) == pytest.approx(tuple(stats.mean([1, 2, 3])), abs=.2)  # Student's
+    assert share == (1, 1) and tuple(alone) == pytest.approx(
+        tuple(stats.mean([1, 2, 3])), abs=0.2
+    )  # Student's
     assert mean.low < alone.low and alone.high < mean.high  # items add to it
-    items, share = stats.over_trainings([Estimate(1, 0.02, 1.98)] * 5)  # the same in all: no more is known than by one
-    assert share == (0, 0) and tuple(items) == pytest.approx((1, .02, 1.98), abs=.03)
+    items, share = stats.over_trainings(
+        [Estimate(1, 0.02, 1.98)] * 5
+    )  # the same in all: no more is known than by one
+    assert share == (0, 0) and tuple(items) == pytest.approx((1, 0.02, 1.98), abs=0.03)
 
 
 def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_is_always_there():
-    estimate = stats.Estimate(.123, -.2, .4)
-    assert str(estimate) == "0.12 [-0.20, 0.40]" and f"{stats.Estimate(-.001):z.2f}" == "0.00"
-    assert tuple(1 - estimate) == pytest.approx((.877, .6, 1.2))
-    assert tuple(estimate * 2) == pytest.approx((.246, -.4, .8))
-    x = np.arange(5.)
+    estimate = stats.Estimate(0.123, -0.2, 0.4)
+    assert str(estimate) == "0.12 [-0.20, 0.40]" and f"{stats.Estimate(-0.001):z.2f}" == "0.00"
+    assert tuple(1 - estimate) == pytest.approx((0.877, 0.6, 1.2))
+    assert tuple(estimate * 2) == pytest.approx((0.246, -0.4, 0.8))
+    x = np.arange(5.0)
     assert stats.slope(x, 2 * x + 1) == pytest.approx(2)
     assert stats.rank_correlation(x, np.exp(x)) == pytest.approx(1)
-    assert stats.first(range(5), 0) == range(5) and stats.first(list(range(5)), 9) == [0, 1, 2, 3, 4]
-    firsts = [stats.first(list(range(20)), n, always) for n, always in ((4, [19, 3]), (2, [19, 3, 9]))]
+    assert stats.first(range(5), 0) == range(5) and stats.first(list(range(5)), 9) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+    firsts = [
+        stats.first(list(range(20)), n, always) for n, always in ((4, [19, 3]), (2, [19, 3, 9]))
+    ]
     assert firsts == [[0, 1, 3, 19], [3, 9, 19]]
 
 
@@ -68,57 +94,118 @@ def claim(side=Side.ABOVE, margin=0.0, exact=False):
     return replace(CLAIM, side=side, margin=margin, exact=exact)
 
 
-@pytest.mark.parametrize("side, below, at, above", [
-    (Side.ABOVE, False, False, True), (Side.AT_LEAST, False, True, True), (Side.BELOW, True, False, False),
-    (Side.AT_MOST, True, True, False), (Side.WITHIN, False, True, False)])
+@pytest.mark.parametrize(
+    "side, below, at, above",
+    [
+        (Side.ABOVE, False, False, True),
+        (Side.AT_LEAST, False, True, True),
+        (Side.BELOW, True, False, False),
+        (Side.AT_MOST, True, True, False),
+        (Side.WITHIN, False, True, False),
+    ],
+)
 def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, below, at, above):
-    exact = [judge(claim(side, exact=True), value) for value in (.9, 1.0, 1.1)]
-    assert [each.outcome for each in exact] == [HOLDS if met else FAILS for met in (below, at, above)]
-    degenerate = [judge(claim(side), Estimate(value, value, value)).outcome for value in (.9, 1.0, 1.1)]
+    exact = [judge(claim(side, exact=True), value) for value in (0.9, 1.0, 1.1)]
+    assert [each.outcome for each in exact] == [
+        HOLDS if met else FAILS for met in (below, at, above)
+    ]
+    degenerate = [
+        judge(claim(side), Estimate(value, value, value)).outcome for value in (0.9, 1.0, 1.1)
+    ]
     assert degenerate == [each.outcome for each in exact]  # every sample gives this value
     assert str(judge(claim(side), 1.0)) == "undecided (no interval)" and not side.has(math.nan, 1.0)
 
 
-@pytest.mark.parametrize("estimate, outcome", [
-    *((Estimate(1.5, low, 1.8), outcome) for low, outcome in ((1.2, HOLDS), (.8, UNDECIDED), (1., UNDECIDED))),
-    *((Estimate(.5, .2, high), outcome) for high, outcome in ((.8, FAILS), (1.8, UNDECIDED), (1., FAILS))),
-    *((Estimate(*given), UNDECIDED) for given in ((1.5,), (1.5, 1.2), (math.nan, 1.2, 1.8), (math.nan,)))])
+@pytest.mark.parametrize(
+    "estimate, outcome",
+    [
+        *(
+            (Estimate(1.5, low, 1.8), outcome)
+            for low, outcome in ((1.2, HOLDS), (0.8, UNDECIDED), (1.0, UNDECIDED))
+        ),
+        *(
+            (Estimate(0.5, 0.2, high), outcome)
+            for high, outcome in ((0.8, FAILS), (1.8, UNDECIDED), (1.0, FAILS))
+        ),
+        *(
+            (Estimate(*given), UNDECIDED)
+            for given in ((1.5,), (1.5, 1.2), (math.nan, 1.2, 1.8), (math.nan,))
+        ),
+    ],
+)
 def test_the_whole_interval_decides(estimate, outcome):
-    found, mirrored = judge(claim(), estimate), judge(replace(claim(Side.BELOW), threshold=-1.0), -estimate)
+    found, mirrored = (
+        judge(claim(), estimate),
+        judge(replace(claim(Side.BELOW), threshold=-1.0), -estimate),
+    )
     assert found.outcome == mirrored.outcome == outcome
-    assert found.reason == (verdict.NO_VALUE if math.isnan(estimate.value) else
-                            verdict.NO_INTERVAL if not estimate.has_interval else "")
+    assert found.reason == (
+        verdict.NO_VALUE
+        if math.isnan(estimate.value)
+        else verdict.NO_INTERVAL
+        if not estimate.has_interval
+        else ""
+    )
 
 
-@pytest.mark.parametrize("side, low, high, outcome", [  # the threshold belongs to the claim's side
-    (Side.AT_LEAST, 1.0, 1.8, HOLDS), (Side.AT_LEAST, .2, 1.0, UNDECIDED), (Side.AT_LEAST, .2, .9, FAILS),
-    (Side.AT_MOST, .2, 1.0, HOLDS), (Side.AT_MOST, 1.0, 1.8, UNDECIDED), (Side.AT_MOST, 1.1, 1.8, FAILS),
-    (Side.WITHIN, .75, 1.25, HOLDS), (Side.WITHIN, .7, 1.2, UNDECIDED), (Side.WITHIN, 1.2, 1.4, UNDECIDED),  # of .25
-    (Side.WITHIN, 1.26, 1.7, FAILS), (Side.WITHIN, .3, .74, FAILS), (Side.WITHIN, -5, 5, UNDECIDED)])
+@pytest.mark.parametrize(
+    "side, low, high, outcome",
+    [  # the threshold belongs to the claim's side
+        (Side.AT_LEAST, 1.0, 1.8, HOLDS),
+        (Side.AT_LEAST, 0.2, 1.0, UNDECIDED),
+        (Side.AT_LEAST, 0.2, 0.9, FAILS),
+        (Side.AT_MOST, 0.2, 1.0, HOLDS),
+        (Side.AT_MOST, 1.0, 1.8, UNDECIDED),
+        (Side.AT_MOST, 1.1, 1.8, FAILS),
+        (Side.WITHIN, 0.75, 1.25, HOLDS),
+        (Side.WITHIN, 0.7, 1.2, UNDECIDED),
+        (Side.WITHIN, 1.2, 1.4, UNDECIDED),  # of .25
+        (Side.WITHIN, 1.26, 1.7, FAILS),
+        (Side.WITHIN, 0.3, 0.74, FAILS),
+        (Side.WITHIN, -5, 5, UNDECIDED),
+    ],
+)
 def test_a_threshold_that_belongs_to_the_claims_side_and_a_margin(side, low, high, outcome):
-    found = judge(claim(side, .25 if side == Side.WITHIN else 0), Estimate((low + high) / 2, low, high))
+    found = judge(
+        claim(side, 0.25 if side == Side.WITHIN else 0), Estimate((low + high) / 2, low, high)
+    )
     assert found.outcome == outcome
 
 
 @given(SIDES, st.lists(numbers, min_size=5, max_size=5).map(sorted), numbers, st.floats(0, 1e3))
 def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
     lowest, low, value, high, highest = ends
-    narrow, wide = (judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
-                    for interval in ((low, high), (lowest, highest)))
+    narrow, wide = (
+        judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
+        for interval in ((low, high), (lowest, highest))
+    )
     assert wide == narrow or wide == UNDECIDED
 
 
-@pytest.mark.parametrize("redrawn, outcome", [
-    (1.0, HOLDS), (.975, HOLDS), (.97, UNDECIDED), (.03, UNDECIDED), (.025, FAILS), (0.0, FAILS)])
+@pytest.mark.parametrize(
+    "redrawn, outcome",
+    [
+        (1.0, HOLDS),
+        (0.975, HOLDS),
+        (0.97, UNDECIDED),
+        (0.03, UNDECIDED),
+        (0.025, FAILS),
+        (0.0, FAILS),
+    ],
+)
 def test_bootstrap_samples_in_place_of_an_interval(redrawn, outcome):
     found = judge(claim(), 2.0, redrawn=redrawn)
     assert found.outcome == outcome and found.redrawn == redrawn and not found.reason
-    assert judge(claim(exact=True), .5, redrawn=redrawn).outcome == outcome
+    assert judge(claim(exact=True), 0.5, redrawn=redrawn).outcome == outcome
     assert judge(claim(), math.nan, redrawn=redrawn).outcome == UNDECIDED
 
 
 def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_once():
-    gates = [Gate("SEAT", True, "SEAT 1.2"), Gate("viable", False, "no viable model"), Gate("last", False, "never")]
+    gates = [
+        Gate("SEAT", True, "SEAT 1.2"),
+        Gate("viable", False, "no viable model"),
+        Gate("last", False, "never"),
+    ]
     above = Estimate(2.0, 1.5, 2.5)
     shut = judge(CLAIM, above, gates=gates)
     assert shut.outcome == NO_CASE and shut.reason == "no viable model" and shut.estimate == above
@@ -131,61 +218,111 @@ def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_
     refusal(verdict.by_id, [CLAIM, CLAIM])
 
 
-@pytest.mark.parametrize("side, difference, outcome", [
-    (Side.ABOVE, Estimate(.5, .1, .9), HOLDS), (Side.ABOVE, Estimate(.5, -.1, 1.1), UNDECIDED),
-    (Side.ABOVE, Estimate(-.5, -.9, -.1), UNDECIDED), (Side.ABOVE, Estimate(.5), UNDECIDED),
-    (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), UNDECIDED),  # as much as the control is no more
-    (Side.BELOW, Estimate(-.5, -.9, -.1), HOLDS), (Side.BELOW, Estimate(.5, .1, .9), UNDECIDED),
-    (Side.AT_MOST, Estimate(0.0, 0.0, 0.0), UNDECIDED), (Side.AT_MOST, Estimate(-.5, -.9, -.1), HOLDS)])
+@pytest.mark.parametrize(
+    "side, difference, outcome",
+    [
+        (Side.ABOVE, Estimate(0.5, 0.1, 0.9), HOLDS),
+        (Side.ABOVE, Estimate(0.5, -0.1, 1.1), UNDECIDED),
+        (Side.ABOVE, Estimate(-0.5, -0.9, -0.1), UNDECIDED),
+        (Side.ABOVE, Estimate(0.5), UNDECIDED),
+        (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), UNDECIDED),  # as much as the control is no more
+        (Side.BELOW, Estimate(-0.5, -0.9, -0.1), HOLDS),
+        (Side.BELOW, Estimate(0.5, 0.1, 0.9), UNDECIDED),
+        (Side.AT_MOST, Estimate(0.0, 0.0, 0.0), UNDECIDED),
+        (Side.AT_MOST, Estimate(-0.5, -0.9, -0.1), HOLDS),
+    ],
+)
 def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
     control = Control("random heads", Estimate(1.2), difference)
-    met, other = Estimate(2.0, 1.5, 2.4), Estimate(.5, .2, .8)
+    met, other = Estimate(2.0, 1.5, 2.4), Estimate(0.5, 0.2, 0.8)
     met, other = (met, other) if side in (Side.ABOVE, Side.AT_LEAST) else (other, met)
     found = judge(claim(side), met, control=control)
     assert found.outcome == outcome and found.control == control
     assert found.reason == ("" if outcome == HOLDS else "no more than random heads")
     assert judge(claim(side), other, control=control).outcome == FAILS
-    assert judge(claim(side), Estimate(1.0, .5, 1.5), control=control).outcome == UNDECIDED
+    assert judge(claim(side), Estimate(1.0, 0.5, 1.5), control=control).outcome == UNDECIDED
 
 
-@pytest.mark.parametrize("outcomes, word", [
-    ([HOLDS, FAILS, FAILS], "in part (1 of 3)"), ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"),
-    ([HOLDS, NO_CASE, NOT_RUN], "holds"), ([FAILS, NO_CASE], "fails"), ([FAILS, UNDECIDED], "undecided"),
-    ([UNDECIDED, NO_CASE], "undecided"), ([NO_CASE, NOT_RUN], "no case"), ([NOT_RUN], "not run"), ([], "not run")])
+@pytest.mark.parametrize(
+    "outcomes, word",
+    [
+        ([HOLDS, FAILS, FAILS], "in part (1 of 3)"),
+        ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"),
+        ([HOLDS, NO_CASE, NOT_RUN], "holds"),
+        ([FAILS, NO_CASE], "fails"),
+        ([FAILS, UNDECIDED], "undecided"),
+        ([UNDECIDED, NO_CASE], "undecided"),
+        ([NO_CASE, NOT_RUN], "no case"),
+        ([NOT_RUN], "not run"),
+        ([], "not run"),
+    ],
+)
 def test_one_word_for_several(outcomes, word):
     verdicts = [Verdict("id", outcome, on=f"model {i}") for i, outcome in enumerate(outcomes)]
     assert verdict.combined(verdicts) == word and verdict.kind(verdicts) == word.partition(" (")[0]
 
 
 def test_a_reading_without_a_case_bears_nothing_out():
-    held, *shut = (Verdict("id", outcome, on=on) for outcome, on in ((HOLDS, "a"), (NO_CASE, "a"), (NO_CASE, "b")))
+    held, *shut = (
+        Verdict("id", outcome, on=on)
+        for outcome, on in ((HOLDS, "a"), (NO_CASE, "a"), (NO_CASE, "b"))
+    )
     assert [verdict.combined([held, each]) for each in shut] == ["in part (1 of 2)", "holds"]
 
 
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
 verdicts = st.builds(
-    Verdict, st.text(min_size=1), st.sampled_from(list(Outcome)), st.text(), st.text(), st.text(),
-    st.none() | estimates, st.none() | anything, st.text(), st.none() | anything,
-    st.none() | st.builds(Control, st.text(), estimates, estimates), st.dictionaries(st.text(), st.booleans()),
-    st.lists(st.text(), max_size=3), st.text())
+    Verdict,
+    st.text(min_size=1),
+    st.sampled_from(list(Outcome)),
+    st.text(),
+    st.text(),
+    st.text(),
+    st.none() | estimates,
+    st.none() | anything,
+    st.text(),
+    st.none() | anything,
+    st.none() | st.builds(Control, st.text(), estimates, estimates),
+    st.dictionaries(st.text(), st.booleans()),
+    st.lists(st.text(), max_size=3),
+    st.text(),
+)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each replaces the file
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # each replaces the file
 @given(st.lists(verdicts, max_size=2))
 def test_what_is_written_is_read(tmp_path, given):
     file = tmp_path / "11.json"
     verdict.write(file, given)
     assert repr(verdict.read(file)) == repr(given)  # nan is no equal of itself
-    kept = judge(CLAIM, Estimate(np.float64(2), np.float32(1.5), np.float64(3), np.int64(7)), threshold=np.int64(1))
+    kept = judge(
+        CLAIM,
+        Estimate(np.float64(2), np.float32(1.5), np.float64(3), np.int64(7)),
+        threshold=np.int64(1),
+    )
     verdict.write(file.with_name("numpy.json"), [kept])
     assert verdict.read(file.with_name("numpy.json")) == [kept]
     json.loads(file.read_text(encoding="utf-8"), parse_constant=pytest.fail)
 
 
-@pytest.mark.parametrize("content", [
-    "", "[{", "[1]", '{"claim": "a"}', '[{"claim": "a"}]', '[{"claim": "a", "outcome": "maybe"}]', "\xff\xfe",
-    *(f'[{{"claim": "a", "outcome": "holds", {more}}}]'
-      for more in ('"colour": "red"', '"estimate": {"value": "x"}', '"control": "random"'))])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[{",
+        "[1]",
+        '{"claim": "a"}',
+        '[{"claim": "a"}]',
+        '[{"claim": "a", "outcome": "maybe"}]',
+        "\xff\xfe",
+        *(
+            f'[{{"claim": "a", "outcome": "holds", {more}}}]'
+            for more in ('"colour": "red"', '"estimate": {"value": "x"}', '"control": "random"')
+        ),
+    ],
+)
 def test_a_damaged_file_is_named(tmp_path, content):
     assert "02.json" in refusal(verdict.read, tmp_path / "02.json")  # there is none
     (tmp_path / "02.json").write_text(content, encoding="latin-1")
@@ -195,19 +332,31 @@ def test_a_damaged_file_is_named(tmp_path, content):
 @given(st.decimals(-1000, 1000, places=3, allow_nan=False), st.integers(0, 3), st.floats(-2, 2))
 def test_a_match_is_to_the_printed_digits(exact, places, off):
     printed = f"{exact:.{places}f}"
-    unit = 10.0 ** -places
+    unit = 10.0**-places
     said = verdict.match(printed, float(printed) + off * unit, same_model=True)
-    if abs(abs(off) - .5) > 1e-4:  # beside the edge, where rounding of floats decides
-        assert (said == Match.MATCHES) == (abs(off) < .5)
+    if abs(abs(off) - 0.5) > 1e-4:  # beside the edge, where rounding of floats decides
+        assert (said == Match.MATCHES) == (abs(off) < 0.5)
     assert verdict.match(printed, float(printed), same_model=False) == Match.OTHER_MODEL
 
 
-@pytest.mark.parametrize("value, ours, same, said", [
-    ("0.30", .3049, True, "matches"), ("0.30", .3051, True, "differs: other pairs"), ("0.3", .349, True, "matches"),
-    ("0.30", Estimate(.4, .2, .5), True, "within interval"), ("0.30", .30, False, "other model"),
-    ("0.30", Estimate(.4, .35, .5), True, "differs: other pairs"), ("37", 37, True, "matches"),
-    (math.nan, .3, True, "not run (the printed number is lost)"), ("0.30", None, False, "not run (no head)"),
-    ("0.30", math.nan, True, "not run (no head)"), (None, .3, True, "not run (the printed number is lost)"),
-    ("0.30", math.inf, True, "differs: other pairs"), (1.35, 1.354, True, "matches"), (500.0, 500.4, True, "matches")])
+@pytest.mark.parametrize(
+    "value, ours, same, said",
+    [
+        ("0.30", 0.3049, True, "matches"),
+        ("0.30", 0.3051, True, "differs: other pairs"),
+        ("0.3", 0.349, True, "matches"),
+        ("0.30", Estimate(0.4, 0.2, 0.5), True, "within interval"),
+        ("0.30", 0.30, False, "other model"),
+        ("0.30", Estimate(0.4, 0.35, 0.5), True, "differs: other pairs"),
+        ("37", 37, True, "matches"),
+        (math.nan, 0.3, True, "not run (the printed number is lost)"),
+        ("0.30", None, False, "not run (no head)"),
+        ("0.30", math.nan, True, "not run (no head)"),
+        (None, 0.3, True, "not run (the printed number is lost)"),
+        ("0.30", math.inf, True, "differs: other pairs"),
+        (1.35, 1.354, True, "matches"),
+        (500.0, 500.4, True, "matches"),
+    ],
+)
 def test_how_a_number_is_held_against_a_printed_one(value, ours, same, said):
     assert verdict.match(value, ours, same, why="other pairs", missing="no head") == said

@@ -15,7 +15,10 @@ from lib.text import contexts
 from lib.training.finetune import FORM
 
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
-SHAPES = {"bert-base": (12, 12, 768), "bert-large": (24, 16, 1024)}  # layers, heads, width: the bases of Fig. 5
+SHAPES = {
+    "bert-base": (12, 12, 768),
+    "bert-large": (24, 16, 1024),
+}  # layers, heads, width: the bases of Fig. 5
 
 
 def short(name: str) -> str:
@@ -43,14 +46,18 @@ def base_of(name: str, usual: str) -> str:
     shapes = {usual: _shape(models.locate(usual)[0])} | SHAPES
     fitting = [base for base, shape in shapes.items() if shape == _shape(folder)]
     if not fitting:
-        raise CompanionError(f"{name} has the shape of none of {', '.join(shapes)}: there is no base to compare its "
-                             "heads with.")
+        raise CompanionError(
+            f"{name} has the shape of none of {', '.join(shapes)}: there is no base to compare its "
+            "heads with."
+        )
     return fitting[0]
 
 
 def _shape(folder: Path) -> tuple[int, int, int]:
     config = models.config_of(folder)
-    return tuple(config.get(key, 0) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size"))
+    return tuple(
+        config.get(key, 0) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size")
+    )
 
 
 def pairs(names: list[str]) -> list[tuple[str, str]]:
@@ -61,15 +68,19 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
 def seat_change(base: dict, other: dict) -> stats.Estimate:
     """|SEAT| of the other model less the base's (heads.measure's); over target words, drawn for both alike."""
     drawn = np.abs(tables.seats(other)) - np.abs(tables.seats(base))
-    return tables.spread(abs(other["seat"]) - abs(base["seat"]), drawn, n=len(base["s"]), unit="target words")
+    return tables.spread(
+        abs(other["seat"]) - abs(base["seat"]), drawn, n=len(base["s"]), unit="target words"
+    )
 
 
 def leaning(name: str, device: str | None = None) -> dict:
     """Another look at bias than SEAT: what the model puts for "[MASK] works as a nurse.", over 58 occupations. Keys:
     size, the mean |log2 odds she : he|; and rho, their rank correlation with the share of women."""
     jobs = contexts.pronoun_odds(models.load(name, device=device))
-    return {"size": float(jobs.log_odds.abs().mean()),
-            "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds)}
+    return {
+        "size": float(jobs.log_odds.abs().mean()),
+        "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds),
+    }
 
 
 def followed(base: np.ndarray) -> list[tuple[int, int]]:
@@ -88,16 +99,23 @@ def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 @torch.inference_mode()
-def answers(name: str, questions: list[str], tokens: int = 24, device: str | None = None) -> list[str]:
+def answers(
+    name: str, questions: list[str], tokens: int = 24, device: str | None = None
+) -> list[str]:
     """The likeliest continuation of each question, up to so many tokens; in its tokenizer's chat form if it has one."""
     model, said = models.load(name, device=device), []
     for question in questions:
         text = FORM.format(question=question)
         if model.tokenizer.chat_template:
-            text = model.tokenizer.apply_chat_template([{"role": "user", "content": question}], tokenize=False,
-                                                       add_generation_prompt=True)
+            text = model.tokenizer.apply_chat_template(
+                [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
+            )
         given = model.tokenizer(text, return_tensors="pt").to(model.device)
-        ids = model.net.generate(**given, max_new_tokens=tokens, do_sample=False,
-                                 pad_token_id=model.tokenizer.eos_token_id)[0, given["input_ids"].shape[1]:]
+        ids = model.net.generate(
+            **given,
+            max_new_tokens=tokens,
+            do_sample=False,
+            pad_token_id=model.tokenizer.eos_token_id,
+        )[0, given["input_ids"].shape[1] :]
         said.append(" ".join(model.tokenizer.decode(ids, skip_special_tokens=True).split()))
     return said

@@ -29,13 +29,19 @@ from lib.training import finetune
 from lib.training.finetune import accuracy
 
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
-RANDOM = {"random3": "Random-3", "randomall": "Random-All"}  # as many heads, drawn by the seed: of tasks learned
-LEARNED = .02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
+RANDOM = {
+    "random3": "Random-3",
+    "randomall": "Random-All",
+}  # as many heads, drawn by the seed: of tasks learned
+LEARNED = 0.02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
 SEEDS = 6  # of every task and mask
-HELD_OUT = .1  # of the training set, where the files have no validation part
+HELD_OUT = 0.1  # of the training set, where the files have no validation part
 LARGE = 20_000  # training examples from which on a profile's glue_large applies, not glue_small
-MISSING = {"QNLI": "of its files only the dev set is at hand", "QQP": "its files are not at hand",
-           "MNLI": "its files are not at hand"}  # --profile paper reads them from the model hub
+MISSING = {
+    "QNLI": "of its files only the dev set is at hand",
+    "QQP": "its files are not at hand",
+    "MNLI": "its files are not at hand",
+}  # --profile paper reads them from the model hub
 
 
 # Metrics, of predictions and labels
@@ -47,7 +53,7 @@ def f1(given: np.ndarray, wanted: np.ndarray) -> float:
 
 def pearson(given: np.ndarray, wanted: np.ndarray) -> float:
     """The correlation; 0 where one side is constant."""
-    return float(np.corrcoef(given, wanted)[0, 1]) if np.ptp(given) and np.ptp(wanted) else 0.
+    return float(np.corrcoef(given, wanted)[0, 1]) if np.ptp(given) and np.ptp(wanted) else 0.0
 
 
 def matthews(given: np.ndarray, wanted: np.ndarray) -> float:
@@ -62,13 +68,16 @@ def spearman(given: np.ndarray, wanted: np.ndarray) -> float:
 @dataclass(frozen=True)
 class Task:
     """`metrics` as Table 2 prints them; `sets` are the evaluation sets; labels = 1: a number is to be met."""
+
     metrics: tuple
     labels: int = 2
     sets: tuple[str, ...] = ("evaluation",)
 
     @property
     def names(self) -> list[str]:
-        return [metric.__name__ for metric in self.metrics] if len(self.sets) == 1 else list(self.sets)
+        return (
+            [metric.__name__ for metric in self.metrics] if len(self.sets) == 1 else list(self.sets)
+        )
 
     def scores(self, logits: np.ndarray, wanted: np.ndarray) -> list[float]:
         given = logits[:, 0] if self.labels == 1 else logits.argmax(1)
@@ -81,9 +90,16 @@ class Task:
 
 
 TASKS = {  # in Table 2's order
-    "RTE": Task((accuracy,)), "SST-2": Task((accuracy,)), "WNLI": Task((accuracy,)), "QNLI": Task((accuracy,)),
-    "CoLA": Task((matthews,)), "MRPC": Task((f1, accuracy)), "QQP": Task((f1, accuracy)),
-    "STS-B": Task((pearson, spearman), labels=1), "MNLI": Task((accuracy,), 3, ("matched", "mismatched"))}
+    "RTE": Task((accuracy,)),
+    "SST-2": Task((accuracy,)),
+    "WNLI": Task((accuracy,)),
+    "QNLI": Task((accuracy,)),
+    "CoLA": Task((matthews,)),
+    "MRPC": Task((f1, accuracy)),
+    "QQP": Task((f1, accuracy)),
+    "STS-B": Task((pearson, spearman), labels=1),
+    "MNLI": Task((accuracy,), 3, ("matched", "mismatched")),
+}
 
 
 # What all runs share, and where their results are
@@ -91,6 +107,7 @@ TASKS = {  # in Table 2's order
 class Setup:
     """`sizes` are a profile's: heads_contexts, glue_small, glue_large. `source` is "files", the copies at hand
     (readers.GLUE), or "hub", all nine tasks. `items` cuts each part of a task for a try; 0: all."""
+
     model: str
     sizes: dict
     out: Path
@@ -118,13 +135,19 @@ class Setup:
 def asked(run, shown: Path) -> tuple[Setup, bool]:
     """A run's setup, and whether it fine-tunes: on the papers' data, with the profile paper, or where everything is to
     be computed again and the files are at hand. Every other run takes the results in `shown`, the full run's folder."""
-    at_hand = all(data.available(f"glue/{name}.tsv") for parts in readers.GLUE.values() for name in parts.values())
+    at_hand = all(
+        data.available(f"glue/{name}.tsv")
+        for parts in readers.GLUE.values()
+        for name in parts.values()
+    )
     trains = run.data == "paper" and (run.profile == "paper" or run.recompute and at_hand)
     if not trains and (paths.BUILD / shown.name / "figures" / "05_glue").is_dir():  # made here
         shown = paths.BUILD / shown.name / "figures"
     folder, items = (run.out, run.sizes.items) if trains else (shown, 0)
     source = "hub" if run.profile == "paper" else "files"
-    return Setup(run.encoder, vars(run.sizes), folder / "05_glue", source, items, run.device), trains
+    return Setup(
+        run.encoder, vars(run.sizes), folder / "05_glue", source, items, run.device
+    ), trains
 
 
 def stored(setup: Setup) -> tuple[list[dict], int]:
@@ -133,8 +156,12 @@ def stored(setup: Setup) -> tuple[list[dict], int]:
     revision = models.locate(setup.model)[1] if places else ""
     results = {}
     for result in (json.loads(file.read_text()) for file in places):
-        same_settings = setup.settings(result["examples"]["train"]).items() <= result["settings"].items()
-        same_texts = result["source"] == setup.texts if setup.items else "-limit" not in result["source"]
+        same_settings = (
+            setup.settings(result["examples"]["train"]).items() <= result["settings"].items()
+        )
+        same_texts = (
+            result["source"] == setup.texts if setup.items else "-limit" not in result["source"]
+        )
         if same_settings and same_texts and result["revision"] == revision:
             results.setdefault((result["task"], result["mask"], result["seed"]), result)
     return list(results.values()), len(places) - len(results)
@@ -145,7 +172,10 @@ def _place(out: Path, name: str, question: dict) -> Path:
     file, question = out / f"{name}.json", json.loads(json.dumps(question))
     if not file.exists() or question.items() <= json.loads(file.read_text()).items():
         return file
-    return out / f"{name}.{hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:8]}.json"
+    return (
+        out
+        / f"{name}.{hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:8]}.json"
+    )
 
 
 # Preparing and running
@@ -155,13 +185,20 @@ def prepare(setup: Setup, tasks: list[str] | None = None):
     model, on_hub = models.load(setup.model, device="cpu"), setup.source == "hub"
     for task in tasks or setup.tasks:
         own = ["validation"] if not on_hub and "validation" in readers.GLUE.get(task, {}) else []
-        parts = {part: stats.first(readers.glue(task, part, on_hub), setup.items)
-                 for part in ("train", *TASKS[task].sets, *own)}
+        parts = {
+            part: stats.first(readers.glue(task, part, on_hub), setup.items)
+            for part in ("train", *TASKS[task].sets, *own)
+        }
         if not own:
             whole = parts["train"]
-            order = np.random.default_rng(0).permutation(len(whole))  # the same for every seed and mask
+            order = np.random.default_rng(0).permutation(
+                len(whole)
+            )  # the same for every seed and mask
             n = round(HELD_OUT * len(order))
-            parts |= {"validation": whole.iloc[np.sort(order[:n])], "train": whole.iloc[np.sort(order[n:])]}
+            parts |= {
+                "validation": whole.iloc[np.sort(order[:n])],
+                "train": whole.iloc[np.sort(order[n:])],
+            }
         for part, frame in parts.items():
             pairs = list(frame["second"]) if (frame["second"] != "").any() else None
             encoded = finetune.encode(model, list(frame["first"]), pairs, frame["label"].tolist())
@@ -171,15 +208,30 @@ def prepare(setup: Setup, tasks: list[str] | None = None):
 
 def ranked(setup: Setup) -> list:
     """The heads of positive bias score, highest first, as notebook 04 ranks them on the papers' data; measured once."""
-    question = {"model": setup.model, "revision": models.locate(setup.model)[1], "bias": "gender", "data": "paper",
-                "contexts": setup.sizes["heads_contexts"]} | ({"items": setup.items} if setup.items else {})
+    question = {
+        "model": setup.model,
+        "revision": models.locate(setup.model)[1],
+        "bias": "gender",
+        "data": "paper",
+        "contexts": setup.sizes["heads_contexts"],
+    } | ({"items": setup.items} if setup.items else {})
     file = _place(setup.out, "heads", question)
     if not file.exists():
         readers.corpus(stand_ins=setup.source != "hub")  # the profile paper takes none
-        scored = heads.measure(setup.model, "gender", "paper", question["contexts"], 1, items=setup.items,
-                               device=setup.device)
-        record = question | {"sentences": scored["sentences"], "seat": round(scored["seat"], 4),
-                             "heads": heads.positive(scored["scores"])}
+        scored = heads.measure(
+            setup.model,
+            "gender",
+            "paper",
+            question["contexts"],
+            1,
+            items=setup.items,
+            device=setup.device,
+        )
+        record = question | {
+            "sentences": scored["sentences"],
+            "seat": round(scored["seat"], 4),
+            "heads": heads.positive(scored["scores"]),
+        }
         files.replace(file, (json.dumps(record) + "\n").encode())
     return json.loads(file.read_text())["heads"]
 
@@ -187,24 +239,50 @@ def ranked(setup: Setup) -> list:
 def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> dict:
     """One fine-tuning, or what it gave when it was done before, unless it is to be done `again`."""
     rule, made = TASKS[task], finetune.check(setup.prepared, setup.model)
-    chosen = [] if mask == "none" else ranked(setup)[:3 if mask.endswith("3") else None]
-    parts = {part: finetune.load(setup.prepared / f"{task}.{part}.npz") for part in ("train", "validation", *rule.sets)}
+    chosen = [] if mask == "none" else ranked(setup)[: 3 if mask.endswith("3") else None]
+    parts = {
+        part: finetune.load(setup.prepared / f"{task}.{part}.npz")
+        for part in ("train", "validation", *rule.sets)
+    }
     how = finetune.Settings(**setup.settings(len(parts["train"])), seed=seed)
-    record = {"task": task, "mask": mask, "seed": seed, "model": setup.model, "revision": made["revision"],
-              "source": made["source"], "heads": len(chosen), "examples": {part: len(parts[part]) for part in parts},
-              "cut": sum(int(parts[part].cut) for part in parts), "settings": asdict(how)}
+    record = {
+        "task": task,
+        "mask": mask,
+        "seed": seed,
+        "model": setup.model,
+        "revision": made["revision"],
+        "source": made["source"],
+        "heads": len(chosen),
+        "examples": {part: len(parts[part]) for part in parts},
+        "cut": sum(int(parts[part].cut) for part in parts),
+        "settings": asdict(how),
+    }
     file = _place(setup.out, f"{task}_{mask}_{seed}", record)
     if file.exists() and not again:
         return json.loads(file.read_text())
     torch.manual_seed(seed)  # the new head's weights
-    model = models.load(setup.model, device=setup.device, task="sequence-classification", labels=rule.labels)
+    model = models.load(
+        setup.model, device=setup.device, task="sequence-classification", labels=rule.labels
+    )
     if mask in RANDOM:
         chosen = heads.random(torch.ones(model.n_layers, model.n_heads), len(chosen), seed)
     zeros = heads.mask(model, chosen).to(model.device) if chosen else None
-    record |= finetune.fit(model, parts["train"], parts["validation"],
-                           lambda logits, wanted: np.mean(rule.scores(logits, wanted)), how, zeros,
-                           file.with_suffix(".safetensors"), progress=f"{task} {mask} {seed}")
-    record |= {"scores": [], "constant": [], "device": model.device.type, "torch": torch.__version__.split("+")[0]}
+    record |= finetune.fit(
+        model,
+        parts["train"],
+        parts["validation"],
+        lambda logits, wanted: np.mean(rule.scores(logits, wanted)),
+        how,
+        zeros,
+        file.with_suffix(".safetensors"),
+        progress=f"{task} {mask} {seed}",
+    )
+    record |= {
+        "scores": [],
+        "constant": [],
+        "device": model.device.type,
+        "torch": torch.__version__.split("+")[0],
+    }
     for part in rule.sets:
         wanted = parts[part].targets.numpy()
         scores = rule.scores(finetune.predict(model, parts[part], zeros), wanted)
@@ -219,32 +297,63 @@ def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again:
     are masked in tasks that the unmasked model is known to have learned: ask again once it is done."""
     first, step = map(int, part.split("/"))
     full = [result for result in stored(setup)[0] if result["mask"] == "none"]
-    learned = {result["task"] for result in full if result["scores"][0] > result["constant"][0] + LEARNED}
-    every = [(task, mask, seed) for task in tasks or setup.tasks for mask in MASKS | (RANDOM if task in learned else {})
-             for seed in range(2 if setup.items else SEEDS)]  # dealt out to nine processes, each gets one of every task
-    for task, mask, seed in every[first - 1::step]:
+    learned = {
+        result["task"] for result in full if result["scores"][0] > result["constant"][0] + LEARNED
+    }
+    every = [
+        (task, mask, seed)
+        for task in tasks or setup.tasks
+        for mask in MASKS | (RANDOM if task in learned else {})
+        for seed in range(2 if setup.items else SEEDS)
+    ]  # dealt out to nine processes, each gets one of every task
+    for task, mask, seed in every[first - 1 :: step]:
         done = run(setup, task, mask, seed, again)
-        print(f"{task:6}{mask:5}{seed:2} {done['scores']} epoch {done['best']} of {done['epochs']}", flush=True)
+        print(
+            f"{task:6}{mask:5}{seed:2} {done['scores']} epoch {done['best']} of {done['epochs']}",
+            flush=True,
+        )
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m lib.bias_a_head.glue", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lib.bias_a_head.glue", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("command", choices=["prepare", "run"])
-    parser.add_argument("--profile", default="mini", choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
-                        help="whose settings and model are taken; paper: with the tasks of the hub")
+    parser.add_argument(
+        "--profile",
+        default="mini",
+        choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
+        help="whose settings and model are taken; paper: with the tasks of the hub",
+    )
     parser.add_argument("--model", help="left out: the profile's encoder")
-    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), help="left out: all that there are")
+    parser.add_argument(
+        "--tasks", nargs="+", choices=list(TASKS), help="left out: all that there are"
+    )
     parser.add_argument("--part", default="1/1", help="2/8: the second eighth of the runs")
-    parser.add_argument("--out", type=Path, default=paths.BUILD / "mini-real" / "figures" / "05_glue",
-                        help="where results go; figures/mini-real/05_glue for those that the repository stores")
-    parser.add_argument("--limit", type=int, default=0, help="so many examples of each part: for a try")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=paths.BUILD / "mini-real" / "figures" / "05_glue",
+        help="where results go; figures/mini-real/05_glue for those that the repository stores",
+    )
+    parser.add_argument(
+        "--limit", type=int, default=0, help="so many examples of each part: for a try"
+    )
     parser.add_argument("--device")
     given = parser.parse_args(arguments)
     try:
         profile = tomllib.loads((paths.PROFILES / f"{given.profile}.toml").read_text())
-        setup = Setup(given.model or profile["models"]["encoder"], profile["sizes"], given.out,
-                      "hub" if given.profile == "paper" else "files", given.limit, given.device)
-        prepare(setup, given.tasks) if given.command == "prepare" else make(setup, given.tasks, given.part)
+        setup = Setup(
+            given.model or profile["models"]["encoder"],
+            profile["sizes"],
+            given.out,
+            "hub" if given.profile == "paper" else "files",
+            given.limit,
+            given.device,
+        )
+        prepare(setup, given.tasks) if given.command == "prepare" else make(
+            setup, given.tasks, given.part
+        )
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2

@@ -25,7 +25,9 @@ from lib.text import data
 KINDS = ("zero", "mean", "swapped")
 
 
-def measure(name: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0, device=None) -> dict:
+def measure(
+    name: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0, device=None
+) -> dict:
     """The associations of all target words under every patch, on either half of the sentences.
 
     n, folds, seed   of the sentences, as in heads.measure: the halves are those of masking.halves,
@@ -43,7 +45,9 @@ def measure(name: str, source: str, n: int, folds: int, seed: int = 0, items: in
     result = {kind: np.stack([one[kind] for one in found]).astype(np.float32) for kind in KINDS}
     return result | {
         "in_x": np.arange(len(sets.X) + len(sets.Y)) < len(sets.X),
-        "gradient": np.stack([heads.bias_scores(model, sets, own).scores.numpy() for own in halves]),
+        "gradient": np.stack(
+            [heads.bias_scores(model, sets, own).scores.numpy() for own in halves]
+        ),
         "sentences": np.array([sum(map(len, own.values())) for own in halves]),
         "swapped_sentences": np.array([one["swapped_sentences"] for one in found]),
     }
@@ -56,12 +60,16 @@ def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: s
     pairs = [(word, sentence) for word, own in contexts.items() for sentence in own]
     encoded, places = embed.prepare(model, pairs)
     other_half = counterparts(sets)
-    swapped, _ = embed.prepare(model, [swap(word, sentence, other_half) for word, sentence in pairs])
+    swapped, _ = embed.prepare(
+        model, [swap(word, sentence, other_half) for word, sentence in pairs]
+    )
     lengths = [len(one["input_ids"]) for one in encoded]
-    can_swap = torch.tensor([
-        len(other["input_ids"]) == length and other["input_ids"] != one["input_ids"]
-        for one, other, length in zip(encoded, swapped, lengths, strict=True)
-    ])
+    can_swap = torch.tensor(
+        [
+            len(other["input_ids"]) == length and other["input_ids"] != one["input_ids"]
+            for one, other, length in zip(encoded, swapped, lengths, strict=True)
+        ]
+    )
     mean = mean_outputs(model, encoded)
     shape = 1 + model.n_layers * model.n_heads, len(contexts), model.net.config.hidden_size
     total = {kind: torch.zeros(shape, dtype=torch.float64) for kind in KINDS}
@@ -80,18 +88,30 @@ def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: s
             own[kind][0].index_add_(0, row[indices], embed.pool(states, here).cpu().double())
         for layer in range(model.n_layers):
             for head in range(model.n_heads):
-                values = {"zero": 0.0, "mean": mean[layer, head], "swapped": counterpart[layer][:, :, head]}
+                values = {
+                    "zero": 0.0,
+                    "mean": mean[layer, head],
+                    "swapped": counterpart[layer][:, :, head],
+                }
                 for kind, value in values.items():
-                    with hooks.resume(model, layer, entering[layer]), hooks.patch(model, layer, head, value):
+                    with (
+                        hooks.resume(model, layer, entering[layer]),
+                        hooks.patch(model, layer, head, value),
+                    ):
                         states = model.net.base_model(**batch).last_hidden_state
                     at = 1 + layer * model.n_heads + head
-                    own[kind][at].index_add_(0, row[indices], embed.pool(states, here).cpu().double())
+                    own[kind][at].index_add_(
+                        0, row[indices], embed.pool(states, here).cpu().double()
+                    )
         for kind in KINDS:  # last: a batch that does not fit is tried again in halves
             total[kind].add_(own[kind])
         return indices
 
     batches.each(model, encoded, patched, progress=progress)
-    result = {kind: associations(sets, vectors / count[:, None], list(contexts)) for kind, vectors in total.items()}
+    result = {
+        kind: associations(sets, vectors / count[:, None], list(contexts))
+        for kind, vectors in total.items()
+    }
     return result | {"swapped_sentences": int(can_swap.sum())}
 
 

@@ -18,9 +18,13 @@ def associations(W: torch.Tensor, A: torch.Tensor, B: torch.Tensor) -> torch.Ten
     """s(w, A, B), one number per row of W: mean cosine with the rows of A less mean cosine with those of B."""
     for rows in (W, A, B):
         if rows.dim() != 2 or not len(rows):
-            raise CompanionError(f"A set has shape {list(rows.shape)}: give one row per word, and at least one.")
+            raise CompanionError(
+                f"A set has shape {list(rows.shape)}: give one row per word, and at least one."
+            )
         if not rows.isfinite().all():
-            raise CompanionError("A vector holds nan or infinity: check the model's weights, or load it in float32.")
+            raise CompanionError(
+                "A vector holds nan or infinity: check the model's weights, or load it in float32."
+            )
     # the mean of cosines is the product with the mean of the unit vectors
     return normalize(W, dim=-1) @ (normalize(A, dim=-1).mean(0) - normalize(B, dim=-1).mean(0))
 
@@ -36,8 +40,14 @@ def size_of(s: torch.Tensor, n: int) -> torch.Tensor:
     return (s[..., :n].mean(-1) - s[..., n:].mean(-1)) / s.std(-1, correction=1)
 
 
-def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, n: int = 100_000,
-            seed: int = 0) -> float:
+def p_value(
+    X: torch.Tensor,
+    Y: torch.Tensor,
+    A: torch.Tensor,
+    B: torch.Tensor,
+    n: int = 100_000,
+    seed: int = 0,
+) -> float:
     """Share of the divisions of the targets into sets of the same sizes whose X-Y difference is no smaller. One-sided,
     as in SEAT: small where X goes with A. Exact where there are at most n divisions; otherwise over n random ones and
     the real one, so that it is never 0."""
@@ -51,6 +61,8 @@ def p_value(X: torch.Tensor, Y: torch.Tensor, A: torch.Tensor, B: torch.Tensor, 
     random, as_large = torch.Generator().manual_seed(seed), 0
     for start in range(0, n, CHUNK):
         drawn = torch.rand(min(CHUNK, n - start), len(s), generator=random)
-        chosen = drawn.topk(size, dim=1, largest=False, sorted=False).indices  # a third of the time of sorting all
+        chosen = drawn.topk(
+            size, dim=1, largest=False, sorted=False
+        ).indices  # a third of the time of sorting all
         as_large += (s[chosen].sum(1) >= least).sum().item()
     return (as_large + 1) / (n + 1)

@@ -18,11 +18,15 @@ from lib.engine.stats import redrawn
 from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Outcome, Verdict, by_id, judge
 
 ALONE = "in the full distribution alone"
-ENOUGH = .5  # of the prompts have a gendered token, or a k is not judged: below it most of a margin is a few prompts'
+ENOUGH = 0.5  # of the prompts have a gendered token, or a k is not judged: below it most of a margin is a few prompts'
 WORST_FIRST = [Outcome.FAILS, Outcome.UNDECIDED, Outcome.HOLDS]
 # the verbalizer that is counted, whether all occupations are pooled, and how a decoder's prompts are written
-READINGS = {"main": ("outputs", False, ""), "dictionary": ("whole pairs", False, ""), "pooled": ("outputs", True, ""),
-            "no start token": ("outputs", False, "no start token")}
+READINGS = {
+    "main": ("outputs", False, ""),
+    "dictionary": ("whole pairs", False, ""),
+    "pooled": ("outputs", True, ""),
+    "no start token": ("outputs", False, "no start token"),
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Expectation:
     is_effect       knowledge does something: more than unrelated knowledge does. What is not an effect says something
                     only of a model that can be moved: the margin has to follow the gender that is named in the
                     occupation by more than LITTLE. A network that gives one answer to whatever it reads keeps all"""
+
     name: str
     score: Callable[..., np.ndarray]
     of_preference: bool = True
@@ -41,104 +46,301 @@ class Expectation:
     is_effect: bool = False
 
 
-LEANS = Expectation("leans", lambda side, base, after: np.abs(base).min(-1) - LITTLE, of_preference=False)
-KEPT = Expectation("kept", lambda side, base, after: np.minimum(
-    (side * after).min(-1), LITTLE - np.abs(after - base).max(-1)), has_ceiling=True)
-OVERTURNED = Expectation("overturned", lambda side, base, after: -(side * after).max(-1), is_effect=True)
+LEANS = Expectation(
+    "leans", lambda side, base, after: np.abs(base).min(-1) - LITTLE, of_preference=False
+)
+KEPT = Expectation(
+    "kept",
+    lambda side, base, after: np.minimum(
+        (side * after).min(-1), LITTLE - np.abs(after - base).max(-1)
+    ),
+    has_ceiling=True,
+)
+OVERTURNED = Expectation(
+    "overturned", lambda side, base, after: -(side * after).max(-1), is_effect=True
+)
 NOT_OVERTURNED = Expectation("not overturned", lambda side, base, after: (side * after).min(-1))
-ENLARGED = Expectation("enlarged", lambda side, base, after: (side * (after - base)).min(-1), has_ceiling=True,
-                       is_effect=True)
-WEAKENED = Expectation("weakened", lambda side, base, after: (np.abs(base) - np.abs(after)).min(-1), is_effect=True)
-MOVED = Expectation("moved", lambda side, base, after: np.abs(after - base).min(-1) - LITTLE, of_preference=False,
-                    is_effect=True)
+ENLARGED = Expectation(
+    "enlarged",
+    lambda side, base, after: (side * (after - base)).min(-1),
+    has_ceiling=True,
+    is_effect=True,
+)
+WEAKENED = Expectation(
+    "weakened", lambda side, base, after: (np.abs(base) - np.abs(after)).min(-1), is_effect=True
+)
+MOVED = Expectation(
+    "moved",
+    lambda side, base, after: np.abs(after - base).min(-1) - LITTLE,
+    of_preference=False,
+    is_effect=True,
+)
 # the groups do not all move the same way by more than LITTLE
-UNCHANGED = Expectation("unchanged or conflicting", lambda side, base, after: LITTLE - np.maximum(
-    (side * (after - base)).min(-1), (side * (base - after)).min(-1)), has_ceiling=True)
+UNCHANGED = Expectation(
+    "unchanged or conflicting",
+    lambda side, base, after: (
+        LITTLE - np.maximum((side * (after - base)).min(-1), (side * (base - after)).min(-1))
+    ),
+    has_ceiling=True,
+)
 # and the first moves at all
-MORE = Expectation("first moves more", lambda side, base, first, second: np.minimum(
-    (np.abs(first - base) - np.abs(second - base)).mean(-1), np.abs(first - base).mean(-1) - LITTLE),
-    of_preference=False)
+MORE = Expectation(
+    "first moves more",
+    lambda side, base, first, second: np.minimum(
+        (np.abs(first - base) - np.abs(second - base)).mean(-1),
+        np.abs(first - base).mean(-1) - LITTLE,
+    ),
+    of_preference=False,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClozeClaim(Claim):
     """A claim of models of these families: what knowledge of these kinds does to the preference."""
+
     families: tuple[str, ...]
     kinds: tuple[str, ...]
     expectation: Expectation
 
 
-def _claim(id: str, says: str, families: tuple[str, ...], expectation: Expectation, *kinds: str) -> ClozeClaim:
-    return ClozeClaim(id=id, paper="counteracts", where="Results, Fig. 2-4", says=says, notebook="11", figure="11_fig2",
-                      short=f"{' over '.join(kinds)} | {expectation.name}", families=families, kinds=kinds,
-                      expectation=expectation, speaks=CONTROLS if "bert" in families else (NULL,))
+def _claim(
+    id: str, says: str, families: tuple[str, ...], expectation: Expectation, *kinds: str
+) -> ClozeClaim:
+    return ClozeClaim(
+        id=id,
+        paper="counteracts",
+        where="Results, Fig. 2-4",
+        says=says,
+        notebook="11",
+        figure="11_fig2",
+        short=f"{' over '.join(kinds)} | {expectation.name}",
+        families=families,
+        kinds=kinds,
+        expectation=expectation,
+        speaks=CONTROLS if "bert" in families else (NULL,),
+    )
 
 
 BERT, ALBERT, ROBERTA = ("bert",), ("albert",), ("roberta",)
-DECODERS = tuple(name for name, family in FAMILIES.items() if family.is_causal)  # what the paper says of GPT-2
+DECODERS = tuple(
+    name for name, family in FAMILIES.items() if family.is_causal
+)  # what the paper says of GPT-2
 ENCODERS = tuple(name for name in FAMILIES if name not in DECODERS)
 NEUTRAL, NEUTRAL_OTHER = "target neutral", "target neutral background counter"
 SYNTACTIC, SEMANTIC = "target syntactic similar", "target semantic similar"
-COUNTER_SYNTACTIC, COUNTER_SEMANTIC = "target counter syntactic similar", "target counter semantic similar"
-OTHER_SYNTACTIC, OTHER_SEMANTIC = "background counter syntactic similar", "background counter semantic similar"
-CLAIMS = by_id([  # in the order of the paper's section on results
-    _claim("base-leans", "All models lean to one gender in base prompts", ENCODERS + DECODERS, LEANS, "base"),
-    _claim("unrelated-not-overturned", "Unrelated knowledge does not overturn the preference",
-           ENCODERS + DECODERS, NOT_OVERTURNED, "unrelated"),
-    _claim("gpt2-neutral", "GPT-2: neutral knowledge leaves the preference as it is", DECODERS, KEPT, NEUTRAL),
-    _claim("gpt2-neutral-background", "GPT-2: so does neutral knowledge of another job", DECODERS, KEPT, NEUTRAL_OTHER),
-    _claim("encoders-neutral", "BERT, ALBERT, RoBERTa: neutral knowledge overturns the preference",
-           ENCODERS, OVERTURNED, NEUTRAL),
-    _claim("encoders-neutral-background", "BERT, ALBERT, RoBERTa: so does neutral knowledge of another job",
-           ENCODERS, OVERTURNED, NEUTRAL_OTHER),
-    _claim("bert-syntactic", "BERT is sensitive to target syntactic knowledge", BERT, MOVED, SYNTACTIC),
-    _claim("bert-background-syntactic", "BERT is sensitive to background counter syntactic knowledge",
-           BERT, MOVED, OTHER_SYNTACTIC),
-    *(_claim(f"bert-{id}", f"BERT: {kind.removesuffix(' similar')} knowledge changes nothing, or conflicts", BERT,
-             UNCHANGED, kind)
-      for id, kind in (("semantic", SEMANTIC), ("counter-syntactic", COUNTER_SYNTACTIC),
-                       ("counter-semantic", COUNTER_SEMANTIC), ("background-semantic", OTHER_SEMANTIC))),
-    _claim("albert-semantic", "ALBERT: target semantic knowledge enlarges the preference", ALBERT, ENLARGED, SEMANTIC),
-    *(_claim(f"albert-{id}", f"ALBERT: {kind.removesuffix(' similar')} knowledge overturns it", ALBERT, OVERTURNED,
-             kind) for id, kind in (("counter-syntactic", COUNTER_SYNTACTIC), ("background-syntactic", OTHER_SYNTACTIC),
-                                    ("background-semantic", OTHER_SEMANTIC))),
-    _claim("albert-counter-semantic", "ALBERT: target counter semantic knowledge does not overturn it",
-           ALBERT, NOT_OVERTURNED, COUNTER_SEMANTIC),
-    *(_claim(f"roberta-{form}", f"RoBERTa: target {form} knowledge enlarges the preference", ROBERTA, ENLARGED,
-             f"target {form} similar") for form in ("syntactic", "semantic")),
-    _claim("roberta-background-syntactic", "RoBERTa: background counter syntactic knowledge overturns it",
-           ROBERTA, OVERTURNED, OTHER_SYNTACTIC),
-    _claim("roberta-counter-syntactic", "RoBERTa: target counter syntactic knowledge makes the margin smaller",
-           ROBERTA, WEAKENED, COUNTER_SYNTACTIC),
-    _claim("syntactic-over-semantic", "ALBERT, RoBERTa: syntactic counter-knowledge moves more than semantic",
-           ALBERT + ROBERTA, MORE, COUNTER_SYNTACTIC, COUNTER_SEMANTIC),
-    Claim("gpt2-conflicting", "counteracts", "Results", "GPT-2 has conflicting results on the other kinds of knowledge",
-          untestable="the paper names neither the kinds nor what conflicts"),
-    Claim("finetuning", "counteracts", "Conclusion",
-          "Fine-tuning on counterexamples of like syntax makes outcomes neutral",
-          untestable="the paper prompts alone and fine-tunes nothing")])
+COUNTER_SYNTACTIC, COUNTER_SEMANTIC = (
+    "target counter syntactic similar",
+    "target counter semantic similar",
+)
+OTHER_SYNTACTIC, OTHER_SEMANTIC = (
+    "background counter syntactic similar",
+    "background counter semantic similar",
+)
+CLAIMS = by_id(
+    [  # in the order of the paper's section on results
+        _claim(
+            "base-leans",
+            "All models lean to one gender in base prompts",
+            ENCODERS + DECODERS,
+            LEANS,
+            "base",
+        ),
+        _claim(
+            "unrelated-not-overturned",
+            "Unrelated knowledge does not overturn the preference",
+            ENCODERS + DECODERS,
+            NOT_OVERTURNED,
+            "unrelated",
+        ),
+        _claim(
+            "gpt2-neutral",
+            "GPT-2: neutral knowledge leaves the preference as it is",
+            DECODERS,
+            KEPT,
+            NEUTRAL,
+        ),
+        _claim(
+            "gpt2-neutral-background",
+            "GPT-2: so does neutral knowledge of another job",
+            DECODERS,
+            KEPT,
+            NEUTRAL_OTHER,
+        ),
+        _claim(
+            "encoders-neutral",
+            "BERT, ALBERT, RoBERTa: neutral knowledge overturns the preference",
+            ENCODERS,
+            OVERTURNED,
+            NEUTRAL,
+        ),
+        _claim(
+            "encoders-neutral-background",
+            "BERT, ALBERT, RoBERTa: so does neutral knowledge of another job",
+            ENCODERS,
+            OVERTURNED,
+            NEUTRAL_OTHER,
+        ),
+        _claim(
+            "bert-syntactic",
+            "BERT is sensitive to target syntactic knowledge",
+            BERT,
+            MOVED,
+            SYNTACTIC,
+        ),
+        _claim(
+            "bert-background-syntactic",
+            "BERT is sensitive to background counter syntactic knowledge",
+            BERT,
+            MOVED,
+            OTHER_SYNTACTIC,
+        ),
+        *(
+            _claim(
+                f"bert-{id}",
+                f"BERT: {kind.removesuffix(' similar')} knowledge changes nothing, or conflicts",
+                BERT,
+                UNCHANGED,
+                kind,
+            )
+            for id, kind in (
+                ("semantic", SEMANTIC),
+                ("counter-syntactic", COUNTER_SYNTACTIC),
+                ("counter-semantic", COUNTER_SEMANTIC),
+                ("background-semantic", OTHER_SEMANTIC),
+            )
+        ),
+        _claim(
+            "albert-semantic",
+            "ALBERT: target semantic knowledge enlarges the preference",
+            ALBERT,
+            ENLARGED,
+            SEMANTIC,
+        ),
+        *(
+            _claim(
+                f"albert-{id}",
+                f"ALBERT: {kind.removesuffix(' similar')} knowledge overturns it",
+                ALBERT,
+                OVERTURNED,
+                kind,
+            )
+            for id, kind in (
+                ("counter-syntactic", COUNTER_SYNTACTIC),
+                ("background-syntactic", OTHER_SYNTACTIC),
+                ("background-semantic", OTHER_SEMANTIC),
+            )
+        ),
+        _claim(
+            "albert-counter-semantic",
+            "ALBERT: target counter semantic knowledge does not overturn it",
+            ALBERT,
+            NOT_OVERTURNED,
+            COUNTER_SEMANTIC,
+        ),
+        *(
+            _claim(
+                f"roberta-{form}",
+                f"RoBERTa: target {form} knowledge enlarges the preference",
+                ROBERTA,
+                ENLARGED,
+                f"target {form} similar",
+            )
+            for form in ("syntactic", "semantic")
+        ),
+        _claim(
+            "roberta-background-syntactic",
+            "RoBERTa: background counter syntactic knowledge overturns it",
+            ROBERTA,
+            OVERTURNED,
+            OTHER_SYNTACTIC,
+        ),
+        _claim(
+            "roberta-counter-syntactic",
+            "RoBERTa: target counter syntactic knowledge makes the margin smaller",
+            ROBERTA,
+            WEAKENED,
+            COUNTER_SYNTACTIC,
+        ),
+        _claim(
+            "syntactic-over-semantic",
+            "ALBERT, RoBERTa: syntactic counter-knowledge moves more than semantic",
+            ALBERT + ROBERTA,
+            MORE,
+            COUNTER_SYNTACTIC,
+            COUNTER_SEMANTIC,
+        ),
+        Claim(
+            "gpt2-conflicting",
+            "counteracts",
+            "Results",
+            "GPT-2 has conflicting results on the other kinds of knowledge",
+            untestable="the paper names neither the kinds nor what conflicts",
+        ),
+        Claim(
+            "finetuning",
+            "counteracts",
+            "Conclusion",
+            "Fine-tuning on counterexamples of like syntax makes outcomes neutral",
+            untestable="the paper prompts alone and fine-tunes nothing",
+        ),
+    ]
+)
 
 
-def readings(answers: dict[str, dict], forms: dict[str, dict] | None = None, every: bool = False, draws: int = 2_000,
-             **about) -> list[dict[str, list[Verdict]]]:
+def readings(
+    answers: dict[str, dict],
+    forms: dict[str, dict] | None = None,
+    every: bool = False,
+    draws: int = 2_000,
+    **about,
+) -> list[dict[str, list[Verdict]]]:
     """What each claim comes to on each model of its families, by reading: four verdicts, at k = 3, 5, 10 and in full.
     answers cloze.counted ones to the winobias prompts, by the name of the model
     forms   cloze.measure_forms of each model, where there is one: for the readings of another form
     every   on a model that cannot have the effect: each claim, whatever the family"""
-    occupations = {name: len({row["occupation"] for row in answer["prompts"]}) for name, answer in answers.items()}
+    occupations = {
+        name: len({row["occupation"] for row in answer["prompts"]})
+        for name, answer in answers.items()
+    }
     asked = {name: {"": answer} | (forms or {}).get(name, {}) for name, answer in answers.items()}
-    seen = {name: {title: [(tables.resampled(tables.by_occupation(by_form[form], k, words), pooled, draws),
-                            tables.understood(by_form[form], k, words), occupations[name]) for k in (*K, FULL)]
-                   for title, (words, pooled, form) in READINGS.items() if form in by_form}
-            for name, by_form in asked.items()}
-    return [{title: [read(claim, *of_k, on=name, reading=tables.k_name(k), models=[name], **about)
-                     for k, of_k in zip((*K, FULL), four)] for title, four in seen[name].items()}
-            for claim in CLAIMS.values() if not claim.untestable
-            for name, answer in answers.items() if every or answer["family"] in claim.families]
+    seen = {
+        name: {
+            title: [
+                (
+                    tables.resampled(tables.by_occupation(by_form[form], k, words), pooled, draws),
+                    tables.understood(by_form[form], k, words),
+                    occupations[name],
+                )
+                for k in (*K, FULL)
+            ]
+            for title, (words, pooled, form) in READINGS.items()
+            if form in by_form
+        }
+        for name, by_form in asked.items()
+    }
+    return [
+        {
+            title: [
+                read(claim, *of_k, on=name, reading=tables.k_name(k), models=[name], **about)
+                for k, of_k in zip((*K, FULL), four)
+            ]
+            for title, four in seen[name].items()
+        }
+        for claim in CLAIMS.values()
+        if not claim.untestable
+        for name, answer in answers.items()
+        if every or answer["family"] in claim.families
+    ]
 
 
-def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Series, n: int = 0,
-         ignore_gates: bool = False, **about) -> Verdict:
+def read(
+    claim: ClozeClaim,
+    margins: dict[str, np.ndarray],
+    understood: pd.Series,
+    n: int = 0,
+    ignore_gates: bool = False,
+    **about,
+) -> Verdict:
     """Whether a claim is met in the margins of tables.resampled. There is no case where less than ENOUGH of the prompts
     have a gendered token (on a control neither: the full distribution is read there too), where nothing follows a named
     gender, and where the base prompts have no preference that could change, or one too large to grow. n: occupations"""
@@ -146,23 +348,37 @@ def read(claim: ClozeClaim, margins: dict[str, np.ndarray], understood: pd.Serie
     base, *after = (margins[kind] for kind in kinds)
     scores, control = expects.score(np.sign(base), base, *after), None
     share = float(understood[kinds].min())
-    gates = [Gate("gendered tokens", share >= ENOUGH, f"gendered tokens in {share:.0%} of the prompts")]
+    gates = [
+        Gate("gendered tokens", share >= ENOUGH, f"gendered tokens in {share:.0%} of the prompts")
+    ]
     ignore_gates = ignore_gates and gates[0].is_open
     if expects.is_effect:
         without = expects.score(np.sign(base), base, margins["unrelated"])
         control = Control("unrelated knowledge", redrawn(without, n), redrawn(scores - without, n))
     else:
-        own = np.array([1, -1])[:base.shape[-1]]  # female-dominated, male-dominated; pooled: of the one that dominates
+        own = np.array([1, -1])[
+            : base.shape[-1]
+        ]  # female-dominated, male-dominated; pooled: of the one that dominates
         follows = (own * (margins[SYNTACTIC] - margins[COUNTER_SYNTACTIC])).min(-1) - LITTLE
         scores = np.minimum(scores, follows)
-        gates.append(Gate("follows a named gender", follows[0] > 0, "does not follow a named gender"))
+        gates.append(
+            Gate("follows a named gender", follows[0] > 0, "does not follow a named gender")
+        )
     if expects.of_preference:
         leans = np.abs(base).min(-1) - LITTLE
         scores = np.minimum(scores, leans)
-        gates.append(Gate("a preference in the base prompts", leans[0] > 0, "no preference in the base prompts"))
+        gates.append(
+            Gate(
+                "a preference in the base prompts",
+                leans[0] > 0,
+                "no preference in the base prompts",
+            )
+        )
     if expects.has_ceiling:
         gates.append(Gate("room to grow", np.abs(base[0]).max() <= 1 - LITTLE, "at the ceiling"))
-    return judge(claim, redrawn(scores, n), gates=gates, control=control, ignore_gates=ignore_gates, **about)
+    return judge(
+        claim, redrawn(scores, n), gates=gates, control=control, ignore_gates=ignore_gates, **about
+    )
 
 
 def over_k(four: list[Verdict]) -> Verdict:
@@ -171,7 +387,9 @@ def over_k(four: list[Verdict]) -> Verdict:
     known = [reading for reading in tops if reading.outcome != Outcome.NO_CASE]
     if not known:
         return replace(full, remark=ALONE)
-    worst = min(known, key=lambda reading: (WORST_FIRST.index(reading.outcome), reading.estimate.value))
+    worst = min(
+        known, key=lambda reading: (WORST_FIRST.index(reading.outcome), reading.estimate.value)
+    )
     agree = len({reading.outcome for reading in known}) == 1
     return worst if agree else replace(worst, remark=f"decided at {worst.reading}")
 
@@ -180,7 +398,9 @@ def overall(lines: dict[str, list[Verdict]]) -> Verdict:
     """One verdict of all readings: the main one's; those that come to another outcome are named."""
     judged = {title: over_k(four) for title, four in lines.items()}
     main = judged["main"]
-    differ = [f"{title}: {line.outcome}" for title, line in judged.items() if line.outcome != main.outcome]
+    differ = [
+        f"{title}: {line.outcome}" for title, line in judged.items() if line.outcome != main.outcome
+    ]
     found = "; ".join(f"{reading.reading} {_shown(reading)}" for reading in lines["main"])
     return replace(main, found=found, remark="; ".join(filter(None, [main.remark, *differ])))
 
@@ -190,9 +410,20 @@ def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
     rows = []
     for lines in readings:
         main, claim = lines["main"], CLAIMS[lines["main"][0].claim]
-        others = {title: str(over_k(lines[title]).outcome) if title in lines else "" for title in list(READINGS)[1:]}
-        rows.append({"model": main[0].on, "knowledge": " over ".join(claim.kinds), "claim": claim.expectation.name,
-                     **{four.reading: _shown(four) for four in main}, **others, "verdict": str(overall(lines))})
+        others = {
+            title: str(over_k(lines[title]).outcome) if title in lines else ""
+            for title in list(READINGS)[1:]
+        }
+        rows.append(
+            {
+                "model": main[0].on,
+                "knowledge": " over ".join(claim.kinds),
+                "claim": claim.expectation.name,
+                **{four.reading: _shown(four) for four in main},
+                **others,
+                "verdict": str(overall(lines)),
+            }
+        )
     return pd.DataFrame(rows)
 
 

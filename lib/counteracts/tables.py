@@ -11,9 +11,14 @@ from lib.counteracts import cloze
 from lib.engine import stats
 
 K, FULL = (3, 5, 10), 0
-LITTLE = .1  # of the margin: a smaller change keeps the preference, a smaller margin is none. Ours; the paper has none.
+LITTLE = 0.1  # of the margin: a smaller change keeps the preference, a smaller margin is none. Ours; the paper has none.
 CHANGES = ENLARGED, KEPT, WEAKENED, OVERTURNED, NO_TOKEN = [
-    "enlarged", "kept", "weakened", "overturned", "no gendered token"]
+    "enlarged",
+    "kept",
+    "weakened",
+    "overturned",
+    "no gendered token",
+]
 GENDERS = {1: "female", -1: "male", 0: "neither"}
 
 
@@ -41,12 +46,18 @@ def by_occupation(answer: dict, k: int = FULL, words: str = "outputs") -> pd.Dat
     table["kind"] = pd.Categorical(table["kind"], list(cloze.KINDS))
     keys = ["dominated", "occupation", "percent_women", "kind"]
     grouped = table.groupby(keys, sort=False, dropna=False, observed=True)
-    return grouped[["female", "male", *table.columns.intersection(["log_odds"])]].mean().reset_index()
+    return (
+        grouped[["female", "male", *table.columns.intersection(["log_odds"])]].mean().reset_index()
+    )
 
 
 def at_every_k(answers: dict[str, dict], summary) -> dict[tuple[str, str], pd.DataFrame]:
     """A summary of `by_occupation` for every model, at every k and in full: {(model, k): summary}."""
-    return {(name, k_name(k)): summary(by_occupation(one, k)) for name, one in answers.items() for k in (*K, FULL)}
+    return {
+        (name, k_name(k)): summary(by_occupation(one, k))
+        for name, one in answers.items()
+        for k in (*K, FULL)
+    }
 
 
 def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
@@ -58,14 +69,18 @@ def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
     return found.groupby(["kind", "dominated"])["any"].mean().groupby("kind").min()
 
 
-def resampled(table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, seed: int = 0) -> dict[str, np.ndarray]:
+def resampled(
+    table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, seed: int = 0
+) -> dict[str, np.ndarray]:
     """The margin of the means by kind, [1 + draws, groups]: as it is, then of occupations drawn with replacement in
     either group. 0 where there is no gendered token.
     pooled   one group: of the gender that dominates the occupation ("pro-stereotypical", in the paper's Table 1) and
              the other one, over all occupations, in place of female and male in two groups"""
     rng, sides = np.random.default_rng(seed), table[["female", "male"]].to_numpy()
     if pooled:
-        sides = np.where((table["dominated"] == "female").to_numpy()[:, None], sides, sides[:, ::-1])
+        sides = np.where(
+            (table["dominated"] == "female").to_numpy()[:, None], sides, sides[:, ::-1]
+        )
     table, margins = table.assign(first=sides[:, 0], second=sides[:, 1]), []
     for _, group in [("", table)] if pooled else table.groupby("dominated"):
         wide = group.pivot(index="occupation", columns="kind", values=["first", "second"])
@@ -79,16 +94,21 @@ def resampled(table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, see
 def bars(table: pd.DataFrame) -> pd.DataFrame:
     """Fig. 2-4's bars: for either group of occupations and each kind the mean female and male probability, with
     Student's interval over the occupations. Columns: dominated, kind, gender, value, low, high."""
-    rows = [(dominated, kind, gender, *stats.mean(group[gender].to_numpy()))
-            for (dominated, kind), group in table.groupby(["dominated", "kind"], sort=False, observed=True)
-            for gender in ("female", "male")]
+    rows = [
+        (dominated, kind, gender, *stats.mean(group[gender].to_numpy()))
+        for (dominated, kind), group in table.groupby(
+            ["dominated", "kind"], sort=False, observed=True
+        )
+        for gender in ("female", "male")
+    ]
     return pd.DataFrame(rows, columns=["dominated", "kind", "gender", "value", "low", "high"])
 
 
 def margins(table: pd.DataFrame) -> pd.DataFrame:
     """The margin: one row per occupation, one column per kind."""
     return table.assign(margin=margin(table["female"], table["male"])).pivot(
-        index=["dominated", "occupation"], columns="kind", values="margin")
+        index=["dominated", "occupation"], columns="kind", values="margin"
+    )
 
 
 def change(base: float, after: float) -> str:
@@ -104,8 +124,12 @@ def change(base: float, after: float) -> str:
 def shares(table: pd.DataFrame) -> pd.DataFrame:
     """The share of occupations under each of CHANGES, with its interval: columns kind, change, value, low, high."""
     wide = margins(table)
-    changed = wide.drop(columns="base").apply(lambda after: [change(*pair) for pair in zip(wide["base"], after)])
-    rows = [(kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES]
+    changed = wide.drop(columns="base").apply(
+        lambda after: [change(*pair) for pair in zip(wide["base"], after)]
+    )
+    rows = [
+        (kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES
+    ]
     return pd.DataFrame(rows, columns=["kind", "change", "value", "low", "high"])
 
 
@@ -114,20 +138,39 @@ def relative(answer: dict, k: int = 10) -> pd.DataFrame:
     and prompt: occupation, kind, token, gender (female, male, neither), ratio."""
     base, rows = {}, []
     for i, prompt in enumerate(answer["prompts"]):
-        p, tokens, genders = answer["p"][i, :k], answer["ids"][i, :k], answer["genders"]["outputs"][i, :k]
+        p, tokens, genders = (
+            answer["p"][i, :k],
+            answer["ids"][i, :k],
+            answer["genders"]["outputs"][i, :k],
+        )
         if prompt["kind"] == "base":  # the first of its occupation
             base = dict(zip(tokens, p))
             continue
-        rows += [(prompt["occupation"], prompt["kind"], answer["tokens"][i][j], GENDERS[genders[j]], p[j] / base[token])
-                 for j, token in enumerate(tokens) if token in base]
+        rows += [
+            (
+                prompt["occupation"],
+                prompt["kind"],
+                answer["tokens"][i][j],
+                GENDERS[genders[j]],
+                p[j] / base[token],
+            )
+            for j, token in enumerate(tokens)
+            if token in base
+        ]
     return pd.DataFrame(rows, columns=["occupation", "kind", "token", "gender", "ratio"])
 
 
 def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
     """Of `relative`, by kind and gender: the geometric mean and how many tokens it is of."""
-    grouped = ratios.assign(log=np.log(ratios["ratio"].astype(float))).groupby(["kind", "gender"])["log"]
-    mean, size = (values.unstack("gender").reindex(index=list(cloze.KINDS)[1:], columns=sorted(GENDERS.values()))
-                  for values in (np.exp(grouped.mean()), grouped.size()))
+    grouped = ratios.assign(log=np.log(ratios["ratio"].astype(float))).groupby(["kind", "gender"])[
+        "log"
+    ]
+    mean, size = (
+        values.unstack("gender").reindex(
+            index=list(cloze.KINDS)[1:], columns=sorted(GENDERS.values())
+        )
+        for values in (np.exp(grouped.mean()), grouped.size())
+    )
     return pd.concat({"ratio": mean, "tokens": size.fillna(0).astype(int)}, axis=1)
 
 
@@ -135,8 +178,18 @@ def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
     """By kind, how log2 odds female : male rise with ten percent more women in an occupation, with a bootstrap interval
     over occupations. Occupations without a percentage are left out. Columns: kind, value, low, high."""
     known = table[table["percent_women"].notna()]
-    rows = [(kind, *stats.bootstrap(stats.slope, group["percent_women"].to_numpy() / 10, group["log_odds"].to_numpy(),
-                                    draws=draws)) for kind, group in known.groupby("kind", observed=True)]
+    rows = [
+        (
+            kind,
+            *stats.bootstrap(
+                stats.slope,
+                group["percent_women"].to_numpy() / 10,
+                group["log_odds"].to_numpy(),
+                draws=draws,
+            ),
+        )
+        for kind, group in known.groupby("kind", observed=True)
+    ]
     return pd.DataFrame(rows, columns=["kind", "value", "low", "high"])
 
 
@@ -144,11 +197,21 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     """The margin by group of occupations and kind, one row per choice: how prompts are written (cloze.FORMS), then
     which words are counted. Choices that give the very same tokens as the first are left out."""
     first, default = next(iter(answers.items()))
-    counted = {"six words": "six", "all 126 of the list": "verbalizer", "larger list": "larger",
-               "tokens without the space": "no space", "tokens of either form": "either"}
+    counted = {
+        "six words": "six",
+        "all 126 of the list": "verbalizer",
+        "larger list": "larger",
+        "tokens without the space": "no space",
+        "tokens of either form": "either",
+    }
     choices = {form: (answer, "whole pairs") for form, answer in answers.items()}
-    choices |= {f"{first}; {name}": (default, words) for name, words in counted.items()
-                if not np.allclose(default["mass"][words], default["mass"]["whole pairs"], rtol=1e-4, atol=0)}
+    choices |= {
+        f"{first}; {name}": (default, words)
+        for name, words in counted.items()
+        if not np.allclose(
+            default["mass"][words], default["mass"]["whole pairs"], rtol=1e-4, atol=0
+        )
+    }
     rows = {}
     for name, (answer, words) in choices.items():
         table = by_occupation(answer, FULL, words)

@@ -24,7 +24,12 @@ def words(model, contexts: dict[str, list[str]], bos: bool | None = None) -> tor
     row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
     with torch.no_grad():
-        each(model, pairs, lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()), bos=bos)
+        each(
+            model,
+            pairs,
+            lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()),
+            bos=bos,
+        )
     return (total / count[:, None]).to(model.net.dtype)
 
 
@@ -34,18 +39,28 @@ def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
         raise CompanionError("There are no words: give at least one with its sentences.")
     for word, sentences in contexts.items():
         if not sentences:
-            raise CompanionError(f"'{word}' has no sentence to stand in: leave it out, or find it one.")
+            raise CompanionError(
+                f"'{word}' has no sentence to stand in: leave it out, or find it one."
+            )
     count = torch.tensor([len(sentences) for sentences in contexts.values()])
     return torch.arange(len(count)).repeat_interleave(count), count
 
 
-def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "", tokens: int | None = None,
-         bos: bool | None = None):
+def each(
+    model,
+    pairs: list[tuple[str, str]],
+    use: Callable,
+    progress: str = "",
+    tokens: int | None = None,
+    bos: bool | None = None,
+):
     """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
     The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used."""
-    options = dict(use_cache=False) if model.is_causal else {}  # a decoder would keep the keys and values of all layers
+    options = (
+        dict(use_cache=False) if model.is_causal else {}
+    )  # a decoder would keep the keys and values of all layers
     for start in range(0, len(pairs), CHUNK):
-        encoded, places = prepare(model, pairs[start:start + CHUNK], bos)
+        encoded, places = prepare(model, pairs[start : start + CHUNK], bos)
 
         def at_words(batch, indices, places=places, start=start):
             states = model.net.base_model(**batch, **options).last_hidden_state
@@ -55,27 +70,42 @@ def each(model, pairs: list[tuple[str, str]], use: Callable, progress: str = "",
         batches.each(model, encoded, at_words, tokens, progress)
 
 
-def prepare(model, pairs: list[tuple[str, str]], bos: bool | None = None) -> tuple[list[dict], list[range]]:
+def prepare(
+    model, pairs: list[tuple[str, str]], bos: bool | None = None
+) -> tuple[list[dict], list[range]]:
     """For each (word, sentence) the encoded sentence, and the tokens of the word in it."""
     texts = [sentence for _, sentence in pairs]
     moved = batches.opening(model, bos)
-    places = [range(place.start + moved, place.stop + moved)
-              for place in tokens_of(model, texts, [find(word, sentence) for word, sentence in pairs])]
+    places = [
+        range(place.start + moved, place.stop + moved)
+        for place in tokens_of(model, texts, [find(word, sentence) for word, sentence in pairs])
+    ]
     encoded = batches.encode(model, texts, bos=bos)
     if model.is_causal:  # what follows a word cannot change its vector there: it is not computed
-        encoded = [{name: values[:tokens.stop] for name, values in e.items()} for e, tokens in zip(encoded, places)]
+        encoded = [
+            {name: values[: tokens.stop] for name, values in e.items()}
+            for e, tokens in zip(encoded, places)
+        ]
     return encoded, places
 
 
 def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
     """For each text the tokens that hold some of its span of characters (first, one past last), as `find` gives it.
     Tokens count as the model reads them, special ones included. One may begin with the space before its word."""
-    offsets = model.tokenizer(texts, return_offsets_mapping=True, verbose=False)["offset_mapping"] if texts else []
+    offsets = (
+        model.tokenizer(texts, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+        if texts
+        else []
+    )
     places = []
     for text, tokens, (begin, end) in zip(texts, offsets, spans, strict=True):
-        inside = [i for i, (first, last) in enumerate(tokens) if first < end and last > begin]  # a special one: (0, 0)
+        inside = [
+            i for i, (first, last) in enumerate(tokens) if first < end and last > begin
+        ]  # a special one: (0, 0)
         if not inside:
-            raise CompanionError(f"{model.name} has no token for '{text[begin:end]}' in '{text[:60]}': leave it out.")
+            raise CompanionError(
+                f"{model.name} has no token for '{text[begin:end]}' in '{text[:60]}': leave it out."
+            )
         places.append(range(inside[0], inside[-1] + 1))
     return places
 
@@ -96,11 +126,15 @@ def inside(places: list[range], batch: torch.Tensor) -> torch.Tensor:
 def find(word: str, sentence: str) -> tuple[int, int]:
     """Where a word stands first in a sentence, whole and in whatever capitals: (first character, one past last)."""
     if not isinstance(word, str) or not word.strip():
-        raise CompanionError(f"{word!r} is no word: give one that stands in '{str(sentence)[:60]}'.")
+        raise CompanionError(
+            f"{word!r} is no word: give one that stands in '{str(sentence)[:60]}'."
+        )
     closing = r"(?![\w-])" if word[-1].isalnum() else ""  # mr. has its own
     match = re.search(rf"(?<![\w-]){re.escape(word)}{closing}", sentence, re.IGNORECASE)
     if not match:
-        raise CompanionError(f"'{word}' does not stand in '{sentence[:60]}': give sentences that hold the word.")
+        raise CompanionError(
+            f"'{word}' does not stand in '{sentence[:60]}': give sentences that hold the word."
+        )
     return match.span()
 
 
@@ -110,10 +144,18 @@ def sentences(model, texts: list[str], progress: str = "", bos: bool | None = No
     if not texts or isinstance(texts, str):
         raise CompanionError("There are no sentences: give a list of at least one.")
     if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise CompanionError("One of the sentences is empty or no text: leave it out, it has no vector.")
+        raise CompanionError(
+            "One of the sentences is empty or no text: leave it out, it has no vector."
+        )
 
     def at_end(batch, indices):
-        place = batch["attention_mask"].sum(1) - 1 if model.is_causal else 0  # padding is on the right
-        return model.net.base_model(**batch).last_hidden_state[torch.arange(len(indices)), place].cpu()
+        place = (
+            batch["attention_mask"].sum(1) - 1 if model.is_causal else 0
+        )  # padding is on the right
+        return (
+            model.net.base_model(**batch).last_hidden_state[torch.arange(len(indices)), place].cpu()
+        )
 
-    return torch.stack(batches.each(model, batches.encode(model, texts, bos=bos), at_end, progress=progress))
+    return torch.stack(
+        batches.each(model, batches.encode(model, texts, bos=bos), at_end, progress=progress)
+    )

@@ -1,8 +1,8 @@
 """Files: written whole or not at all, and identified by what they hold.
 
-    files.replace(path, content)            # whoever reads meanwhile sees the old file, or the new one
-    with files.new_folder(path) as folder:  # the same for a folder
-    files.fingerprint(file, folder, ...)    # changes when any content or name does"""
+files.replace(path, content)            # whoever reads meanwhile sees the old file, or the new one
+with files.new_folder(path) as folder:  # the same for a folder
+files.fingerprint(file, folder, ...)    # changes when any content or name does"""
 
 import contextlib
 import errno
@@ -51,15 +51,21 @@ def room_for(path: Path):
     except OSError as error:
         if not is_full(error):
             raise
-        raise CompanionError(f"The disk is full, {path} could not be written: free some space and run again.") from None
+        raise CompanionError(
+            f"The disk is full, {path} could not be written: free some space and run again."
+        ) from None
 
 
 def is_full(error) -> bool:
     """Whether an error, or one that it was raised from, is that of a full disk or a used-up quota."""
     # hf_xet, by which the hub serves large files, raises a RuntimeError that has the system's words alone
-    return error is not None and (is_full(error.__cause__) or any(
-        getattr(error, "errno", None) == number or f"(os error {number})" in str(error)
-        for number in (errno.ENOSPC, errno.EDQUOT)))
+    return error is not None and (
+        is_full(error.__cause__)
+        or any(
+            getattr(error, "errno", None) == number or f"(os error {number})" in str(error)
+            for number in (errno.ENOSPC, errno.EDQUOT)
+        )
+    )
 
 
 def read_text(path: Path) -> str:
@@ -68,7 +74,9 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = "is not there" if isinstance(error, FileNotFoundError) else "is damaged"
-        raise CompanionError(f"{path} {why}: restore it with `git checkout {_seen(path)}`.") from None
+        raise CompanionError(
+            f"{path} {why}: restore it with `git checkout {_seen(path)}`."
+        ) from None
 
 
 def read_toml(path: Path) -> dict:
@@ -106,8 +114,13 @@ def sha256(file: Path) -> bytes:
 def fingerprint(*places: Path) -> str:
     """A short hash of the contents and names of files, and of all files in folders."""
     listed = sorted(file for place in places for file in [place, *place.rglob("*")])
-    return hashlib.sha256(b"".join(file.name.encode() + sha256(file) for file in listed
-                                   if file.is_file() and "__pycache__" not in file.parts)).hexdigest()[:16]
+    return hashlib.sha256(
+        b"".join(
+            file.name.encode() + sha256(file)
+            for file in listed
+            if file.is_file() and "__pycache__" not in file.parts
+        )
+    ).hexdigest()[:16]
 
 
 def slug(name: str) -> str:

@@ -47,26 +47,39 @@ class Projection:
     weight   [d], or at attn.* also [heads, d]; 1 takes a component out whole (the paper's n = 0, hard), the
              share of variance that it explains takes that share of it (n = 1, soft), 0 leaves it
     tokens   "all", or "first": the first token alone, BERT's [CLS]"""
+
     basis: torch.Tensor
     weight: torch.Tensor | float = 1.0
     tokens: str = "all"
 
     def __post_init__(self):
         if not isinstance(self.basis, torch.Tensor) or self.basis.dim() not in (2, 3):
-            raise CompanionError("A Projection's basis is a tensor, [d, width] or [heads, d, width]: make it one.")
+            raise CompanionError(
+                "A Projection's basis is a tensor, [d, width] or [heads, d, width]: make it one."
+            )
         if self.tokens not in ("all", "first"):
-            raise CompanionError(f"A Projection has no tokens='{self.tokens}': choose 'all' or 'first'.")
+            raise CompanionError(
+                f"A Projection has no tokens='{self.tokens}': choose 'all' or 'first'."
+            )
         if not self.basis.is_floating_point() or not self.basis.isfinite().all():
-            raise CompanionError("A Projection's basis has values that are no real numbers: take it from a PCA or QR.")
+            raise CompanionError(
+                "A Projection's basis has values that are no real numbers: take it from a PCA or QR."
+            )
         weight = torch.as_tensor(self.weight)
         if not ((weight >= 0) & (weight <= 1)).all():  # of nan neither is so
-            raise CompanionError(f"A Projection's weight is {self.weight}: give 0 (leaves it) to 1 (takes it out).")
+            raise CompanionError(
+                f"A Projection's weight is {self.weight}: give 0 (leaves it) to 1 (takes it out)."
+            )
         if weight.dim() and weight.shape not in (self.basis.shape[-2:-1], self.basis.shape[:-1]):
-            raise CompanionError(f"A Projection has {list(weight.shape)} weights for a basis of "
-                                 f"{list(self.basis.shape)}: give one number, or one for each direction.")
+            raise CompanionError(
+                f"A Projection has {list(weight.shape)} weights for a basis of "
+                f"{list(self.basis.shape)}: give one number, or one for each direction."
+            )
         gram = self.basis.float() @ self.basis.float().mT
         if not torch.allclose(gram, torch.eye(gram.shape[-1]).to(gram).expand_as(gram), atol=1e-3):
-            raise CompanionError("A Projection's basis must have orthonormal rows: take it from a PCA or QR.")
+            raise CompanionError(
+                "A Projection's basis must have orthonormal rows: take it from a PCA or QR."
+            )
 
     def __call__(self, h: torch.Tensor) -> torch.Tensor:
         """Project h: [..., width], or where each head has its basis [..., heads, head size]."""
@@ -82,13 +95,24 @@ def head_mask(model, mask: torch.Tensor):
     mask: [n_layers, n_heads]. Ones change nothing, bit for bit; their gradients are the bias scores of equation 4."""
     needed = [model.n_layers, model.n_heads]
     if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
-        given = f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise CompanionError(f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer.")
+        given = (
+            f"tensor {list(mask.shape)}" if isinstance(mask, torch.Tensor) else type(mask).__name__
+        )
+        raise CompanionError(
+            f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer."
+        )
     if mask.is_meta or not mask.isfinite().all():
-        raise CompanionError("This head mask has values that are nan, infinite or missing: give a number a head.")
+        raise CompanionError(
+            "This head mask has values that are nan, infinite or missing: give a number a head."
+        )
 
-    with _edit(model, {f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
-                       for layer in range(model.n_layers)}):
+    with _edit(
+        model,
+        {
+            f"attn.out.{layer}": lambda heads, layer=layer: heads * mask[layer].to(heads)[:, None]
+            for layer in range(model.n_layers)
+        },
+    ):
         yield
 
 
@@ -118,23 +142,39 @@ def patch(model, layer: int, head: int, value: torch.Tensor | float):
 def project(model, interventions: dict[str, Projection]):
     """Project what passes each location, {"layer.10": Projection(...), ...}; the model goes on from there.
     Where two nested blocks project at one location, the inner one acts first."""
-    if not isinstance(interventions, dict) or not all(isinstance(one, Projection) for one in interventions.values()):
-        raise CompanionError('project takes a dict: write project(model, {"layer.11": Projection(basis)}).')
+    if not isinstance(interventions, dict) or not all(
+        isinstance(one, Projection) for one in interventions.values()
+    ):
+        raise CompanionError(
+            'project takes a dict: write project(model, {"layer.11": Projection(basis)}).'
+        )
 
     def edit(location, projection):
-        shape, config, size = list(projection.basis.shape), model.net.config, _find(model, location).head_size
-        shared = getattr(config, "num_key_value_heads", None) if location[:6] in ("attn.k", "attn.v") else None
+        shape, config, size = (
+            list(projection.basis.shape),
+            model.net.config,
+            _find(model, location).head_size,
+        )
+        shared = (
+            getattr(config, "num_key_value_heads", None)
+            if location[:6] in ("attn.k", "attn.v")
+            else None
+        )
         needed = [shared or model.n_heads, "d", size] if size else ["d", config.hidden_size]
         if shape[:-2] + ["d"] + shape[-1:] != needed:
-            raise CompanionError(f"A basis of shape {shape} does not fit {location} of {model.name}: make it "
-                                 f"[{', '.join(map(str, needed))}].")
+            raise CompanionError(
+                f"A basis of shape {shape} does not fit {location} of {model.name}: make it "
+                f"[{', '.join(map(str, needed))}]."
+            )
         if projection.tokens == "all":
             return projection
         if location == "pooler":
             raise CompanionError("The pooler has one vector, no tokens: leave tokens='first' out.")
         return lambda h: torch.cat([projection(h[:, :1]), h[:, 1:]], dim=1)
 
-    with _edit(model, {location: edit(location, chosen) for location, chosen in interventions.items()}):
+    with _edit(
+        model, {location: edit(location, chosen) for location, chosen in interventions.items()}
+    ):
         yield
 
 
@@ -142,7 +182,9 @@ def project(model, interventions: dict[str, Projection]):
 def record(model, locations: list[str]):
     """Yield a dict: for each location the tensor that passed it in the last forward, graph and all."""
     seen = {}
-    with _edit(model, {location: partial(seen.__setitem__, location) for location in locations}, last=True):
+    with _edit(
+        model, {location: partial(seen.__setitem__, location) for location in locations}, last=True
+    ):
         yield seen
 
 
@@ -158,7 +200,9 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
         return run(states if n == layer else hidden, *args, **kwargs)
 
     modules = set(model.anatomy.layers(model.net.base_model))
-    before = {module: module.__dict__.get("forward") for module in modules}  # accelerate may have put one there
+    before = {
+        module: module.__dict__.get("forward") for module in modules
+    }  # accelerate may have put one there
     for module in modules:
         module.forward = partial(resuming, module.forward)
     try:
@@ -175,6 +219,7 @@ def finish(model, places: torch.Tensor):
     """In forwards inside, each text's token at `places`, [batch], leaves the model as ever; the others are garbage.
     The last layer's feed-forward part and the product that mixes its heads, three quarters of a layer, see that token
     alone. What they return is added to all tokens of the text, rightly to the one that it was made from."""
+
     def chosen(states):
         at = places.to(states.device)
         return states[torch.arange(len(at), device=at.device), at][:, None]
@@ -193,13 +238,14 @@ def pool(model, first: torch.Tensor) -> torch.Tensor:
 @dataclass(frozen=True, eq=False)
 class _Site:
     """Which tensor a location means: a module's output (or input), or some part of it."""
+
     module: nn.Module
-    entering: bool = False          # the module's input, not its output
-    part: slice | None = None       # of the last dimension: GPT-2's queries, keys or values
-    head_size: int | None = None    # split the last dimension into heads of this size
+    entering: bool = False  # the module's input, not its output
+    part: slice | None = None  # of the last dimension: GPT-2's queries, keys or values
+    head_size: int | None = None  # split the last dimension into heads of this size
     first_token: bool = False
-    turn: int = 0                   # where ALBERT runs one layer several times: the run that is meant,
-    turns: int = 1                  # of how many in a forward,
+    turn: int = 0  # where ALBERT runs one layer several times: the run that is meant,
+    turns: int = 1  # of how many in a forward,
     layer: nn.Module | None = None  # of this layer
 
     def take(self, whole):
@@ -213,25 +259,37 @@ class _Site:
         if self.head_size:
             value = value.flatten(-2)
         if self.part:
-            value = torch.cat([whole[..., :self.part.start], value, whole[..., self.part.stop:]], dim=-1)
+            value = torch.cat(
+                [whole[..., : self.part.start], value, whole[..., self.part.stop :]], dim=-1
+            )
         return value
 
 
 def _find(model, location) -> _Site:
     base, parts, config = model.net.base_model, model.anatomy, model.net.config
     layers = parts.layers(base)
-    match = re.fullmatch(r"embeddings|pooler|(?:layer|ffn|attn\.(?P<part>q|k|v|out))\.(?P<n>\d+)", location)
+    match = re.fullmatch(
+        r"embeddings|pooler|(?:layer|ffn|attn\.(?P<part>q|k|v|out))\.(?P<n>\d+)", location
+    )
     if not match or int(match["n"] or 0) >= len(layers):
-        raise CompanionError(f"{model.name} has no location '{location}': name embeddings, pooler, layer.N, "
-                             f"ffn.N, attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {len(layers) - 1}.")
+        raise CompanionError(
+            f"{model.name} has no location '{location}': name embeddings, pooler, layer.N, "
+            f"ffn.N, attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {len(layers) - 1}."
+        )
     if location == "embeddings":
         return _Site(base.get_submodule(parts.embeddings))
     if location == "pooler":
         if model.is_causal:
-            raise CompanionError(f"{model.name} has no sentence vector, its first token sees itself alone: "
-                                 f"use layer.{len(layers) - 1}.")
+            raise CompanionError(
+                f"{model.name} has no sentence vector, its first token sees itself alone: "
+                f"use layer.{len(layers) - 1}."
+            )
         pooler = getattr(base, parts.pooler) if parts.pooler else None
-        return _Site(pooler) if pooler else replace(_find(model, f"layer.{len(layers) - 1}"), first_token=True)
+        return (
+            _Site(pooler)
+            if pooler
+            else replace(_find(model, f"layer.{len(layers) - 1}"), first_token=True)
+        )
     n, part = int(match["n"]), match["part"]
     runs = [i for i, layer in enumerate(layers) if layer is layers[n]]
     shared = dict(turn=runs.index(n), turns=len(runs), layer=layers[n])
@@ -245,7 +303,9 @@ def _find(model, location) -> _Site:
     if part == "out":
         return _Site(module, entering=True, head_size=head_size, **shared)
     start = "qkv".index(part) * config.hidden_size
-    third = slice(start, start + config.hidden_size) if parts.q == parts.k else None  # one product makes all three
+    third = (
+        slice(start, start + config.hidden_size) if parts.q == parts.k else None
+    )  # one product makes all three
     return _Site(module, part=third, head_size=head_size, **shared)
 
 
@@ -262,16 +322,26 @@ def _edit(model, edits: dict[str, Callable], last=False):
             return None if value is None else site.put(whole, value)
 
         if site.entering:
-            return site.module.register_forward_pre_hook(lambda _, inputs: at(inputs[0]), prepend=not last)
-        return site.module.register_forward_hook(lambda _, inputs, output: at(output), prepend=not last)
+            return site.module.register_forward_pre_hook(
+                lambda _, inputs: at(inputs[0]), prepend=not last
+            )
+        return site.module.register_forward_hook(
+            lambda _, inputs, output: at(output), prepend=not last
+        )
 
     with contextlib.ExitStack() as stack:
         # a forward that broke off half way must not shift the count of the next
-        stack.callback(model.net.base_model.register_forward_pre_hook(lambda *_: passed.clear()).remove)
+        stack.callback(
+            model.net.base_model.register_forward_pre_hook(lambda *_: passed.clear()).remove
+        )
         for location, function in edits.items():
             site = _find(model, location)
-            if site.turns > 1:  # counted where the layer is entered, which `resume` does even with those it skips
-                count = site.layer.register_forward_pre_hook(lambda *_, here=location: passed.update([here]))
+            if (
+                site.turns > 1
+            ):  # counted where the layer is entered, which `resume` does even with those it skips
+                count = site.layer.register_forward_pre_hook(
+                    lambda *_, here=location: passed.update([here])
+                )
                 stack.callback(count.remove)
             stack.callback(hook(location, function, site).remove)
         yield

@@ -22,19 +22,23 @@ SPECIAL = 3  # tokens that a tokenizer may put around a text, and one of the tex
 @dataclass(frozen=True)
 class Perplexity:
     """The value over all lines, and what each line gave to it: enough to draw lines again for an interval."""
+
     value: float
     n_tokens: int
     log_likelihoods: np.ndarray  # natural log, one sum per line
-    lengths: np.ndarray          # tokens asked for, per line
+    lengths: np.ndarray  # tokens asked for, per line
 
     def interval(self, draws: int = 2_000, seed: int = 0) -> stats.Estimate:
         """The value with a 95 % bootstrap interval over lines."""
-        return stats.bootstrap(perplexity, self.log_likelihoods, self.lengths, draws=draws, seed=seed)
+        return stats.bootstrap(
+            perplexity, self.log_likelihoods, self.lengths, draws=draws, seed=seed
+        )
 
 
 @torch.inference_mode()
-def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progress: str = "",
-                      after: str = "") -> Perplexity:
+def pseudo_perplexity(
+    model, texts: list[str], tokens: int | None = None, progress: str = "", after: str = ""
+) -> Perplexity:
     """Pseudo-perplexity of an encoder, perplexity of a decoder, over all tokens of all lines.
 
     texts    a line each; one longer than the model's positions is read in windows, side by side, of that length
@@ -45,15 +49,21 @@ def pseudo_perplexity(model, texts: list[str], tokens: int | None = None, progre
         raise CompanionError("pseudo_perplexity takes a list of lines: put the text in brackets.")
     windows, lines, asked = _windows(model, texts, after) if texts else ([], [], [])
     if not any(asked):
-        raise CompanionError("There is no token to ask for: give at least one line with words in it.")
+        raise CompanionError(
+            "There is no token to ask for: give at least one line with words in it."
+        )
     sums = (_causal if model.is_causal else _masked)(model, windows, asked, tokens, progress)
     likelihoods = np.bincount(lines, weights=sums, minlength=len(texts))
-    lengths = np.bincount(lines, weights=[len(places) for places in asked], minlength=len(texts)).astype(int)
+    lengths = np.bincount(
+        lines, weights=[len(places) for places in asked], minlength=len(texts)
+    ).astype(int)
     value = perplexity(likelihoods, lengths)
     # blind guessing gives the size of the vocabulary, and confident errors more: far beyond it, something is broken
     if not 1 <= value <= 100 * model.net.config.vocab_size:
-        raise CompanionError(f"{model.name} has a perplexity of {value:.3g}, far beyond blind guessing: its weights "
-                             "are not those of a trained language model, choose another.")
+        raise CompanionError(
+            f"{model.name} has a perplexity of {value:.3g}, far beyond blind guessing: its weights "
+            "are not those of a trained language model, choose another."
+        )
     return Perplexity(value, int(lengths.sum()), likelihoods, lengths)
 
 
@@ -65,32 +75,63 @@ def perplexity(likelihoods, lengths) -> float:
 def _windows(model, texts, after=""):
     """Encoded windows, the line that each is of, and the places in it whose tokens are asked for."""
     seen = len(model.tokenizer(after, add_special_tokens=False).input_ids) if after else 0
-    if seen >= model.tokenizer.model_max_length - SPECIAL:  # or the rest of it would be asked for in the next window
-        raise CompanionError(f"The prompt has {seen} tokens, and {model.name} reads {model.tokenizer.model_max_length} "
-                             "with a line after it: shorten the prompt.")
+    if (
+        seen >= model.tokenizer.model_max_length - SPECIAL
+    ):  # or the rest of it would be asked for in the next window
+        raise CompanionError(
+            f"The prompt has {seen} tokens, and {model.name} reads {model.tokenizer.model_max_length} "
+            "with a line after it: shorten the prompt."
+        )
     texts = [f"{after} {text}" for text in texts] if after else texts
-    encoded = model.tokenizer(texts, truncation=True, max_length=model.tokenizer.model_max_length,
-                              return_overflowing_tokens=True, return_special_tokens_mask=True)
+    encoded = model.tokenizer(
+        texts,
+        truncation=True,
+        max_length=model.tokenizer.model_max_length,
+        return_overflowing_tokens=True,
+        return_special_tokens_mask=True,
+    )
     lines, special = encoded["overflow_to_sample_mapping"], encoded["special_tokens_mask"]
-    asked = [[place for place, added in enumerate(window) if not added and (place or not model.is_causal)]
-             for window in special]
+    asked = [
+        [
+            place
+            for place, added in enumerate(window)
+            if not added and (place or not model.is_causal)
+        ]
+        for window in special
+    ]
     if after:  # it stands in a line's first window alone, after the special token that may open it
-        start = {i: special[i].index(0) + seen for i in range(len(lines)) if i == 0 or lines[i] != lines[i - 1]}
-        asked = [[place for place in places if place >= start.get(i, 0)] for i, places in enumerate(asked)]
+        start = {
+            i: special[i].index(0) + seen
+            for i in range(len(lines))
+            if i == 0 or lines[i] != lines[i - 1]
+        }
+        asked = [
+            [place for place in places if place >= start.get(i, 0)]
+            for i, places in enumerate(asked)
+        ]
     names = [name for name in model.tokenizer.model_input_names if name in encoded]
-    return [{name: np.array(encoded[name][i]) for name in names} for i in range(len(lines))], lines, asked
+    return (
+        [{name: np.array(encoded[name][i]) for name in names} for i in range(len(lines))],
+        lines,
+        asked,
+    )
 
 
 def _masked(model, windows, asked, tokens, progress) -> list[float]:
     """Sum of log-probabilities per window, one row per mask: the masked copies of one batch are all there ever are.
     Log-probabilities stay on the device until the end: a GPU computes one batch while the next is made here."""
-    mask = model.tokenizer.convert_tokens_to_ids(model.mask_token)  # which says so where there is none
+    mask = model.tokenizer.convert_tokens_to_ids(
+        model.mask_token
+    )  # which says so where there is none
     owners = [window for window, places in enumerate(asked) for _ in places]
     places = torch.tensor([place for window in asked for place in window], device=model.device)
     log_p, is_cuda = torch.zeros(len(owners), device=model.device), model.device.type == "cuda"
 
     def at_mask(batch, indices):
-        rows, which = torch.arange(len(indices), device=model.device), batches.on(model.device, indices)
+        rows, which = (
+            torch.arange(len(indices), device=model.device),
+            batches.on(model.device, indices),
+        )
         at = places[which]
         wanted = batch["input_ids"][rows, at]
         batch["input_ids"].scatter_(1, at[:, None], mask)  # by index it would wait for the GPU
@@ -103,14 +144,19 @@ def _masked(model, windows, asked, tokens, progress) -> list[float]:
 
     if is_cuda:  # one vocabulary row a text takes little room, and few large batches little time
         tokens = tokens or 8 * batches.TOKENS["cuda"]
-    batches.each(model, [windows[owner] for owner in owners], at_mask, tokens, progress, alike=is_cuda)
+    batches.each(
+        model, [windows[owner] for owner in owners], at_mask, tokens, progress, alike=is_cuda
+    )
     return np.bincount(owners, weights=log_p.cpu(), minlength=len(windows))
 
 
 def _causal(model, windows, asked, tokens, progress) -> list[float]:
     """Sum of log-probabilities per window, one row each: a token is read off where the one before it stands."""
+
     def at_each(batch, indices):
-        rows = torch.tensor([row for row, i in enumerate(indices) for _ in asked[i]], dtype=torch.long)
+        rows = torch.tensor(
+            [row for row, i in enumerate(indices) for _ in asked[i]], dtype=torch.long
+        )
         at = torch.tensor([place for i in indices for place in asked[i]], dtype=torch.long)
         logits = fill.logits_at(model, batch, rows, at - 1)
         log_p = -cross_entropy(logits.float(), batch["input_ids"][rows, at], reduction="none")

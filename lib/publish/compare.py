@@ -71,7 +71,11 @@ class Comparison:
         if not self.tables.stored:
             return f"Nothing is stored of the run {self.run} to compare with."
         opening = "Not reproduced" if self.changed_verdicts or self.departures else "Reproduced"
-        at = f"largest difference {self.largest:.0e} ({self.largest_at})" if self.largest else "no difference"
+        at = (
+            f"largest difference {self.largest:.0e} ({self.largest_at})"
+            if self.largest
+            else "no difference"
+        )
         return f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
 
     def __str__(self):
@@ -210,7 +214,9 @@ def _json(file: Path):
     try:
         return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     except ValueError:
-        raise CompanionError(f"{file} is damaged: restore it with git, or run its notebook again.") from None
+        raise CompanionError(
+            f"{file} is damaged: restore it with git, or run its notebook again."
+        ) from None
 
 
 def _compare_numbers(found: Comparison, old: Path, new: Path):
@@ -239,7 +245,9 @@ def _compare_verdicts(found: Comparison, old: Path, new: Path):
         found.changed_verdicts.append(departure)
         return
     for stored, made in zip(before, after, strict=True):
-        where = " ".join(filter(None, [stored["claim"], stored.get("on", ""), stored.get("reading", "")]))
+        where = " ".join(
+            filter(None, [stored["claim"], stored.get("on", ""), stored.get("reading", "")])
+        )
         names = [(one["claim"], one["outcome"]) for one in (stored, made)]
         if names[0] != names[1]:
             found.changed_verdicts.append(Departure(where, *(" ".join(name) for name in names)))
@@ -257,7 +265,9 @@ def _compare_fields(found: Comparison, where: str, stored, made):
         for old, new in zip(stored, made, strict=True):
             _compare_fields(found, where, old, new)
     else:
-        found.compare_texts(where, str(stored), str(made), unit=None if isinstance(stored, str) else 0.0)
+        found.compare_texts(
+            where, str(stored), str(made), unit=None if isinstance(stored, str) else 0.0
+        )
 
 
 # ---- storing

@@ -40,7 +40,9 @@ def measure(options):
         raise CompanionError(f"There is no precision '{options.precision}': choose {choices}.")
     share_of(options.part)
     models.usable_device(options.device)
-    own = Run(profile=options.profile)  # to ask for one of its models is to ask for the profile's run
+    own = Run(
+        profile=options.profile
+    )  # to ask for one of its models is to ask for the profile's run
     model = "" if options.model in (own.encoder, own.decoder) else options.model
     run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
     measurements[options.name](run, options)

@@ -34,9 +34,23 @@ data, models, nbconvert = Lazy("lib.text.data"), Lazy("lib.engine.models"), Lazy
 hub, hub_constants = Lazy("huggingface_hub"), Lazy("huggingface_hub.constants")
 latex2mathml = Lazy("latex2mathml.converter")
 
-Failed = (PapermillExecutionError, DeadKernelError)  # what `execute` raises when the notebook is to blame
-ROLES = "encoder", "decoder", "classifier", "cloze", "debiased", "llama", "base", "company"  # of a run's models
-FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)  # $$...$$ by itself, $...$ in a line
+Failed = (
+    PapermillExecutionError,
+    DeadKernelError,
+)  # what `execute` raises when the notebook is to blame
+ROLES = (
+    "encoder",
+    "decoder",
+    "classifier",
+    "cloze",
+    "debiased",
+    "llama",
+    "base",
+    "company",
+)  # of a run's models
+FORMULA = re.compile(
+    r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL
+)  # $$...$$ by itself, $...$ in a line
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
@@ -73,72 +87,118 @@ class Notebook:
     def __init__(self, path, run, recompute=False):
         self.path, self.run, self.name, self.number = path, run, path.stem, path.name[:2]
         self.copy = paths.BUILD / run.name / path.name
-        self.html, self.done, self.so_far = (self.copy.with_suffix(end) for end in (".html", ".done", ".part.ipynb"))
+        self.html, self.done, self.so_far = (
+            self.copy.with_suffix(end) for end in (".html", ".done", ".part.ipynb")
+        )
         self.recompute = recompute  # whether to run it whatever is there
         try:
             self.content = nbformat.read(path, as_version=4)
         except Exception as error:  # not JSON, most often after a merge
-            raise CompanionError(f"{path.name} is not a notebook ({str(error)[:80]!r}): restore it with "
-                                 f"`git checkout notebooks/{path.name}`.") from None
-        self.code = "\n".join(cell.source for cell in self.content.cells if cell.cell_type == "code")
-        given = {"profile": run.profile + (f"-limit{run.sizes.items}" if run.sizes.items else ""), "data": run.data,
-                 "model": f"{run.model}@{run.revision}" if run.revision else run.model, "device": run.device or ""}
+            raise CompanionError(
+                f"{path.name} is not a notebook ({str(error)[:80]!r}): restore it with "
+                f"`git checkout notebooks/{path.name}`."
+            ) from None
+        self.code = "\n".join(
+            cell.source for cell in self.content.cells if cell.cell_type == "code"
+        )
+        given = {
+            "profile": run.profile + (f"-limit{run.sizes.items}" if run.sizes.items else ""),
+            "data": run.data,
+            "model": f"{run.model}@{run.revision}" if run.revision else run.model,
+            "device": run.device or "",
+        }
         self.parameters = {key: value for key, value in given.items() if value not in ("mini", "")}
 
     @property
     def stamp(self):
         """A hash of all that its outputs depend on. The board depends on what other notebooks found, too."""
         code = sources(self.code)
-        inputs = [*code, *(paths.ROOT / name for name in ("requirements.txt", "constraints.txt")),
-                  paths.LISTS, paths.DEMO, paths.PAPER, paths.SOURCES, paths.REGISTRY, paths.PROFILES,
-                  paths.FIGURES / self.run.name / "measured"]
+        inputs = [
+            *code,
+            *(paths.ROOT / name for name in ("requirements.txt", "constraints.txt")),
+            paths.LISTS,
+            paths.DEMO,
+            paths.PAPER,
+            paths.SOURCES,
+            paths.REGISTRY,
+            paths.PROFILES,
+            paths.FIGURES / self.run.name / "measured",
+        ]
         if any(file.name == "scoreboard.py" for file in code):
             for part in ("claims", "draws", "numbers", "0?_table7.csv", "02_heads.csv"):
                 inputs += [*paths.FIGURES.glob(f"*/{part}"), *self.run.out.glob(part)]
-        cells = [[cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in self.content.cells]
+        cells = [
+            [cell.cell_type, cell.source, cell.metadata.get("tags", [])]
+            for cell in self.content.cells
+        ]
         weights = {name: revision(self.run, name) for name in wanted(self.run, [self])}
-        whole = [cells, self.parameters, self.run.news, str(self.run.out), weights, fingerprint(*inputs)]
+        whole = [
+            cells,
+            self.parameters,
+            self.run.news,
+            str(self.run.out),
+            weights,
+            fingerprint(*inputs),
+        ]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     @property
     def title(self):
-        texts = "\n".join(cell.source for cell in self.content.cells if cell.cell_type == "markdown")
+        texts = "\n".join(
+            cell.source for cell in self.content.cells if cell.cell_type == "markdown"
+        )
         return next(iter(re.findall(r"^#+ (.*)", texts, re.MULTILINE)), "")  # its first heading
 
     @property
     def results(self):
         """{file below the run's folder: its content}, of those named by this notebook's number."""
-        files = sorted(self.run.out.glob(f"{self.number}_*")) + sorted(self.run.out.glob(f"*/{self.number}.json"))
+        files = sorted(self.run.out.glob(f"{self.number}_*")) + sorted(
+            self.run.out.glob(f"*/{self.number}.json")
+        )
         return {file: file.read_bytes() for file in files if file.is_file()}
 
     def is_done(self):
         """Whether it ran to its end on these very inputs, and all that it wrote is still as it was."""
         try:
             done = json.loads(self.done.read_text())
-            return (not self.recompute and self.copy.is_file() and done["stamp"] == self.stamp
-                    and done["files"] == self._hashes())
+            return (
+                not self.recompute
+                and self.copy.is_file()
+                and done["stamp"] == self.stamp
+                and done["files"] == self._hashes()
+            )
         except (OSError, ValueError, TypeError, KeyError):  # none, or a damaged one
             return False
 
     def _hashes(self):
-        return {str(file.relative_to(self.run.out)): hashlib.sha256(content).hexdigest()
-                for file, content in self.results.items()}
+        return {
+            str(file.relative_to(self.run.out)): hashlib.sha256(content).hexdigest()
+            for file, content in self.results.items()
+        }
 
     def execute(self, threads: str = "", lane: int = 0):
         """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what was there stays.
         threads: of its processor's sums. lane: on which line of the terminal its bar stands"""
         self.copy.parent.mkdir(parents=True, exist_ok=True)
-        variables = {"JPY_SESSION_NAME": str(self.path)}  # as Jupyter does: so a result can say what made it
+        variables = {
+            "JPY_SESSION_NAME": str(self.path)
+        }  # as Jupyter does: so a result can say what made it
         if threads:
             variables["OMP_NUM_THREADS"] = threads
         stamp, before = self.stamp, self.results
         try:
-            execute_notebook(self.path, self.so_far, self.parameters | ({"recompute": True} if self.recompute else {}),
-                             resources={"metadata": {"path": str(self.path.parent)}},  # where it runs
-                             kernel_name="python3", language="python", coalesce_streams=True,
-                             kernel_manager_class=Kernel.seeing(**variables),
-                             progress_bar=sys.stderr.isatty()
-                             and {"desc": self.name, "leave": False, "position": lane})
+            execute_notebook(
+                self.path,
+                self.so_far,
+                self.parameters | ({"recompute": True} if self.recompute else {}),
+                resources={"metadata": {"path": str(self.path.parent)}},  # where it runs
+                kernel_name="python3",
+                language="python",
+                coalesce_streams=True,
+                kernel_manager_class=Kernel.seeing(**variables),
+                progress_bar=sys.stderr.isatty()
+                and {"desc": self.name, "leave": False, "position": lane},
+            )
         except BaseException:
             after = self.results
             for file in after.keys() - before.keys():
@@ -155,20 +215,37 @@ class Notebook:
 
     def store(self):
         """Take the outputs of the copy over into the notebook, without what differs from run to run."""
-        content = nbformat.v4.new_notebook(metadata={
-            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-            "language_info": {"name": "python"}})
-        content.cells = [cell for cell in nbformat.read(self.copy, as_version=4).cells
-                         if "injected-parameters" not in cell.metadata.get("tags", [])]
+        content = nbformat.v4.new_notebook(
+            metadata={
+                "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+                "language_info": {"name": "python"},
+            }
+        )
+        content.cells = [
+            cell
+            for cell in nbformat.read(self.copy, as_version=4).cells
+            if "injected-parameters" not in cell.metadata.get("tags", [])
+        ]
         for i, cell in enumerate(content.cells, start=1):
             cell.id = f"{self.number}-{i:02d}"
             cell.metadata = {"tags": cell.metadata.tags} if cell.metadata.get("tags") else {}
-        for cell in [cell for cell in content.cells if cell.cell_type == "code"][:2]:  # imports and parameters, folded
+        for cell in [cell for cell in content.cells if cell.cell_type == "code"][
+            :2
+        ]:  # imports and parameters, folded
             cell.metadata["jupyter"] = {"source_hidden": True}
-        for count, cell in enumerate((cell for cell in content.cells if cell.cell_type == "code"), start=1):
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"  # bars and warnings
-                            and WIDGET not in output.get("data", {})]  # which says nothing without its kernel
-            for numbered in [cell, *(output for output in cell.outputs if output.output_type == "execute_result")]:
+        for count, cell in enumerate(
+            (cell for cell in content.cells if cell.cell_type == "code"), start=1
+        ):
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if output.get("name") != "stderr"  # bars and warnings
+                and WIDGET not in output.get("data", {})
+            ]  # which says nothing without its kernel
+            for numbered in [
+                cell,
+                *(output for output in cell.outputs if output.output_type == "execute_result"),
+            ]:
                 numbered.execution_count = count
         nbformat.validate(content)
         replace(self.path, (nbformat.writes(content) + "\n").encode())
@@ -190,35 +267,55 @@ def without_bars(content):
     """A notebook without what progress bars leave behind, which a page would show as empty red boxes."""
     for cell in content.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs
-                            if output.get("name") != "stderr" or output.text.strip()]
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if output.get("name") != "stderr" or output.text.strip()
+            ]
     return content
 
 
 def as_page(content) -> bytes:
     """A notebook as a web page without scripts that fetches nothing: MathML formulas, captions as alternative texts."""
-    captions = iter([output.metadata.get("image/png", {}).get("alt", "a stored figure, described above it")
-                     for cell in content.cells for output in cell.get("outputs", [])
-                     if "image/png" in output.get("data", {})])
+    captions = iter(
+        [
+            output.metadata.get("image/png", {}).get("alt", "a stored figure, described above it")
+            for cell in content.cells
+            for output in cell.get("outputs", [])
+            if "image/png" in output.get("data", {})
+        ]
+    )
     for cell in content.cells:
         if cell.cell_type == "markdown":
-            cell.source = FORMULA.sub(lambda found: latex2mathml.convert(
-                found[1] or found[2], display="block" if found[1] else "inline"), cell.source)
-    page, _ = nbconvert.HTMLExporter(filters={"clean_html": lambda code: code}).from_notebook_node(content)
-    page = re.sub(r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), page)
+            cell.source = FORMULA.sub(
+                lambda found: latex2mathml.convert(
+                    found[1] or found[2], display="block" if found[1] else "inline"
+                ),
+                cell.source,
+            )
+    page, _ = nbconvert.HTMLExporter(filters={"clean_html": lambda code: code}).from_notebook_node(
+        content
+    )
+    page = re.sub(
+        r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), page
+    )
     return re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL).encode()
 
 
 def explain(error):
     """Why a notebook failed, on one screen."""
     if isinstance(error, DeadKernelError):
-        return ("Its Python process died, most often for want of memory: close other programs, "
-                "or choose a smaller model with --model.")
+        return (
+            "Its Python process died, most often for want of memory: close other programs, "
+            "or choose a smaller model with --model."
+        )
     if error.ename == "CompanionError":  # written to be read as it is
         return error.evalue
     summary = f"In [{error.exec_count}]  {error.ename}: {error.evalue}".splitlines()[0]
     trace = strip_color("\n".join(error.traceback)).splitlines()[-20:]
-    return "\n".join(line[:200] for line in [summary, "", *error.source.strip().splitlines()[-6:], "", *trace])
+    return "\n".join(
+        line[:200] for line in [summary, "", *error.source.strip().splitlines()[-6:], "", *trace]
+    )
 
 
 def select(notebooks, only):
@@ -232,7 +329,9 @@ def select(notebooks, only):
         bounds = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         low, high = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (1, 0)
         if low > high:
-            raise CompanionError(f"'{only}' names no notebooks: write --only 02,05-07, from {there}.")
+            raise CompanionError(
+                f"'{only}' names no notebooks: write --only 02,05-07, from {there}."
+            )
         these = {number for number in numbers if low <= number <= high}
         if not these:
             raise CompanionError(f"There is no notebook {part.strip()}: choose from {there}.")
@@ -252,7 +351,9 @@ def estimate(run, notebooks) -> list[str]:
     elif waiting and not (run.model or run.sizes.items or run.data == "paper"):
         seconds = sum(known["seconds"].get(notebook.number, 0) for notebook in waiting)
         minutes = f"{seconds / 120:.0f}"
-        lines.append(f"About {minutes} minutes on two slow cores, half of that on quick ones: see data/hub.toml")
+        lines.append(
+            f"About {minutes} minutes on two slow cores, half of that on quick ones: see data/hub.toml"
+        )
     return lines
 
 
@@ -267,7 +368,12 @@ def wanted(run, notebooks) -> list[str]:
 def to_make(run, notebooks) -> str:
     """The folder of a classifier that is to be made from the encoder before one of these notebooks runs; or nothing."""
     name = run.classifier
-    if name in ("", run.model) or is_bundled(name) or models.draw_of(name) or name not in wanted(run, notebooks):
+    if (
+        name in ("", run.model)
+        or is_bundled(name)
+        or models.draw_of(name)
+        or name not in wanted(run, notebooks)
+    ):
         return ""
     folder = models.REGISTRY[name].source if name in models.REGISTRY else Path(name)
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""
@@ -279,22 +385,37 @@ def _models(names: list[str], known: dict) -> list[str]:
     if not missing:
         return []
     sizes = {name: known.get(hub_id, {}).get("GB", 0) for name, hub_id in missing.items()}
-    listed = ", ".join(f"{name} {f'{size:.2f} GB' if size else '(size unknown)'}" for name, size in sizes.items())
+    listed = ", ".join(
+        f"{name} {f'{size:.2f} GB' if size else '(size unknown)'}" for name, size in sizes.items()
+    )
     cache = Path(hub_constants.HF_HUB_CACHE).expanduser()
     place = next(place for place in (cache, *cache.parents) if place.exists())
     total, free = sum(sizes.values()), shutil.disk_usage(place).free / 1e9
     larger = ": set HF_HOME to a folder on a larger disk" if total > free else ""
-    gated = [f"https://huggingface.co/{hub_id}" for hub_id in missing.values() if known.get(hub_id, {}).get("gated")]
+    gated = [
+        f"https://huggingface.co/{hub_id}"
+        for hub_id in missing.values()
+        if known.get(hub_id, {}).get("gated")
+    ]
     accept = f"Gated: accept the licence at {' and at '.join(gated)} (a day or two), then run `hf auth login`"
-    return [f"To fetch from the model hub: {listed}; {total:.1f} GB in all, {free:.0f} GB are free{larger}",
-            *([accept] if gated else [])]
+    return [
+        f"To fetch from the model hub: {listed}; {total:.1f} GB in all, {free:.0f} GB are free{larger}",
+        *([accept] if gated else []),
+    ]
 
 
 def _hub_ids(names: list[str]) -> dict[str, str]:
     """Of those models that are the hub's."""
-    every = {name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names}
-    return {name: source for name, source in every.items() if isinstance(source, str) and not Path(source).is_dir()
-            and re.fullmatch(r"[\w.-]+/[\w.-]+", source)}
+    every = {
+        name: models.REGISTRY[name].source if name in models.REGISTRY else name for name in names
+    }
+    return {
+        name: source
+        for name, source in every.items()
+        if isinstance(source, str)
+        and not Path(source).is_dir()
+        and re.fullmatch(r"[\w.-]+/[\w.-]+", source)
+    }
 
 
 def _fetched(hub_id: str) -> bool:
@@ -309,12 +430,20 @@ def _data(run, notebooks, known: dict) -> list[str]:
         return []
     numbers = {notebook.number for notebook in notebooks}
     from_hub = {"hub"} if run.profile == "paper" else set()
-    sizes = {row.name: known[row.name]["GB"] * 1e3 if row.name in known else row.MB
-             for row in data.sources().itertuples() if numbers & set(row.used_by.split(", "))
-             and row.status in {"to fetch"} | from_hub and (row.name, run.news) != ("news_commentary", "bbc_news")}
-    largest = ", ".join(f"{name} {sizes[name]:.0f}" for name in sorted(sizes, key=sizes.get, reverse=True)[:4])
-    return [f"To fetch of {len(sizes)} data sets what is not here yet: {sum(sizes.values()):.0f} MB "
-            f"(most: {largest})"] * bool(sizes)
+    sizes = {
+        row.name: known[row.name]["GB"] * 1e3 if row.name in known else row.MB
+        for row in data.sources().itertuples()
+        if numbers & set(row.used_by.split(", "))
+        and row.status in {"to fetch"} | from_hub
+        and (row.name, run.news) != ("news_commentary", "bbc_news")
+    }
+    largest = ", ".join(
+        f"{name} {sizes[name]:.0f}" for name in sorted(sizes, key=sizes.get, reverse=True)[:4]
+    )
+    return [
+        f"To fetch of {len(sizes)} data sets what is not here yet: {sum(sizes.values()):.0f} MB "
+        f"(most: {largest})"
+    ] * bool(sizes)
 
 
 def _on_a_gpu(run, notebooks, names: list[str], known: dict) -> list[str]:
@@ -325,9 +454,13 @@ def _on_a_gpu(run, notebooks, names: list[str], known: dict) -> list[str]:
         extra = minutes["classifier"] if to_make(run, notebooks) else 0
         listed = ", ".join(f"{number} {its}" for number, its in each.items())
         listed += f", {extra} of them to make {run.classifier}" if extra else ""
-        lines.append(f"About {(sum(each.values()) + extra) / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: "
-                     f"{listed}): rough, see data/hub.toml")
-    sizes = {name: models[hub_id]["GB"] for name, hub_id in _hub_ids(names).items() if hub_id in models}
+        lines.append(
+            f"About {(sum(each.values()) + extra) / 60:.1f} hours on one GPU of 24 GB (notebook and minutes: "
+            f"{listed}): rough, see data/hub.toml"
+        )
+    sizes = {
+        name: models[hub_id]["GB"] for name, hub_id in _hub_ids(names).items() if hub_id in models
+    }
     if largest := max(sizes, key=sizes.get, default=""):
         lines.append(f"GPU memory: {sizes[largest] + SPARE:.0f} GB, for {largest}")
     return lines

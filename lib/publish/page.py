@@ -35,35 +35,62 @@ class Result:
     def __init__(self, run: str, file: Path):
         self.run, self.file, self.id = run, file, f"{run}.{file.stem}"
         self.name, self.number, self.is_table = file.stem, file.name[:2], file.suffix == ".csv"
-        self.made, self.damaged, beside = {}, None, file.with_suffix(".json")  # damaged: not what it should be
+        self.made, self.damaged, beside = (
+            {},
+            None,
+            file.with_suffix(".json"),
+        )  # damaged: not what it should be
         try:
-            self.made = dict(json.loads(beside.read_text(encoding="utf-8"))) if beside.is_file() else {}
+            self.made = (
+                dict(json.loads(beside.read_text(encoding="utf-8"))) if beside.is_file() else {}
+            )
         except (ValueError, TypeError):
             self.damaged = beside
         self.finding = self.made.get("finding", "")  # what the title of a figure says
         self.caption = self.made.get("caption") or (
-            f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored).")
-        self.words = f"{self.finding}. {self.caption}" if self.finding else self.caption  # in place of a figure
+            f"{self.name[3:].replace('_', ' ').capitalize()} (no caption was stored)."
+        )
+        self.words = (
+            f"{self.finding}. {self.caption}" if self.finding else self.caption
+        )  # in place of a figure
 
     def content(self):
         """What the page shows of it: `rows` or `picture`; None where the file is damaged."""
         try:
             return self.rows() if self.is_table else self.picture()
-        except (OSError, ValueError, csv.Error):  # what PIL raises for anything but a picture, and decoding
+        except (
+            OSError,
+            ValueError,
+            csv.Error,
+        ):  # what PIL raises for anything but a picture, and decoding
             self.damaged = self.file
 
     @property
     def provenance(self):
         """(what, value) pairs to print below it."""
-        pairs = [(what, self.made.get(what)) for what in ("models", "data", "seed", "command", "versions")]
-        return [(what, ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else value)
-                for what, value in pairs if value not in (None, "", {})]
+        pairs = [
+            (what, self.made.get(what))
+            for what in ("models", "data", "seed", "command", "versions")
+        ]
+        return [
+            (
+                what,
+                ", ".join(f"{key} {each}" for key, each in value.items())
+                if isinstance(value, dict)
+                else value,
+            )
+            for what, value in pairs
+            if value not in (None, "", {})
+        ]
 
     @property
     def files(self):
         """(kind, address seen from the page) of the files it is stored in."""
-        return [(kind, _address(file)) for kind in ("svg", "png", "csv", "json")
-                if (file := self.file.with_suffix(f".{kind}")).is_file()]
+        return [
+            (kind, _address(file))
+            for kind in ("svg", "png", "csv", "json")
+            if (file := self.file.with_suffix(f".{kind}")).is_file()
+        ]
 
     def rows(self):
         """Of a table: its header and its rows, all text. A header of two lines, as pandas writes it, becomes one."""
@@ -76,11 +103,15 @@ class Result:
     def picture(self):
         """(data address, width, height): the drawing where it is small, or else its pixels, in at most 128 colours."""
         drawing, packed = self.file.with_suffix(".svg"), io.BytesIO()
-        small = drawing.is_file() and drawing.stat().st_size < .7 * self.file.stat().st_size  # what packing leaves
+        small = (
+            drawing.is_file() and drawing.stat().st_size < 0.7 * self.file.stat().st_size
+        )  # what packing leaves
         with Image.open(self.file) as image:
             size = image.size
             if not small:
-                few = image.convert("RGB").quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+                few = image.convert("RGB").quantize(
+                    128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+                )
                 few.save(packed, "PNG")
         kind, content = ("svg+xml", drawing.read_bytes()) if small else ("png", packed.getvalue())
         return f"data:image/{kind};base64,{base64.b64encode(content).decode()}", *size
@@ -88,8 +119,12 @@ class Result:
 
 def collect(folders):
     """Every figure and table of these runs, by name and then by run, so that runs stand side by side."""
-    results = [Result(run, file) for run, folder in folders.items()
-               for file in folder.glob("[0-9][0-9]_*") if file.suffix in (".png", ".csv")]
+    results = [
+        Result(run, file)
+        for run, folder in folders.items()
+        for file in folder.glob("[0-9][0-9]_*")
+        if file.suffix in (".png", ".csv")
+    ]
     if not results:
         raise CompanionError("There are no figures to report on: make them with ./reproduce.sh.")
     return sorted(results, key=lambda result: (result.name, result.run))
@@ -102,15 +137,19 @@ def write(folders: dict[str, Path] | None = None) -> Path:
     folders = runs_shown() if folders is None else folders
     reproduced = compare.made_here()
     folders = {run: folder for run, folder in folders.items() if _readable(run, folder, damaged)}
-    pages = {"inventory.html": render(folders, damaged, reproduced),
-             "index.html": article.render(folders, reproduced)}
+    pages = {
+        "inventory.html": render(folders, damaged, reproduced),
+        "index.html": article.render(folders, reproduced),
+    }
     print(*damaged, sep="\n", end="\n" if damaged else "", file=sys.stderr)
     try:
         for name in sorted(pages):
             replace(target.with_name(name), pages[name].encode())
     except OSError as error:
-        raise CompanionError(f"The report could not be written ({error.strerror}): make {target.parent} writable, "
-                             "then run ./reproduce.sh report.") from None
+        raise CompanionError(
+            f"The report could not be written ({error.strerror}): make {target.parent} writable, "
+            "then run ./reproduce.sh report."
+        ) from None
     return target
 
 
@@ -125,8 +164,11 @@ def render(folders, damaged, reproduced=()):
         contents = dict(zip([result.id for result in shown], pool.map(Result.content, shown)))
     for result in results:
         if result.damaged:
-            made = [each.made["command"] for each in results if "command" in each.made
-                    and (each.run, each.number) == (result.run, result.number)]
+            made = [
+                each.made["command"]
+                for each in results
+                if "command" in each.made and (each.run, each.number) == (result.run, result.number)
+            ]
             make = f", or make it again with `{made[0]}`" if made else ""
             place = os.path.relpath(result.damaged, paths.ROOT)
             damaged.append(f"{place} is damaged: restore it with `git checkout {place}`{make}.")
@@ -136,24 +178,50 @@ def render(folders, damaged, reproduced=()):
     names = [run for run in folders if run in table]
     board = [_cells(row, names, pictures) for row in table.to_dict("records")] if names else []
     claims, numbers = list(_claims(folders, pictures)), list(_numbers(folders))
-    kinds = {row["kind"] for row in claims + numbers} | {cell["kind"] for row in board for cell in row["verdicts"]}
-    notebooks = _notebooks({row["number"] for row in claims + numbers} | {each.number for each in results}, folders)
+    kinds = {row["kind"] for row in claims + numbers} | {
+        cell["kind"] for row in board for cell in row["verdicts"]
+    }
+    notebooks = _notebooks(
+        {row["number"] for row in claims + numbers} | {each.number for each in results}, folders
+    )
     return TEMPLATES.get_template("page.html").render(
-        runs=list(folders), notebooks=notebooks, board=_grouped(board, "paper"), board_runs=names,
-        verdicts=[kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in kinds],
-        claims=_grouped(claims, "number", "claim", "where"), numbers=_grouped(numbers, "number", "what"),
-        gallery=[(number, list(group)) for number, group in groupby(shown, key=lambda result: result.number)],
+        runs=list(folders),
+        notebooks=notebooks,
+        board=_grouped(board, "paper"),
+        board_runs=names,
+        verdicts=[
+            kind for kind in dict.fromkeys(map(str, (*KINDS, *verdict.Match))) if kind in kinds
+        ],
+        claims=_grouped(claims, "number", "claim", "where"),
+        numbers=_grouped(numbers, "number", "what"),
+        gallery=[
+            (number, list(group))
+            for number, group in groupby(shown, key=lambda result: result.number)
+        ],
         by_paper=[(paper, list(group)) for paper, group in groupby(notebooks, key=paper_of)],
-        contents=contents, damaged=damaged, reproduced=reproduced,
-        paper_of=paper_of, is_number=IS_NUMBER.fullmatch, table_rows=TABLE_ROWS,
-        n_board=len(board), n_claims=len(claims), n_numbers=len(numbers), n_figures=len(pictures))
+        contents=contents,
+        damaged=damaged,
+        reproduced=reproduced,
+        paper_of=paper_of,
+        is_number=IS_NUMBER.fullmatch,
+        table_rows=TABLE_ROWS,
+        n_board=len(board),
+        n_claims=len(claims),
+        n_numbers=len(numbers),
+        n_figures=len(pictures),
+    )
 
 
 def _readable(run, folder, damaged):
     try:
         for file in [*folder.glob("claims/*.json"), *folder.glob("draws/*/claims/*.json")]:
-            if unknown := {test.claim for test in verdict.read(file)} - (scoreboard.CLAIMS | card.CLAIMS).keys():
-                raise CompanionError(f"{file.name} tests '{unknown.pop()}', which no claims.py has: run it again.")
+            if (
+                unknown := {test.claim for test in verdict.read(file)}
+                - (scoreboard.CLAIMS | card.CLAIMS).keys()
+            ):
+                raise CompanionError(
+                    f"{file.name} tests '{unknown.pop()}', which no claims.py has: run it again."
+                )
         scoreboard.compared(run, folder)
         return True
     except CompanionError as error:
@@ -162,43 +230,85 @@ def _readable(run, folder, damaged):
 
 
 def paper_of(number):
-    return next((paper for paper, about in PAPERS.items() if int(number) in about["notebooks"]), ALL_PAPERS)
+    return next(
+        (paper for paper, about in PAPERS.items() if int(number) in about["notebooks"]), ALL_PAPERS
+    )
 
 
 def _cells(row, names, pictures):
     """One row of the board: the claim, where it is made, what each run says of it, the figure behind it."""
-    tested = [run for run in names if row[run].kind not in (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)]
-    figures = [f"{run}.{row['figure']}" for run in [*tested[::-1], *names]]  # nearest to the papers first
-    return {"paper": row["source"], "claim": row["claim"], "where": row["made in"], "number": row["tested by"],
-            "figure": next((name for name in figures if name in pictures), ""),
-            "null": "; ".join(filter(None, (row["null result"], row["trainings"]))),
-            "verdicts": [{"run": run, "kind": str(row[run].kind), "reason": row[run].reason} for run in names]}
+    tested = [
+        run for run in names if row[run].kind not in (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)
+    ]
+    figures = [
+        f"{run}.{row['figure']}" for run in [*tested[::-1], *names]
+    ]  # nearest to the papers first
+    return {
+        "paper": row["source"],
+        "claim": row["claim"],
+        "where": row["made in"],
+        "number": row["tested by"],
+        "figure": next((name for name in figures if name in pictures), ""),
+        "null": "; ".join(filter(None, (row["null result"], row["trainings"]))),
+        "verdicts": [
+            {"run": run, "kind": str(row[run].kind), "reason": row[run].reason} for run in names
+        ],
+    }
 
 
 def _claims(folders, pictures):
     """One row per test of a claim, by notebook: what, on what, its verdict, what is behind it, and the figure."""
     known, specific = scoreboard.CLAIMS | card.CLAIMS, scoreboard.specificity(folders)
-    files = [(file.stem, run, file) for run, folder in folders.items() for file in folder.glob("claims/*.json")]
+    files = [
+        (file.stem, run, file)
+        for run, folder in folders.items()
+        for file in folder.glob("claims/*.json")
+    ]
     for number, run, file in sorted(files):
         for test in verdict.read(file):
             claim = known[test.claim]
             figure = f"{run}.{claim.figure}"
-            yield {"run": run, "number": number, "claim": claim.says, "kind": str(test.outcome), "reason": test.reason,
-                   "where": test.on or ", ".join(test.models), "evidence": test.found,
-                   "behind": "; ".join(f"{what} {text}" for what, text in scoreboard.behind(test, specific).items()
-                                       if text and not test.outcome == verdict.Outcome.NOT_RUN),
-                   "figure": figure if figure in pictures else f"figures-{number}", "alone": figure in pictures}
+            yield {
+                "run": run,
+                "number": number,
+                "claim": claim.says,
+                "kind": str(test.outcome),
+                "reason": test.reason,
+                "where": test.on or ", ".join(test.models),
+                "evidence": test.found,
+                "behind": "; ".join(
+                    f"{what} {text}"
+                    for what, text in scoreboard.behind(test, specific).items()
+                    if text and not test.outcome == verdict.Outcome.NOT_RUN
+                ),
+                "figure": figure if figure in pictures else f"figures-{number}",
+                "alone": figure in pictures,
+            }
 
 
 def _numbers(folders):
     """One row per printed number, by notebook: what it is of, the paper's, ours."""
-    theirs = {(paper, row.table, row.row, row.column): row.value
-              for paper in verdict.PAPERS for row in printed.numbers(paper).fillna("").itertuples()}
-    files = [(file.stem, run) for run, folder in folders.items() for file in folder.glob("numbers/*.json")]
+    theirs = {
+        (paper, row.table, row.row, row.column): row.value
+        for paper in verdict.PAPERS
+        for row in printed.numbers(paper).fillna("").itertuples()
+    }
+    files = [
+        (file.stem, run)
+        for run, folder in folders.items()
+        for file in folder.glob("numbers/*.json")
+    ]
     for number, run in sorted(files):
         for key, (ours, match, kind) in scoreboard.compared(run, folders[run], number).items():
-            yield {"run": run, "number": number, "what": ", ".join(key[1:]), "kind": kind,
-                   "reason": match.removeprefix(kind).strip(" :()"), "paper": theirs.get(key, ""), "ours": ours}
+            yield {
+                "run": run,
+                "number": number,
+                "what": ", ".join(key[1:]),
+                "kind": kind,
+                "reason": match.removeprefix(kind).strip(" :()"),
+                "paper": theirs.get(key, ""),
+                "ours": ours,
+            }
 
 
 def _grouped(rows, *keys):
@@ -213,12 +323,17 @@ def _grouped(rows, *keys):
 
 def _notebooks(numbers, folders):
     """{number: (title, {run: (address of the executed copy, when)})} for every notebook that made something."""
-    stems = {file.stem[:2]: file.stem for file in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))}
+    stems = {
+        file.stem[:2]: file.stem for file in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    }
     made = {}
     for number in sorted(numbers):
         stem = stems.get(number, f"{number}_notebook")
-        links = {run: (_address(copy), _when(copy)) for run in folders
-                 if (copy := paths.BUILD / run / f"{stem}.html").is_file()}
+        links = {
+            run: (_address(copy), _when(copy))
+            for run in folders
+            if (copy := paths.BUILD / run / f"{stem}.html").is_file()
+        }
         made[number] = stem[3:].replace("_", " ").capitalize(), links
     return made
 
@@ -226,9 +341,16 @@ def _notebooks(numbers, folders):
 def _when(copy):
     """When a notebook was executed here, and how long it took."""
     try:
-        noted = json.loads(copy.with_suffix(".ipynb").read_text(encoding="utf-8"))["metadata"]["papermill"]
+        noted = json.loads(copy.with_suffix(".ipynb").read_text(encoding="utf-8"))["metadata"][
+            "papermill"
+        ]
         return f"{noted['end_time'][:16].replace('T', ' ')} UTC, {noted['duration']:.0f} s"
-    except (OSError, ValueError, KeyError, TypeError):  # no copy, or one that did not come to its end
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # no copy, or one that did not come to its end
         return ""
 
 
@@ -241,7 +363,11 @@ def _address(file):
 # Nobody writes them by hand: a test fails when they say something else than figures/ does.
 
 README = paths.ROOT / "README.md"
-BEST = {"Bias A-head": "02_fig2_heatmaps", "Projective Methods": "08_plane", "Counteracts": "11_slopes"}
+BEST = {
+    "Bias A-head": "02_fig2_heatmaps",
+    "Projective Methods": "08_plane",
+    "Counteracts": "11_slopes",
+}
 
 
 def write_readme() -> str:
@@ -261,22 +387,34 @@ def renewed(text: str) -> str:
         if before in text or after in text:
             parts = re.fullmatch(f"(.*{before}).*({after}.*)", text, re.DOTALL)
             if not parts or (text.count(before), text.count(after)) != (1, 1):
-                raise CompanionError(f"README.md must have {before} and then {after}, once each: put them back.")
+                raise CompanionError(
+                    f"README.md must have {before} and then {after}, once each: put them back."
+                )
             text = f"{parts[1]}\n{make()}\n{parts[2]}"
     return text
 
 
 def scoreboard_part() -> str:
     """Claims by paper and run, with what each run is, what controls say, and how much depends on the seed."""
-    stored = {name: folder for name, folder in runs().items() if name in RUNS or scoreboard.control_of(name)}
+    stored = {
+        name: folder
+        for name, folder in runs().items()
+        if name in RUNS or scoreboard.control_of(name)
+    }
     means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS)
-    specific = (f"*{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect bear it out too"
-                if any(map(scoreboard.control_of, stored)) else
-                f"Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}")
+    specific = (
+        f"*{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect bear it out too"
+        if any(map(scoreboard.control_of, stored))
+        else f"Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
+    )
     over = scoreboard.across()
-    luck = scoreboard.lasting(over, stored) if len(over) else "Not run: three trainings of one model"
-    return (f"{scoreboard.summary(stored)}\n\n{means}. {specific}.\n\n{luck} "
-            "([notebook 12](notebooks/12_scoreboard.ipynb)).")
+    luck = (
+        scoreboard.lasting(over, stored) if len(over) else "Not run: three trainings of one model"
+    )
+    return (
+        f"{scoreboard.summary(stored)}\n\n{means}. {specific}.\n\n{luck} "
+        "([notebook 12](notebooks/12_scoreboard.ipynb))."
+    )
 
 
 def figures_part() -> str:
@@ -285,11 +423,15 @@ def figures_part() -> str:
     for paper, name in BEST.items():
         shown = next((figures[f"{run}.{name}"] for run in RUNS if f"{run}.{name}" in figures), None)
         if shown is None:
-            raise CompanionError(f"No run has the figure {name}: make it with ./reproduce.sh --only {name[:2]}.")
+            raise CompanionError(
+                f"No run has the figure {name}: make it with ./reproduce.sh --only {name[:2]}."
+            )
         address, question = PAPERS[paper]["address"], PAPERS[paper]["question"]
         notebook = next(paths.NOTEBOOKS.glob(f"{shown.number}_*.ipynb"))
         words = re.sub(r"[\[\]]", "", shown.caption)  # the finding stands above it
-        parts.append(f"**{shown.finding}.** [{paper}]({address}) asks: {question[0].lower()}{question[1:]} "
-                     f"(`{shown.run}`, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
-                     f"![{words}]({shown.file.relative_to(paths.ROOT).as_posix()})")
+        parts.append(
+            f"**{shown.finding}.** [{paper}]({address}) asks: {question[0].lower()}{question[1:]} "
+            f"(`{shown.run}`, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
+            f"![{words}]({shown.file.relative_to(paths.ROOT).as_posix()})"
+        )
     return "\n\n".join(parts)

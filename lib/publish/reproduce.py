@@ -170,7 +170,17 @@ def make_classifier(notebook: Notebook) -> int:
         return 0
     tqdm.write(f"{run.classifier:22}  to be made from {run.encoder}, once")
     Path(folder).parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "lib.training", "nli", "make", "--model", run.encoder, "--out", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "lib.training",
+        "nli",
+        "make",
+        "--model",
+        run.encoder,
+        "--out",
+        folder,
+    ]
     if run.device:
         command += ["--device", run.device]
     if run.sizes.items:
@@ -185,7 +195,9 @@ def make_classifier(notebook: Notebook) -> int:
 
 
 # ---- saying what came of it
-def say_what_failed(run: Run, wanted: list[Notebook], statuses: dict[Notebook, int], options) -> int:
+def say_what_failed(
+    run: Run, wanted: list[Notebook], statuses: dict[Notebook, int], options
+) -> int:
     """Name what failed or was not reached, and the command that goes on from there; exit status."""
     failed = [notebook for notebook in wanted if statuses.get(notebook)]
     left = [notebook for notebook in wanted if statuses.get(notebook, 1)]
@@ -224,7 +236,9 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
     """Compare with what is stored, store if asked to, make the report; exit status."""
     if run.sizes.items:
         print(f"Figures and tables: {short(run.out)}")
-        print(f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing")
+        print(
+            f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing"
+        )
         return 0
     found = compare.run(run, {notebook.number for notebook in wanted})
     if stores:

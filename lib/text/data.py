@@ -29,9 +29,20 @@ def sources() -> pd.DataFrame:
     rows = []
     for name, entry in _table().items():
         files = entry.get("files", [])
-        megabytes = sum(file.get("bytes", float("nan")) for file in files) / 1e6 if files else float("nan")
-        rows.append({"name": name, "title": entry["title"], "licence": entry["licence"], "files": len(files),
-                     "MB": round(megabytes, 3), "used_by": ", ".join(entry["used_by"]), "status": _status(entry)})
+        megabytes = (
+            sum(file.get("bytes", float("nan")) for file in files) / 1e6 if files else float("nan")
+        )
+        rows.append(
+            {
+                "name": name,
+                "title": entry["title"],
+                "licence": entry["licence"],
+                "files": len(files),
+                "MB": round(megabytes, 3),
+                "used_by": ", ".join(entry["used_by"]),
+                "status": _status(entry),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -49,13 +60,17 @@ def path(name: str) -> Path:
     if given and (given / name).exists():
         digest = sha256(given / name).hex()
         if digest != entry.get("sha256", digest):
-            raise CompanionError(f"{given / name} is not the published file (sha256 {digest}, expected "
-                                 f"{entry['sha256']}): put the published one in its place, or take it away "
-                                 "to have it downloaded.")
+            raise CompanionError(
+                f"{given / name} is not the published file (sha256 {digest}, expected "
+                f"{entry['sha256']}): put the published one in its place, or take it away "
+                "to have it downloaded."
+            )
         return given / name
     if "url" not in entry:
-        raise CompanionError(f"{name} has no address of its own: {f'put it into {given}' if given else BY_HAND}, or "
-                             f"use what it stands in for (its note in {paths.SOURCES.name} says what).")
+        raise CompanionError(
+            f"{name} has no address of its own: {f'put it into {given}' if given else BY_HAND}, or "
+            f"use what it stands in for (its note in {paths.SOURCES.name} says what)."
+        )
     return _fetch(name, entry, reason=f"{name} is not in {given}: " if given else "")
 
 
@@ -69,17 +84,26 @@ def available(name: str) -> bool:
 
 def hub(name: str, config: str, split: str):
     """One split of a hub set of data/sources.toml, at the revision pinned there, as a `datasets.Dataset`."""
-    entry = _one_of({key: value for key, value in _table().items() if "hub" in value}, name, "hub data set")
+    entry = _one_of(
+        {key: value for key, value in _table().items() if "hub" in value}, name, "hub data set"
+    )
     _one_of(dict.fromkeys(entry["configs"]), config, f"configuration of {name}")
     import datasets  # slow to import, and needed by the paper profile alone
+
     try:
         return datasets.load_dataset(entry["hub"], config, split=split, revision=entry["revision"])
-    except Exception as error:  # of datasets, of the hub's client, of what this fetches by: however they word it
+    except (
+        Exception
+    ) as error:  # of datasets, of the hub's client, of what this fetches by: however they word it
         if is_full(error):
-            raise CompanionError(f"The disk is full, {entry['hub']} could not be kept: free some space, or set HF_HOME "
-                                 "to a folder on another disk, and run again.") from error
-        raise CompanionError(f"{entry['hub']} ({config}, {split}) could not be had from the model hub ({_short(error)}"
-                             "): connect to the network and run again, or use --data mini.") from error
+            raise CompanionError(
+                f"The disk is full, {entry['hub']} could not be kept: free some space, or set HF_HOME "
+                "to a folder on another disk, and run again."
+            ) from error
+        raise CompanionError(
+            f"{entry['hub']} ({config}, {split}) could not be had from the model hub ({_short(error)}"
+            "): connect to the network and run again, or use --data mini."
+        ) from error
 
 
 def words(name: str) -> pd.DataFrame:
@@ -99,14 +123,18 @@ def demo(name: str) -> pd.DataFrame | list[str]:
 
 
 def _shipped(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
-    files = {file.stem: file for file in sorted(folder.glob("*")) if file.suffix in (".csv", ".txt")}
+    files = {
+        file.stem: file for file in sorted(folder.glob("*")) if file.suffix in (".csv", ".txt")
+    }
     file = _one_of(files, name, kind)
     lines = read_text(file).splitlines()
     header = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     if file.suffix == ".txt":
         return [line for line in lines[header:] if line.strip()]
     # An empty percentage is a missing number; anything else empty, or spelled "nan" or "null", is a string.
-    return pd.read_csv(file, skiprows=header, keep_default_na=False, na_values={"percent_women": [""]})
+    return pd.read_csv(
+        file, skiprows=header, keep_default_na=False, na_values={"percent_women": [""]}
+    )
 
 
 def _table() -> dict:
@@ -126,7 +154,11 @@ def _one_of(known: dict, name: str, kind: str):
         return known[name]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     guess = f" (is it {' or '.join(map(repr, close))}?)" if close else ""
-    there = f"choose one of {', '.join(known) or 'none'}" if len(known) <= 20 else f"{paths.SOURCES} lists them all"
+    there = (
+        f"choose one of {', '.join(known) or 'none'}"
+        if len(known) <= 20
+        else f"{paths.SOURCES} lists them all"
+    )
     raise CompanionError(f"There is no {kind} {name!r}{guess}: {there}.")
 
 
@@ -135,7 +167,9 @@ def _given_folder() -> Path | None:
     named = os.environ.get("COMPANION_DATA")
     folder = paths.ROOT / Path(named).expanduser() if named else None
     if folder and not folder.is_dir():
-        raise CompanionError(f"COMPANION_DATA names {folder}, which is not a folder: correct it or unset it.")
+        raise CompanionError(
+            f"COMPANION_DATA names {folder}, which is not a folder: correct it or unset it."
+        )
     return folder
 
 
@@ -148,34 +182,49 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
             return target
         reason += "the copy in the cache is damaged: "
     import pooch  # here, so that a machine that has the files needs no downloader
+
     print(f"{reason}fetching {name} from {entry['url']}", file=sys.stderr)
     pooch.get_logger().setLevel("WARNING")  # the line above says it
     bar = sys.stderr.isatty() or "ipykernel" in sys.modules
     download = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=30)
     try:
-        pooch.retrieve(entry["url"], known, fname=target.name, path=target.parent, downloader=download)
+        pooch.retrieve(
+            entry["url"], known, fname=target.name, path=target.parent, downloader=download
+        )
     except (OSError, ValueError) as error:
         raise CompanionError(_why_not(error, name, entry)) from error
     if known is None:
-        print(f"{name}: no hash is published; what came has sha256 {sha256(target).hex()}", file=sys.stderr)
+        print(
+            f"{name}: no hash is published; what came has sha256 {sha256(target).hex()}",
+            file=sys.stderr,
+        )
     return target
 
 
 def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
     """What went wrong with a download, and its fix, in a sentence."""
     from requests import exceptions
+
     match error:
         case exceptions.HTTPError():
             return f"{entry['url']} answers {error.response.status_code}: find {name} elsewhere and {BY_HAND}."
         case exceptions.ChunkedEncodingError():
             return f"The download of {name} broke off and was thrown away: run again."
         case exceptions.RequestException():
-            return (f"{name} could not be downloaded, {entry['url']} is out of reach: "
-                    f"connect to the network and run again, or {BY_HAND}.")
+            return (
+                f"{name} could not be downloaded, {entry['url']} is out of reach: "
+                f"connect to the network and run again, or {BY_HAND}."
+            )
         case ValueError():  # pooch's word for a wrong hash
-            return (f"What came from {entry['url']} is not the published file (its sha256 is not "
-                    f"{entry.get('sha256')}) and was thrown away: run again, or {BY_HAND}.")
-    fix = "the disk is full: free some space" if is_full(error) else f"{_short(error)}: make that folder writable"
+            return (
+                f"What came from {entry['url']} is not the published file (its sha256 is not "
+                f"{entry.get('sha256')}) and was thrown away: run again, or {BY_HAND}."
+            )
+    fix = (
+        "the disk is full: free some space"
+        if is_full(error)
+        else f"{_short(error)}: make that folder writable"
+    )
     return f"{name} could not be written to {paths.CACHE / 'sources'}, {fix}, or set COMPANION_CACHE to another folder."
 
 

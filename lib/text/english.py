@@ -1,6 +1,6 @@
 """The little English that filling a pattern needs: a or an, and capitals.
 
-    english.sentence("{a} {word} closed the window.", word="heiress")   An heiress closed the window."""
+english.sentence("{a} {word} closed the window.", word="heiress")   An heiress closed the window."""
 
 import re
 
@@ -10,13 +10,20 @@ SLOT = re.compile(r"{(\w+)}")
 
 # Words whose first letter misleads: a silent h, and vowels that begin with the sound of "you" or "one".
 SILENT_H = re.compile(r"hour|honest|honou?r|heir")
-CONSONANT_SOUND = re.compile(r"eu|ew|one(?!r)|once|ubiq|uni(?!n|m|dent)|unanim|ur(an|ea|in)|us[aeu]|ut[eio]")
+CONSONANT_SOUND = re.compile(
+    r"eu|ew|one(?!r)|once|ubiq|uni(?!n|m|dent)|unanim|ur(an|ea|in)|us[aeu]|ut[eio]"
+)
 # Words that keep their capitals inside a sentence. The lists have them in lower case.
-CAPITALS = {word.lower(): word for word in "Mr. Mrs. CEO Africa African America Europe Caucasian Viagra Cialis".split()}
+CAPITALS = {
+    word.lower(): word
+    for word in "Mr. Mrs. CEO Africa African America Europe Caucasian Viagra Cialis".split()
+}
 BOUNDARY = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
 # A full stop after these, or after a single initial, does not end a sentence.
-ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
-                          r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$")
+ABBREVIATION = re.compile(
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Col|Capt|Lt|Sgt|Rev|Hon|Gov|Sen|No|vs|etc|cf|ca"
+    r"|Fig|Vol|Inc|Ltd|e\.g|i\.e)|\b[A-Z])\.$"
+)
 
 
 def article(word: str) -> str:
@@ -28,6 +35,7 @@ def article(word: str) -> str:
 
 def sentence(pattern: str, **words: str) -> str:
     """The pattern filled from `words`, {a} by the article of the slot after it, its first letter capital."""
+
     def fill(slot: re.Match) -> str:
         is_article = slot[1] == "a"
         wanted = SLOT.search(pattern, slot.end()) or slot if is_article else slot

@@ -21,8 +21,9 @@ from lib.text import data
 
 class Knowledge(NamedTuple):
     """Of factual gender, or a change of it."""
-    right: Estimate     # share of sentences whose right filler is likelier than the wrong one
-    odds: Estimate      # mean log2 p(right) : p(wrong)
+
+    right: Estimate  # share of sentences whose right filler is likelier than the wrong one
+    odds: Estimate  # mean log2 p(right) : p(wrong)
 
 
 def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) -> np.ndarray:
@@ -32,7 +33,11 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     known = {word for word in {row["right"] for row in asked} if _is_whole(model, word)}
     asked = [row for row in asked if {row["right"], row["wrong"]} <= known]
     prompts = [f"{after} {row['sentence']}".strip().format(fill.BLANK) for row in asked]
-    return fill.log_odds(model, prompts, [(row["right"], row["wrong"]) for row in asked], bos) if asked else np.zeros(0)
+    return (
+        fill.log_odds(model, prompts, [(row["right"], row["wrong"]) for row in asked], bos)
+        if asked
+        else np.zeros(0)
+    )
 
 
 def _is_whole(model, word: str) -> bool:
@@ -44,8 +49,9 @@ def _is_whole(model, word: str) -> bool:
 
 def knowledge(odds: np.ndarray, before: np.ndarray | None = None, draws: int = 2_000) -> Knowledge:
     """What `log_odds` come to, with intervals over pairs of sentences (nan for fewer than 2); or a change, paired."""
+
     def estimate(of):
-        pairs = (of(odds) - (of(before) if before is not None else 0.)).reshape(-1, 2).mean(1)
+        pairs = (of(odds) - (of(before) if before is not None else 0.0)).reshape(-1, 2).mean(1)
         return stats.bootstrap(np.mean, pairs, draws=draws) if len(pairs) > 1 else Estimate(np.nan)
 
     return Knowledge(estimate(lambda values: (values > 0).astype(float)), estimate(np.asarray))

@@ -6,15 +6,27 @@ from lib.engine import stats
 from lib.text import data as sources, readers, swaps
 
 # Liang et al.'s ten pairs, which are Bolukbasi et al.'s. "her" is his or him: sentences with it are left out.
-PAIRS = {"woman": "man", "girl": "boy", "she": "he", "mother": "father", "daughter": "son", "gal": "guy",
-         "female": "male", "her": "his", "herself": "himself", "mary": "john"}
+PAIRS = {
+    "woman": "man",
+    "girl": "boy",
+    "she": "he",
+    "mother": "father",
+    "daughter": "son",
+    "gal": "guy",
+    "female": "male",
+    "her": "his",
+    "herself": "himself",
+    "mary": "john",
+}
 FEWEST = 4  # pairs that even a try fits subspaces on
 AMBIGUOUS = {"her", "hers"}
 
 
 def written() -> list[tuple[str, str]]:
     """The project's 40 (data/lists/subspace_pairs.csv), four for each of Bolukbasi et al.'s ten word pairs."""
-    return list(sources.words("subspace_pairs")[["female", "male"]].itertuples(index=False, name=None))
+    return list(
+        sources.words("subspace_pairs")[["female", "male"]].itertuples(index=False, name=None)
+    )
 
 
 def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str, str]]:
@@ -25,8 +37,17 @@ def natural(data: str = "mini", n: int = 200, items: int = 0) -> list[tuple[str,
         texts = [*sources.demo("prose"), *captions["premise"], *captions["hypothesis"]]
     else:
         lines = [line for line in readers.wikitext() if not line.startswith("=")]
-        texts = [sentence + "." for line in lines for sentence in line.split(" . ") if 4 <= len(sentence.split()) <= 40]
-    gendered = {word for side in sources.words("gender_pairs")[["female", "male"]].to_numpy().T for word in side}
+        texts = [
+            sentence + "."
+            for line in lines
+            for sentence in line.split(" . ")
+            if 4 <= len(sentence.split()) <= 40
+        ]
+    gendered = {
+        word
+        for side in sources.words("gender_pairs")[["female", "male"]].to_numpy().T
+        for word in side
+    }
     pairs = [pair for text in dict.fromkeys(texts) if (pair := swapped(text, gendered - {"him"}))]
     return stats.first(pairs[:n], items, range(FEWEST))
 
@@ -35,7 +56,11 @@ def contexts(data: str = "mini", items: int = 0) -> list[tuple[str, str]]:
     """Contexts of the triples, on which bias is measured, with their swaps: each once, if the swap changes it."""
     frame = sources.demo("triples") if data == "mini" else readers.stereoset()
     columns = frame["gender"], frame["context"], frame["gender_swapped_context"]
-    pairs = [(own, other) if gender == "F" else (other, own) for gender, own, other in zip(*columns) if own != other]
+    pairs = [
+        (own, other) if gender == "F" else (other, own)
+        for gender, own, other in zip(*columns)
+        if own != other
+    ]
     return stats.first(list(dict.fromkeys(pairs)), items, range(FEWEST))
 
 
@@ -45,7 +70,13 @@ def swapped(text: str, gendered: set[str] = frozenset()) -> tuple[str, str] | No
     to_male, to_female = PAIRS, {male: female for female, male in PAIRS.items()} | {"him": "her"}
     words = {word.lower() for word in swaps.WORD.findall(text)}
     is_female, is_male = words & set(to_male), words & set(to_female)
-    if bool(is_female) == bool(is_male) or words & AMBIGUOUS or (words & gendered) - is_female - is_male:
+    if (
+        bool(is_female) == bool(is_male)
+        or words & AMBIGUOUS
+        or (words & gendered) - is_female - is_male
+    ):
         return None
-    changed = swaps.replaced(text, lambda match: (to_male if is_female else to_female).get(match[0].lower()))
+    changed = swaps.replaced(
+        text, lambda match: (to_male if is_female else to_female).get(match[0].lower())
+    )
     return (text, changed) if is_female else (changed, text)

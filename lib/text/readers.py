@@ -14,30 +14,60 @@ from lib.text import data
 
 pd = Lazy("pandas")
 
-TRIPLE = ["context_id", "context", "next_sentence", "label", "gender", "gender_swapped_context",
-          "gender_swapped_next_sentence"]
+TRIPLE = [
+    "context_id",
+    "context",
+    "next_sentence",
+    "label",
+    "gender",
+    "gender_swapped_context",
+    "gender_swapped_next_sentence",
+]
 TRIPLE_LABELS = {"stereotype", "anti-stereotype", "unrelated"}
 NLI_LABELS = ["entailment", "neutral", "contradiction"]  # in SNLI's own order: 0, 1, 2
 
 # GLUE's tasks at hand: the file of each part. Where "validation" is missing, it is to be held out from train.
 GLUE = {
     "RTE": {"train": "RTE_becel_train", "evaluation": "RTE_becel_validation"},
-    "SST-2": {"train": "SST-2_alps_train", "validation": "SST-2_alps_dev", "evaluation": "SST-2_alps_test"},
+    "SST-2": {
+        "train": "SST-2_alps_train",
+        "validation": "SST-2_alps_dev",
+        "evaluation": "SST-2_alps_test",
+    },
     "WNLI": {"train": "WNLI_train", "validation": "WNLI_val", "evaluation": "WNLI_dev"},
     "CoLA": {"train": "CoLA_train", "validation": "CoLA_val", "evaluation": "CoLA_dev"},
     "MRPC": {"train": "MRPC_becel_train", "evaluation": "MRPC_becel_validation"},
-    "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"}}
+    "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"},
+}
 GLUE_HEADERS = {  # of files that have none
-    "CoLA": ["source", "label", "star", "sentence"], "WNLI_val": ["index", "sentence1", "sentence2", "label"],
-    "STS-B": ["index", "genre", "file", "year", "old", "source1", "source2", "sentence1", "sentence2", "label"]}
+    "CoLA": ["source", "label", "star", "sentence"],
+    "WNLI_val": ["index", "sentence1", "sentence2", "label"],
+    "STS-B": [
+        "index",
+        "genre",
+        "file",
+        "year",
+        "old",
+        "source1",
+        "source2",
+        "sentence1",
+        "sentence2",
+        "label",
+    ],
+}
 
-NEWS = {"news_commentary": "news_commentary/news-commentary-v15.en.gz", "bbc_news": "bbc_news/bbc.jsonl.gz"}
+NEWS = {
+    "news_commentary": "news_commentary/news-commentary-v15.en.gz",
+    "bbc_news": "bbc_news/bbc.jsonl.gz",
+}
 
 
 def stereoset() -> pd.DataFrame:
     """Projective methods' triples: 234 contexts, three rows each, labelled as on the original side; on the swapped side
     stereotype and anti-stereotype change places. `data.demo("triples")` has the same columns."""
-    frame = pd.read_csv(data.path("gender_swapped_stereoset/dev.csv"), keep_default_na=False)[TRIPLE]
+    frame = pd.read_csv(data.path("gender_swapped_stereoset/dev.csv"), keep_default_na=False)[
+        TRIPLE
+    ]
     frame["label"] = frame["label"].str.strip().str.lower().str.replace("_", "-")
     assert set(frame["label"]) == TRIPLE_LABELS, set(frame["label"])
     return frame
@@ -51,14 +81,22 @@ def snli(split: str, full: bool = False) -> pd.DataFrame:
         raise CompanionError(f"SNLI has no split {split!r}: take 'train', 'validation' or 'test'.")
     if full:
         frame = data.hub("hub_snli", "plain_text", split).to_pandas()
-        return _labelled(frame[frame["label"] >= 0], dict(enumerate(NLI_LABELS)))  # -1: the annotators did not agree
+        return _labelled(
+            frame[frame["label"] >= 0], dict(enumerate(NLI_LABELS))
+        )  # -1: the annotators did not agree
     if split != "train":
         return _labelled(_tsv(f"snli_becel/{split}.tsv"), dict(zip("012", NLI_LABELS)))
     # This copy has its label twice, and codes of its own.
-    own = _labelled(_tsv("snli_cat/train.csv", names=["label", "again", "premise", "hypothesis"]),
-                    {"1": "neutral", "2": "contradiction", "3": "entailment"})
-    augmented = _tsv("snli_cad/all_combined_train.tsv").set_axis(["premise", "hypothesis", "label"], axis=1)
-    return pd.concat([own, _labelled(augmented, dict(zip(NLI_LABELS, NLI_LABELS)))], ignore_index=True)
+    own = _labelled(
+        _tsv("snli_cat/train.csv", names=["label", "again", "premise", "hypothesis"]),
+        {"1": "neutral", "2": "contradiction", "3": "entailment"},
+    )
+    augmented = _tsv("snli_cad/all_combined_train.tsv").set_axis(
+        ["premise", "hypothesis", "label"], axis=1
+    )
+    return pd.concat(
+        [own, _labelled(augmented, dict(zip(NLI_LABELS, NLI_LABELS)))], ignore_index=True
+    )
 
 
 def wikitext() -> list[str]:
@@ -85,7 +123,9 @@ def corpus(stand_ins: bool = True) -> str:
         try:
             data.path(NEWS["news_commentary"])
         except CompanionError as error:
-            raise CompanionError(f"{str(error)[:-1]}; a profile with stand_ins = true takes the BBC's.") from None
+            raise CompanionError(
+                f"{str(error)[:-1]}; a profile with stand_ins = true takes the BBC's."
+            ) from None
     return next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
 
 
@@ -99,7 +139,10 @@ def reddit(name: str) -> list[str]:
 def seat(test: str) -> dict[str, list[str]]:
     """One SEAT or WEAT test ("sent-weat6"): targets X and Y, attributes A and B, as sentences or words."""
     parts = json.loads(data.path(f"seat/{test}.jsonl").read_text(encoding="utf-8"))
-    return {key: parts[part]["examples"] for key, part in zip("XYAB", ("targ1", "targ2", "attr1", "attr2"))}
+    return {
+        key: parts[part]["examples"]
+        for key, part in zip("XYAB", ("targ1", "targ2", "attr1", "attr2"))
+    }
 
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
@@ -108,22 +151,36 @@ def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
     STS-B, a re-split of its train; of MNLI "matched", "mismatched"). `full`: all nine of the hub, no "validation"."""
     if full:
         split = {"train": "train", "evaluation": "validation"}.get(part, f"validation_{part}")
-        frame = data.hub("hub_glue", task.lower().replace("-", ""), split).to_pandas().drop(columns="idx")
+        frame = (
+            data.hub("hub_glue", task.lower().replace("-", ""), split)
+            .to_pandas()
+            .drop(columns="idx")
+        )
     else:
         file = GLUE.get(task, {}).get(part)
         if file is None:
-            raise CompanionError(f"The part {part} of GLUE's {task} is not at hand: take one of {', '.join(GLUE)}, "
-                                 "or --profile paper, which reads all nine tasks from the model hub.")
+            raise CompanionError(
+                f"The part {part} of GLUE's {task} is not at hand: take one of {', '.join(GLUE)}, "
+                "or --profile paper, which reads all nine tasks from the model hub."
+            )
         quoting = csv.QUOTE_MINIMAL if "becel" in file else csv.QUOTE_NONE
         frame = _tsv(f"glue/{file}.tsv", GLUE_HEADERS.get(file) or GLUE_HEADERS.get(task), quoting)
-    texts = [name for name in frame.columns if name.startswith(("sentence", "question", "premise", "hypothesis"))]
+    texts = [
+        name
+        for name in frame.columns
+        if name.startswith(("sentence", "question", "premise", "hypothesis"))
+    ]
     labels = frame["label"].astype(float if task == "STS-B" else int)
     second = frame[texts[1]] if len(texts) > 1 else ""
     return pd.DataFrame({"first": frame[texts[0]].str.strip(), "second": second, "label": labels})
 
 
-def _tsv(name: str, names: list[str] | None = None, quoting: int = csv.QUOTE_MINIMAL) -> pd.DataFrame:
-    return pd.read_csv(data.path(name), sep="\t", dtype=str, keep_default_na=False, names=names, quoting=quoting)
+def _tsv(
+    name: str, names: list[str] | None = None, quoting: int = csv.QUOTE_MINIMAL
+) -> pd.DataFrame:
+    return pd.read_csv(
+        data.path(name), sep="\t", dtype=str, keep_default_na=False, names=names, quoting=quoting
+    )
 
 
 def _labelled(frame: pd.DataFrame, meaning: dict) -> pd.DataFrame:

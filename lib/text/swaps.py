@@ -14,12 +14,17 @@ from lib import CompanionError
 from lib.text import contexts, data, english
 
 WORD = re.compile(r"mrs?\.|ma['’]am|[^\W_]+", re.IGNORECASE)  # "mother's" is "mother" and "s"
-OTHERWISE_USED = {"miss", "god", "pretty"}  # in text mostly a verb, an exclamation, an adverb ("pretty much")
+OTHERWISE_USED = {
+    "miss",
+    "god",
+    "pretty",
+}  # in text mostly a verb, an exclamation, an adverb ("pretty much")
 # What swap_all leaves: those with their counterpart, and pairs of the list that are none.
 LEFT_ALONE = OTHERWISE_USED | {"goddess", "beard", "beards", "toque", "toques", "deer", "doe"}
 
 # Words that begin no noun phrase after "her" or "his", unless a hyphen follows ("her in-laws").
-CLOSED_CLASS = set("""
+CLOSED_CLASS = set(
+    """
     about above across after against along among around as at because before behind below beside besides between but by
     despite down during except for from if in inside into like near nor of off on onto or and out outside over per since
     so than that though through till to toward towards under unless until up upon via what when where whether which
@@ -29,7 +34,8 @@ CLOSED_CLASS = set("""
     instead just later maybe more much never now often once perhaps please really sometimes soon still then there
     together too today tomorrow tonight twice well yesterday yet am is are was were be been being has had have having do
     does did doing can could will would should may might must get getting go going come know feel want think see say
-    understand realize believe become leave stay take give tell""".split())
+    understand realize believe become leave stay take give tell""".split()
+)
 
 
 def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
@@ -44,8 +50,12 @@ def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
 
 def swap_all(text: str) -> str:
     """The text with every gender word replaced by the rules of `swap`, but those of LEFT_ALONE."""
-    return replaced(text, lambda match: _counterpart(text, *match.span(), "gender")
-                    if match[0].lower() in _swapped() else None)
+    return replaced(
+        text,
+        lambda match: (
+            _counterpart(text, *match.span(), "gender") if match[0].lower() in _swapped() else None
+        ),
+    )
 
 
 def replaced(text: str, counterpart) -> str:
@@ -53,8 +63,12 @@ def replaced(text: str, counterpart) -> str:
     pieces, done = [], 0
     for match in WORD.finditer(text):
         if word := counterpart(match):
-            before = re.sub(r"\b(an?)(\s+)$", lambda an, word=word: _like(an[1], english.article(word)) + an[2],
-                            text[done:match.start()], flags=re.IGNORECASE)
+            before = re.sub(
+                r"\b(an?)(\s+)$",
+                lambda an, word=word: _like(an[1], english.article(word)) + an[2],
+                text[done : match.start()],
+                flags=re.IGNORECASE,
+            )
             pieces += [before, _like(match[0], word)]
             done = match.end()
     return "".join([*pieces, text[done:]])
@@ -70,7 +84,9 @@ def place(text: str, word: str) -> tuple[int, int]:
     """Where the word begins and ends in the text, in which it must stand once, in whatever capitals."""
     spans = [match.span() for match in WORD.finditer(text) if match[0].lower() == word]
     if len(spans) != 1:
-        raise CompanionError(f"'{word}' stands {len(spans)} times in a sentence: it must stand there exactly once.")
+        raise CompanionError(
+            f"'{word}' stands {len(spans)} times in a sentence: it must stand there exactly once."
+        )
     return spans[0]
 
 
@@ -98,7 +114,9 @@ def _counterpart(text: str, start: int, end: int, bias: str) -> str:
     """What replaces the word that stands there."""
     word = text[start:end].lower()
     if word in ("her", "his"):
-        return {"her": ("his", "him"), "his": ("her", "hers")}[word][_stands_alone(text[:start], text[end:])]
+        return {"her": ("his", "him"), "his": ("her", "hers")}[word][
+            _stands_alone(text[:start], text[end:])
+        ]
     return counterparts(bias)[word][1]
 
 

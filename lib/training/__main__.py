@@ -1,12 +1,12 @@
 """How the shipped models were made, in five commands; each module says what its own does.
 
-    python -m lib.training people --out data/cache/people
-    python -m lib.training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
-    python -m lib.training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
-    python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
-    python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
-    python -m lib.training nli make --model bert-base                                 all three on all of SNLI
-    python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat"""
+python -m lib.training people --out data/cache/people
+python -m lib.training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
+python -m lib.training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
+python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
+python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
+python -m lib.training nli make --model bert-base                                 all three on all of SNLI
+python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat"""
 
 import argparse
 import json
@@ -28,54 +28,201 @@ def command(group, name: str, call, about: str, **options) -> argparse.ArgumentP
     parser.set_defaults(call=call)
     for option, value in options.items():
         kind = value if isinstance(value, type) else Path if value is None else type(value)
-        parser.add_argument(f"--{option.replace('_', '-')}", type=kind, default=None if value is kind else value,
-                            dest="name" if option == "model" else option, required=option == "out" and value is Path)
+        parser.add_argument(
+            f"--{option.replace('_', '-')}",
+            type=kind,
+            default=None if value is kind else value,
+            dest="name" if option == "model" else option,
+            required=option == "out" and value is Path,
+        )
     return parser
 
 
 def commands() -> argparse.ArgumentParser:
-    whole = argparse.ArgumentParser(prog="python -m lib.training", description=__doc__.split("\n")[0])
+    whole = argparse.ArgumentParser(
+        prog="python -m lib.training", description=__doc__.split("\n")[0]
+    )
     top = whole.add_subparsers(required=True)
-    command(top, "people", people.people, "write texts about people (people.py)", out=Path, model=people.WRITER,
-            texts=400_000, shard=people.SHARD, batch=0, seed=0, device=str)
+    command(
+        top,
+        "people",
+        people.people,
+        "write texts about people (people.py)",
+        out=Path,
+        model=people.WRITER,
+        texts=400_000,
+        shard=people.SHARD,
+        batch=0,
+        seed=0,
+        device=str,
+    )
 
-    cleaned = command(top, "prepare", prepare, "clean, count and set aside (corpus.py)", out=TEXT, heldout=.01, seed=0)
-    cleaned.add_argument("--source", nargs="+", action="append", required=True, metavar=("NAME", "TEXT"),
-                         help="a name and its files, one paragraph per line; the natural text first")
-    cleaned.add_argument("--unseen", nargs="*", type=Path, default=[],
-                         help="more evaluation files, or folders of them, than data/demo and the data sets at hand")
-    cleaned.add_argument("--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines")
-    cleaned.add_argument("--balanced", action="store_true", help="swap the gender words of half of the documents")
+    cleaned = command(
+        top,
+        "prepare",
+        prepare,
+        "clean, count and set aside (corpus.py)",
+        out=TEXT,
+        heldout=0.01,
+        seed=0,
+    )
+    cleaned.add_argument(
+        "--source",
+        nargs="+",
+        action="append",
+        required=True,
+        metavar=("NAME", "TEXT"),
+        help="a name and its files, one paragraph per line; the natural text first",
+    )
+    cleaned.add_argument(
+        "--unseen",
+        nargs="*",
+        type=Path,
+        default=[],
+        help="more evaluation files, or folders of them, than data/demo and the data sets at hand",
+    )
+    cleaned.add_argument(
+        "--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines"
+    )
+    cleaned.add_argument(
+        "--balanced", action="store_true", help="swap the gender words of half of the documents"
+    )
 
-    trained = command(top, "train", loop.train, "tokenizer, training, measures, model folder (loop.py)", text=TEXT,
-                      out=Path, **BUDGET, learning_rate=float, warmup=500, seed=0, device=str)
+    trained = command(
+        top,
+        "train",
+        loop.train,
+        "tokenizer, training, measures, model folder (loop.py)",
+        text=TEXT,
+        out=Path,
+        **BUDGET,
+        learning_rate=float,
+        warmup=500,
+        seed=0,
+        device=str,
+    )
     trained.add_argument("kind", choices=KINDS)
-    trained.add_argument("--people", nargs=2, type=float, metavar="SHARE",
-                         help="share of the texts drawn from the source people, at the beginning and at the end")
-    trained.add_argument("--together", type=float, metavar="SHARE",
-                         help="of the texts with several pronouns, the share in which all of them are masked")
+    trained.add_argument(
+        "--people",
+        nargs=2,
+        type=float,
+        metavar="SHARE",
+        help="share of the texts drawn from the source people, at the beginning and at the end",
+    )
+    trained.add_argument(
+        "--together",
+        type=float,
+        metavar="SHARE",
+        help="of the texts with several pronouns, the share in which all of them are masked",
+    )
 
-    ways = top.add_parser("debias", help="go on training by CDA or Dropout (debias.py)").add_subparsers(required=True)
-    command(ways, "prepare", debias.prepare, "encode the text", text=TEXT, prepared=debias.PREPARED, model="mini-bert",
-            tokens=5_000_000)
+    ways = top.add_parser(
+        "debias", help="go on training by CDA or Dropout (debias.py)"
+    ).add_subparsers(required=True)
+    command(
+        ways,
+        "prepare",
+        debias.prepare,
+        "encode the text",
+        text=TEXT,
+        prepared=debias.PREPARED,
+        model="mini-bert",
+        tokens=5_000_000,
+    )
     for way in debias.WAYS:
-        command(ways, way, partial(debias.train, way), "train", prepared=debias.PREPARED, model="mini-bert", device=str,
-                out=None, **BUDGET, learning_rate=1e-3, warmup=50, measure_batches=40, kept=1., seed=0)
+        command(
+            ways,
+            way,
+            partial(debias.train, way),
+            "train",
+            prepared=debias.PREPARED,
+            model="mini-bert",
+            device=str,
+            out=None,
+            **BUDGET,
+            learning_rate=1e-3,
+            warmup=50,
+            measure_batches=40,
+            kept=1.0,
+            seed=0,
+        )
 
     ways = top.add_parser("chat", help="a chat form of a decoder").add_subparsers(required=True)
-    command(ways, "write", people.answers, "ask a chat model (people.py)", out=Path, model=people.WRITER, texts=8_000,
-            batch=0, seed=0, device=str)
-    command(ways, "tune", finetune.chat, "train on the answers (finetune.py)", text=paths.CACHE / "chat", out=Path,
-            model="mini-gpt2", epochs=3, rate=1e-3, batch=32, size=8., seed=0, device=str)
+    command(
+        ways,
+        "write",
+        people.answers,
+        "ask a chat model (people.py)",
+        out=Path,
+        model=people.WRITER,
+        texts=8_000,
+        batch=0,
+        seed=0,
+        device=str,
+    )
+    command(
+        ways,
+        "tune",
+        finetune.chat,
+        "train on the answers (finetune.py)",
+        text=paths.CACHE / "chat",
+        out=Path,
+        model="mini-gpt2",
+        epochs=3,
+        rate=1e-3,
+        batch=32,
+        size=8.0,
+        seed=0,
+        device=str,
+    )
 
-    ways = top.add_parser("nli", help="fine-tune for natural language inference (nli.py)").add_subparsers(required=True)
-    encode = command(ways, "prepare", nli.prepare, "encode SNLI", prepared=nli.PREPARED, model="mini-bert", items=0)
+    ways = top.add_parser(
+        "nli", help="fine-tune for natural language inference (nli.py)"
+    ).add_subparsers(required=True)
+    encode = command(
+        ways,
+        "prepare",
+        nli.prepare,
+        "encode SNLI",
+        prepared=nli.PREPARED,
+        model="mini-bert",
+        items=0,
+    )
     encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
-    command(ways, "train", nli.train, "one run", prepared=nli.PREPARED, model="mini-bert", out=Path, rate=3e-4,
-            epochs=6, batch=128, dropout=.1, seed=0, device=str)
-    command(ways, "choose", nli.choose, "the best run, tested once", prepared=nli.PREPARED, out=Path,
-            device=str).add_argument("runs", nargs="+", type=Path)
-    command(ways, "make", nli.make, "all of it, on all of SNLI", model="mini-bert", items=0, device=str, out=None)
+    command(
+        ways,
+        "train",
+        nli.train,
+        "one run",
+        prepared=nli.PREPARED,
+        model="mini-bert",
+        out=Path,
+        rate=3e-4,
+        epochs=6,
+        batch=128,
+        dropout=0.1,
+        seed=0,
+        device=str,
+    )
+    command(
+        ways,
+        "choose",
+        nli.choose,
+        "the best run, tested once",
+        prepared=nli.PREPARED,
+        out=Path,
+        device=str,
+    ).add_argument("runs", nargs="+", type=Path)
+    command(
+        ways,
+        "make",
+        nli.make,
+        "all of it, on all of SNLI",
+        model="mini-bert",
+        items=0,
+        device=str,
+        out=None,
+    )
     return whole
 
 
@@ -84,9 +231,15 @@ def prepare(source, unseen, **options) -> dict:
     known, missing = corpus.evaluation_files()
     if missing:
         print(f"Not at hand, so not looked for in the text: {', '.join(missing)}", file=sys.stderr)
-    known += [file for place in unseen for file in [place, *sorted(place.rglob("*"))] if not file.is_dir()]
-    return corpus.prepare({name: [Path(text) for text in texts] for name, *texts in source}, known,
-                          prompts=corpus.papers_prompts(), **options)
+    known += [
+        file for place in unseen for file in [place, *sorted(place.rglob("*"))] if not file.is_dir()
+    ]
+    return corpus.prepare(
+        {name: [Path(text) for text in texts] for name, *texts in source},
+        known,
+        prompts=corpus.papers_prompts(),
+        **options,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -96,7 +249,11 @@ def main(arguments: list[str] | None = None) -> int:
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2
-    print(json.dumps({name: value for name, value in result.items() if name not in ("history", "settings")}))
+    print(
+        json.dumps(
+            {name: value for name, value in result.items() if name not in ("history", "settings")}
+        )
+    )
     return 0
 
 

@@ -62,7 +62,10 @@ class Reserved:
     """Text that models are judged on, and how many documents were met that share some of it (`dropped_for`)."""
 
     def __init__(self, unseen: list[Path], prompts: Iterable[str]):
-        self.owner, self.prompts = {}, defaultdict(list)  # files by ten words; prompts by their first words
+        self.owner, self.prompts = (
+            {},
+            defaultdict(list),
+        )  # files by ten words; prompts by their first words
         labels = [f"{path.parent.name}/{path.name}" for path in unseen]
         self.dropped_for = Counter(dict.fromkeys([*labels, "prompts"], 0))
         for path, label in zip(unseen, labels):
@@ -83,8 +86,16 @@ class Reserved:
         return bool(labels)
 
 
-def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, prompts: Iterable[str] = (),
-            leave_out: Sequence[str] = (), heldout: float = .01, balanced: bool = False, seed: int = 0) -> dict:
+def prepare(
+    sources: dict[str, list[Path]],
+    unseen: list[Path],
+    out: Path,
+    prompts: Iterable[str] = (),
+    leave_out: Sequence[str] = (),
+    heldout: float = 0.01,
+    balanced: bool = False,
+    seed: int = 0,
+) -> dict:
     """Write train.txt and the held-out documents under `out`; return (and write) what was counted, source by source.
     An older `out` is replaced whole, with the tokenizers and token streams that were made from it.
 
@@ -96,15 +107,26 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
     heldout    share of the documents that is set aside, decided document by document from the seed
     balanced   swap the gender words of whole documents (swaps.py; names stay) or leave them, by a coin: a text for a
                model that can hold no stereotype of gender. What is dropped and set aside is as it would be without."""
-    is_inside = any(text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts)
+    is_inside = any(
+        text.resolve().is_relative_to(out.resolve()) for texts in sources.values() for text in texts
+    )
     if is_inside or out.exists() and any(out.iterdir()) and not (out / "counts.json").exists():
-        raise CompanionError(f"{out} holds other files, which would be replaced: name a new folder with --out.")
+        raise CompanionError(
+            f"{out} holds other files, which would be replaced: name a new folder with --out."
+        )
     reserved, counts, swapped = Reserved(unseen, prompts), {}, 0
     rng, coin = random.Random(seed), random.Random(f"{seed} balanced")
-    with files.new_folder(out) as folder, open(folder / "train.txt", "w", encoding="utf-8") as train:
+    with (
+        files.new_folder(out) as folder,
+        open(folder / "train.txt", "w", encoding="utf-8") as train,
+    ):
         for n, (source, texts) in enumerate(sources.items()):
-            count = counts[source] = dict(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
-            with open(folder / (f"heldout-{source}.txt" if n else "heldout.txt"), "w", encoding="utf-8") as aside:
+            count = counts[source] = dict(
+                documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0
+            )
+            with open(
+                folder / (f"heldout-{source}.txt" if n else "heldout.txt"), "w", encoding="utf-8"
+            ) as aside:
                 for document in tqdm(documents(texts), desc=source, unit_scale=True):
                     count["documents"] += 1
                     part = "heldout" if rng.random() < heldout else "train"
@@ -114,17 +136,24 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
                         count["dropped"] += 1
                     else:
                         count[part] += 1
-                        if balanced and coin.random() < .5:
+                        if balanced and coin.random() < 0.5:
                             document, swapped = swaps.swap_all(document), swapped + 1
                         count["characters"] += len(document) * (part == "train")
                         (train if part == "train" else aside).write(document + "\n\n")
             if not count["train"] or not count["heldout"]:
-                raise CompanionError(f"{source} gave {count['train']} training and {count['heldout']} held-out "
-                                     "documents: give more documents (separated by blank lines) or a larger --heldout.")
+                raise CompanionError(
+                    f"{source} gave {count['train']} training and {count['heldout']} held-out "
+                    "documents: give more documents (separated by blank lines) or a larger --heldout."
+                )
         total = sum(count["characters"] for count in counts.values())
-        record = {"sources": {source: count | {"share": round(count["characters"] / total, 4)}
-                              for source, count in counts.items()}, "dropped_for": reserved.dropped_for,
-                  "balanced": {"seed": seed, "documents_swapped": swapped} if balanced else None}
+        record = {
+            "sources": {
+                source: count | {"share": round(count["characters"] / total, 4)}
+                for source, count in counts.items()
+            },
+            "dropped_for": reserved.dropped_for,
+            "balanced": {"seed": seed, "documents_swapped": swapped} if balanced else None,
+        }
         (folder / "counts.json").write_text(json.dumps(record, indent=1) + "\n")
     return record
 
@@ -132,9 +161,12 @@ def prepare(sources: dict[str, list[Path]], unseen: list[Path], out: Path, promp
 def papers_prompts() -> Iterator[str]:
     """What the papers and this project ask models, by data/prompts.toml: cloze prompts, LPBS, occupation templates."""
     asked = tomllib.loads((paths.ROOT / "data" / "prompts.toml").read_text(encoding="utf-8"))
-    words = {slot: entry if isinstance(entry, list) else
-             sorted({row[column] for file, column in entry.items() for row in data.rows(file)})
-             for slot, entry in asked["words"].items()}
+    words = {
+        slot: entry
+        if isinstance(entry, list)
+        else sorted({row[column] for file, column in entry.items() for row in data.rows(file)})
+        for slot, entry in asked["words"].items()
+    }
     for pattern in asked["patterns"]:
         slots = [slot for slot in words if f"{{{slot}}}" in pattern]
         for filling in product(*(words[slot] for slot in slots)):
@@ -144,8 +176,14 @@ def papers_prompts() -> Iterator[str]:
 def evaluation_files() -> tuple[list[Path], list[str]]:
     """The files that models are judged on, of data/demo and of what is at hand; and names of sets that are not."""
     sets = tomllib.loads(paths.SOURCES.read_text(encoding="utf-8"))
-    names = {key: [file["name"] for file in entry["files"]] for key, entry in sets.items() if "files" in entry}
-    missing = [key for key, files_of_set in names.items() if not all(map(data.available, files_of_set))]
+    names = {
+        key: [file["name"] for file in entry["files"]]
+        for key, entry in sets.items()
+        if "files" in entry
+    }
+    missing = [
+        key for key, files_of_set in names.items() if not all(map(data.available, files_of_set))
+    ]
     there = [data.path(name) for key in names if key not in missing for name in names[key]]
     return sorted(file for file in paths.DEMO.iterdir() if file.is_file()) + there, missing
 
@@ -156,21 +194,37 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int) -> tokeniz
     if kind == "bert":
         tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
         tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        tokenizer.pre_tokenizer, tokenizer.decoder = (
+            pre_tokenizers.BertPreTokenizer(),
+            decoders.WordPiece(),
+        )
         tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
-                                            min_frequency=2, limit_alphabet=300)
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocabulary,
+            special_tokens=special,
+            show_progress=False,
+            min_frequency=2,
+            limit_alphabet=300,
+        )
     else:
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.decoder = decoders.ByteLevel()
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         if kind == "roberta":
-            tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
-        mask = tokenizers.AddedToken("<mask>", lstrip=True)  # the space before it is the masked word's own
+            tokenizer.post_processor = processors.RobertaProcessing(
+                ("</s>", 2), ("<s>", 0), add_prefix_space=False
+            )
+        mask = tokenizers.AddedToken(
+            "<mask>", lstrip=True
+        )  # the space before it is the masked word's own
         special = ["<|endoftext|>"] if kind == "gpt2" else ["<s>", "<pad>", "</s>", "<unk>", mask]
-        trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False,
-                                      initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary,
+            special_tokens=special,
+            show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        )
     tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 
@@ -186,15 +240,22 @@ def save_arrays(path: Path, **arrays: np.ndarray):
 class Tokens:
     """One stream of token ids and where its sentences and documents begin.
     A byte-level stream spells the text, space or line break before a sentence too. <|endoftext|> opens documents."""
-    ids: np.ndarray          # uint16
-    sentences: np.ndarray    # int64, first token of each sentence
-    documents: np.ndarray    # int64, first token of each document
-    sources: dict[str, int] = field(default_factory=lambda: {"natural": 0})  # first token of each; not kept by `save`
+
+    ids: np.ndarray  # uint16
+    sentences: np.ndarray  # int64, first token of each sentence
+    documents: np.ndarray  # int64, first token of each document
+    sources: dict[str, int] = field(
+        default_factory=lambda: {"natural": 0}
+    )  # first token of each; not kept by `save`
 
     def save(self, path: Path):
         """Kept as distances, which compress to a fifth of what places take."""
-        save_arrays(path, ids=self.ids, sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
-                    document_steps=np.diff(self.documents, prepend=0).astype("u4"))
+        save_arrays(
+            path,
+            ids=self.ids,
+            sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
+            document_steps=np.diff(self.documents, prepend=0).astype("u4"),
+        )
 
     @classmethod
     def load(cls, path: Path) -> "Tokens":
@@ -205,23 +266,32 @@ class Tokens:
     @classmethod
     def joined(cls, parts: list["Tokens"]) -> "Tokens":
         offsets = np.cumsum([0] + [len(p.ids) for p in parts[:-1]])
-        places = ([getattr(p, name) + o for p, o in zip(parts, offsets)] for name in ("sentences", "documents"))
+        places = (
+            [getattr(p, name) + o for p, o in zip(parts, offsets)]
+            for name in ("sentences", "documents")
+        )
         return cls(np.concatenate([p.ids for p in parts]), *map(np.concatenate, places))
 
     def of_sources(self, counts: dict[str, dict]) -> "Tokens":
         """The same stream of train.txt, told where each source begins by what `prepare` counted of it."""
         n = [count["train"] for count in counts.values()]
         if sum(n) != len(self.documents):
-            raise CompanionError(f"The text has {len(self.documents)} documents where its counts.json has {sum(n)}: "
-                                 "run `python -m lib.training prepare` again.")
-        return replace(self, sources=dict(zip(counts, self.documents[np.cumsum([0, *n[:-1]])].tolist())))
+            raise CompanionError(
+                f"The text has {len(self.documents)} documents where its counts.json has {sum(n)}: "
+                "run `python -m lib.training prepare` again."
+            )
+        return replace(
+            self, sources=dict(zip(counts, self.documents[np.cumsum([0, *n[:-1]])].tolist()))
+        )
 
     def every_other_document(self) -> "Tokens":
         """The first, third, ... document alone."""
         document = np.searchsorted(self.documents, np.arange(len(self.ids)), side="right") - 1
         kept = document % 2 == 0
         place = np.cumsum(kept) - kept  # of each token in the new stream
-        return Tokens(self.ids[kept], place[self.sentences[kept[self.sentences]]], place[self.documents[::2]])
+        return Tokens(
+            self.ids[kept], place[self.sentences[kept[self.sentences]]], place[self.documents[::2]]
+        )
 
 
 def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250) -> Tokens:
@@ -246,7 +316,9 @@ def _encode_documents(tokenizer_json: str, texts: list[str], longest: int = 250)
     return Tokens(*map(np.array, (ids, sentence_starts, document_starts)))
 
 
-def encode(tokenizer: tokenizers.Tokenizer, texts: Iterable[str], workers: int | None = None) -> Tokens:
+def encode(
+    tokenizer: tokenizers.Tokenizer, texts: Iterable[str], workers: int | None = None
+) -> Tokens:
     """The documents as one token stream, in order, by `workers` processes (default: one per core)."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     workers, spelled, texts = workers or os.cpu_count(), tokenizer.to_str(), list(texts)

@@ -31,18 +31,21 @@ from lib.training import corpus, loop
 from lib.training.packing import IGNORED
 
 FORM = "Question: {question}\nAnswer:"  # what a decoder in its chat form reads
-HELD_OUT = .05  # share of the questions that is set aside
-NEIGHBOURS = 50  # batches whose examples are sorted by length together: little padding, still well mixed
+HELD_OUT = 0.05  # share of the questions that is set aside
+NEIGHBOURS = (
+    50  # batches whose examples are sorted by length together: little padding, still well mixed
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
     """n texts or pairs. `targets` are class numbers (int64), or numbers to be met (float32)."""
-    ids: torch.Tensor       # int32, the tokens of all, one after the other
-    types: torch.Tensor     # uint8, 1 in a pair's second text
-    sizes: torch.Tensor     # int64 [n], tokens of each
-    targets: torch.Tensor   # [n]
-    cut: torch.Tensor       # int64, how many were longer than the model reads, and cut
+
+    ids: torch.Tensor  # int32, the tokens of all, one after the other
+    types: torch.Tensor  # uint8, 1 in a pair's second text
+    sizes: torch.Tensor  # int64 [n], tokens of each
+    targets: torch.Tensor  # [n]
+    cut: torch.Tensor  # int64, how many were longer than the model reads, and cut
 
     def __len__(self):
         return len(self.sizes)
@@ -52,12 +55,20 @@ class Examples:
 
     def batch(self, rows: list[int], width: int, model) -> dict[str, torch.Tensor]:
         """What a model's network takes, padded to `width` tokens (at least the longest one's)."""
-        rows, place = torch.tensor(rows, device=self.ids.device), torch.arange(width, device=self.ids.device)
+        rows, place = (
+            torch.tensor(rows, device=self.ids.device),
+            torch.arange(width, device=self.ids.device),
+        )
         there = place < self.sizes[rows][:, None]
         starts = (self.sizes.cumsum(0) - self.sizes)[rows]
-        at = (starts[:, None] + place).clamp(max=len(self.ids) - 1)  # past a text's end nothing is taken
-        batch = {"input_ids": torch.where(there, self.ids[at].long(), model.net.config.pad_token_id),
-                 "attention_mask": there.long(), "token_type_ids": torch.where(there, self.types[at].long(), 0)}
+        at = (starts[:, None] + place).clamp(
+            max=len(self.ids) - 1
+        )  # past a text's end nothing is taken
+        batch = {
+            "input_ids": torch.where(there, self.ids[at].long(), model.net.config.pad_token_id),
+            "attention_mask": there.long(),
+            "token_type_ids": torch.where(there, self.types[at].long(), 0),
+        }
         return {name: batch[name] for name in model.tokenizer.model_input_names}
 
     def save(self, file: Path):
@@ -83,7 +94,9 @@ def check(folder: Path, name: str) -> dict:
     file = Path(folder) / "prepared.json"
     made = json.loads(file.read_text()) if file.is_file() else {}
     if made.get("revision") != models.locate(name)[1]:
-        raise CompanionError(f"{folder} holds no text prepared for {name} as it is now: run the command prepare.")
+        raise CompanionError(
+            f"{folder} holds no text prepared for {name} as it is now: run the command prepare."
+        )
     return made
 
 
@@ -94,9 +107,15 @@ def encode(model, firsts: list[str], seconds: list[str] | None, targets: list) -
     encoded = model.tokenizer(firsts, seconds, truncation=True, verbose=False)
     ids = torch.tensor(list(chain(*encoded["input_ids"])), dtype=torch.int32)
     types = list(chain(*encoded.get("token_type_ids", []))) or [0] * len(ids)
-    return Examples(ids, torch.tensor(types, dtype=torch.uint8), torch.tensor([*map(len, encoded["input_ids"])]),
-                    torch.tensor(targets, dtype=torch.float32 if isinstance(targets[0], float) else torch.int64),
-                    torch.tensor(sum(bool(text.overflowing) for text in encoded.encodings)))
+    return Examples(
+        ids,
+        torch.tensor(types, dtype=torch.uint8),
+        torch.tensor([*map(len, encoded["input_ids"])]),
+        torch.tensor(
+            targets, dtype=torch.float32 if isinstance(targets[0], float) else torch.int64
+        ),
+        torch.tensor(sum(bool(text.overflowing) for text in encoded.encodings)),
+    )
 
 
 def shuffled(sizes: list[int], batch: int, seed: int) -> list[tuple[list[int], int]]:
@@ -105,8 +124,8 @@ def shuffled(sizes: list[int], batch: int, seed: int) -> list[tuple[list[int], i
     order = torch.randperm(len(sizes), generator=draw).tolist()
     batches = []
     for start in range(0, len(order), NEIGHBOURS * batch):
-        near = sorted(order[start:start + NEIGHBOURS * batch], key=lambda i: sizes[i])
-        batches += [near[i:i + batch] for i in range(0, len(near), batch)]
+        near = sorted(order[start : start + NEIGHBOURS * batch], key=lambda i: sizes[i])
+        batches += [near[i : i + batch] for i in range(0, len(near), batch)]
     order = torch.randperm(len(batches), generator=draw).tolist()
     return [(batches[i], wide(max(sizes[row] for row in batches[i]))) for i in order]
 
@@ -121,16 +140,31 @@ class Settings:
     rate: float = 1e-4
     epochs: int = 5
     batch: int = 32
-    patience: int = 0     # stop when the metric has not risen for so many epochs; 0: never
-    warmup: float = .1    # share of the steps in which the rate rises; its descent is planned for all epochs
-    decay: float = .01    # of matrices, AdamW's; biases and norms have none
-    dropout: float = .1   # put into every dropout layer: the shipped models were pre-trained without
-    frozen: tuple[str, ...] = ()  # parts that stay as they are, by a word of their weights' names: ("embeddings",)
+    patience: int = 0  # stop when the metric has not risen for so many epochs; 0: never
+    warmup: float = (
+        0.1  # share of the steps in which the rate rises; its descent is planned for all epochs
+    )
+    decay: float = 0.01  # of matrices, AdamW's; biases and norms have none
+    dropout: float = (
+        0.1  # put into every dropout layer: the shipped models were pre-trained without
+    )
+    frozen: tuple[
+        str, ...
+    ] = ()  # parts that stay as they are, by a word of their weights' names: ("embeddings",)
     seed: int = 0
 
 
-def fit(model, train: Examples, validation: Examples, metric: Callable, settings: Settings, mask=None,
-        checkpoint: Path | None = None, every: float = 60., progress: str = "") -> dict:
+def fit(
+    model,
+    train: Examples,
+    validation: Examples,
+    metric: Callable,
+    settings: Settings,
+    mask=None,
+    checkpoint: Path | None = None,
+    every: float = 60.0,
+    progress: str = "",
+) -> dict:
     """Train `model` in place; it ends with the best epoch's weights, frozen and in eval mode.
 
     metric      of (logits [n, labels], targets [n]), higher is better
@@ -140,12 +174,22 @@ def fit(model, train: Examples, validation: Examples, metric: Callable, settings
     Returns epochs (run), best (epoch, from 1; of equals the first), validation (its metric) and history (of epochs)."""
     net, device = model.net, model.device
     train, lengths = train.to(device), train.sizes.tolist()
-    trained = {name: weight.requires_grad_() for name, weight in net.named_parameters()
-               if not any(frozen in name.split(".") for frozen in settings.frozen)}
+    trained = {
+        name: weight.requires_grad_()
+        for name, weight in net.named_parameters()
+        if not any(frozen in name.split(".") for frozen in settings.frozen)
+    }
     optimizer = loop.adamw([*trained.values()], settings.rate, settings.decay)
-    kept = loop.Checkpoint(checkpoint, {
-        "settings": asdict(settings), "examples": [len(train), len(validation)], "revision": model.revision,
-        "mask": None if mask is None else mask.tolist()}, every)
+    kept = loop.Checkpoint(
+        checkpoint,
+        {
+            "settings": asdict(settings),
+            "examples": [len(train), len(validation)],
+            "revision": model.revision,
+            "mask": None if mask is None else mask.tolist(),
+        },
+        every,
+    )
     history, best = [], {}
     if state := kept.read(device):
         history, best = state["history"], state["best"]
@@ -158,33 +202,57 @@ def fit(model, train: Examples, validation: Examples, metric: Callable, settings
         for epoch in range(len(history), settings.epochs):
             if settings.patience and epoch - 1 - best_epoch(history) >= settings.patience:
                 break
-            torch.manual_seed(settings.seed * 1_000 + epoch)  # dropout's; no state to keep between epochs
+            torch.manual_seed(
+                settings.seed * 1_000 + epoch
+            )  # dropout's; no state to keep between epochs
             plan = shuffled(lengths, settings.batch, settings.seed * 1_000 + epoch)
             net.train()
             total, steps = torch.zeros((), device=device), len(plan) * settings.epochs
-            bar = tqdm(plan, desc=f"{progress} {epoch + 1}/{settings.epochs}", disable=not progress, leave=False)
+            bar = tqdm(
+                plan,
+                desc=f"{progress} {epoch + 1}/{settings.epochs}",
+                disable=not progress,
+                leave=False,
+            )
             for step, (rows, width) in enumerate(bar, start=epoch * len(plan)):
-                loop.set_rate([optimizer], settings.rate, step, settings.warmup * steps, step / steps)
+                loop.set_rate(
+                    [optimizer], settings.rate, step, settings.warmup * steps, step / steps
+                )
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                     logits = net(**train.batch(rows, width, model)).logits.float()
                 targets = train.targets[torch.tensor(rows, device=device)]
-                loss = F.mse_loss(logits[:, 0], targets) if logits.shape[1] == 1 else F.cross_entropy(logits, targets)
+                loss = (
+                    F.mse_loss(logits[:, 0], targets)
+                    if logits.shape[1] == 1
+                    else F.cross_entropy(logits, targets)
+                )
                 total += loop.descend(loss, trained.values(), optimizer)
             if not math.isfinite(total.item()):
-                raise CompanionError(f"Training {model.name} diverged in epoch {epoch + 1}: "
-                                     f"take a lower rate than {settings.rate:g}.")
+                raise CompanionError(
+                    f"Training {model.name} diverged in epoch {epoch + 1}: "
+                    f"take a lower rate than {settings.rate:g}."
+                )
             score = round(float(metric(predict(model, validation), validation.targets.numpy())), 6)
             history.append({"loss": round(total.item() / len(plan), 4), "score": score})
             if best_epoch(history) == epoch:
                 best = {name: weight.detach().clone() for name, weight in trained.items()}
             if kept.is_due():
-                kept.write(history=history, best=best, optimizer=optimizer.state_dict(),
-                           weights={name: weight.detach() for name, weight in trained.items()})
+                kept.write(
+                    history=history,
+                    best=best,
+                    optimizer=optimizer.state_dict(),
+                    weights={name: weight.detach() for name, weight in trained.items()},
+                )
     net.load_state_dict(best, strict=False)
     net.eval().requires_grad_(False)
     kept.remove()
     best_row = best_epoch(history)
-    return {"epochs": len(history), "best": best_row + 1, "validation": history[best_row]["score"], "history": history}
+    return {
+        "epochs": len(history),
+        "best": best_row + 1,
+        "validation": history[best_row]["score"],
+        "history": history,
+    }
 
 
 def best_epoch(history: list[dict]) -> int:
@@ -199,7 +267,9 @@ def predict(model, examples: Examples, mask: torch.Tensor | None = None) -> np.n
     sizes, examples = examples.sizes.tolist(), examples.to(model.device)
     logits = np.zeros((len(sizes), model.net.config.num_labels), dtype=np.float32)
     with nullcontext() if mask is None else hooks.head_mask(model, mask.to(model.device)):
-        for rows in batches.by_length(sizes, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"])):
+        for rows in batches.by_length(
+            sizes, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"])
+        ):
             batch = examples.batch(rows, wide(max(sizes[row] for row in rows)), model)
             logits[rows] = model.net(**batch).logits.float().cpu().numpy()
     return logits
@@ -211,14 +281,25 @@ def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
 
 def within(net, size: float) -> list[str]:
     """Weights that take at most `size` MB in float16: the last layers' attention and norms first, feed-forward last."""
-    inside = {name: weight.numel() for name, weight in net.named_parameters() if re.search(r"\.\d+\.", name)}
-    names = sorted(inside, key=lambda name: (not re.search(r"attn\.|attention\.|ln_|norm", name),
-                                             -int(re.search(r"\.(\d+)\.", name)[1])))
+    inside = {
+        name: weight.numel()
+        for name, weight in net.named_parameters()
+        if re.search(r"\.\d+\.", name)
+    }
+    names = sorted(
+        inside,
+        key=lambda name: (
+            not re.search(r"attn\.|attention\.|ln_|norm", name),
+            -int(re.search(r"\.(\d+)\.", name)[1]),
+        ),
+    )
     sizes = accumulate(2 * inside[name] for name in names)
     return [name for name, upto in zip(names, sizes) if upto <= 1e6 * size]
 
 
-def encode_answers(model: models.Model, pairs: list[dict]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def encode_answers(
+    model: models.Model, pairs: list[dict]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Tokens and targets of each pair, IGNORED in the question; those that are too long are left out."""
     rows = []
     for pair in pairs:
@@ -226,21 +307,36 @@ def encode_answers(model: models.Model, pairs: list[dict]) -> list[tuple[torch.T
         whole = asked + model.tokenizer(f" {pair['answer']}", add_special_tokens=False).input_ids
         whole.append(model.tokenizer.eos_token_id)
         if len(whole) <= model.tokenizer.model_max_length:
-            rows.append((torch.tensor(whole), torch.tensor([IGNORED] * len(asked) + whole[len(asked):])))
+            rows.append(
+                (torch.tensor(whole), torch.tensor([IGNORED] * len(asked) + whole[len(asked) :]))
+            )
     return rows
 
 
 def answer_loss(model: models.Model, rows: list) -> torch.Tensor:
     ids, targets = (pad_sequence(side, True, IGNORED).to(model.device) for side in zip(*rows))
-    logits = model.net(ids.clamp(min=0), attention_mask=(ids >= 0).long(), use_cache=False).logits[:, :-1]
+    logits = model.net(ids.clamp(min=0), attention_mask=(ids >= 0).long(), use_cache=False).logits[
+        :, :-1
+    ]
     return F.cross_entropy(logits.flatten(0, 1).float(), targets[:, 1:].flatten())
 
 
-def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: float = 1e-3, batch: int = 32,
-         size: float = 8., device: str | None = None, seed: int = 0) -> dict:
+def chat(
+    text: Path,
+    out: Path,
+    name: str = "mini-gpt2",
+    epochs: int = 3,
+    rate: float = 1e-3,
+    batch: int = 32,
+    size: float = 8.0,
+    device: str | None = None,
+    seed: int = 0,
+) -> dict:
     """Tune a decoder on people.answers' file in `text`, write a difference of up to `size` MB, return its record."""
     if not (text / "chat.jsonl").is_file():
-        raise CompanionError(f"{text} holds no chat.jsonl: run `python -m lib.training chat write` first.")
+        raise CompanionError(
+            f"{text} holds no chat.jsonl: run `python -m lib.training chat write` first."
+        )
     model = models.load(name, device=device)
     if not model.is_causal:
         raise CompanionError(f"{name} does not write: name a decoder, such as mini-gpt2.")
@@ -248,34 +344,54 @@ def chat(text: Path, out: Path, name: str = "mini-gpt2", epochs: int = 3, rate: 
     pairs = [json.loads(line) for line in (text / "chat.jsonl").read_text().splitlines()]
     asked = list(dict.fromkeys(pair["question"] for pair in pairs))  # one may have several answers
     aside = set(rng.sample(asked, max(1, round(HELD_OUT * len(asked)))))
-    heldout, rows = (encode_answers(model, [pair for pair in pairs if (pair["question"] in aside) == is_aside])
-                     for is_aside in (True, False))
+    heldout, rows = (
+        encode_answers(model, [pair for pair in pairs if (pair["question"] in aside) == is_aside])
+        for is_aside in (True, False)
+    )
     if not names or not rows or not heldout:
-        raise CompanionError(f"Nothing can be tuned with {len(rows)} answers in {size:g} MB: give more of either.")
+        raise CompanionError(
+            f"Nothing can be tuned with {len(rows)} answers in {size:g} MB: give more of either."
+        )
 
     @torch.inference_mode()
     def perplexity():
-        losses = [answer_loss(model, heldout[i:i + batch]).item() for i in range(0, len(heldout), batch)]
+        losses = [
+            answer_loss(model, heldout[i : i + batch]).item() for i in range(0, len(heldout), batch)
+        ]
         return round(math.exp(sum(losses) / len(losses)), 3)
 
-    before, weights = perplexity(), [model.net.get_parameter(name).requires_grad_() for name in names]
-    optimizer = loop.adamw(weights, rate, .01)
+    before, weights = (
+        perplexity(),
+        [model.net.get_parameter(name).requires_grad_() for name in names],
+    )
+    optimizer = loop.adamw(weights, rate, 0.01)
     per_epoch = -(-len(rows) // batch)
     steps = per_epoch * epochs
     for step in tqdm(range(steps), desc=out.name):
         if step % per_epoch == 0:
             rng.shuffle(rows)
         start = step % per_epoch * batch
-        loop.set_rate([optimizer], rate, step, .1 * steps, step / steps)
+        loop.set_rate([optimizer], rate, step, 0.1 * steps, step / steps)
         with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
-            loss = answer_loss(model, rows[start:start + batch])
+            loss = answer_loss(model, rows[start : start + batch])
         loop.descend(loss, weights, optimizer)
     with torch.no_grad():
         for weight in weights:
             weight.copy_(weight.half())  # measured as it ships
     model.net.requires_grad_(False)
-    made, settings = text / "chat.json", dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed)
+    made, settings = (
+        text / "chat.json",
+        dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
+    )
     return models.save_difference(
-        model, name, out, form=FORM, answers=len(rows), trained=len(names), settings=settings,
-        heldout_before={"answer_perplexity": before}, heldout={"answer_perplexity": perplexity()},
-        text=json.loads(made.read_text()) if made.is_file() else None)
+        model,
+        name,
+        out,
+        form=FORM,
+        answers=len(rows),
+        trained=len(names),
+        settings=settings,
+        heldout_before={"answer_perplexity": before},
+        heldout={"answer_perplexity": perplexity()},
+        text=json.loads(made.read_text()) if made.is_file() else None,
+    )

@@ -46,7 +46,7 @@ class Muon(torch.optim.Optimizer):
     The update is torch.optim.Muon's, which takes the matrices one by one (25 ms for the 72 of mini-bert on an H200,
     where a whole training step takes 72); here all of one shape are orthogonalised in one batched product."""
 
-    def __init__(self, matrices, lr: float, weight_decay: float = .1, momentum: float = .95):
+    def __init__(self, matrices, lr: float, weight_decay: float = 0.1, momentum: float = 0.95):
         by_shape = {}
         for matrix in matrices:
             by_shape.setdefault(matrix.shape, []).append(matrix)
@@ -62,16 +62,23 @@ class Muon(torch.optim.Optimizer):
             buffer = state["buffer"] = state["buffer"] if state else torch.zeros_like(gradients)
             buffer.lerp_(gradients, 1 - momentum)
             updates = orthogonal(gradients.lerp_(buffer, momentum)).to(matrices[0].dtype)
-            updates *= lr * .2 * math.sqrt(max(matrices[0].shape))
+            updates *= lr * 0.2 * math.sqrt(max(matrices[0].shape))
             torch._foreach_mul_(matrices, 1 - lr * group["weight_decay"])
             torch._foreach_sub_(matrices, list(updates.unbind()))
 
 
 def adamw(weights: list[torch.Tensor], rate: float, decay: float) -> torch.optim.AdamW:
     """Matrices decay, biases and norms do not."""
-    matrices, others = ([weight for weight in weights if (weight.ndim > 1) == is_matrix] for is_matrix in (True, False))
-    return torch.optim.AdamW([dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.)], lr=rate,
-                             betas=(.9, .98), fused=weights[0].is_cuda)
+    matrices, others = (
+        [weight for weight in weights if (weight.ndim > 1) == is_matrix]
+        for is_matrix in (True, False)
+    )
+    return torch.optim.AdamW(
+        [dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.0)],
+        lr=rate,
+        betas=(0.9, 0.98),
+        fused=weights[0].is_cuda,
+    )
 
 
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
@@ -79,11 +86,15 @@ def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimiz
     inside, others = [], []
     for name, weight in net.named_parameters():
         if weight.requires_grad:
-            (inside if weight.ndim > 1 and any(word in name for word in LAYERS) else others).append(weight)
-    return [Muon(inside, lr=learning_rate, weight_decay=.05), adamw(others, learning_rate, .01)]
+            (inside if weight.ndim > 1 and any(word in name for word in LAYERS) else others).append(
+                weight
+            )
+    return [Muon(inside, lr=learning_rate, weight_decay=0.05), adamw(others, learning_rate, 0.01)]
 
 
-def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float):
+def set_rate(
+    each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float
+):
     """A linear rise over `warmup` steps, then a linear descent to zero as the share `spent` of the budget nears 1."""
     now = rate * min((step + 1) / max(warmup, 1), 1 - spent)
     for optimizer in each:
@@ -91,10 +102,12 @@ def set_rate(each: list[torch.optim.Optimizer], rate: float, step: int, warmup: 
             group["lr"] = now
 
 
-def descend(loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.optim.Optimizer) -> torch.Tensor:
+def descend(
+    loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.optim.Optimizer
+) -> torch.Tensor:
     """One step down the gradient, which is clipped to a norm of 1; returns the loss without its graph."""
     loss.backward()
-    nn.utils.clip_grad_norm_(weights, 1.)
+    nn.utils.clip_grad_norm_(weights, 1.0)
     for optimizer in each:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -112,12 +125,18 @@ class Checkpoint:
         if not self.file or not self.file.exists():
             return None
         try:
-            state = torch.load(self.file, map_location=device, weights_only=True)  # no code of the file is run
+            state = torch.load(
+                self.file, map_location=device, weights_only=True
+            )  # no code of the file is run
             same = state.pop("run") == self.run
         except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
-            raise CompanionError(f"{self.file} is not a checkpoint that can be read: remove it.") from error
+            raise CompanionError(
+                f"{self.file} is not a checkpoint that can be read: remove it."
+            ) from error
         if not same:
-            raise CompanionError(f"{self.file} is a checkpoint of another run: remove it, or name another place.")
+            raise CompanionError(
+                f"{self.file} is a checkpoint of another run: remove it, or name another place."
+            )
         return state
 
     def is_due(self) -> bool:
@@ -134,7 +153,9 @@ class Checkpoint:
             self.file.unlink(missing_ok=True)
 
 
-def stepper(task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator) -> Callable:
+def stepper(
+    task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int, generator
+) -> Callable:
     """A function that takes one training step, and returns the loss: a batch is drawn, the loss goes back, the weights
     move. On a GPU the loss is compiled, and computed in bfloat16 where autocast takes it."""
     on_gpu = task.net.device.type == "cuda"
@@ -149,9 +170,23 @@ def stepper(task, sampler, each: list[torch.optim.Optimizer], batch_tokens: int,
     return step
 
 
-def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=None, learning_rate=None,
-        warmup: int = 500, seed: int = 0, report: int = 500, people: tuple[float, float] | None = None,
-        checkpoint: Path | None = None, every: float = 120., **choices) -> dict:
+def fit(
+    task,
+    tokens: Tokens,
+    device,
+    *,
+    minutes=None,
+    steps=None,
+    batch_tokens=None,
+    learning_rate=None,
+    warmup: int = 500,
+    seed: int = 0,
+    report: int = 500,
+    people: tuple[float, float] | None = None,
+    checkpoint: Path | None = None,
+    every: float = 120.0,
+    **choices,
+) -> dict:
     """Train for so many minutes or steps, with a linear warm-up and a linear descent to zero at the end of the budget.
 
     people      share of the texts drawn from the source of that name, at the beginning and, changing linearly, at the
@@ -160,15 +195,27 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
     choices     further options of the sampler (packing.py): `together`"""
     torch.manual_seed(seed)
     batch_tokens, rate = batch_tokens or task.batch_tokens, learning_rate or task.learning_rate
-    kept = Checkpoint(checkpoint, dict(
-        minutes=minutes, steps=steps, batch_tokens=batch_tokens, rate=rate, warmup=warmup, seed=seed,
-        tokens=len(tokens.ids), people=people and list(people), **choices), every)
+    kept = Checkpoint(
+        checkpoint,
+        dict(
+            minutes=minutes,
+            steps=steps,
+            batch_tokens=batch_tokens,
+            rate=rate,
+            warmup=warmup,
+            seed=seed,
+            tokens=len(tokens.ids),
+            people=people and list(people),
+            **choices,
+        ),
+        every,
+    )
     sampler = task.sampler(tokens, device, shares=people and {"people": people[0]}, **choices)
     generator, on_gpu = seeded(device, seed), torch.device(device).type == "cuda"
     dropout = torch.cuda if on_gpu else torch  # whose random state it depends on
     each = optimizers(task.net, rate)
     take_step = stepper(task, sampler, each, batch_tokens, generator)
-    step, before = 0, 0.  # before: seconds that earlier calls have spent
+    step, before = 0, 0.0  # before: seconds that earlier calls have spent
     if state := kept.read(device):
         step, before = state["step"], state["seconds"]
         task.net.load_state_dict(state["net"])
@@ -193,31 +240,52 @@ def fit(task, tokens: Tokens, device, *, minutes=None, steps=None, batch_tokens=
         step += 1
         if step % report == 0:
             if not math.isfinite(loss.item()):
-                raise CompanionError(f"At step {step:,} the loss is no longer a number: lower --learning-rate.")
+                raise CompanionError(
+                    f"At step {step:,} the loss is no longer a number: lower --learning-rate."
+                )
             speed = step * batch_tokens / (time.time() - begun) / 1e6
             print(f"step {step:,}  loss {loss.item():.3f}  {speed:.2f} M tokens/s", flush=True)
         if kept.is_due():
-            kept.write(step=step, seconds=time.time() - begun, net=task.net.state_dict(), mixture=sampler.sources.upto,
-                       optimizers=[optimizer.state_dict() for optimizer in each], generator=generator.get_state(),
-                       dropout=dropout.get_rng_state())
+            kept.write(
+                step=step,
+                seconds=time.time() - begun,
+                net=task.net.state_dict(),
+                mixture=sampler.sources.upto,
+                optimizers=[optimizer.state_dict() for optimizer in each],
+                generator=generator.get_state(),
+                dropout=dropout.get_rng_state(),
+            )
     kept.remove()
-    return dict(steps=step, batch_tokens=batch_tokens, learning_rate=rate, tokens_seen=step * batch_tokens,
-                tokens_in_text=len(tokens.ids), seconds=round(time.time() - begun), seed=seed, **choices,
-                **{"people": list(people)} if people else {})
+    return dict(
+        steps=step,
+        batch_tokens=batch_tokens,
+        learning_rate=rate,
+        tokens_seen=step * batch_tokens,
+        tokens_in_text=len(tokens.ids),
+        seconds=round(time.time() - begun),
+        seed=seed,
+        **choices,
+        **{"people": list(people)} if people else {},
+    )
 
 
 def measured(task, heldout: Tokens, device, batches: int, batch_tokens: int) -> dict:
     """How well the network knows held-out text."""
     torch.manual_seed(0)  # how many texts a batch is made of is estimated from random ones
     task.net.eval()
-    with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=torch.device(device).type == "cuda"):
+    with (
+        torch.inference_mode(),
+        torch.autocast("cuda", torch.bfloat16, enabled=torch.device(device).type == "cuda"),
+    ):
         measures = task.measure(heldout, device, batches, batch_tokens)
     return {name: round(value, 4) for name, value in measures.items()}
 
 
 def check_text(text: Path):
     if not (text / "counts.json").exists():
-        raise CompanionError(f"{text} holds no prepared text: run `python -m lib.training prepare` first.")
+        raise CompanionError(
+            f"{text} holds no prepared text: run `python -m lib.training prepare` first."
+        )
 
 
 def check_budget(budget: dict):
@@ -243,8 +311,17 @@ def load_tokenizer(stream: str, folder: Path, vocabulary: int):
     return tokenizers.Tokenizer.from_file(str(path))
 
 
-def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, device=None, measure_batches=40,
-          **budget) -> dict:
+def train(
+    kind: str,
+    text: Path,
+    out: Path,
+    *,
+    vocabulary=16_384,
+    shape=None,
+    device=None,
+    measure_batches=40,
+    **budget,
+) -> dict:
     """Text folder in, model folder out, whole or not at all; returns what training.json says."""
     check_text(text)
     check_budget(budget)
@@ -260,17 +337,35 @@ def train(kind: str, text: Path, out: Path, *, vocabulary=16_384, shape=None, de
     tokens = text_as_tokens(stream, text, "train", tokenizer).of_sources(counts["sources"])
     people = budget.get("people")
     if people and ("people" not in tokens.sources or not all(0 <= share <= 1 for share in people)):
-        raise CompanionError(f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
-                             "of a source of that name, which `python -m lib.training prepare` is given.")
+        raise CompanionError(
+            f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
+            "of a source of that name, which `python -m lib.training prepare` is given."
+        )
     task = KINDS[kind](tokenizer, **shape)
     task.net.to(device)
     done = fit(task, tokens, device, checkpoint=out.with_name(out.name + ".checkpoint"), **budget)
     task.net.half().float()  # measured as it ships, rounded to float16
-    heldout = {file.stem: measured(task, text_as_tokens(stream, text, file.stem, tokenizer), device, measure_batches,
-                                   done["batch_tokens"]) for file in sorted(text.glob("heldout*.txt"))}
+    heldout = {
+        file.stem: measured(
+            task,
+            text_as_tokens(stream, text, file.stem, tokenizer),
+            device,
+            measure_batches,
+            done["batch_tokens"],
+        )
+        for file in sorted(text.glob("heldout*.txt"))
+    }
     shipped = task.shipped()
-    record = dict(kind=kind, **shape, vocabulary=tokenizer.get_vocab_size(), parameters=shipped.num_parameters(),
-                  training=done, **heldout, text=counts, torch=torch.__version__)
+    record = dict(
+        kind=kind,
+        **shape,
+        vocabulary=tokenizer.get_vocab_size(),
+        parameters=shipped.num_parameters(),
+        training=done,
+        **heldout,
+        text=counts,
+        torch=torch.__version__,
+    )
     with files.new_folder(out) as folder:
         shipped.half().save_pretrained(folder)
         task.hub_tokenizer().save_pretrained(folder)

@@ -22,38 +22,68 @@ pd = Lazy("pandas")  # `train` can do without
 
 HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
-USUAL = dict(rate=2e-5, epochs=3, batch=32, frozen=())  # among those of Devlin et al. 2019, A.3; Projective has none
+USUAL = dict(
+    rate=2e-5, epochs=3, batch=32, frozen=()
+)  # among those of Devlin et al. 2019, A.3; Projective has none
 
 
 def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
     return finetune.accuracy(logits.argmax(1), wanted)
 
 
-def prepare(name: str, prepared: Path = PREPARED, full: bool = False, held_out: int = HELD_OUT,
-            items: int = 0) -> dict[str, int]:
+def prepare(
+    name: str,
+    prepared: Path = PREPARED,
+    full: bool = False,
+    held_out: int = HELD_OUT,
+    items: int = 0,
+) -> dict[str, int]:
     """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
 
     full   all of SNLI, from the model hub: what the paper's BERT-base was trained on
     items  so many pairs of each of SNLI's parts, for a try; 0: all"""
-    snli = {split: stats.first(readers.snli(split, full), items) for split in ("train", "validation", "test")}
+    snli = {
+        split: stats.first(readers.snli(split, full), items)
+        for split in ("train", "validation", "test")
+    }
     premises = snli["validation"]["premise"].unique()
     order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
-    mixed = snli["validation"].sort_values("premise", key=lambda column: column.map(order), kind="stable")
+    mixed = snli["validation"].sort_values(
+        "premise", key=lambda column: column.map(order), kind="stable"
+    )
     apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises
-    parts = snli | {"train": pd.concat([snli["train"], mixed[~apart]]), "validation": mixed.iloc[:held_out]}
-    pairs = {part: list(zip(*(frame[column].str.lower().str.strip() for column in ("premise", "hypothesis"))))
-             for part, frame in parts.items()}
+    parts = snli | {
+        "train": pd.concat([snli["train"], mixed[~apart]]),
+        "validation": mixed.iloc[:held_out],
+    }
+    pairs = {
+        part: list(
+            zip(*(frame[column].str.lower().str.strip() for column in ("premise", "hypothesis")))
+        )
+        for part, frame in parts.items()
+    }
     unseen = {*pairs["validation"], *pairs["test"]}
     parts["train"] = parts["train"][[pair not in unseen for pair in pairs["train"]]]
     model = models.load(name, device="cpu")
     for part, frame in parts.items():
-        finetune.encode(model, list(frame["premise"]), list(frame["hypothesis"]),
-                        [NLI_LABELS.index(label) for label in frame["label"]]).save(prepared / f"{part}.npz")
+        finetune.encode(
+            model,
+            list(frame["premise"]),
+            list(frame["hypothesis"]),
+            [NLI_LABELS.index(label) for label in frame["label"]],
+        ).save(prepared / f"{part}.npz")
     finetune.sign(prepared, model, "hub" if full else "files")
     return {part: len(frame) for part, frame in parts.items()}
 
 
-def train(name: str, prepared: Path, out: Path, device: str | None = None, frozen=("embeddings",), **settings) -> dict:
+def train(
+    name: str,
+    prepared: Path,
+    out: Path,
+    device: str | None = None,
+    frozen=("embeddings",),
+    **settings,
+) -> dict:
     """One run: the best epoch's model as a difference in `out`; returns what its training.json says.
     Embeddings stay as they are, so that the difference is small, unless `frozen` has them not."""
     made, settings = finetune.check(prepared, name), finetune.Settings(frozen=frozen, **settings)
@@ -62,9 +92,17 @@ def train(name: str, prepared: Path, out: Path, device: str | None = None, froze
     model = models.load(name, device=device, task="sequence-classification", labels=len(NLI_LABELS))
     model.net.config.id2label = dict(enumerate(NLI_LABELS))
     model.net.config.label2id = {label: i for i, label in enumerate(NLI_LABELS)}
-    done = finetune.fit(model, *parts.values(), _accuracy, settings,
-                        checkpoint=out.with_name(out.name + ".checkpoint"), progress=out.name)
-    known = dict(source=made["source"], pairs={part: len(examples) for part, examples in parts.items()})
+    done = finetune.fit(
+        model,
+        *parts.values(),
+        _accuracy,
+        settings,
+        checkpoint=out.with_name(out.name + ".checkpoint"),
+        progress=out.name,
+    )
+    known = dict(
+        source=made["source"], pairs={part: len(examples) for part, examples in parts.items()}
+    )
     return models.save_difference(model, name, out, **known, settings=asdict(settings), **done)
 
 
@@ -74,10 +112,15 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
     best = max(runs, key=lambda run: (records[run]["validation"], run.name))
     test = finetune.load(prepared / "test.npz")
     model = models.load(str(best), device=device, task="sequence-classification")
-    record = records[best] | {"pairs": records[best]["pairs"] | {"test": len(test)},
-                              "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
-                              "tried": [{name: one["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
-                                        | {"validation": one["validation"]} for one in records.values()]}
+    record = records[best] | {
+        "pairs": records[best]["pairs"] | {"test": len(test)},
+        "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
+        "tried": [
+            {name: one["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
+            | {"validation": one["validation"]}
+            for one in records.values()
+        ],
+    }
     with files.new_folder(out) as folder:
         shutil.copytree(best, folder, dirs_exist_ok=True)
         (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -87,8 +130,10 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
 def make(name: str, out: Path | None = None, device: str | None = None, items: int = 0) -> dict:
     """`prepare` all of SNLI, `train` by the usual settings and `choose` the one run there is.
     Stopped, it goes on from the pairs that were encoded and the epochs that were done. out: left out, in the cache"""
-    prepared, run, usual = (PREPARED / f"{files.slug(name)}-{part}{f'-limit{items}' if items else ''}"
-                            for part in ("hub", "run", "nli"))
+    prepared, run, usual = (
+        PREPARED / f"{files.slug(name)}-{part}{f'-limit{items}' if items else ''}"
+        for part in ("hub", "run", "nli")
+    )
     try:
         finetune.check(prepared, name)
     except CompanionError:

@@ -22,6 +22,7 @@ def seeded(device, seed: int) -> torch.Generator:
 class Task:
     """What all four share. A kind says which class of transformers it is (`architecture`), which tokenizer and token
     stream it reads (`stream`), how batches are drawn from that (`draws`), and what its special tokens are."""
+
     shape = dict(layers=12, heads=12, hidden=288, longest=256)
     batch_tokens, learning_rate = 131_072, 2.5e-3
     reads = ["input_ids", "attention_mask"]
@@ -29,7 +30,9 @@ class Task:
 
     def __init__(self, tokenizer, layers, heads, hidden, longest):
         self.tokenizer, self.longest = tokenizer, longest
-        config = self.architecture.config_class(**self.config(tokenizer.get_vocab_size(), layers, heads, hidden))
+        config = self.architecture.config_class(
+            **self.config(tokenizer.get_vocab_size(), layers, heads, hidden)
+        )
         self.net = self.architecture._from_config(config, attn_implementation=self.attention)
 
     def sampler(self, tokens: Tokens, device, **options):
@@ -40,27 +43,45 @@ class Task:
         return self.net
 
     def hub_tokenizer(self):
-        return transformers.PreTrainedTokenizerFast(tokenizer_object=self.tokenizer, model_max_length=self.longest,
-                                                    model_input_names=self.reads, **self.special)
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=self.tokenizer,
+            model_max_length=self.longest,
+            model_input_names=self.reads,
+            **self.special,
+        )
 
 
 class Encoder(Task):
     """Masked words, and where the batch has them pairs of sentences with a label each."""
+
     attention = "packed"
     first_position = 0
-    word_module = None                 # what makes vocabulary logits of states, by its name
-    label_modules = label_name = None  # pooler and classifier; what the accuracy on the pairs' labels is called
+    word_module = None  # what makes vocabulary logits of states, by its name
+    label_modules = label_name = (
+        None  # pooler and classifier; what the accuracy on the pairs' labels is called
+    )
 
     def config(self, vocabulary, layers, heads, hidden) -> dict:
-        return dict(vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
-                    intermediate_size=4 * hidden, max_position_embeddings=self.longest, hidden_dropout_prob=0.,
-                    attention_probs_dropout_prob=0.)
+        return dict(
+            vocab_size=vocabulary,
+            hidden_size=hidden,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=4 * hidden,
+            max_position_embeddings=self.longest,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
 
     def outputs(self, batch: Batch):
         """Vocabulary logits at the masked places, and label logits of the pairs where there are any."""
         states = self.net.base_model(
-            batch.ids[None], token_type_ids=None if batch.types is None else batch.types[None], bounds=batch.bounds,
-            position_ids=batch.positions[None] + self.first_position, longest=self.longest).last_hidden_state[0]
+            batch.ids[None],
+            token_type_ids=None if batch.types is None else batch.types[None],
+            bounds=batch.bounds,
+            position_ids=batch.positions[None] + self.first_position,
+            longest=self.longest,
+        ).last_hidden_state[0]
         words = self.net.get_submodule(self.word_module)(states[batch.masked])
         if batch.first is None:
             return words, None
@@ -75,9 +96,9 @@ class Encoder(Task):
     def measure(self, tokens: Tokens, device, batches: int, batch_tokens: int) -> dict:
         """Perplexity of masked words, accuracy on pairs: on the training mixture and (pairs of) single sentences."""
         measures = {}
-        for name, options in {"": {}, "_single_sentences": dict(everyday=1.)}.items():
+        for name, options in {"": {}, "_single_sentences": dict(everyday=1.0)}.items():
             sampler, generator = self.sampler(tokens, device, **options), seeded(device, 1)
-            surprise, words, right, pairs = 0., 0, 0, 0
+            surprise, words, right, pairs = 0.0, 0, 0, 0
             for _ in range(batches):
                 batch = sampler.draw(batch_tokens, generator)
                 logits, labels = self.outputs(batch)
@@ -94,8 +115,20 @@ class Encoder(Task):
 
 class Bert(Encoder):
     """Masked words and next sentences: `[CLS] A [SEP] B [SEP]` on the uncased WordPiece stream."""
-    architecture, stream, draws, label_name = transformers.BertForPreTraining, "bert", PairSampler, "nsp"
-    special = dict(unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]", mask_token="[MASK]")
+
+    architecture, stream, draws, label_name = (
+        transformers.BertForPreTraining,
+        "bert",
+        PairSampler,
+        "nsp",
+    )
+    special = dict(
+        unk_token="[UNK]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        mask_token="[MASK]",
+    )
     reads = ["input_ids", "token_type_ids", "attention_mask"]
     word_module, label_modules = "cls.predictions", ("bert.pooler.dense", "cls.seq_relationship")
 
@@ -104,6 +137,7 @@ class Albert(Encoder):
     """Masked words and the order of sentences. One layer is run `layers` times, and embeddings are a third as wide as
     the layer. It ships without pooler and order head, which nothing here uses, and its inner width is 3.25 times the
     outer (ALBERT's own is 4): both so that the folder stays under 8 MB."""
+
     architecture, stream, label_name = transformers.AlbertForPreTraining, "bert", "order"
     draws = functools.partial(PairSampler, order=True)
     shape = Task.shape | dict(hidden=384)
@@ -112,38 +146,73 @@ class Albert(Encoder):
 
     def config(self, vocabulary, layers, heads, hidden) -> dict:
         return super().config(vocabulary, layers, heads, hidden) | dict(
-            embedding_size=hidden // 3, intermediate_size=13 * hidden // 4, classifier_dropout_prob=0., pad_token_id=0,
-            bos_token_id=2, eos_token_id=3)
+            embedding_size=hidden // 3,
+            intermediate_size=13 * hidden // 4,
+            classifier_dropout_prob=0.0,
+            pad_token_id=0,
+            bos_token_id=2,
+            eos_token_id=3,
+        )
 
     def shipped(self):
         net = transformers.AlbertForMaskedLM(self.net.config)
-        net.load_state_dict({name: weight for name, weight in self.net.state_dict().items()
-                             if not name.startswith(("albert.pooler", "sop_classifier"))})
+        net.load_state_dict(
+            {
+                name: weight
+                for name, weight in self.net.state_dict().items()
+                if not name.startswith(("albert.pooler", "sop_classifier"))
+            }
+        )
         return net
 
 
 class Roberta(Encoder):
     """Masked words alone, on runs of sentences, cased. Positions begin behind the padding token's id, which is 1."""
+
     architecture, stream, draws = transformers.RobertaForMaskedLM, "roberta", SpanSampler
     first_position = 2
-    special = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", sep_token="</s>", pad_token="<pad>",
-                   cls_token="<s>", mask_token=AddedToken("<mask>", lstrip=True))
+    special = dict(
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        sep_token="</s>",
+        pad_token="<pad>",
+        cls_token="<s>",
+        mask_token=AddedToken("<mask>", lstrip=True),
+    )
     word_module = "lm_head"
 
     def config(self, *shape) -> dict:
-        return super().config(*shape) | dict(max_position_embeddings=self.longest + self.first_position, bos_token_id=0,
-                                             pad_token_id=1, eos_token_id=2, type_vocab_size=1, layer_norm_eps=1e-5)
+        return super().config(*shape) | dict(
+            max_position_embeddings=self.longest + self.first_position,
+            bos_token_id=0,
+            pad_token_id=1,
+            eos_token_id=2,
+            type_vocab_size=1,
+            layer_norm_eps=1e-5,
+        )
 
 
 class Gpt2(Task):
     """The next token, on windows of the stream."""
+
     architecture, stream, draws = transformers.GPT2LMHeadModel, "gpt2", WindowSampler
     batch_tokens = 65_536
     special = dict.fromkeys(["unk_token", "bos_token", "eos_token"], "<|endoftext|>")
 
     def config(self, vocabulary, layers, heads, hidden) -> dict:
-        return dict(vocab_size=vocabulary, n_embd=hidden, n_layer=layers, n_head=heads, n_positions=self.longest,
-                    resid_pdrop=0., embd_pdrop=0., attn_pdrop=0., bos_token_id=0, eos_token_id=0)
+        return dict(
+            vocab_size=vocabulary,
+            n_embd=hidden,
+            n_layer=layers,
+            n_head=heads,
+            n_positions=self.longest,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
 
     def loss(self, ids):
         logits = self.net(ids, use_cache=False).logits[:, :-1]
@@ -154,7 +223,9 @@ class Gpt2(Task):
         measures = {}
         for longest in (self.longest, self.longest // 2):
             sampler, generator = self.sampler(tokens, device, longest=longest), seeded(device, 1)
-            losses = [self.loss(sampler.draw(batch_tokens, generator)).item() for _ in range(batches)]
+            losses = [
+                self.loss(sampler.draw(batch_tokens, generator)).item() for _ in range(batches)
+            ]
             measures[f"perplexity_{longest}"] = math.exp(sum(losses) / len(losses))
         return measures
 
