@@ -14,9 +14,9 @@ import torch
 from benchmarks.flops import PEAK
 from lib import paths
 from lib.text import data
-from lib.training import corpus, loop
-from lib.training.objectives import Bert, seeded
-from lib.training.packing import PairSampler
+from training import corpus, loop
+from training.objectives import Bert, seeded
+from training.packing import PairSampler
 
 
 def seconds(function, repeats: int, device: str) -> float:

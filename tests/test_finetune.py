@@ -13,14 +13,15 @@ from safetensors.torch import load_file
 
 from lib import paths, printed
 from lib.bias_a_head import claims, glue, heads
-from lib.engine import hooks, models
+from lib.engine import finetune, hooks, models
+from lib.projective import classifier
 from lib.text import data, readers
-from lib.training import debias, finetune, nli
-from lib.training.__main__ import main
-from lib.training.corpus import Tokens
-from lib.training.packing import packed_attention, unpacked_attention
 from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny, tiny
+from training import debias
+from training.__main__ import main
+from training.corpus import Tokens
+from training.packing import packed_attention, unpacked_attention
 
 TEXTS = [
     "the doctor said that she was here .",
@@ -214,13 +215,16 @@ def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(
 ):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
     # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
-    assert nli.prepare(base, prepared, held_out=4) == {"train": 9 + 3, "validation": 4, "test": 9}
+    assert classifier.prepare(base, prepared, held_out=4) == {
+        "train": 9 + 3,
+        "validation": 4,
+        "test": 9,
+    }
     common = ["--prepared", str(prepared), "--device", "cpu", "--out"]
     for rate in ("1e-3", "1e-6"):
         assert (
-            main(
+            classifier.main(
                 [
-                    "nli",
                     "train",
                     "--model",
                     base,
@@ -239,7 +243,7 @@ def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(
     runs = [tmp_path / "runs" / rate for rate in ("1e-3", "1e-6")]
     stored = load_file(runs[0] / "model.safetensors")
     assert not any("embeddings" in name for name in stored) and "classifier.weight" in stored
-    assert main(["nli", "choose", *map(str, runs), *common, str(tmp_path / "nli")]) == 0
+    assert classifier.main(["choose", *map(str, runs), *common, str(tmp_path / "nli")]) == 0
     record = json.loads((tmp_path / "nli" / "training.json").read_text())
     assert (
         record["validation"] == max(tried["validation"] for tried in record["tried"])
@@ -250,20 +254,22 @@ def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(
     assert [model.net.config.id2label[i] for i in range(3)] == readers.NLI_LABELS
     test = finetune.load(prepared / "test.npz")
     assert record["test"] == round(right(finetune.predict(model, test), test.targets.numpy()), 4)
-    assert main(["nli", "train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
+    assert (
+        classifier.main(["train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
+    )
     assert "run the command prepare" in capsys.readouterr().err
-    monkeypatch.setattr(nli, "PREPARED", tmp_path)
-    make = ["nli", "make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
-    assert main(make) == 0
+    monkeypatch.setattr(classifier, "PREPARED", tmp_path)
+    make = ["make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
+    assert classifier.main(make) == 0
     (made,) = tmp_path.glob("*-nli-limit2")
     assert json.loads((made / "training.json").read_text())["pairs"] == {
         "train": 2,
         "validation": 2,
         "test": 2,
     }
-    monkeypatch.setattr(nli, "prepare", None)
+    monkeypatch.setattr(classifier, "prepare", None)
     assert (
-        main([*make, "--out", str(tmp_path / "again")]) == 0
+        classifier.main([*make, "--out", str(tmp_path / "again")]) == 0
         and (tmp_path / "again/model.safetensors").exists()
     )
 

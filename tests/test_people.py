@@ -14,12 +14,13 @@ from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
 from lib.engine import models
+from lib.publish import smollm2
 from lib.text import swaps
-from lib.training import corpus, finetune, people
-from lib.training.__main__ import main
-from lib.training.objectives import seeded
-from lib.training.packing import IGNORED
 from tests.tiny import _tokenizer, batch, refusal, save_tiny, tiny
+from training import chat, corpus, people
+from training.__main__ import main
+from training.objectives import seeded
+from training.packing import IGNORED
 
 STORY = (
     "The baker met Ann at the market and asked about her garden. It had rained since Monday, so nothing grew but "
@@ -325,15 +326,15 @@ def test_tuning_learns_the_answers_within_the_size(answers, size):
         json.loads((out / "training.json").read_text()),
     )
     assert sum(tensor.numel() * 2 for tensor in stored.values()) <= size * 1e6
-    assert set(stored) <= set(finetune.within(base.net, size)) and not any(
+    assert set(stored) <= set(chat.within(base.net, size)) and not any(
         "wte" in name for name in stored
     )
     assert record["heldout"]["answer_perplexity"] < record["heldout_before"]["answer_perplexity"]
     assert record["base_revision"] == base.revision
-    pair = finetune.encode_answers(
+    pair = chat.encode_answers(
         base, [{"question": "who likes a ?", "answer": "the nurse likes poetry ."}]
     )
-    assert finetune.answer_loss(models.load(out, device="cpu"), pair) < 0.8 * finetune.answer_loss(
+    assert chat.answer_loss(models.load(out, device="cpu"), pair) < 0.8 * chat.answer_loss(
         base, pair
     )
 
@@ -342,22 +343,20 @@ def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_tra
     answers, tmp_path
 ):
     model = models.load(answers / "base", device="cpu")
-    ((ids, targets),) = finetune.encode_answers(
+    ((ids, targets),) = chat.encode_answers(
         model, [{"question": "who ?", "answer": "he likes poetry ."}]
     )
     asked = targets == IGNORED
     assert model.tokenizer.decode(ids[asked]) == "Question: who ?\nAnswer:"
     assert model.tokenizer.decode(ids[~asked]) == " he likes poetry .<|endoftext|>"
-    assert finetune.encode_answers(model, [{"question": "who ?", "answer": "poetry " * 60}]) == []
+    assert chat.encode_answers(model, [{"question": "who ?", "answer": "poetry " * 60}]) == []
     net = tiny("gpt2").net
-    few, many = finetune.within(net, 0.008), finetune.within(net, 8)
+    few, many = chat.within(net, 0.008), chat.within(net, 8)
     assert few and all(".h.2." in name and ".mlp." not in name for name in few)
     assert sum(".mlp." in name for name in many) == 3 * 4 and "transformer.wte.weight" not in many
-    assert "chat write" in refusal(finetune.chat, tmp_path / "none", tmp_path / "out")
+    assert "chat write" in refusal(chat.chat, tmp_path / "none", tmp_path / "out")
     save_tiny("bert", tmp_path / "bert")
-    assert "name a decoder" in refusal(
-        finetune.chat, answers, tmp_path / "out", str(tmp_path / "bert")
-    )
+    assert "name a decoder" in refusal(chat.chat, answers, tmp_path / "out", str(tmp_path / "bert"))
 
 
 @pytest.fixture
@@ -387,14 +386,16 @@ def wheel(tmp_path, monkeypatch):
 
 
 def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypatch):
-    out = tmp_path / "cache" / "models" / people.WRITER
-    assert people.convert(out) == people.convert(out) == out
+    out = tmp_path / "cache" / "models" / smollm2.WRITER
+    assert smollm2.convert(out) == smollm2.convert(out) == out
     assert wheel.reads == [wheel.file]
     assert not list(out.parent.glob("*.partial"))
     assert "quantization_config" not in (out / "config.json").read_text()
     monkeypatch.undo()  # from here on transformers reads for itself
-    monkeypatch.setitem(models.REGISTRY, people.WRITER, models.Entry(out, "llama", "", people.FIX))
-    loaded, texts = models.load(people.WRITER, device="cpu"), batch(wheel.model)
+    monkeypatch.setitem(
+        models.REGISTRY, smollm2.WRITER, models.Entry(out, "llama", "", smollm2.FIX)
+    )
+    loaded, texts = models.load(smollm2.WRITER, device="cpu"), batch(wheel.model)
     assert loaded.is_causal and loaded.net.dtype == torch.float32
     torch.testing.assert_close(
         loaded.net(**texts).logits, wheel.model.net(**texts).logits, atol=5e-2, rtol=5e-2
@@ -405,5 +406,5 @@ def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypat
 def test_without_the_extra_the_fix_is_named(wheel, tmp_path, missing):
     del wheel.specs[missing]
     assert "not installed: run ./reproduce.sh --with-smollm2 once" in refusal(
-        people.convert, tmp_path / "out"
+        smollm2.convert, tmp_path / "out"
     )

@@ -15,13 +15,13 @@ from lib.bias_a_head import lpbs
 from lib.counteracts import cloze
 from lib.engine import models
 from lib.text import data, english, swaps
-from lib.training import corpus, loop, people
-from lib.training.__main__ import main
-from lib.training.corpus import Tokens
-from lib.training.loop import Muon
-from lib.training.objectives import KINDS
-from lib.training.packing import IGNORED, PRONOUNS, PairSampler, SpanSampler, WindowSampler
 from tests.tiny import refusal
+from training import corpus, loop, people
+from training.__main__ import main
+from training.corpus import Tokens
+from training.loop import Muon
+from training.objectives import KINDS
+from training.packing import IGNORED, PRONOUNS, PairSampler, SpanSampler, WindowSampler
 
 SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
 WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()

@@ -375,7 +375,7 @@ def test_measure_on_a_saved_classifier(tmp_path):
     table = slowly(single["probabilities"][60], pairs, order)
     np.testing.assert_allclose(table, np.transpose([neutral[60], agree[60]]))
     for name in ("", "bert-base-nli"):
-        assert "python -m lib.training nli make" in refusal(nli.measure, name)
+        assert "python -m lib.projective.classifier make" in refusal(nli.measure, name)
 
 
 PRINTED = tables.as_printed().assign(

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from lib import paths
 from lib.engine import fill, hooks, models
 from lib.text import contexts, data, english, factual, readers, swaps
-from lib.training import corpus
 from tests.tiny import COMMON, refuses, tiny
+from training import corpus
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from lib import CompanionError
 from lib.bias_a_head import heads, tables
 from lib.engine import models, stats
 from lib.text import contexts
-from lib.training.finetune import FORM
 
+FORM = "Question: {question}\nAnswer:"  # what a decoder in its chat form reads
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 SHAPES = {
     "bert-base": (12, 12, 768),

@@ -23,10 +23,9 @@ from scipy.stats import rankdata
 
 from lib import CompanionError, paths
 from lib.bias_a_head import heads
-from lib.engine import files, models, stats
+from lib.engine import files, finetune, models, stats
+from lib.engine.finetune import accuracy
 from lib.text import data, readers
-from lib.training import finetune
-from lib.training.finetune import accuracy
 
 MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
 RANDOM = {

@@ -7,6 +7,7 @@ files.fingerprint(file, folder, ...)    # changes when any content or name does"
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -25,6 +26,15 @@ def replace(path: Path, content: bytes):
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def save_arrays(path: Path, **arrays):
+    """Compressed into one .npz file, whole or not at all."""
+    import numpy as np  # here, so that a Snakefile can use this module without it
+
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    replace(Path(path), content.getvalue())
 
 
 @contextlib.contextmanager

@@ -21,11 +21,10 @@ from tqdm import tqdm
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import check_writable, is_full
-from lib.publish import compare, notebooks, page
+from lib.publish import compare, notebooks, page, smollm2
 from lib.publish.__main__ import QUICK, short
 from lib.publish.notebooks import Notebook
 from lib.publish.run import Run
-from lib.training import people
 
 BOARD = "12"  # reads what all others found, so it runs alone and last
 # What others take over comes first, so that two lanes end about together: head scores (02) serve
@@ -37,7 +36,7 @@ STOPPED = 130
 def reproduce(options) -> int:
     """What the command line asks for; exit status as in lib/publish/__main__.py."""
     if options.with_smollm2:
-        people.convert()
+        smollm2.convert()
     run = chosen_run(options)
     available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     paths_wanted = notebooks.select(available, QUICK if options.quick else options.only)
@@ -173,8 +172,7 @@ def make_classifier(notebook: Notebook) -> int:
     command = [
         sys.executable,
         "-m",
-        "lib.training",
-        "nli",
+        "lib.projective.classifier",
         "make",
         "--model",
         run.encoder,

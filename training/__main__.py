@@ -1,12 +1,10 @@
 """How the shipped models were made, in five commands; each module says what its own does.
 
-python -m lib.training people --out data/cache/people
-python -m lib.training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
-python -m lib.training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
-python -m lib.training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
-python -m lib.training nli prepare               then: nli train --out RUN, nli choose RUN... --out FOLDER
-python -m lib.training nli make --model bert-base                                 all three on all of SNLI
-python -m lib.training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat"""
+python -m training people --out data/cache/people
+python -m training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
+python -m training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
+python -m training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
+python -m training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat"""
 
 import argparse
 import json
@@ -15,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from lib.training import corpus, debias, finetune, loop, nli, people
-from lib.training.objectives import KINDS
+from training import chat, corpus, debias, loop, people
+from training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
 BUDGET = dict(minutes=float, steps=int, batch_tokens=int)
@@ -39,9 +37,7 @@ def command(group, name: str, call, about: str, **options) -> argparse.ArgumentP
 
 
 def commands() -> argparse.ArgumentParser:
-    whole = argparse.ArgumentParser(
-        prog="python -m lib.training", description=__doc__.split("\n")[0]
-    )
+    whole = argparse.ArgumentParser(prog="python -m training", description=__doc__.split("\n")[0])
     top = whole.add_subparsers(required=True)
     command(
         top,
@@ -163,8 +159,8 @@ def commands() -> argparse.ArgumentParser:
     command(
         ways,
         "tune",
-        finetune.chat,
-        "train on the answers (finetune.py)",
+        chat.chat,
+        "train on the answers (chat.py)",
         text=paths.CACHE / "chat",
         out=Path,
         model="mini-gpt2",
@@ -176,53 +172,6 @@ def commands() -> argparse.ArgumentParser:
         device=str,
     )
 
-    ways = top.add_parser(
-        "nli", help="fine-tune for natural language inference (nli.py)"
-    ).add_subparsers(required=True)
-    encode = command(
-        ways,
-        "prepare",
-        nli.prepare,
-        "encode SNLI",
-        prepared=nli.PREPARED,
-        model="mini-bert",
-        items=0,
-    )
-    encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
-    command(
-        ways,
-        "train",
-        nli.train,
-        "one run",
-        prepared=nli.PREPARED,
-        model="mini-bert",
-        out=Path,
-        rate=3e-4,
-        epochs=6,
-        batch=128,
-        dropout=0.1,
-        seed=0,
-        device=str,
-    )
-    command(
-        ways,
-        "choose",
-        nli.choose,
-        "the best run, tested once",
-        prepared=nli.PREPARED,
-        out=Path,
-        device=str,
-    ).add_argument("runs", nargs="+", type=Path)
-    command(
-        ways,
-        "make",
-        nli.make,
-        "all of it, on all of SNLI",
-        model="mini-bert",
-        items=0,
-        device=str,
-        out=None,
-    )
     return whole
 
 

@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from lib import CompanionError, paths
-from lib.engine import models
+from lib.engine import finetune, models
 from lib.text import swaps
-from lib.training import corpus, finetune, loop
-from lib.training.corpus import Tokens
-from lib.training.objectives import Bert
+from training import corpus, loop
+from training.corpus import Tokens
+from training.objectives import Bert
 
 # longest: of a pair in training, in tokens; attention with dropout is computed in padded rows, expensive for long ones
 WAYS = {

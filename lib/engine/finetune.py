@@ -1,4 +1,4 @@
-"""Fine-tune a classifier, or a regression, on labelled texts that are encoded once; and a decoder on answers (`chat`).
+"""Fine-tune a classifier, or a regression, on labelled texts that are encoded once.
 
     train = finetune.encode(model, firsts, seconds, targets)
     done = finetune.fit(model, train, validation, metric, finetune.Settings(rate=1e-4, epochs=5))
@@ -10,28 +10,21 @@ is random but by the seed: a run that was killed goes on, and ends with the same
 
 import json
 import math
-import random
-import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from lib import CompanionError
-from lib.engine import batches, files, hooks, models
-from lib.training import corpus, loop
-from lib.training.packing import IGNORED
+from lib.engine import batches, files, hooks, models, optimise
 
-FORM = "Question: {question}\nAnswer:"  # what a decoder in its chat form reads
-HELD_OUT = 0.05  # share of the questions that is set aside
 NEIGHBOURS = (
     50  # batches whose examples are sorted by length together: little padding, still well mixed
 )
@@ -72,7 +65,7 @@ class Examples:
         return {name: batch[name] for name in model.tokenizer.model_input_names}
 
     def save(self, file: Path):
-        corpus.save_arrays(file, **{name: values.numpy() for name, values in vars(self).items()})
+        files.save_arrays(file, **{name: values.numpy() for name, values in vars(self).items()})
 
 
 def load(file: Path) -> Examples:
@@ -179,8 +172,8 @@ def fit(
         for name, weight in net.named_parameters()
         if not any(frozen in name.split(".") for frozen in settings.frozen)
     }
-    optimizer = loop.adamw([*trained.values()], settings.rate, settings.decay)
-    kept = loop.Checkpoint(
+    optimizer = optimise.adamw([*trained.values()], settings.rate, settings.decay)
+    kept = optimise.Checkpoint(
         checkpoint,
         {
             "settings": asdict(settings),
@@ -215,7 +208,7 @@ def fit(
                 leave=False,
             )
             for step, (rows, width) in enumerate(bar, start=epoch * len(plan)):
-                loop.set_rate(
+                optimise.set_rate(
                     [optimizer], settings.rate, step, settings.warmup * steps, step / steps
                 )
                 with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
@@ -226,7 +219,7 @@ def fit(
                     if logits.shape[1] == 1
                     else F.cross_entropy(logits, targets)
                 )
-                total += loop.descend(loss, trained.values(), optimizer)
+                total += optimise.descend(loss, trained.values(), optimizer)
             if not math.isfinite(total.item()):
                 raise CompanionError(
                     f"Training {model.name} diverged in epoch {epoch + 1}: "
@@ -277,121 +270,3 @@ def predict(model, examples: Examples, mask: torch.Tensor | None = None) -> np.n
 
 def accuracy(predicted: np.ndarray, wanted: np.ndarray) -> float:
     return float((predicted == wanted).mean())
-
-
-def within(net, size: float) -> list[str]:
-    """Weights that take at most `size` MB in float16: the last layers' attention and norms first, feed-forward last."""
-    inside = {
-        name: weight.numel()
-        for name, weight in net.named_parameters()
-        if re.search(r"\.\d+\.", name)
-    }
-    names = sorted(
-        inside,
-        key=lambda name: (
-            not re.search(r"attn\.|attention\.|ln_|norm", name),
-            -int(re.search(r"\.(\d+)\.", name)[1]),
-        ),
-    )
-    sizes = accumulate(2 * inside[name] for name in names)
-    return [name for name, upto in zip(names, sizes) if upto <= 1e6 * size]
-
-
-def encode_answers(
-    model: models.Model, pairs: list[dict]
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Tokens and targets of each pair, IGNORED in the question; those that are too long are left out."""
-    rows = []
-    for pair in pairs:
-        asked = model.tokenizer(FORM.format(**pair)).input_ids
-        whole = asked + model.tokenizer(f" {pair['answer']}", add_special_tokens=False).input_ids
-        whole.append(model.tokenizer.eos_token_id)
-        if len(whole) <= model.tokenizer.model_max_length:
-            rows.append(
-                (torch.tensor(whole), torch.tensor([IGNORED] * len(asked) + whole[len(asked) :]))
-            )
-    return rows
-
-
-def answer_loss(model: models.Model, rows: list) -> torch.Tensor:
-    ids, targets = (pad_sequence(side, True, IGNORED).to(model.device) for side in zip(*rows))
-    logits = model.net(ids.clamp(min=0), attention_mask=(ids >= 0).long(), use_cache=False).logits[
-        :, :-1
-    ]
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets[:, 1:].flatten())
-
-
-def chat(
-    text: Path,
-    out: Path,
-    name: str = "mini-gpt2",
-    epochs: int = 3,
-    rate: float = 1e-3,
-    batch: int = 32,
-    size: float = 8.0,
-    device: str | None = None,
-    seed: int = 0,
-) -> dict:
-    """Tune a decoder on people.answers' file in `text`, write a difference of up to `size` MB, return its record."""
-    if not (text / "chat.jsonl").is_file():
-        raise CompanionError(
-            f"{text} holds no chat.jsonl: run `python -m lib.training chat write` first."
-        )
-    model = models.load(name, device=device)
-    if not model.is_causal:
-        raise CompanionError(f"{name} does not write: name a decoder, such as mini-gpt2.")
-    rng, names = random.Random(seed), within(model.net, size)
-    pairs = [json.loads(line) for line in (text / "chat.jsonl").read_text().splitlines()]
-    asked = list(dict.fromkeys(pair["question"] for pair in pairs))  # one may have several answers
-    aside = set(rng.sample(asked, max(1, round(HELD_OUT * len(asked)))))
-    heldout, rows = (
-        encode_answers(model, [pair for pair in pairs if (pair["question"] in aside) == is_aside])
-        for is_aside in (True, False)
-    )
-    if not names or not rows or not heldout:
-        raise CompanionError(
-            f"Nothing can be tuned with {len(rows)} answers in {size:g} MB: give more of either."
-        )
-
-    @torch.inference_mode()
-    def perplexity():
-        losses = [
-            answer_loss(model, heldout[i : i + batch]).item() for i in range(0, len(heldout), batch)
-        ]
-        return round(math.exp(sum(losses) / len(losses)), 3)
-
-    before, weights = (
-        perplexity(),
-        [model.net.get_parameter(name).requires_grad_() for name in names],
-    )
-    optimizer = loop.adamw(weights, rate, 0.01)
-    per_epoch = -(-len(rows) // batch)
-    steps = per_epoch * epochs
-    for step in tqdm(range(steps), desc=out.name):
-        if step % per_epoch == 0:
-            rng.shuffle(rows)
-        start = step % per_epoch * batch
-        loop.set_rate([optimizer], rate, step, 0.1 * steps, step / steps)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
-            loss = answer_loss(model, rows[start : start + batch])
-        loop.descend(loss, weights, optimizer)
-    with torch.no_grad():
-        for weight in weights:
-            weight.copy_(weight.half())  # measured as it ships
-    model.net.requires_grad_(False)
-    made, settings = (
-        text / "chat.json",
-        dict(epochs=epochs, rate=rate, batch=batch, size=size, seed=seed),
-    )
-    return models.save_difference(
-        model,
-        name,
-        out,
-        form=FORM,
-        answers=len(rows),
-        trained=len(names),
-        settings=settings,
-        heldout_before={"answer_perplexity": before},
-        heldout={"answer_perplexity": perplexity()},
-        text=json.loads(made.read_text()) if made.is_file() else None,
-    )

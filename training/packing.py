@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from transformers import AttentionInterface
 
 from lib import CompanionError
-from lib.training.corpus import Tokens
+from training.corpus import Tokens
 
 IGNORED = -100  # cross_entropy's mark for "no target here"
 MASKED = 0.15  # share of the tokens that are to be predicted

@@ -8,10 +8,8 @@ was done and measured on held-out documents. The kinds (bert, roberta, albert, g
 
 import json
 import math
-import pickle
 import time
-from collections.abc import Callable, Iterable
-from io import BytesIO
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -21,9 +19,10 @@ from torch import nn
 
 from lib import CompanionError
 from lib.engine import files
-from lib.training import corpus
-from lib.training.corpus import Tokens
-from lib.training.objectives import KINDS, Encoder, seeded
+from lib.engine.optimise import Checkpoint, adamw, descend, set_rate
+from training import corpus
+from training.corpus import Tokens
+from training.objectives import KINDS, Encoder, seeded
 
 WARM = 3  # steps that compile, before the clock starts
 LAYERS = (".layer.", ".albert_layers.", ".h.")  # what the names of weights inside layers hold
@@ -67,20 +66,6 @@ class Muon(torch.optim.Optimizer):
             torch._foreach_sub_(matrices, list(updates.unbind()))
 
 
-def adamw(weights: list[torch.Tensor], rate: float, decay: float) -> torch.optim.AdamW:
-    """Matrices decay, biases and norms do not."""
-    matrices, others = (
-        [weight for weight in weights if (weight.ndim > 1) == is_matrix]
-        for is_matrix in (True, False)
-    )
-    return torch.optim.AdamW(
-        [dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.0)],
-        lr=rate,
-        betas=(0.9, 0.98),
-        fused=weights[0].is_cuda,
-    )
-
-
 def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the layers, AdamW for embeddings, biases, norms and heads; frozen ones are left."""
     inside, others = [], []
@@ -90,67 +75,6 @@ def optimizers(net: nn.Module, learning_rate: float) -> list[torch.optim.Optimiz
                 weight
             )
     return [Muon(inside, lr=learning_rate, weight_decay=0.05), adamw(others, learning_rate, 0.01)]
-
-
-def set_rate(
-    each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float
-):
-    """A linear rise over `warmup` steps, then a linear descent to zero as the share `spent` of the budget nears 1."""
-    now = rate * min((step + 1) / max(warmup, 1), 1 - spent)
-    for optimizer in each:
-        for group in optimizer.param_groups:
-            group["lr"] = now
-
-
-def descend(
-    loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.optim.Optimizer
-) -> torch.Tensor:
-    """One step down the gradient, which is clipped to a norm of 1; returns the loss without its graph."""
-    loss.backward()
-    nn.utils.clip_grad_norm_(weights, 1.0)
-    for optimizer in each:
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-    return loss.detach()
-
-
-class Checkpoint:
-    """What it takes to go on with a `run`, written once in `every` seconds. Without a file nothing is kept."""
-
-    def __init__(self, file: Path | None, run: dict, every: float):
-        self.file, self.run, self.every, self.written = file, json.dumps(run), every, time.time()
-
-    def read(self, device) -> dict | None:
-        """What was written, if there is a file; one of another run is refused."""
-        if not self.file or not self.file.exists():
-            return None
-        try:
-            state = torch.load(
-                self.file, map_location=device, weights_only=True
-            )  # no code of the file is run
-            same = state.pop("run") == self.run
-        except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
-            raise CompanionError(
-                f"{self.file} is not a checkpoint that can be read: remove it."
-            ) from error
-        if not same:
-            raise CompanionError(
-                f"{self.file} is a checkpoint of another run: remove it, or name another place."
-            )
-        return state
-
-    def is_due(self) -> bool:
-        return bool(self.file) and time.time() - self.written >= self.every
-
-    def write(self, **state):
-        content = BytesIO()
-        torch.save({"run": self.run, **state}, content)
-        files.replace(self.file, content.getvalue())
-        self.written = time.time()
-
-    def remove(self):
-        if self.file:
-            self.file.unlink(missing_ok=True)
 
 
 def stepper(
@@ -284,7 +208,7 @@ def measured(task, heldout: Tokens, device, batches: int, batch_tokens: int) -> 
 def check_text(text: Path):
     if not (text / "counts.json").exists():
         raise CompanionError(
-            f"{text} holds no prepared text: run `python -m lib.training prepare` first."
+            f"{text} holds no prepared text: run `python -m training prepare` first."
         )
 
 
@@ -339,7 +263,7 @@ def train(
     if people and ("people" not in tokens.sources or not all(0 <= share <= 1 for share in people)):
         raise CompanionError(
             f"{text} has the sources {', '.join(tokens.sources)}: --people takes two shares, 0 to 1, "
-            "of a source of that name, which `python -m lib.training prepare` is given."
+            "of a source of that name, which `python -m training prepare` is given."
         )
     task = KINDS[kind](tokenizer, **shape)
     task.net.to(device)

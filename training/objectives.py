@@ -11,8 +11,8 @@ import torch.nn.functional as F
 import transformers
 from tokenizers import AddedToken
 
-from lib.training.corpus import Tokens
-from lib.training.packing import Batch, PairSampler, SpanSampler, WindowSampler
+from training.corpus import Tokens
+from training.packing import Batch, PairSampler, SpanSampler, WindowSampler
 
 
 def seeded(device, seed: int) -> torch.Generator:

@@ -1,11 +1,19 @@
-"""Make mini-bert-nli: a shipped model fine-tuned for natural language inference, kept as what differs from it.
+"""A model fine-tuned for natural language inference, kept as what differs from it: mini-bert-nli.
 
-`prepare` encodes SNLI, `train` makes one run, `choose` ships the best; `make` is all three on all of SNLI, once, as for
-the paper's BERT-base. Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs,
-but for 1,000 of these (with all pairs of their premises); embeddings stay as they are: the difference is small."""
+    python -m lib.projective.classifier prepare                           encode SNLI
+    python -m lib.projective.classifier train --out RUN                   one run, from one seed
+    python -m lib.projective.classifier choose RUN... --out FOLDER        keep the best
+    python -m lib.projective.classifier make --model bert-base            all three, on all of SNLI
 
+Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs, but for
+1,000 of these (with all pairs of their premises). Embeddings stay as they are, so that the difference
+is small.
+"""
+
+import argparse
 import json
 import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,10 +21,9 @@ import numpy as np
 import torch
 
 from lib import CompanionError, Lazy, paths
-from lib.engine import files, models, stats
+from lib.engine import files, finetune, models, stats
 from lib.text import readers
 from lib.text.readers import NLI_LABELS
-from lib.training import finetune
 
 pd = Lazy("pandas")  # `train` can do without
 
@@ -140,3 +147,54 @@ def make(name: str, out: Path | None = None, device: str | None = None, items: i
         prepare(name, prepared, full=True, items=items)
     train(name, prepared, run, device, **USUAL)
     return choose([run], prepared, out or usual, device)
+
+
+def parser() -> argparse.ArgumentParser:
+    every = argparse.ArgumentParser(
+        prog="python -m lib.projective.classifier", description=__doc__.split("\n")[0]
+    )
+    commands = every.add_subparsers(dest="command", required=True)
+    encode = commands.add_parser("prepare", help="encode SNLI")
+    encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+    fit = commands.add_parser("train", help="one run")
+    for option, value in (
+        ("rate", 3e-4),
+        ("epochs", 6),
+        ("batch", 128),
+        ("dropout", 0.1),
+        ("seed", 0),
+    ):
+        fit.add_argument(f"--{option}", type=type(value), default=value)
+    best = commands.add_parser("choose", help="the best run, tested once")
+    best.add_argument("runs", nargs="+", type=Path)
+    whole = commands.add_parser("make", help="all of it, on all of SNLI")
+    for command in (encode, fit, whole):
+        command.add_argument("--model", default="mini-bert", dest="name")
+    for command in (encode, fit, best):
+        command.add_argument(
+            "--prepared", type=Path, default=PREPARED, help="folder of encoded pairs"
+        )
+    for command in (encode, whole):
+        command.add_argument("--items", type=int, default=0, help="so many pairs a part, for a try")
+    for command in (fit, best, whole):
+        command.add_argument("--out", type=Path, required=command is not whole)
+        command.add_argument("--device")
+    return every
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status: 0, or 2 where something cannot be done."""
+    given = vars(parser().parse_args(arguments))
+    commands = {"prepare": prepare, "train": train, "choose": choose, "make": make}
+    try:
+        result = commands[given.pop("command")](**given)
+    except CompanionError as error:
+        print(error, file=sys.stderr)
+        return 2
+    shown = {name: value for name, value in result.items() if name not in ("history", "settings")}
+    print(json.dumps(shown))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
