@@ -47,7 +47,7 @@ Effect = StrEnum(
     {
         "BETTER": "better",
         "WORSE": "worse",
-        "UNDECIDED": "undecided",
+        "INCONCLUSIVE": "inconclusive",
         "CONTROL": "control",
         "NONE": "does not apply",
     },
@@ -360,7 +360,7 @@ def judged(row) -> Effect:
     if row["role"] == Role.CONTROL:
         return Effect.CONTROL
     if row["low"] <= 0 <= row["high"]:
-        return Effect.UNDECIDED
+        return Effect.INCONCLUSIVE
     return (
         Effect.BETTER if np.sign(row["change"]) == MEASURES[row["measure"]].better else Effect.WORSE
     )

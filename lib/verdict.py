@@ -1,8 +1,12 @@
-"""What a claim of a paper is, and the one place that decides whether it holds. Nothing else spells a verdict.
+"""What a claim of a paper is, and the one place that decides whether it is supported.
 
-A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to lie, and the
-whole 95 % interval decides: on the claim's side it holds, on the other it fails, otherwise it is undecided. The result
-is a `Verdict`, kept unrounded in figures/<run>/claims/NN.json. Tables, board and README are made from these records."""
+A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to
+lie. The whole 95 % interval decides: on the claim's side the claim is supported, on the other it is
+contradicted, on both it is inconclusive. The result is a `Verdict`, kept unrounded in
+figures/<run>/claims/NN.json. Tables, board and README are made from these records.
+
+    judge(FEW_HEADS, Estimate(0.25, 0.18, 0.33, n=144), on="mini-bert, gender")
+"""
 
 import json
 import math
@@ -16,28 +20,43 @@ from lib import CompanionError
 from lib.engine import files
 from lib.engine.stats import Estimate, settled
 
+# A paper's folder in lib and its file in data/paper, and its name as readers see it.
 PAPERS = {
     "bias_a_head": "Bias A-head",
-    "projective_methods": "Projective Methods",
+    "projective": "Projective Methods",
     "counteracts": "Counteracts",
 }
 
+# Runs of models that cannot have the effect: the folders figures/null and figures/balanced.
+UNTRAINED = "null"  # networks with random weights
+GENDER_SWAPPED = "balanced"  # a BERT trained on text whose gender words were swapped at random
+CONTROLS = (UNTRAINED, GENDER_SWAPPED)
+
 
 class Outcome(StrEnum):
-    """Of a claim, tested on one thing."""
+    """What one test of a claim came to: a claim on one model, one bias, one analysis variant."""
 
-    HOLDS = "holds"
-    FAILS = "fails"
-    UNDECIDED = "undecided"
-    NO_CASE = "no case"  # a gate is shut: what the claim is about is not there
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    INCONCLUSIVE = "inconclusive"
+    NOT_APPLICABLE = (
+        "not applicable"  # a precondition is not met: what the claim is about is absent
+    )
     NOT_RUN = "not run"
 
 
-CASES = (Outcome.HOLDS, Outcome.FAILS, Outcome.UNDECIDED)
-IN_PART = "in part"  # of a claim tested on several things that do not agree
-UNTESTABLE = "cannot be tested"  # of a claim that this companion has no test for
-NO_VALUE, NO_INTERVAL = "no value", "no interval"  # why an estimate decides nothing
-CONTROLS = NULL, BALANCED = "null", "balanced"  # runs of models that cannot have the effect
+# What a claim can come to besides, over several tests.
+MIXED = "mixed"  # some tests support it, others do not
+MATCHED = "matched by controls"  # models that cannot have the effect show it too
+NO_EFFECT = "no effect"  # measured, and too small to matter; no rule gives it yet
+NOT_TESTABLE = "not testable"  # this companion has no test for it
+
+# The outcomes of tests whose preconditions are met.
+APPLICABLE = (Outcome.SUPPORTED, Outcome.CONTRADICTED, Outcome.INCONCLUSIVE)
+
+# Why an estimate decides nothing.
+NO_VALUE = "no value"
+NO_INTERVAL = "no interval"
 
 
 class Side(StrEnum):
@@ -47,30 +66,41 @@ class Side(StrEnum):
     AT_LEAST = ">="
     BELOW = "<"
     AT_MOST = "<="
-    WITHIN = (
-        "within"  # of the claim's margin around its threshold: for claims that there is no effect
-    )
+    WITHIN = "within"  # a margin around the threshold: for claims that there is no effect
 
     def has(self, value: float, threshold: float, margin: float = 0.0) -> bool:
-        """Whether a value lies on this side. nan lies on none; what lies at the threshold but for rounding is at it."""
-        gap = settled(value - threshold)
-        return bool(
-            {
-                Side.ABOVE: gap > 0,
-                Side.AT_LEAST: gap >= 0,
-                Side.BELOW: gap < 0,
-                Side.AT_MOST: gap <= 0,
-                Side.WITHIN: settled(abs(gap) - margin) <= 0,
-            }[self]
-        )
+        """Whether a value lies on this side; nan lies on none.
 
+        The distance is rounded to six decimals: what is at the threshold but for rounding is at it.
+        """
+        distance = settled(value - threshold)
+        match self:
+            case Side.ABOVE:
+                return bool(distance > 0)
+            case Side.AT_LEAST:
+                return bool(distance >= 0)
+            case Side.BELOW:
+                return bool(distance < 0)
+            case Side.AT_MOST:
+                return bool(distance <= 0)
+            case Side.WITHIN:
+                return bool(settled(abs(distance) - margin) <= 0)
 
-STRICT = {Side.AT_LEAST: Side.ABOVE, Side.AT_MOST: Side.BELOW}  # of a difference to a control
+    @property
+    def strict(self) -> "Side":
+        """The same side without the threshold itself: what a difference to a control has to meet."""
+        match self:
+            case Side.AT_LEAST:
+                return Side.ABOVE
+            case Side.AT_MOST:
+                return Side.BELOW
+            case _:
+                return self
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper, and what would bear it out."""
+    """One claim of a paper, and what would support it."""
 
     id: str
     paper: str  # a key of PAPERS
@@ -82,21 +112,19 @@ class Claim:
     side: Side = Side.ABOVE
     threshold: float = 0.0
     margin: float = 0.0  # of Side.WITHIN
-    exact: bool = False  # a count over fixed things, with nothing sampled: a value without an interval decides
-    speaks: tuple[str, ...] = (
-        NULL,
-    )  # of CONTROLS, those that can speak of it: balanced of gender in BERT alone
-    of_bert: bool = False  # of a method, not of gender: no case for balanced, but further trainings speak of it too
-    untestable: str = ""  # why no test of it is possible here
+    exact: bool = False  # a count over fixed things: a value without an interval decides
+    controls: tuple[str, ...] = (UNTRAINED,)  # which of CONTROLS can show that it is no stereotype
+    about_bert: bool = False  # about a method with BERT, not about gender: retrainings test it too
+    not_testable: str = ""  # why no test of it is possible here
 
 
 @dataclass(frozen=True)
-class Gate:
+class Precondition:
     """What has to be there before a claim can be judged at all."""
 
     name: str
-    is_open: bool
-    why: str  # what is seen, shown where the gate is shut
+    is_met: bool
+    why: str  # what is seen instead, shown where it is not met
 
 
 @dataclass(frozen=True)
@@ -110,95 +138,105 @@ class Control:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found of a claim on one thing: a model, a bias, a reading."""
+    """What one test found: a claim on one model, one bias, one analysis variant."""
 
     claim: str  # its id
     outcome: Outcome
     on: str = ""  # what it was tested on
     found: str = ""  # in words
-    reason: str = ""  # why it is undecided, or why there is no case or no run
+    reason: str = ""  # why it is inconclusive, not applicable or not run
     estimate: Estimate | None = None
     threshold: float | None = None
-    reading: str = ""  # which of several readings of the paper
-    redrawn: float | None = None  # the share of bootstrap samples in which it is met
+    variant: str = ""  # which of several ways to read the paper
+    samples_met: float | None = None  # the share of bootstrap samples in which a count is met
     control: Control | None = None
-    gates: dict[str, bool] = field(default_factory=dict)  # by name, whether open
-    models: list[str] = field(default_factory=list)  # whose weights it speaks of
-    remark: str = ""  # said after the verdict and its reason: which part of the data decided it
+    preconditions: dict[str, bool] = field(default_factory=dict)  # by name, whether met
+    models: list[str] = field(default_factory=list)  # whose weights it is about
+    remark: str = ""  # said after outcome and reason: which part of the data decided
 
     def __str__(self):
-        return f"{self.outcome}{f' ({self.reason})' if self.reason else ''}{f', {self.remark}' if self.remark else ''}"
+        text = str(self.outcome)
+        if self.reason:
+            text += f" ({self.reason})"
+        if self.remark:
+            text += f", {self.remark}"
+        return text
 
 
 def judge(
     claim: Claim,
     estimate: Estimate | float | bool,
-    on: str = "",
-    found: str = "",
     *,
     threshold: float | None = None,
-    gates: Sequence[Gate] = (),
+    preconditions: Sequence[Precondition] = (),
     control: Control | None = None,
-    redrawn: float | None = None,
-    ignore_gates: bool = False,
+    samples_met: float | None = None,
+    ignore_preconditions: bool = False,
     **about,
 ) -> Verdict:
-    """Whether an estimate bears a claim out; a float has no interval, True and False are 1 and 0.
+    """Whether an estimate supports a claim; a float has no interval, True and False are 1 and 0.
 
-    threshold  in place of the claim's own, where it depends on the data (the number of layers, say)
-    gates      each has to be open, unless `ignore_gates`: models that cannot have the effect are judged without
-    control    the difference to it has to lie on the claim's side of 0 too
-    redrawn    the share of bootstrap samples in which a compound count is met, in place of an interval
-    about      further fields of the Verdict: reading, models"""
+    threshold             in place of the claim's own, where it depends on the data (the number of
+                          layers, say)
+    preconditions         each has to be met, unless `ignore_preconditions`: control models are
+                          judged without
+    control               the difference to it has to lie on the claim's side of 0 too
+    samples_met           the share of bootstrap samples in which a count is met, in place of an
+                          interval: .975 or more supports, .025 or less contradicts
+    about                 further fields of the Verdict: on, found, variant, models, remark
+    """
     if not isinstance(estimate, Estimate):
         estimate = Estimate(float(estimate))
-    threshold = claim.threshold if threshold is None else threshold
-    about |= dict(
-        on=on,
-        found=found,
-        estimate=estimate,
-        threshold=threshold,
-        control=control,
-        redrawn=redrawn,
-        gates={gate.name: bool(gate.is_open) for gate in gates},
-    )
-    shut = [gate for gate in gates if not gate.is_open]
-    if shut and not ignore_gates:
-        return Verdict(claim.id, Outcome.NO_CASE, reason=shut[0].why, **about)
-    reason = ""
+    if threshold is None:
+        threshold = claim.threshold
+    about |= {
+        "estimate": estimate,
+        "threshold": threshold,
+        "control": control,
+        "samples_met": samples_met,
+        "preconditions": {one.name: bool(one.is_met) for one in preconditions},
+    }
+    unmet = [one for one in preconditions if not one.is_met]
+    if unmet and not ignore_preconditions:
+        return Verdict(claim.id, Outcome.NOT_APPLICABLE, reason=unmet[0].why, **about)
+    outcome, reason = _decided(claim, estimate, threshold, samples_met)
+    if outcome == Outcome.SUPPORTED and control is not None:
+        side = claim.side.strict
+        if _outcome(side, control.difference, 0.0, claim.margin) != Outcome.SUPPORTED:
+            outcome, reason = Outcome.INCONCLUSIVE, f"no more than {control.name}"
+    return Verdict(claim.id, outcome, reason=reason, **about)
+
+
+def _decided(
+    claim: Claim, estimate: Estimate, threshold: float, samples_met: float | None
+) -> tuple[Outcome, str]:
+    """The outcome before any control, and why it is inconclusive where that is not the interval."""
     if math.isnan(estimate.value):
-        met, reason = None, NO_VALUE
-    elif redrawn is not None:
-        met = None if 0.025 < redrawn < 0.975 else redrawn >= 0.975
-    elif estimate.has_interval:
-        met = _met(claim.side, estimate, threshold, claim.margin)
-    elif claim.exact:
-        met = claim.side.has(estimate.value, threshold, claim.margin)
-    else:
-        met, reason = None, NO_INTERVAL
-    if (
-        met
-        and control
-        and not _met(STRICT.get(claim.side, claim.side), control.difference, 0.0, claim.margin)
-    ):
-        met, reason = None, f"no more than {control.name}"
-    return Verdict(
-        claim.id,
-        {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[met],
-        reason=reason,
-        **about,
-    )
+        return Outcome.INCONCLUSIVE, NO_VALUE
+    if samples_met is not None:
+        if samples_met >= 0.975:
+            return Outcome.SUPPORTED, ""
+        return (Outcome.CONTRADICTED if samples_met <= 0.025 else Outcome.INCONCLUSIVE), ""
+    if estimate.has_interval:
+        return _outcome(claim.side, estimate, threshold, claim.margin), ""
+    if claim.exact:
+        is_met = claim.side.has(estimate.value, threshold, claim.margin)
+        return (Outcome.SUPPORTED if is_met else Outcome.CONTRADICTED), ""
+    return Outcome.INCONCLUSIVE, NO_INTERVAL
 
 
-def _met(side: Side, estimate: Estimate, threshold: float, margin: float) -> bool | None:
-    """Whether the whole interval lies on this side (True), on the other (False), or on both (None); None without."""
-    on_side = [side.has(end, threshold, margin) for end in (estimate.low, estimate.high)]
-    around = (
-        side == Side.WITHIN and estimate.low < threshold < estimate.high
-    )  # both ends outside, but not the middle
-    if not estimate.has_interval or any(on_side) != all(on_side) or around and not any(on_side):
-        return None
-    return all(on_side)
+def _outcome(side: Side, estimate: Estimate, threshold: float, margin: float) -> Outcome:
+    """By where the whole interval lies: on this side, on the other, or on both."""
+    if not estimate.has_interval:
+        return Outcome.INCONCLUSIVE
+    has_low = side.has(estimate.low, threshold, margin)
+    has_high = side.has(estimate.high, threshold, margin)
+    if has_low and has_high:
+        return Outcome.SUPPORTED
+    is_around = side == Side.WITHIN and estimate.low < threshold < estimate.high
+    if has_low or has_high or is_around:
+        return Outcome.INCONCLUSIVE
+    return Outcome.CONTRADICTED
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:
@@ -215,46 +253,51 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
     return known
 
 
+# ---- several tests of one claim
 def kind(verdicts: Sequence[Verdict]) -> str:
-    """Of a claim tested on several things: holds or fails where all do that have a case, in part where some hold.
-    Where none holds and not all fail it is undecided; where none has a case, no case or not run."""
-    outcomes = {*_counted(verdicts)}
-    cases = outcomes & {*CASES}
-    if len(cases) == 1:
-        return str(*cases)
-    if cases:
-        return IN_PART if Outcome.HOLDS in cases else str(Outcome.UNDECIDED)
-    return str(Outcome.NO_CASE if Outcome.NO_CASE in outcomes else Outcome.NOT_RUN)
+    """What a claim comes to over several tests.
+
+    Supported or contradicted where all applicable tests are; mixed where some support it; inconclusive
+    where none does and not all contradict it; not applicable or not run where no test is applicable.
+    """
+    outcomes = set(_counted(verdicts))
+    applicable = outcomes & set(APPLICABLE)
+    if len(applicable) == 1:
+        return str(applicable.pop())
+    if applicable:
+        return MIXED if Outcome.SUPPORTED in applicable else str(Outcome.INCONCLUSIVE)
+    if Outcome.NOT_APPLICABLE in outcomes:
+        return str(Outcome.NOT_APPLICABLE)
+    return str(Outcome.NOT_RUN)
 
 
 def combined(verdicts: Sequence[Verdict]) -> str:
-    """`kind`, with how many hold of those that have a case where it is in part: "in part (2 of 3)"."""
-    held, cases = (
-        sum(outcome in kinds for outcome in _counted(verdicts))
-        for kinds in ([Outcome.HOLDS], CASES)
-    )
-    return f"{IN_PART} ({held} of {cases})" if 0 < held < cases else kind(verdicts)
+    """`kind`, with counts where it is mixed: "mixed (2 of 3)" tests support the claim."""
+    outcomes = _counted(verdicts)
+    supported = outcomes.count(Outcome.SUPPORTED)
+    applicable = sum(outcome in APPLICABLE for outcome in outcomes)
+    if 0 < supported < applicable:
+        return f"{MIXED} ({supported} of {applicable})"
+    return kind(verdicts)
 
 
 def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
-    """The outcomes. A reading without a case decides nothing where another reading of the same thing has one: else a
-    claim would be borne out by leaving out the readings that cannot bear it out."""
-    asked = {verdict.on for verdict in verdicts if verdict.outcome in CASES}
-    return [
-        Outcome.UNDECIDED
-        if verdict.outcome == Outcome.NO_CASE and verdict.on in asked
-        else verdict.outcome
-        for verdict in verdicts
-    ]
+    """The outcomes, with variants that are not applicable counted as inconclusive where another variant
+    of the same test is applicable: leaving a variant out must not make a claim supported."""
+    tested = {verdict.on for verdict in verdicts if verdict.outcome in APPLICABLE}
+    outcomes = []
+    for verdict in verdicts:
+        is_left_out = verdict.outcome == Outcome.NOT_APPLICABLE and verdict.on in tested
+        outcomes.append(Outcome.INCONCLUSIVE if is_left_out else verdict.outcome)
+    return outcomes
 
 
 # ---- one record per verdict, kept for the board
 def write(path: Path, verdicts: Sequence[Verdict]):
     """Keep the verdicts of one notebook, whole or not at all, in a form that a person can read."""
     rows = [_plain(asdict(verdict)) for verdict in verdicts]
-    files.replace(
-        path, (json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    )
+    text = json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False)
+    files.replace(path, f"{text}\n".encode())
 
 
 def read(path: Path) -> list[Verdict]:
@@ -268,50 +311,54 @@ def read(path: Path) -> list[Verdict]:
 
 
 def _plain(value):
-    """What JSON can hold: nan and infinity as text, and nothing that is not known."""
+    """What JSON can hold: nan and infinity as text, and no field that is empty."""
     if isinstance(value, dict):
         plain = {key: _plain(inner) for key, inner in value.items()}
-        return {
-            key: inner
-            for key, inner in plain.items()
-            if inner is not None and inner not in ("", [], {})
-        }
-    value = value.item() if hasattr(value, "item") else value  # a number of numpy's
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        return {key: inner for key, inner in plain.items() if inner not in (None, "", [], {})}
+    if hasattr(value, "item"):  # a number of NumPy's
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
 
 
 def _verdict(row: dict) -> Verdict:
-    def estimate(kept: dict) -> Estimate:
-        return Estimate(
-            *(float(kept[end]) for end in ("value", "low", "high")), kept["n"], kept.get("unit", "")
+    fields = dict(row)
+    fields["outcome"] = Outcome(row["outcome"])
+    for name in ("threshold", "samples_met"):
+        if name in row:
+            fields[name] = float(row[name])
+    if "estimate" in row:
+        fields["estimate"] = _estimate(row["estimate"])
+    if "control" in row:
+        kept = row["control"]
+        fields["control"] = Control(
+            name=kept.get("name", ""),
+            estimate=_estimate(kept["estimate"]),
+            difference=_estimate(kept["difference"]),
         )
+    return Verdict(**fields)
 
-    parts = {
-        "outcome": Outcome,
-        "threshold": float,
-        "redrawn": float,
-        "estimate": estimate,
-        "control": lambda kept: Control(
-            kept.get("name", ""), estimate(kept["estimate"]), estimate(kept["difference"])
-        ),
-    }
-    return Verdict(
-        **{key: parts[key](value) if key in parts else value for key, value in row.items()}
+
+def _estimate(kept: dict) -> Estimate:
+    return Estimate(
+        value=float(kept["value"]),
+        low=float(kept["low"]),
+        high=float(kept["high"]),
+        n=kept["n"],
+        unit=kept.get("unit", ""),
     )
 
 
 # ---- one rule for printed numbers
-# What a number of ours is, held against a printed one
-Match = StrEnum(
-    "Match",
-    {
-        "MATCHES": "matches",
-        "WITHIN_INTERVAL": "within interval",
-        "DIFFERS": "differs",
-        "OTHER_MODEL": "other model",
-        "NOT_RUN": "not run",
-    },
-)
+class Match(StrEnum):
+    """What a number of ours is, held against a printed one."""
+
+    MATCHES = "matches"
+    WITHIN_INTERVAL = "within interval"
+    DIFFERS = "differs"
+    OTHER_MODEL = "not comparable"  # ours is of another model than the paper's
+    NOT_RUN = "not run"
 
 
 def match(
@@ -321,10 +368,13 @@ def match(
     why: str = "a choice that the paper leaves open",
     missing: str = "not measured",
 ) -> str:
-    """Whether a number of ours is the printed one, to the printed digits; with the reason where it is not.
+    """Whether a number of ours is the printed one, to the printed digits; with the reason where not.
 
-    printed     digits as printed: half a unit of the last one is what rounding can explain; None or nan: lost
-    same_model  whether ours is the paper's model on the paper's data; another model's number is never a match"""
+    printed     digits as printed: half a unit of the last one is what rounding can explain; None or
+                nan where the number is lost
+    same_model  whether ours is the paper's model on the paper's data; another model's number is never
+                called a match
+    """
     if printed is None or printed != printed:
         return f"{Match.NOT_RUN} (the printed number is lost)"
     value = ours.value if isinstance(ours, Estimate) else ours
@@ -332,14 +382,17 @@ def match(
         return f"{Match.NOT_RUN} ({missing})"
     if not same_model:
         return str(Match.OTHER_MODEL)
-    digits = (
-        Decimal(printed) if isinstance(printed, str) else Decimal(repr(float(printed))).normalize()
-    )
-    half_unit = (
-        0.5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9
-    )  # a little is for floating point
-    if abs(value - float(printed)) <= half_unit:
+    if abs(value - float(printed)) <= _half_unit(printed):
         return str(Match.MATCHES)
     if isinstance(ours, Estimate) and ours.low <= float(printed) <= ours.high:
         return str(Match.WITHIN_INTERVAL)
     return f"{Match.DIFFERS}: {why}"
+
+
+def _half_unit(printed: str | float) -> float:
+    """Half a unit of the last printed digit, and a little for floating point."""
+    if isinstance(printed, str):
+        digits = Decimal(printed)
+    else:
+        digits = Decimal(repr(float(printed))).normalize()
+    return 0.5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9

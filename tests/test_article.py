@@ -38,21 +38,21 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
         glance = next(cells for _, cells in page.rows if cells[0] == "Bias A-head")[1]
         return " ".join(page.text.split()), " ".join(glance.split())
 
-    text, glance = of(Outcome.UNDECIDED)
+    text, glance = of(Outcome.INCONCLUSIVE)
     assert "Undecided: biases are mostly encoded in a small set of heads." in text
     assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance.startswith("1 undecided, ")
     assert (
         "Not run: some projection lowers S below the base model's." in text
     )  # the paper without a record
-    assert "Borne out: biases" in of(Outcome.HOLDS)[0]
+    assert "Borne out: biases" in of(Outcome.SUPPORTED)[0]
     assert (
         "Not specific, models without stereotypes bear it out too: biases"
-        in of(Outcome.HOLDS, Outcome.HOLDS)[0]
+        in of(Outcome.SUPPORTED, Outcome.SUPPORTED)[0]
     )
-    assert "Not borne out: biases" in of(Outcome.FAILS)[0]
+    assert "Not borne out: biases" in of(Outcome.CONTRADICTED)[0]
     for run, outcome in {
-        "mini": Outcome.HOLDS,
-        "paper": Outcome.FAILS,
+        "mini": Outcome.SUPPORTED,
+        "paper": Outcome.CONTRADICTED,
     }.items():  # nearer to the papers' models
         Run(out=tmp_path / run).judged("02", [said(SMALL_SET, outcome, "m")])
     text, turned = (
@@ -124,21 +124,21 @@ def made_up(tmp_path):
         'mask,"0.50 (-0.50 [-0.60, -0.40])","2.00 (+0.00 [-0.10, +0.10])"\nprompt,does not apply,does not apply\n',
     )
     both = [
-        said(NEAR, Outcome.HOLDS, "m"),
-        said(SMALL_SET, Outcome.FAILS, "m"),
-        said("ss-twin", Outcome.UNDECIDED, "m"),
+        said(NEAR, Outcome.SUPPORTED, "m"),
+        said(SMALL_SET, Outcome.CONTRADICTED, "m"),
+        said("ss-twin", Outcome.INCONCLUSIVE, "m"),
     ]
     for run in ("mini", "mini-real"):
         Run(out=tmp_path / run).judged("02", both)
     Run(out=tmp_path / "null").judged(
-        "02", [said(NEAR, Outcome.HOLDS, "n"), said(SMALL_SET, Outcome.FAILS, "n")]
+        "02", [said(NEAR, Outcome.SUPPORTED, "n"), said(SMALL_SET, Outcome.CONTRADICTED, "n")]
     )
-    Run(out=tmp_path / "null").judged("07", [said("ss-twin", Outcome.FAILS, "n")])
+    Run(out=tmp_path / "null").judged("07", [said("ss-twin", Outcome.CONTRADICTED, "n")])
     trainings = [f"trainings-seed{n}" for n in (1, 2, 3)]
     for run, value in zip(trainings, (0.7, 0.8, 0.9)):
         near = Verdict(
             NEAR,
-            Outcome.HOLDS,
+            Outcome.SUPPORTED,
             on=run,
             estimate=Estimate(value, value - 0.098, value + 0.098),
             threshold=0.5,
@@ -266,7 +266,7 @@ def test_an_occupation_is_chosen_where_they_are_stored(opened, made_up):
 
 
 def test_what_no_run_has_stored_is_said(opened, tmp_path):
-    Run(out=tmp_path / "mini").judged("02", [said(NEAR, Outcome.HOLDS, "m")])
+    Run(out=tmp_path / "mini").judged("02", [said(NEAR, Outcome.SUPPORTED, "m")])
     add(
         tmp_path / "mini",
         "08_table7",

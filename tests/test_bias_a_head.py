@@ -9,7 +9,7 @@ from lib.engine import models, stats
 from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny
 
-HOLDS, FAILS = Outcome.HOLDS, Outcome.FAILS
+SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED
 pytestmark = pytest.mark.usefixtures(
     "few_draws"
 )  # intervals are far from what they decide, or hold it
@@ -112,18 +112,18 @@ def test_claims_on_head_scores_hold_and_fail():
         for name, scores, more in (("b", TAIL, 0.0), ("g", FLAT, 0.5))
     }
     verdicts = claims.of_scores(results, ablations, "b", "g")
-    found = {(each.claim, each.on): each.outcome for each in verdicts if each.reading != "ablation"}
+    found = {(each.claim, each.on): each.outcome for each in verdicts if each.variant != "ablation"}
     for claim in ("heads-near-zero", "heads-right-tail", "heads-all-layers", "heads-small-set"):
-        assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (HOLDS, FAILS)
-        assert found[claim, "g, race"] == Outcome.NO_CASE  # SEAT is within chance
+        assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (SUPPORTED, CONTRADICTED)
+        assert found[claim, "g, race"] == Outcome.NOT_APPLICABLE  # SEAT is within chance
     assert (
-        found["heads-gpt2-negative", "gender"] == FAILS and found["heads-race-higher", "b"] == HOLDS
+        found["heads-gpt2-negative", "gender"] == CONTRADICTED and found["heads-race-higher", "b"] == SUPPORTED
     )
     assert (
-        found["heads-race-gpt2", "g"] == Outcome.UNDECIDED
-        and found["seat-order", "g against b"] == HOLDS
+        found["heads-race-gpt2", "g"] == Outcome.INCONCLUSIVE
+        and found["seat-order", "g against b"] == SUPPORTED
     )
-    assert (found["gradient-sign", "b"], found["gradient-sign", "g"]) == (HOLDS, FAILS)
+    assert (found["gradient-sign", "b"], found["gradient-sign", "g"]) == (SUPPORTED, CONTRADICTED)
     assert {verdict.claim for verdict in verdicts} == {
         id for id, claim in claims.CLAIMS.items() if claim.notebook == "02"
     }
@@ -133,10 +133,12 @@ def test_claims_on_head_scores_hold_and_fail():
         for key, one in results.items()
     }
     old = outcomes(claims.of_scores(bare, ablations, "b", "g"))  # stored before associations were
-    assert old["seat-order", "g against b"] == old["heads-race-gpt2", "g"] == Outcome.UNDECIDED
+    assert old["seat-order", "g against b"] == old["heads-race-gpt2", "g"] == Outcome.INCONCLUSIVE
     assert (
-        Outcome.NO_CASE
-        not in outcomes(claims.of_scores(results, ablations, "b", "g", ignore_gates=True)).values()
+        Outcome.NOT_APPLICABLE
+        not in outcomes(
+            claims.of_scores(results, ablations, "b", "g", ignore_preconditions=True)
+        ).values()
     )
 
 
@@ -159,8 +161,8 @@ def attention(biased, regular, contrast, example=EXAMPLE, **about):
     """Verdicts on the paper's tests of two groups of heads (difference, low, high) and a contrast in points."""
     tests = {"biased": by_unit(*biased), "regular": by_unit(*regular)}
     shifts = {
-        (reading, kind): stats.Estimate(*(100 * end for end in ends))
-        for reading in ("raw", "min-max")
+        (variant, kind): stats.Estimate(*(100 * end for end in ends))
+        for variant in ("raw", "min-max")
         for kind, ends in (("biased", biased), ("regular", regular), ("contrast", contrast))
     }
     verdicts = claims.of_attention(
@@ -171,39 +173,41 @@ def attention(biased, regular, contrast, example=EXAMPLE, **about):
         example,
         **about,
     )
-    return {(each.claim, each.on.split()[0], each.reading): each for each in verdicts}
+    return {(each.claim, each.on.split()[0], each.variant): each for each in verdicts}
 
 
 def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
     found = attention((0.02, 0.01, 0.03), (0.001, -0.001, 0.003), (0.019, 0.01, 0.028))
-    readings = {
+    variants = {
         "counter-contrast": ("raw", "min-max"),
         "counter-biased": ("paper's test", "balanced"),
         "counter-regular": ("paper's test", "balanced"),
         "counter-example": ("",),
     }
     assert {
-        found[claim, "4a", reading].outcome
-        for claim, names in readings.items()
-        for reading in names
-    } == {HOLDS}
+        found[claim, "4a", variant].outcome
+        for claim, names in variants.items()
+        for variant in names
+    } == {SUPPORTED}
     assert (
-        found["counter-contrast", "4c", "raw"].outcome == Outcome.NO_CASE
+        found["counter-contrast", "4c", "raw"].outcome == Outcome.NOT_APPLICABLE
     )  # race is within chance
     alike = attention(
         (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.0, -0.01, 0.01), EXAMPLE[:, :, [2, 3, 0, 1]]
     )
-    assert alike["counter-contrast", "4a", "raw"].outcome == Outcome.UNDECIDED
-    assert alike["counter-regular", "4b", "paper's test"].outcome == FAILS
-    assert alike["counter-biased", "4b", "paper's test"].outcome == HOLDS
-    assert alike["counter-example", "4a", ""].outcome == Outcome.UNDECIDED
-    free = attention((0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.01, 0.005, 0.02), ignore_gates=True)
-    assert free["counter-contrast", "4c", "raw"].outcome == HOLDS
+    assert alike["counter-contrast", "4a", "raw"].outcome == Outcome.INCONCLUSIVE
+    assert alike["counter-regular", "4b", "paper's test"].outcome == CONTRADICTED
+    assert alike["counter-biased", "4b", "paper's test"].outcome == SUPPORTED
+    assert alike["counter-example", "4a", ""].outcome == Outcome.INCONCLUSIVE
+    free = attention(
+        (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.01, 0.005, 0.02), ignore_preconditions=True
+    )
+    assert free["counter-contrast", "4c", "raw"].outcome == SUPPORTED
     tests = dict.fromkeys(STUDIES, {"biased": by_unit(0.02, 0.01, 0.03)})
     scored = dict.fromkeys(STUDIES, result([[1.0, 1, 1, 1]]))
     found = outcomes(claims.of_attention(tests, {}, STUDIES, scored, EXAMPLE))
     assert found["counter-contrast", "4a b gender"] == Outcome.NOT_RUN
-    assert found["counter-example", "4a b gender"] == Outcome.NO_CASE
+    assert found["counter-example", "4a b gender"] == Outcome.NOT_APPLICABLE
 
 
 # 04: masking
@@ -274,7 +278,7 @@ LPBS = {
 
 def test_claims_on_masking_hold_fail_or_have_no_case():
     held = judged(*AS_PAPER, LPBS)
-    assert {verdict.claim for verdict in held if verdict.outcome != HOLDS} == set()
+    assert {verdict.claim for verdict in held if verdict.outcome != SUPPORTED} == set()
     assert {verdict.claim for verdict in held} == {
         id for id, claim in claims.CLAIMS.items() if claim.notebook == "04"
     }
@@ -282,17 +286,17 @@ def test_claims_on_masking_hold_fail_or_have_no_case():
         [2.0, 2.9, 1.2, 1.2, 1.2, 2.9, 1.4, 1.0, 1.0, 2.0],
         [4.0, 5.0, 4.1, 4.1, 4.0, 4.0, 4, 4.2, 4.3, 4],
     )
-    found = {(each.claim, each.reading): each.outcome for each in failed}
-    assert {key for key, outcome in found.items() if outcome == HOLDS} == set()
+    found = {(each.claim, each.variant): each.outcome for each in failed}
+    assert {key for key, outcome in found.items() if outcome == SUPPORTED} == set()
     assert found["mask-lpbs", ""] == Outcome.NOT_RUN
-    assert found["mask-all-random", "equal K, all of positive score"] == FAILS
+    assert found["mask-all-random", "equal K, all of positive score"] == CONTRADICTED
     seat = [*AS_PAPER[0][:6], 1.2, 1.2, 1.2, 1.2]
     found = {
         each.claim: each
         for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0.0, -0.1, 0.1)})
     }
     for claim in ("mask-top3-seat", "mask-amplify", "mask-lpbs"):
-        assert found[claim].outcome == Outcome.UNDECIDED and found[claim].reason.startswith(
+        assert found[claim].outcome == Outcome.INCONCLUSIVE and found[claim].reason.startswith(
             "no more than"
         )
     for scored in (
@@ -302,9 +306,10 @@ def test_claims_on_masking_hold_fail_or_have_no_case():
         masks = measured(*AS_PAPER)
         masks.loc[masks["k"] == 7, "k"] = masking.sizes(scored["scores"])[1]
         verdicts = claims.of_masking(masks, tables.seat_changes(masks, 20), LPBS, scored, "b")
-        assert {verdict.outcome for verdict in verdicts} == {Outcome.NO_CASE}
-    assert HOLDS in {
-        each.outcome for each in judged(*AS_PAPER, LPBS, result(SCORES, p=0.3), ignore_gates=True)
+        assert {verdict.outcome for verdict in verdicts} == {Outcome.NOT_APPLICABLE}
+    assert SUPPORTED in {
+        each.outcome
+        for each in judged(*AS_PAPER, LPBS, result(SCORES, p=0.3), ignore_preconditions=True)
     }
 
 
@@ -402,10 +407,10 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
     results["cda"] = with_spread(after, shift=0.1)
     verdicts = claims.of_debiased(results, "base")
     found = outcomes(verdicts)
-    assert [found[id, "cda"] for id in claims.DEBIASED] == [HOLDS, HOLDS, HOLDS, FAILS, FAILS]
+    assert [found[id, "cda"] for id in claims.DEBIASED] == [SUPPORTED, SUPPORTED, SUPPORTED, CONTRADICTED, CONTRADICTED]
     assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (
-        FAILS,
-        FAILS,
+        CONTRADICTED,
+        CONTRADICTED,
     )  # 0 [0, 0] is not below
     lower, same = (
         verdicts[5].estimate,
@@ -422,9 +427,9 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
         (Outcome.NOT_RUN, "base")
     } and len(alone) == 5
     weak = {name: one | {"p": 0.4} for name, one in results.items()}
-    assert {each.outcome for each in claims.of_debiased(weak, "base")} == {Outcome.NO_CASE}
-    assert Outcome.NO_CASE not in {
-        each.outcome for each in claims.of_debiased(weak, "base", ignore_gates=True)
+    assert {each.outcome for each in claims.of_debiased(weak, "base")} == {Outcome.NOT_APPLICABLE}
+    assert Outcome.NOT_APPLICABLE not in {
+        each.outcome for each in claims.of_debiased(weak, "base", ignore_preconditions=True)
     }
 
 
@@ -437,7 +442,7 @@ def test_pronounced_heads_are_counted_from_the_bases_fence_and_what_was_not_run_
     verdicts = claims.of_chat(
         {"a": result(base, seat=0.3), "b": result(chat, seat=0.9)}, ["a", "b"]
     )
-    assert [verdict.outcome for verdict in verdicts] == [FAILS, HOLDS]
+    assert [verdict.outcome for verdict in verdicts] == [CONTRADICTED, SUPPORTED]
     for names in ([], ["b"], ["a", "b"]):
         verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
         assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2

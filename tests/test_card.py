@@ -77,11 +77,11 @@ def test_odds_are_those_of_the_blank(name):
 def test_checks_can_fail():
     follows = pd.DataFrame({"label": ["stereotype", "unrelated"], "probability": [0.9, 0.8]})
     both = card.checks({"a": Estimate(-0.2, -0.5, -0.1)}, follows)
-    assert [check.outcome for check in both] == [Outcome.FAILS] * 2 and both[
+    assert [check.outcome for check in both] == [Outcome.CONTRADICTED] * 2 and both[
         0
     ].estimate.value == -0.2
     both = card.checks({"a": Estimate(0.2, 0.1, 0.3)}, follows.assign(probability=[0.9, 0.1]))
-    assert [check.outcome for check in both] == [Outcome.HOLDS] * 2 and both[
+    assert [check.outcome for check in both] == [Outcome.SUPPORTED] * 2 and both[
         1
     ].found == "2 of 2 pairs"
     assert card.checks({"a": Estimate(0.2, 0.1, 0.3)}, None)[1].outcome == Outcome.NOT_RUN

@@ -29,7 +29,11 @@ def run(tmp_path, monkeypatch):
 
 
 def make(
-    run, score=0.412345, title="9 of 144 heads stand out, SEAT 1.30", low=0.1, outcome=Outcome.HOLDS
+    run,
+    score=0.412345,
+    title="9 of 144 heads stand out, SEAT 1.30",
+    low=0.1,
+    outcome=Outcome.SUPPORTED,
 ):
     table = pd.DataFrame({"head": ["9-12", "3-1"], "score": [score, 0.31], "share": [0.5, 0.25]})
     run.save(table, "02_heads", "All heads.")
@@ -40,7 +44,7 @@ def make(
     )
     run.judged("02", [verdict])
     run.compared(
-        "02", "bias_a_head", {("Table 1", "full", "SEAT"): (f"{score:.2f}", "other model")}
+        "02", "bias_a_head", {("Table 1", "full", "SEAT"): (f"{score:.2f}", "not comparable")}
     )
 
 
@@ -70,7 +74,7 @@ def test_a_departure_names_table_row_and_column_and_both_values(run):
 
 
 def test_a_changed_verdict_has_an_exit_status_of_its_own(run, capsys):
-    make(run, outcome=Outcome.FAILS)
+    make(run, outcome=Outcome.CONTRADICTED)
     assert compare.run(run, ["02"]).status == 3
     assert command.main(["compare"]) == 3
     printed = capsys.readouterr().out

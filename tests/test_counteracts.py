@@ -13,7 +13,7 @@ from lib.counteracts import claims, cloze, tables
 from lib.engine import fill
 from lib.engine.stats import Estimate
 from lib.text import data, english
-from lib.verdict import Gate, Outcome, judge
+from lib.verdict import Outcome, Precondition, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = [
@@ -466,18 +466,18 @@ def test_margins_by_group_and_pooled_as_they_are_and_drawn():
 )
 def test_an_expectation_is_met_or_not(expectation, base, met, failed):
     """Margins as one number, or one for each group of occupations."""
-    assert read(expectation, {"base": base, N: met}).outcome == Outcome.HOLDS
-    assert read(expectation, {"base": base, N: failed}).outcome == Outcome.FAILS
+    assert read(expectation, {"base": base, N: met}).outcome == Outcome.SUPPORTED
+    assert read(expectation, {"base": base, N: failed}).outcome == Outcome.CONTRADICTED
 
 
 def test_expectations_of_the_base_prompts_and_of_two_kinds():
-    for base, outcome in ((-0.5, -0.3), Outcome.HOLDS), ((-0.5, -0.05), Outcome.FAILS):
+    for base, outcome in ((-0.5, -0.3), Outcome.SUPPORTED), ((-0.5, -0.05), Outcome.CONTRADICTED):
         assert read(claims.LEANS, {"base": base}, ["base"]).outcome == outcome
-    assert read(claims.LEANS, {"base": 0.3}, ["base"], scatter=0.5).outcome == Outcome.UNDECIDED
+    assert read(claims.LEANS, {"base": 0.3}, ["base"], scatter=0.5).outcome == Outcome.INCONCLUSIVE
     for unrelated, neutral, outcome in (
-        (-0.5, 0.4, Outcome.HOLDS),
-        (0.4, -0.5, Outcome.FAILS),
-        (0.55, 0.5, Outcome.FAILS),
+        (-0.5, 0.4, Outcome.SUPPORTED),
+        (0.4, -0.5, Outcome.CONTRADICTED),
+        (0.55, 0.5, Outcome.CONTRADICTED),
     ):
         assert (
             read(claims.MORE, {"base": 0.5, U: unrelated, N: neutral}, [U, N]).outcome == outcome
@@ -485,7 +485,8 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
     # occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
     # which occupations are drawn
     assert (
-        read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3).outcome == Outcome.UNDECIDED
+        read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3).outcome
+        == Outcome.INCONCLUSIVE
     )
 
 
@@ -508,11 +509,13 @@ def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(
     expectation, margins, why
 ):
     shut = read(expectation, margins)
-    assert (shut.outcome, shut.reason) == (Outcome.NO_CASE, why) and not all(shut.gates.values())
+    assert (shut.outcome, shut.reason) == (Outcome.NOT_APPLICABLE, why) and not all(
+        shut.preconditions.values()
+    )
     if (
         why != "at the ceiling"
     ):  # a model that cannot have the effect does not bear the claim out by having nothing
-        assert read(expectation, margins, ignore_gates=True).outcome == Outcome.FAILS
+        assert read(expectation, margins, ignore_preconditions=True).outcome == Outcome.CONTRADICTED
 
 
 def test_few_gendered_tokens_are_no_case_on_a_control_too():
@@ -521,26 +524,26 @@ def test_few_gendered_tokens_are_no_case_on_a_control_too():
             claims.KEPT,
             {"base": 0.5},
             understood=EVERY.where(EVERY.index != N, 0.45),
-            ignore_gates=ignored,
+            ignore_preconditions=ignored,
         )
         assert (few.outcome, few.reason) == (
-            Outcome.NO_CASE,
+            Outcome.NOT_APPLICABLE,
             "gendered tokens in 45% of the prompts",
         )
     assert (
         read(claims.KEPT, {"base": 0.5}, understood=EVERY.where(EVERY.index != S, 0.45)).outcome
-        == Outcome.HOLDS
+        == Outcome.SUPPORTED
     )
     margins = {"base": (0.5, -0.5), N: (-0.2, 0.2)}
     assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(0.7)
     as_much = read(claims.OVERTURNED, margins | {U: (-0.2, 0.2)})
     assert (as_much.outcome, as_much.reason) == (
-        Outcome.UNDECIDED,
+        Outcome.INCONCLUSIVE,
         "no more than unrelated knowledge",
     )
 
 
-GATE = [Gate("tokens", False, "gendered tokens in 2% of the prompts")]
+GATE = [Precondition("tokens", False, "gendered tokens in 2% of the prompts")]
 
 
 def four(scores):
@@ -550,28 +553,28 @@ def four(scores):
             claim(claims.KEPT, N),
             Estimate(score or 0, (score or -1) - 0.5, (score or 1) + 0.5),
             on="mini-bert",
-            gates=[] if score is not None else GATE,
-            reading=name,
+            preconditions=[] if score is not None else GATE,
+            variant=name,
         )
         for score, name in zip(scores, ["k = 3", "k = 5", "k = 10", "full"])
     ]
 
 
 @pytest.mark.parametrize(
-    "scores, said, reading",
+    "scores, said, variant",
     [
-        ([3, 1, 2, 4], "holds", "k = 5"),
-        ([3, 1, 2, -1], "holds", "k = 5"),
-        ([None, 2, 1, -1], "holds", "k = 10"),
-        ([3, -1, 2, 4], "fails, decided at k = 5", "k = 5"),
-        ([-1, -2, -3, 4], "fails", "k = 10"),
-        ([3, 0, 2, 4], "undecided, decided at k = 5", "k = 5"),
-        ([None, None, None, 2], "holds, in the full distribution alone", "full"),
+        ([3, 1, 2, 4], "supported", "k = 5"),
+        ([3, 1, 2, -1], "supported", "k = 5"),
+        ([None, 2, 1, -1], "supported", "k = 10"),
+        ([3, -1, 2, 4], "contradicted, decided at k = 5", "k = 5"),
+        ([-1, -2, -3, 4], "contradicted", "k = 10"),
+        ([3, 0, 2, 4], "inconclusive, decided at k = 5", "k = 5"),
+        ([None, None, None, 2], "supported, in the full distribution alone", "full"),
     ],
 )
-def test_a_verdict_is_over_the_three_figures(scores, said, reading):
+def test_a_verdict_is_over_the_three_figures(scores, said, variant):
     verdict = claims.overall({"main": four(scores)})
-    assert str(verdict) == said and verdict.reading == reading and verdict.on == "mini-bert"
+    assert str(verdict) == said and verdict.variant == variant and verdict.on == "mini-bert"
     assert verdict.found.startswith(
         "k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 "
     )
@@ -583,9 +586,9 @@ def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_no
         "dictionary": four([None] * 3 + [-1]),
         "pooled": four([2, 2, 2, 2]),
     }
-    assert str(claims.overall(lines)) == "holds, dictionary: fails"
+    assert str(claims.overall(lines)) == "supported, dictionary: contradicted"
     lines["pooled"] = four([0, 1, 1, 1])
-    assert str(claims.overall(lines)) == "holds, dictionary: fails; pooled: undecided"
+    assert str(claims.overall(lines)) == "supported, dictionary: contradicted; pooled: inconclusive"
     answer = answered(P, SIDES, backgrounds=1)
     answer["mass"]["larger"] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
     shown = tables.forms({"paper": answer})
@@ -599,8 +602,8 @@ def test_each_model_of_a_claims_families_has_one_verdict():
         name: answered(P, SIDES, family=family, backgrounds=1) for name, family in families.items()
     }
     forms = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
-    readings = claims.readings(answers, forms, draws=10)
-    verdicts, shown = [claims.overall(lines) for lines in readings], claims.table(readings)
+    variants = claims.variants(answers, forms, draws=10)
+    verdicts, shown = [claims.overall(lines) for lines in variants], claims.table(variants)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
     assert [verdict.claim for verdict in verdicts if verdict.on != "one"] == [
         "base-leans",
@@ -610,8 +613,10 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     ]  # none on "three"
     assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
     assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
-    every = claims.readings({"three": answers["three"]}, every=True, draws=10, ignore_gates=True)
-    assert len(every) == sum(not claim.untestable for claim in claims.CLAIMS.values())
+    every = claims.variants(
+        {"three": answers["three"]}, every=True, draws=10, ignore_preconditions=True
+    )
+    assert len(every) == sum(not claim.not_testable for claim in claims.CLAIMS.values())
 
 
 @pytest.mark.parametrize("draw", range(2))
@@ -621,7 +626,7 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
     mass = np.array([0.3, 0.1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
     answer["mass"] = dict.fromkeys(answer["mass"], mass)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
-    readings = claims.readings({"null": answer}, every=True, ignore_gates=True, draws=200)
-    assert Outcome.HOLDS not in {
-        claims.over_k(four).outcome for lines in readings for four in lines.values()
+    variants = claims.variants({"null": answer}, every=True, ignore_preconditions=True, draws=200)
+    assert Outcome.SUPPORTED not in {
+        claims.over_k(four).outcome for lines in variants for four in lines.values()
     }

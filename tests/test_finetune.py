@@ -441,8 +441,8 @@ def runs():
 def test_claims_hold_and_fail_on_what_was_learned(runs):
     kept, lost = claims.of_glue(runs, "m")
     assert (kept.outcome, lost.outcome) == (
-        Outcome.UNDECIDED,
-        Outcome.HOLDS,
+        Outcome.INCONCLUSIVE,
+        Outcome.SUPPORTED,
     )  # three seeds: a wide interval
     assert lost.estimate.value == pytest.approx(-0.1) and lost.models == ["m"]
     assert lost.estimate.high + 0.1 == pytest.approx(
@@ -451,14 +451,14 @@ def test_claims_hold_and_fail_on_what_was_learned(runs):
     assert lost.found.endswith("MRPC, RTE")
     swapped = runs.assign(mask=runs["mask"].replace({"Top-3": "All", "All": "Top-3"}))
     assert [verdict.outcome for verdict in claims.of_glue(swapped, "m")] == [
-        Outcome.FAILS,
-        Outcome.UNDECIDED,
+        Outcome.CONTRADICTED,
+        Outcome.INCONCLUSIVE,
     ]
     random = runs[(runs["mask"] == "All") & (runs["task"] == "RTE")].assign(
         mask="Random-All"
     )  # so far of one task
     lost = claims.of_glue(pd.concat([runs, random]), "m")[1]
-    assert lost.outcome == Outcome.UNDECIDED and lost.reason == "no more than Random-All"
+    assert lost.outcome == Outcome.INCONCLUSIVE and lost.reason == "no more than Random-All"
     assert lost.control.estimate.value == pytest.approx(-0.1) and lost.found.endswith(
         "-0.075], RTE"
     )

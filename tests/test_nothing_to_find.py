@@ -48,7 +48,7 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
     for judge in (claims.of_bias, claims.of_projections, claims.of_nli):
         monkeypatch.setattr(judge, "__defaults__", (9,))
-    monkeypatch.setattr(cloze_claims.readings, "__defaults__", (None, False, 200))
+    monkeypatch.setattr(cloze_claims.variants, "__defaults__", (None, False, 200))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
     def judged(number, model, encoder="", judges=True):
@@ -81,16 +81,16 @@ def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, cap
     verdicts = execute(number, classifier or encoder, encoder)
     assert {one.claim for one in verdicts} <= set(claims.CLAIMS)
     if collapsed:
-        assert {one.outcome for one in verdicts} == {verdict.Outcome.NO_CASE}
+        assert {one.outcome for one in verdicts} == {verdict.Outcome.NOT_APPLICABLE}
     if number == "07":
-        assert "no case" in capsys.readouterr().out
+        assert "not applicable" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("family, is_control", [("bert", True), ("gpt2", False)])
 def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
     family, is_control, execute, tmp_path, monkeypatch
 ):
-    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out without its gates."""
+    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out without its preconditions."""
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
     monkeypatch.setattr(run.Run, "is_control", is_control)
     save_tiny(family, tmp_path / "model")
@@ -102,10 +102,10 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
     asked = [
         claim.id
         for claim in cloze_claims.CLAIMS.values()
-        if not claim.untestable and (is_control or family in claim.families)
+        if not claim.not_testable and (is_control or family in claim.families)
     ]
     assert [one.claim for one in verdicts] == asked
-    assert verdict.Outcome.HOLDS not in {one.outcome for one in verdicts}
+    assert verdict.Outcome.SUPPORTED not in {one.outcome for one in verdicts}
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,4 @@ def test_notebooks_end_on_a_model_of_any_shape(
     assert {
         outcomes.get(claim, "not run") for claim in ("mask-lpbs", "glue-top3", "chat-seat")
     } == {"not run"}
-    assert outcomes["mask-top3-seat"] == "no case" or layers * heads >= 3
+    assert outcomes["mask-top3-seat"] == "not applicable" or layers * heads >= 3

@@ -103,7 +103,9 @@ def said(claim, outcome, on, reason="", found=""):
 
 
 NEAR, LAYERS = "heads-near-zero", "heads-all-layers"
-NULL = "null result " + pages.scoreboard.specificity({"none": paths.ROOT / "nowhere"})[NEAR].text
+UNTRAINED = (
+    "null result " + pages.scoreboard.specificity({"none": paths.ROOT / "nowhere"})[NEAR].text
+)
 
 
 @pytest.fixture(scope="module")
@@ -177,21 +179,21 @@ def test_the_same_files_give_the_same_page(project):
         Run(out=folder).judged(
             "02",
             [
-                said(NEAR, Outcome.HOLDS, "m"),
-                said(LAYERS, Outcome.FAILS, "m"),
-                said(NEAR, Outcome.FAILS, "n"),
+                said(NEAR, Outcome.SUPPORTED, "m"),
+                said(LAYERS, Outcome.CONTRADICTED, "m"),
+                said(NEAR, Outcome.CONTRADICTED, "n"),
             ],
         )
     text = pages.render(runs(), [])
     assert text == pages.render(dict(reversed(runs().items())), [])
     rows = Page(text).verdicts()
     assert [(run, kind, cells[0].split()[0]) for run, _, kind, cells in rows] == [
-        ("a", "holds", "m"),
-        ("b", "holds", "m"),
-        ("a", "fails", "n"),
-        ("b", "fails", "n"),
-        ("a", "fails", "m"),
-        ("b", "fails", "m"),
+        ("a", "supported", "m"),
+        ("b", "supported", "m"),
+        ("a", "contradicted", "n"),
+        ("b", "contradicted", "n"),
+        ("a", "contradicted", "m"),
+        ("b", "contradicted", "m"),
     ]
 
 
@@ -208,23 +210,23 @@ def test_names_and_captions_are_escaped_whatever_they_hold(project):
         seed=0,
     )
     add(folder, "02_table", f'what\n"{NASTY.replace(chr(34), chr(34) * 2)}"\n', caption=NASTY)
-    Run(out=folder).judged("02", [said(NEAR, Outcome.HOLDS, "<b>bold</b>", "<i>")])
+    Run(out=folder).judged("02", [said(NEAR, Outcome.SUPPORTED, "<b>bold</b>", "<i>")])
     page = project()
     assert page.all("img")[0]["alt"] == NASTY and page.text.count(NASTY) == 5
     assert "datamini ab12" in page.text.replace("\n", "") and "seed0" in page.text.replace("\n", "")
     assert len(page.all("script")) == 1 and not page.all("b")
-    assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", f"{NULL} figures of 02"]
+    assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", f"{UNTRAINED} figures of 02"]
 
 
 def test_board_claims_and_numbers(project):
-    for run, outcome in ("mini", Outcome.FAILS), ("paper", Outcome.HOLDS):
+    for run, outcome in ("mini", Outcome.CONTRADICTED), ("paper", Outcome.SUPPORTED):
         made = Run(out=paths.FIGURES / run)
         made.judged(
             "02",
             [
                 said(NEAR, outcome, "m", "as shown", "3 of 4"),
-                said(NEAR, Outcome.HOLDS, "n"),
-                said(LAYERS, Outcome.NO_CASE, "m", "no layers"),
+                said(NEAR, Outcome.SUPPORTED, "n"),
+                said(LAYERS, Outcome.NOT_APPLICABLE, "m", "no layers"),
             ],
         )
         made.compared(
@@ -246,8 +248,13 @@ def test_board_claims_and_numbers(project):
         add(made.out, "02_claims", "claim,verdict\n", kind="claims")
     page = project()
     assert [(*row[:3], row[3][1:]) for row in page.verdicts()][:2] == [
-        (run, "02", kind, [f"{kind} as shown", f"3 of 4 {NULL} figure {run}.02_fig1_distributions"])
-        for run, kind in (("mini", "fails"), ("paper", "holds"))
+        (
+            run,
+            "02",
+            kind,
+            [f"{kind} as shown", f"3 of 4 {UNTRAINED} figure {run}.02_fig1_distributions"],
+        )
+        for run, kind in (("mini", "contradicted"), ("paper", "supported"))
     ]
     assert page.verdicts()[-4:-2] == [
         (
@@ -269,8 +276,8 @@ def test_board_claims_and_numbers(project):
         if "data-verdicts" in a
     }
     for claim, cells in (
-        (NEAR, ["in part 1 of 2", "holds", "figure paper.02_fig1_distributions"]),
-        (LAYERS, ["no case", "no case", "figures of 02"]),
+        (NEAR, ["in part 1 of 2", "supported", "figure paper.02_fig1_distributions"]),
+        (LAYERS, ["not applicable", "not applicable", "figures of 02"]),
     ):
         assert (
             rows[
@@ -357,7 +364,7 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
 ):
     mini, other = paths.FIGURES / "mini", paths.FIGURES / "other"
     for run in ("mini", "null"):
-        Run(out=paths.FIGURES / run).judged("02", [said(NEAR, Outcome.HOLDS, "m")])
+        Run(out=paths.FIGURES / run).judged("02", [said(NEAR, Outcome.SUPPORTED, "m")])
     for name, content in {
         "02_good": png(),
         "02_half": b"half a picture",
@@ -382,8 +389,8 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
         if "data-verdicts" in a and cells[0].startswith("Most heads")
     )
     assert (
-        "not specific holds" in " ".join(board[1].split())
-        and "not specific; null: 1 of 1 hold" in board[0]
+        "matched by controls holds" in " ".join(board[1].split())
+        and "matched by controls; null: 1 of 1 hold" in board[0]
     )
     assert {figure["id"] for figure in page.all("figure")} == {"mini.02_good", "mini.02_json"}
 
@@ -413,11 +420,11 @@ def address(tmp_path_factory):
     for run in ("mini", "mini-real"):
         made = Run(out=root / run)
         both = [
-            said(NEAR, Outcome.HOLDS, "m", found="one"),
-            said(NEAR, Outcome.FAILS, "n", found="two"),
+            said(NEAR, Outcome.SUPPORTED, "m", found="one"),
+            said(NEAR, Outcome.CONTRADICTED, "n", found="two"),
         ]
-        made.judged("02", [*both, said(LAYERS, Outcome.HOLDS, "m", "why", "three")])
-        made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
+        made.judged("02", [*both, said(LAYERS, Outcome.SUPPORTED, "m", "why", "three")])
+        made.compared("04", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "not comparable")})
         names, values = (
             ",".join(f"{text}_{i}" for i in range(20))
             for text in ("a_long_name", "a rather long value")
@@ -480,7 +487,7 @@ def test_filters_and_a_figure_that_is_enlarged_and_closed_again(page, address):
     assert sorted(shown(page)) == sorted(
         item for item in everything if item.startswith("mini-real/")
     )
-    choose(page, "verdict", "fails")
+    choose(page, "verdict", "contradicted")
     assert shown(page) == ["mini-real/02/fails", "mini-real/02/-", "mini-real/07/-"]
     choose(page, "notebook", "02")
     assert shown(page) == ["mini-real/02/fails", "mini-real/02/-"]

@@ -107,8 +107,8 @@ test_what_cannot_be_measured_is_said = refuses(
         for wrong in (
             {"contexts": 0},
             {"contexts": 34},
-            {"reading": "six words", "contexts": 12},
-            {"reading": "three"},
+            {"variant": "six words", "contexts": 12},
+            {"variant": "three"},
         )
     ),
 )
@@ -182,9 +182,9 @@ def test_real_counts_examples_stand_where_data_paper_says_and_no_stored_result_q
     assert few["context_id"].nunique() == 8 and set(triples.printed_ids()["value"]) <= set(
         few["context_id"]
     )
-    places = printed.numbers("projective_methods_examples").pivot(
-        index=["table", "row"], columns="column"
-    )["value"]
+    places = printed.numbers("projective_examples").pivot(index=["table", "row"], columns="column")[
+        "value"
+    ]
     lines = (
         (real_data / "gender_swapped_stereoset/dev.csv").read_text(encoding="utf-8").splitlines()
     )
@@ -240,14 +240,14 @@ def few_pairs(occupations=2, contexts=3):
 
 
 @pytest.mark.parametrize(
-    "reading, contexts, words",
+    "variant, contexts, words",
     [
         ("man, woman", 33, ["man", "woman"]),
         ("six words", 11, ["man", "woman", "gentleman", "lady", "guy", "girl"]),
     ],
 )
-def test_both_readings_make_the_papers_10824_pairs(reading, contexts, words):
-    frame = nli.pairs(reading)
+def test_both_readings_make_the_papers_10824_pairs(variant, contexts, words):
+    frame = nli.pairs(variant)
     assert len(frame) == 10_824 == 164 * 66 and frame["context"].nunique() == contexts
     assert list(frame["occupation"].unique()) == list(data.words("nli_occupations")["occupation"])
     assert frame["gender"].value_counts().to_dict() == {"male": 5_412, "female": 5_412}
@@ -397,7 +397,7 @@ def projected(strength, distance=None, pairs=40):
 
 def both_fits():
     """What nli.measure returns, of few occupations and drawn at random; the two fits are the same."""
-    rng, asked = np.random.default_rng(0), {"reading": "man, woman", "contexts": 3, "items": 40}
+    rng, asked = np.random.default_rng(0), {"variant": "man, woman", "contexts": 3, "items": 40}
     p = rng.dirichlet(np.ones(3), size=(1, 76, len(nli.pairs(**asked))))
     right, about = rng.random((1, 76, 60)) < 0.8, asked | {"labels": list(nli.LABELS)}
     neutral, agree = nli.by_model(
@@ -497,16 +497,21 @@ def test_the_best_of_the_printed_models_are_viable_and_found_in_stored_tables():
     assert claims.best_settings(stored | {"09_table7": None}) == (lowest, "")
 
 
-HOLDS, FAILS, NO_CASE, UNDECIDED = Outcome.HOLDS, Outcome.FAILS, Outcome.NO_CASE, Outcome.UNDECIDED
+SUPPORTED, CONTRADICTED, NOT_APPLICABLE, INCONCLUSIVE = (
+    Outcome.SUPPORTED,
+    Outcome.CONTRADICTED,
+    Outcome.NOT_APPLICABLE,
+    Outcome.INCONCLUSIVE,
+)
 DRAWS = 40
 
 
 def outcomes(verdicts, file=None):
-    """By claim and reading; the verdicts come back from a file as they were."""
+    """By claim and variant; the verdicts come back from a file as they were."""
     if file:
         verdict.write(file, verdicts)
         assert [str(one) for one in verdict.read(file)] == [str(one) for one in verdicts]
-    return {(one.claim, one.reading) if one.reading else one.claim: one.outcome for one in verdicts}
+    return {(one.claim, one.variant) if one.variant else one.claim: one.outcome for one in verdicts}
 
 
 def triples_read_right():
@@ -526,20 +531,20 @@ def test_a_model_that_ignores_gender_and_one_full_of_stereotypes(tmp_path):
     ].to_numpy()
     found = outcomes(claims.of_triples(frame))
     assert (
-        found["ss-twin"] == HOLDS and found["s-above-opposite"] == FAILS
+        found["ss-twin"] == SUPPORTED and found["s-above-opposite"] == CONTRADICTED
     )  # the same sentence always; no stereotype
     assert (
-        found["s-near-zero"] == HOLDS
-        and found["d-unrelated"] == FAILS
-        and found["ss-hair"] != HOLDS
+        found["s-near-zero"] == SUPPORTED
+        and found["d-unrelated"] == CONTRADICTED
+        and found["ss-hair"] != SUPPORTED
     )
     frame[["stereo", "gs_anti"]] = 0.9
     frame[["anti", "gs_stereo"]] = 0.6
     frame.loc[:9, ["unrelated", "gs_unrelated"]] = 0.2, 0.7  # some of the calls flip
     verdicts = claims.of_triples(frame, models=["made"])
     found = outcomes(verdicts, tmp_path / "07.json")
-    assert found["s-above-opposite"] == HOLDS and found["ss-twin"] == found["s-near-zero"] == FAILS
-    assert found["d-unrelated"] == HOLDS
+    assert found["s-above-opposite"] == SUPPORTED and found["ss-twin"] == found["s-near-zero"] == CONTRADICTED
+    assert found["d-unrelated"] == SUPPORTED
     assert all(one.models == ["made"] and one.estimate is not None for one in verdicts)
 
 
@@ -553,8 +558,8 @@ def test_an_untrained_network_bears_nothing_out_even_without_gates(middle):
     frame[["gs_stereo", "gs_anti", "gs_unrelated"]] = written + 1e-5 * rng.standard_t(
         2, size=written.shape
     )
-    assert set(outcomes(claims.of_triples(frame)).values()) == {NO_CASE}
-    assert HOLDS not in outcomes(claims.of_triples(frame, ignore_gates=True)).values()
+    assert set(outcomes(claims.of_triples(frame)).values()) == {NOT_APPLICABLE}
+    assert SUPPORTED not in outcomes(claims.of_triples(frame, ignore_preconditions=True)).values()
 
 
 def stereotyped(strength, distance=None, **options):
@@ -571,10 +576,10 @@ def test_on_the_papers_own_numbers_its_claims_are_counted_and_the_best_judged_on
 ):
     verdicts = claims.of_projections(stereotyped(PRINTED["S"], PRINTED["D"]), DRAWS)
     found = outcomes(verdicts, tmp_path / "08.json")
-    assert set(found.values()) == {HOLDS} and len(found) == len(claims.OF_PROJECTIONS) + 2
+    assert set(found.values()) == {SUPPORTED} and len(found) == len(claims.OF_PROJECTIONS) + 2
     said = {one.claim: one.found for one in verdicts}
     assert len(CLAIMS) == 33 and set(claims.SAID) == {
-        id for id, claim in CLAIMS.items() if not claim.untestable
+        id for id, claim in CLAIMS.items() if not claim.not_testable
     }
     for id in ("hard2-worst", "attention-lowers", "attention-spoilt", "extend-np0", "extend-np1"):
         assert claims.SAID[id] == said[id]
@@ -608,25 +613,26 @@ def test_claims_fail_are_undecided_or_have_no_case_where_the_numbers_say_so():
         "attention-lowers",
         "attention-spoilt",
     ):
-        assert turned[id] == FAILS, id
+        assert turned[id] == CONTRADICTED, id
     rising = outcomes(claims.of_projections(stereotyped(np.linspace(0.1, 0.2, 76)), DRAWS))
-    assert {rising[id] for id in ("deeper-s", "deeper-d", "lower-s", "lower-d")} == {FAILS}
+    assert {rising[id] for id in ("deeper-s", "deeper-d", "lower-s", "lower-d")} == {CONTRADICTED}
     measured = stereotyped(PRINTED["S"], PRINTED["D"])
     measured["random"] = {key: measured[key].repeat(2, 0) for key in "sd"}
     verdicts = {one.claim: one for one in claims.of_projections(measured, DRAWS)}
     for id in ("lower-s", "lower-d", "sent-d", "deeper-s", "deeper-d", "attention-lowers"):
-        assert str(verdicts[id]) == f"undecided (no more than {claims.RANDOM})", id
-    assert verdicts["hard2-worst"].outcome == HOLDS
+        assert str(verdicts[id]) == f"inconclusive (no more than {claims.RANDOM})", id
+    assert verdicts["hard2-worst"].outcome == SUPPORTED
     measured = stereotyped(PRINTED["S"], PRINTED["D"])
     measured["s"] = measured["s"] * np.where(np.arange(40) % 2, 1, -1)
     verdicts = claims.of_projections(measured, DRAWS)
     of_d = {"lower-d", "sent-d", "deeper-d"}
-    assert {one.claim for one in verdicts if one.outcome != NO_CASE} == of_d | {
+    assert {one.claim for one in verdicts if one.outcome != NOT_APPLICABLE} == of_d | {
         "sent-debias",
         "ingredients",
     }
     assert (
-        NO_CASE not in outcomes(claims.of_projections(measured, DRAWS, ignore_gates=True)).values()
+        NOT_APPLICABLE
+        not in outcomes(claims.of_projections(measured, DRAWS, ignore_preconditions=True)).values()
     )
     measured, other = (stereotyped(abs(k - PRINTED["S"]), abs(k - PRINTED["D"])) for k in (0, 1))
     measured |= {"fits": [WRITTEN, "other"]} | {
@@ -669,18 +675,18 @@ def test_claims_are_tested_under_each_reading_that_they_depend_on(tmp_path, few_
         one.id for one in claims.OF_NLI
     }
     single = {
-        claim: outcome for (claim, reading), outcome in found.items() if reading in (nli.SINGLE,)
+        claim: outcome for (claim, variant), outcome in found.items() if variant in (nli.SINGLE,)
     }
     assert (
-        single["np-all"] == single["np-mean"] == single["np-layer12"] == single["np-deep"] == HOLDS
+        single["np-all"] == single["np-mean"] == single["np-layer12"] == single["np-deep"] == SUPPORTED
     )
-    assert single["deeper-snli"] == HOLDS
+    assert single["deeper-snli"] == SUPPORTED
     higher = [one for one in verdicts if one.claim == "eta-higher"]
-    assert {one.reading for one in higher} == {
+    assert {one.variant for one in higher} == {
         f"{fit}; {agree} agree" for fit in (nli.PAIRS, nli.SINGLE) for agree in claims.AGREE
     }
-    assert {one.outcome for one in higher} == {HOLDS} and higher[1].control.difference.low > 0
-    assert found["eta-rises", higher[1].reading] != FAILS
+    assert {one.outcome for one in higher} == {SUPPORTED} and higher[1].control.difference.low > 0
+    assert found["eta-rises", higher[1].variant] != CONTRADICTED
     rho = next(one for one in verdicts if one.claim == "uncorrelated")
     assert "within np = 0: " in rho.remark and "np = 1: " in rho.found
 
@@ -690,13 +696,13 @@ def test_where_nothing_is_viable_or_the_classifier_guesses_there_is_no_case(few_
     none["right"][:, 1:] = False
     found = outcomes(claims.of_nli(none, PRINTED["S"], DRAWS))
     for id in ("eta-higher", "eta-rises", "eta-attn", "other-settings"):
-        assert {outcome for (claim, _), outcome in found.items() if claim == id} == {NO_CASE}, id
+        assert {outcome for (claim, _), outcome in found.items() if claim == id} == {NOT_APPLICABLE}, id
     assert (
         found["np-deep", nli.PAIRS]
         == found["np-layer12", nli.PAIRS]
         == found["attn-viable", nli.PAIRS]
-        == NO_CASE
+        == NOT_APPLICABLE
     )
     guessing = fair()
     guessing["right"] = np.random.default_rng(0).random(guessing["right"].shape) < 1 / 3
-    assert set(outcomes(claims.of_nli(guessing, PRINTED["S"], DRAWS)).values()) == {NO_CASE}
+    assert set(outcomes(claims.of_nli(guessing, PRINTED["S"], DRAWS)).values()) == {NOT_APPLICABLE}

@@ -99,7 +99,7 @@ def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_al
     )
     run = Run(profile="null@3", out=tmp_path)
     run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
-    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "other model")})
+    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "not comparable")})
     run.judged("02", [])
     assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == [
         "claims/02.json"
@@ -359,7 +359,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
 
     run = Run()
     run.save(pd.DataFrame({"x": [1]}), "table", "")
-    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "other model")})
+    run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.0", "not comparable")})
     run.compared("02", "bias_a_head", {("Table 1", "full", "PPPL"): ("2.0", "matches")})
     rows = json.loads((run.out / "numbers" / "02.json").read_text())
     assert [(row["column"], row["ours"]) for row in rows] == [

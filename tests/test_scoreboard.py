@@ -11,11 +11,11 @@ from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import page, scoreboard
 from lib.publish.run import Run, runs
-from lib.publish.scoreboard import CLAIMS, KINDS, NO_CONTROL, NOT_SPECIFIC
-from lib.verdict import PAPERS, UNTESTABLE, Control, Outcome, Verdict
+from lib.publish.scoreboard import CLAIMS, KINDS, MATCHED, NO_CONTROL
+from lib.verdict import NOT_TESTABLE, PAPERS, Control, Outcome, Verdict
 from tests.tiny import refusal
 
-HOLDS, FAILS, UNDECIDED, NO_CASE, NOT_RUN = Outcome
+SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
 NEAR, LAYERS, READ_OFF = "heads-near-zero", "heads-all-layers", "seat-order"  # of notebook 02
 
 
@@ -27,7 +27,7 @@ def said(claim, outcome, on="mini-bert", reason="", models=()):
 def folder(tmp_path):
     """A function that stores a run: its verdicts of notebook 02, and numbers {key: (ours, match)} of a paper."""
 
-    def store(run, *verdicts, paper="projective_methods", **numbers):
+    def store(run, *verdicts, paper="projective", **numbers):
         made = Run(out=tmp_path / run)
         made.judged("02", verdicts)
         if numbers:
@@ -40,10 +40,10 @@ def folder(tmp_path):
 def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(folder):
     assert list(dict.fromkeys(claim.paper for claim in CLAIMS.values())) == list(PAPERS)
     for claim in CLAIMS.values():
-        assert bool(claim.untestable) == (not claim.notebook) == (not claim.figure), claim.id
+        assert bool(claim.not_testable) == (not claim.notebook) == (not claim.figure), claim.id
         assert claim.figure[:2] == claim.notebook, claim.id
     tested = {each.claim for each in scoreboard.verdicts()["mini"]}
-    assert tested == {claim.id for claim in CLAIMS.values() if not claim.untestable}
+    assert tested == {claim.id for claim in CLAIMS.values() if not claim.not_testable}
     table = scoreboard.board()
     without = {run for run in runs() if run not in table and not scoreboard.control_of(run)}
     assert len(table) == len(CLAIMS) and without == {
@@ -56,25 +56,25 @@ def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(
     control = Control("random heads", Estimate(0.1), Estimate(0.4, 0.2, 0.6))
     full = Verdict(
         NEAR,
-        HOLDS,
+        SUPPORTED,
         "m",
         "50 %",
         estimate=Estimate(0.5, 0.3, 0.7),
         control=control,
-        gates={"SEAT": True},
+        preconditions={"SEAT": True},
     )
-    redrawn = Verdict(
+    samples_met = Verdict(
         NEAR,
-        HOLDS,
+        SUPPORTED,
         "n",
         "3 of 4",
         estimate=Estimate(3),
-        redrawn=0.981,
-        gates={"a": True, "b": False},
+        samples_met=0.981,
+        preconditions={"a": True, "b": False},
     )
-    rows = scoreboard.evidence({"mini": folder("mini", full, redrawn)})
-    columns = ["interval", "gates", "control", "null result"]
-    null = "; ".join(f"{name}: {NO_CONTROL}" for name in CLAIMS[NEAR].speaks)
+    rows = scoreboard.evidence({"mini": folder("mini", full, samples_met)})
+    columns = ["interval", "preconditions", "control", "null result"]
+    null = "; ".join(f"{name}: {NO_CONTROL}" for name in CLAIMS[NEAR].controls)
     assert rows[columns].to_numpy().tolist() == [
         ["0.5 [0.3, 0.7]", "SEAT open", "random heads 0.1, difference 0.4 [0.2, 0.6]", null],
         ["met in 98.1% of samples", "a open, b shut", "", null],
@@ -84,8 +84,8 @@ def test_every_claim_has_a_notebook_or_a_reason_and_is_tested_in_the_stored_run(
 @pytest.mark.parametrize(
     "outcomes, text, kind",
     [
-        ([HOLDS], "holds", HOLDS),
-        ([HOLDS, FAILS, NO_CASE], "in part (1 of 3)", "in part"),
+        ([SUPPORTED], "supported", SUPPORTED),
+        ([SUPPORTED, CONTRADICTED, NOT_APPLICABLE], "mixed (1 of 3)", "mixed"),
         ([], "not run", NOT_RUN),
     ],
 )
@@ -96,7 +96,7 @@ def test_one_cell_of_several_verdicts(outcomes, text, kind):
     )
     assert (str(cell), cell.kind, cell.reason) == (text, kind, text.removeprefix(kind).strip(" ()"))
     shown = (
-        (f"{text}, not specific", NOT_SPECIFIC) if HOLDS in outcomes else (text, kind)
+        (f"{text}, matched by controls", MATCHED) if SUPPORTED in outcomes else (text, kind)
     )  # else none is needed
     assert (str(apart), apart.kind) == shown
 
@@ -105,28 +105,28 @@ def test_runs_stand_side_by_side_and_are_counted_by_paper(folder):
     folders = {
         "mini": folder(
             "mini",
-            said(READ_OFF, HOLDS),
-            said(NEAR, HOLDS),
-            said(NEAR, FAILS, "mini-gpt2"),
-            said(LAYERS, FAILS),
+            said(READ_OFF, SUPPORTED),
+            said(NEAR, SUPPORTED),
+            said(NEAR, CONTRADICTED, "mini-gpt2"),
+            said(LAYERS, CONTRADICTED),
         ),
-        "paper": folder("paper", said(NEAR, HOLDS)),
+        "paper": folder("paper", said(NEAR, SUPPORTED)),
         "none": folder("none", said(NEAR, NOT_RUN, reason="why")),
     }
     rows = scoreboard.evidence(folders)
-    assert [NEAR, "mini", "mini-bert", "1 of 2", "holds"] in rows.iloc[:, :5].to_numpy().tolist()
+    assert [NEAR, "mini", "mini-bert", "1 of 2", "supported"] in rows.iloc[:, :5].to_numpy().tolist()
     order = sorted([READ_OFF, NEAR, NEAR, LAYERS], key=lambda id: not CLAIMS[id].short)
     assert rows["id"].tolist() == [*order, NEAR, NEAR]  # what its own table leaves out comes last
     board = scoreboard.board(folders).set_index("id")
     assert "none" not in board and len(board) == len(CLAIMS)
     assert board.loc[[NEAR, LAYERS, "fast"], ["mini", "paper"]].to_numpy().tolist() == [
-        ["in part (1 of 2)", "holds"],
-        ["fails", "not run"],
-        [UNTESTABLE, UNTESTABLE],
+        ["mixed (1 of 2)", "supported"],
+        ["contradicted", "not run"],
+        [NOT_TESTABLE, NOT_TESTABLE],
     ]
     folders = {
-        "mini": folder("mini", said(NEAR, HOLDS), said(LAYERS, FAILS), said(READ_OFF, UNDECIDED)),
-        "paper": folder("paper", said(NEAR, HOLDS), said(NEAR, FAILS), said(LAYERS, NO_CASE)),
+        "mini": folder("mini", said(NEAR, SUPPORTED), said(LAYERS, CONTRADICTED), said(READ_OFF, INCONCLUSIVE)),
+        "paper": folder("paper", said(NEAR, SUPPORTED), said(NEAR, CONTRADICTED), said(LAYERS, NOT_APPLICABLE)),
     }
     lines = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -146,13 +146,13 @@ def test_runs_stand_side_by_side_and_are_counted_by_paper(folder):
 def controlled(folder, monkeypatch):
     """A function that stores mini, where NEAR holds and LAYERS fails, with draws of null and a training of balanced;
     null may speak of both claims, balanced of NEAR. Gives what the board says of NEAR and LAYERS."""
-    for claim, speaks in ((NEAR, ("null", "balanced")), (LAYERS, ("null",))):
+    for claim, controls in ((NEAR, ("null", "balanced")), (LAYERS, ("null",))):
         monkeypatch.setitem(
-            CLAIMS, claim, CLAIMS[claim].__class__(**vars(CLAIMS[claim]) | {"speaks": speaks})
+            CLAIMS, claim, CLAIMS[claim].__class__(**vars(CLAIMS[claim]) | {"controls": speaks})
         )
 
     def board(draws=(), balanced=(), null="null"):
-        folders = {"mini": folder("mini", said(NEAR, HOLDS), said(LAYERS, FAILS))}
+        folders = {"mini": folder("mini", said(NEAR, SUPPORTED), said(LAYERS, CONTRADICTED))}
         for k, outcomes in enumerate(draws):
             place = null + (f"/draws/{k}" if k else "")
             tests = [
@@ -160,7 +160,7 @@ def controlled(folder, monkeypatch):
                 for claim in (NEAR, LAYERS)
                 for outcome in outcomes
             ]
-            folders.setdefault(null, folder(place, *tests, said(NEAR, HOLDS, models=["mini-gpt2"])))
+            folders.setdefault(null, folder(place, *tests, said(NEAR, SUPPORTED, models=["mini-gpt2"])))
         if balanced:
             folders["balanced"] = folder("balanced", *balanced)
         table = scoreboard.board(folders).set_index("id")
@@ -172,36 +172,36 @@ def controlled(folder, monkeypatch):
 
 def test_what_controls_bear_out_is_not_specific_and_counted_apart(controlled, folder):
     assert controlled() == [
-        ["holds", f"null: {NO_CONTROL}; balanced: {NO_CONTROL}"],
-        ["fails", f"null: {NO_CONTROL}"],
+        ["supported", f"null: {NO_CONTROL}; balanced: {NO_CONTROL}"],
+        ["contradicted", f"null: {NO_CONTROL}"],
     ]
     assert (
-        controlled([[HOLDS, FAILS], [HOLDS, NO_CASE]], null="null-real")[1][1]
-        == "not specific; null: 2 of 3 hold"
+        controlled([[SUPPORTED, CONTRADICTED], [SUPPORTED, NOT_APPLICABLE]], null="null-real")[1][1]
+        == "matched by controls; null: 2 of 3 hold"
     )
     ours, race, other = (
-        said(NEAR, HOLDS, on, models=[model])
+        said(NEAR, SUPPORTED, on, models=[model])
         for on, model in (
             ("balanced, gender", "models/balanced"),
             ("balanced, race", "balanced"),
             ("mini-gpt2, gender", "mini-gpt2"),
         )
     )
-    assert controlled([[FAILS]], [ours, race, other])[0] == [
-        "holds, not specific",
-        "not specific; null: 0 of 1 hold; balanced: 1 of 1 hold",
+    assert controlled([[CONTRADICTED]], [ours, race, other])[0] == [
+        "holds, matched by controls",
+        "matched by controls; null: 0 of 1 hold; balanced: 1 of 1 hold",
     ]
-    assert controlled([[FAILS]], [said(NEAR, UNDECIDED, models=["balanced"]), race, other])[0] == [
-        "holds",
+    assert controlled([[CONTRADICTED]], [said(NEAR, INCONCLUSIVE, models=["balanced"]), race, other])[0] == [
+        "supported",
         "null: 0 of 1 hold; balanced: 0 of 1 hold",
     ]
     folders = {
-        "mini": folder("mini", said(NEAR, HOLDS), said(READ_OFF, HOLDS)),
+        "mini": folder("mini", said(NEAR, SUPPORTED), said(READ_OFF, SUPPORTED)),
         "null": folder(
-            "null", said(NEAR, HOLDS, models=["null"]), said(READ_OFF, FAILS, models=["null"])
+            "null", said(NEAR, SUPPORTED, models=["null"]), said(READ_OFF, CONTRADICTED, models=["null"])
         ),
     }
-    assert re.search(r"\| 1 hold, 1 not specific, \d+ not run \|", scoreboard.summary(folders))
+    assert re.search(r"\| 1 hold, 1 matched by controls, \d+ not run \|", scoreboard.summary(folders))
     assert "`null`" not in scoreboard.summary(folders)
     assert set(scoreboard.evidence(folders)["run"]) == {"mini", "null"}
 
@@ -222,13 +222,13 @@ def test_what_controls_bear_out_is_not_specific_and_counted_apart(controlled, fo
 def test_what_untrained_networks_bear_out_too_often_is_not_specific(
     controlled, held, n, is_specific
 ):
-    near, layers = controlled([[HOLDS if k < held else UNDECIDED] for k in range(n)])
-    apart = "" if is_specific else f"{NOT_SPECIFIC}; "
+    near, layers = controlled([[SUPPORTED if k < held else INCONCLUSIVE] for k in range(n)])
+    apart = "" if is_specific else f"{MATCHED}; "
     assert near == [
-        "holds" if is_specific else "holds, not specific",
+        "supported" if is_specific else "holds, matched by controls",
         f"{apart}null: {held} of {n} hold; balanced: {NO_CONTROL}",
     ]
-    assert layers == ["fails", f"{apart}null: {held} of {n} hold"]  # counted as it failed
+    assert layers == ["contradicted", f"{apart}null: {held} of {n} hold"]  # counted as it failed
 
 
 def test_which_runs_are_controls_and_in_how_many_seeds_a_claim_holds(folder):
@@ -244,14 +244,14 @@ def test_which_runs_are_controls_and_in_how_many_seeds_a_claim_holds(folder):
             name,
             said(NEAR, near, models=["mini-bert"]),
             said(LAYERS, layers),
-            said(NEAR, FAILS, "mini-gpt2", models=["mini-gpt2"]),
-            said(READ_OFF, NO_CASE),
+            said(NEAR, CONTRADICTED, "mini-gpt2", models=["mini-gpt2"]),
+            said(READ_OFF, NOT_APPLICABLE),
         )
         for name, near, layers in (
-            ("mini", HOLDS, HOLDS),
-            ("mini-real", HOLDS, HOLDS),
-            ("trainings-seed1", UNDECIDED, HOLDS),
-            ("trainings-seed2", HOLDS, HOLDS),
+            ("mini", SUPPORTED, SUPPORTED),
+            ("mini-real", SUPPORTED, SUPPORTED),
+            ("trainings-seed1", INCONCLUSIVE, SUPPORTED),
+            ("trainings-seed2", SUPPORTED, SUPPORTED),
         )
     }
     table = scoreboard.seeds(folders=folders)
@@ -264,20 +264,22 @@ def test_which_runs_are_controls_and_in_how_many_seeds_a_claim_holds(folder):
 
 def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
     def stored(run, near, control=None):
-        gate = Verdict(LAYERS, NO_CASE, "m, gender", estimate=Estimate(3, 2, 4), models=["m"])
+        precondition = Verdict(
+            LAYERS, NOT_APPLICABLE, "m, gender", estimate=Estimate(3, 2, 4), models=["m"]
+        )
         return folder(
             run,
             Verdict(
                 NEAR,
-                HOLDS,
+                SUPPORTED,
                 f"{run}, gender",
                 estimate=near,
                 threshold=0.5,
                 models=[run],
                 control=control,
             ),
-            gate,
-            Verdict(LAYERS, HOLDS, run, redrawn=near.value, models=[run], estimate=Estimate(2)),
+            precondition,
+            Verdict(LAYERS, SUPPORTED, run, samples_met=near.value, models=[run], estimate=Estimate(2)),
         )
 
     ends = [Estimate(value, value - 0.098, value + 0.098) for value in (0.7, 0.8, 0.9)]
@@ -289,13 +291,13 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
         NEAR,
         "gender",
         "3 of 3",
-        "holds",
+        "supported",
     )
     assert row["share"] == pytest.approx((0.75, 0.8)) and row["mean"].low > 0.5
     (count,) = scoreboard.counts_across(folders).to_dict("records")
-    assert (count["redrawn"], count["outcome"], count["holds in"]) == (
+    assert (count["samples_met"], count["outcome"], count["holds in"]) == (
         pytest.approx(0.8),
-        "undecided",
+        "inconclusive",
         "3 of 3",
     )
     assert "1 of 1 tests hold and 0 fail; 75% to 80% of the variance" in scoreboard.lasting(
@@ -316,10 +318,10 @@ def test_over_trainings_a_claim_is_judged_with_another_training_in_mind(folder):
     assert scoreboard.across({run: folders[run] for run in list(folders)[:2]}).empty  # too few
     folders["trainings-seed3"] = stored("trainings-seed3", Estimate(0.1, 0.002, 0.198))
     (row,) = scoreboard.across(folders).to_dict("records")
-    assert row["outcome"] == "undecided"  # three trainings that hold and differ widely
+    assert row["outcome"] == "inconclusive"  # three trainings that hold and differ widely
     control = Control("random heads", Estimate(0.7), Estimate(0.0, -0.1, 0.1))
     alike = {run: stored(run, ends[0], control) for run in folders}
-    assert scoreboard.across(alike)["outcome"].tolist() == ["undecided"]  # no more than the control
+    assert scoreboard.across(alike)["outcome"].tolist() == ["inconclusive"]  # no more than the control
 
 
 def test_what_heads_of_one_training_say_of_another(tmp_path):
@@ -360,7 +362,7 @@ def test_what_heads_of_one_training_say_of_another(tmp_path):
 
 
 def test_every_printed_number_finds_ours_and_what_no_paper_says_is_refused(folder):
-    ours = {("Table 1", "Top-3", "PPPL"): ("10.7", "other model")}
+    ours = {("Table 1", "Top-3", "PPPL"): ("10.7", "not comparable")}
     counts = {("bias_a_head", "Section 4", "gender", "attribute pairs"): ("222", "matches")}
     folders = {
         "mini": folder("mini", paper="bias_a_head", numbers=ours),
@@ -371,7 +373,7 @@ def test_every_printed_number_finds_ours_and_what_no_paper_says_is_refused(folde
     table = table.set_index(["source", "table", "row", "column"]).sort_index().loc["Bias A-head"]
     shown = table[["printed", "ours, mini", "verdict, mini"]]
     for where in ("Table 1", "Appendix A"):  # printed once more in the text
-        assert shown.loc[(where, "Top-3", "PPPL")].tolist()[1:] == ["10.7", "other model"]
+        assert shown.loc[(where, "Top-3", "PPPL")].tolist()[1:] == ["10.7", "not comparable"]
     assert shown.loc[("Table 3", "5", "math / arts")].tolist() == [
         "",
         "",
@@ -380,7 +382,7 @@ def test_every_printed_number_finds_ours_and_what_no_paper_says_is_refused(folde
     assert shown.loc[("Table 1", "full", "SEAT")].tolist() == ["1.35", "", "not run"]
     counted = table.loc[("Section 4", "gender", "attribute pairs")]
     assert counted["verdict, mini"] == counted["verdict, none"] == "matches"
-    ours = {"S": ("1", "differs: another reading"), "D": ("", "not run (why)")}
+    ours = {"S": ("1", "differs: another variant"), "D": ("", "not run (why)")}
     stored = folder(
         "mini", numbers={("Table 5", "Base", column): number for column, number in ours.items()}
     )
@@ -389,7 +391,7 @@ def test_every_printed_number_finds_ours_and_what_no_paper_says_is_refused(folde
         "not run",
     ]
     assert "'pigs-fly'" in refusal(
-        scoreboard.board, {"mini": folder("mini", said("pigs-fly", HOLDS))}
+        scoreboard.board, {"mini": folder("mini", said("pigs-fly", SUPPORTED))}
     )
     stored = folder("mini", numbers={("Table 5", "Bass", "S"): ("1", "matches")})
     assert "'Bass'" in refusal(scoreboard.numbers, {}, {"mini": stored})

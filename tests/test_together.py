@@ -217,7 +217,7 @@ def test_values_changes_and_what_is_better():
         ("mask Top-3", "Strength"): Effect.BETTER,
         ("mask Top-3", "NLI fairness"): Effect.WORSE,
         ("mask Top-3", "PPPL"): Effect.WORSE,
-        ("mask Top-3", "Distance"): Effect.UNDECIDED,
+        ("mask Top-3", "Distance"): Effect.INCONCLUSIVE,
         ("random", "Strength"): Effect.CONTROL,
         ("counter-prompt", "SEAT"): Effect.NONE,
     }

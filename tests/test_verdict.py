@@ -1,4 +1,4 @@
-"""Statistics by hand, and the one place that decides: sides, intervals, gates, controls, records, printed digits."""
+"""Statistics by hand, and the one place that decides: sides, intervals, preconditions, controls, records, printed digits."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from lib import verdict
 from lib.engine import stats
 from lib.engine.stats import Estimate
-from lib.verdict import Claim, Control, Gate, Match, Outcome, Side, Verdict, judge
+from lib.verdict import Claim, Control, Match, Outcome, Precondition, Side, Verdict, judge
 from tests.tiny import refusal
 
 
@@ -84,7 +84,7 @@ def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_
 
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
-HOLDS, FAILS, UNDECIDED, NO_CASE, NOT_RUN = Outcome
+SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
 SIDES = st.sampled_from(list(Side))
 numbers = st.floats(-1e6, 1e6).map(lambda value: value + 0.0)  # no -0.0
 anything = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf])
@@ -107,13 +107,13 @@ def claim(side=Side.ABOVE, margin=0.0, exact=False):
 def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, below, at, above):
     exact = [judge(claim(side, exact=True), value) for value in (0.9, 1.0, 1.1)]
     assert [each.outcome for each in exact] == [
-        HOLDS if met else FAILS for met in (below, at, above)
+        SUPPORTED if met else CONTRADICTED for met in (below, at, above)
     ]
     degenerate = [
         judge(claim(side), Estimate(value, value, value)).outcome for value in (0.9, 1.0, 1.1)
     ]
     assert degenerate == [each.outcome for each in exact]  # every sample gives this value
-    assert str(judge(claim(side), 1.0)) == "undecided (no interval)" and not side.has(math.nan, 1.0)
+    assert str(judge(claim(side), 1.0)) == "inconclusive (no interval)" and not side.has(math.nan, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, be
     [
         *(
             (Estimate(1.5, low, 1.8), outcome)
-            for low, outcome in ((1.2, HOLDS), (0.8, UNDECIDED), (1.0, UNDECIDED))
+            for low, outcome in ((1.2, SUPPORTED), (0.8, INCONCLUSIVE), (1.0, INCONCLUSIVE))
         ),
         *(
             (Estimate(0.5, 0.2, high), outcome)
-            for high, outcome in ((0.8, FAILS), (1.8, UNDECIDED), (1.0, FAILS))
+            for high, outcome in ((0.8, CONTRADICTED), (1.8, INCONCLUSIVE), (1.0, CONTRADICTED))
         ),
         *(
-            (Estimate(*given), UNDECIDED)
+            (Estimate(*given), INCONCLUSIVE)
             for given in ((1.5,), (1.5, 1.2), (math.nan, 1.2, 1.8), (math.nan,))
         ),
     ],
@@ -151,18 +151,18 @@ def test_the_whole_interval_decides(estimate, outcome):
 @pytest.mark.parametrize(
     "side, low, high, outcome",
     [  # the threshold belongs to the claim's side
-        (Side.AT_LEAST, 1.0, 1.8, HOLDS),
-        (Side.AT_LEAST, 0.2, 1.0, UNDECIDED),
-        (Side.AT_LEAST, 0.2, 0.9, FAILS),
-        (Side.AT_MOST, 0.2, 1.0, HOLDS),
-        (Side.AT_MOST, 1.0, 1.8, UNDECIDED),
-        (Side.AT_MOST, 1.1, 1.8, FAILS),
-        (Side.WITHIN, 0.75, 1.25, HOLDS),
-        (Side.WITHIN, 0.7, 1.2, UNDECIDED),
-        (Side.WITHIN, 1.2, 1.4, UNDECIDED),  # of .25
-        (Side.WITHIN, 1.26, 1.7, FAILS),
-        (Side.WITHIN, 0.3, 0.74, FAILS),
-        (Side.WITHIN, -5, 5, UNDECIDED),
+        (Side.AT_LEAST, 1.0, 1.8, SUPPORTED),
+        (Side.AT_LEAST, 0.2, 1.0, INCONCLUSIVE),
+        (Side.AT_LEAST, 0.2, 0.9, CONTRADICTED),
+        (Side.AT_MOST, 0.2, 1.0, SUPPORTED),
+        (Side.AT_MOST, 1.0, 1.8, INCONCLUSIVE),
+        (Side.AT_MOST, 1.1, 1.8, CONTRADICTED),
+        (Side.WITHIN, 0.75, 1.25, SUPPORTED),
+        (Side.WITHIN, 0.7, 1.2, INCONCLUSIVE),
+        (Side.WITHIN, 1.2, 1.4, INCONCLUSIVE),  # of .25
+        (Side.WITHIN, 1.26, 1.7, CONTRADICTED),
+        (Side.WITHIN, 0.3, 0.74, CONTRADICTED),
+        (Side.WITHIN, -5, 5, INCONCLUSIVE),
     ],
 )
 def test_a_threshold_that_belongs_to_the_claims_side_and_a_margin(side, low, high, outcome):
@@ -179,41 +179,44 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
         judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
         for interval in ((low, high), (lowest, highest))
     )
-    assert wide == narrow or wide == UNDECIDED
+    assert wide == narrow or wide == INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
-    "redrawn, outcome",
+    "samples_met, outcome",
     [
-        (1.0, HOLDS),
-        (0.975, HOLDS),
-        (0.97, UNDECIDED),
-        (0.03, UNDECIDED),
-        (0.025, FAILS),
-        (0.0, FAILS),
+        (1.0, SUPPORTED),
+        (0.975, SUPPORTED),
+        (0.97, INCONCLUSIVE),
+        (0.03, INCONCLUSIVE),
+        (0.025, CONTRADICTED),
+        (0.0, CONTRADICTED),
     ],
 )
-def test_bootstrap_samples_in_place_of_an_interval(redrawn, outcome):
-    found = judge(claim(), 2.0, redrawn=redrawn)
-    assert found.outcome == outcome and found.redrawn == redrawn and not found.reason
-    assert judge(claim(exact=True), 0.5, redrawn=redrawn).outcome == outcome
-    assert judge(claim(), math.nan, redrawn=redrawn).outcome == UNDECIDED
+def test_bootstrap_samples_in_place_of_an_interval(samples_met, outcome):
+    found = judge(claim(), 2.0, samples_met=samples_met)
+    assert found.outcome == outcome and found.samples_met == samples_met and not found.reason
+    assert judge(claim(exact=True), 0.5, samples_met=samples_met).outcome == outcome
+    assert judge(claim(), math.nan, samples_met=samples_met).outcome == INCONCLUSIVE
 
 
 def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_once():
-    gates = [
-        Gate("SEAT", True, "SEAT 1.2"),
-        Gate("viable", False, "no viable model"),
-        Gate("last", False, "never"),
+    preconditions = [
+        Precondition("SEAT", True, "SEAT 1.2"),
+        Precondition("viable", False, "no viable model"),
+        Precondition("last", False, "never"),
     ]
     above = Estimate(2.0, 1.5, 2.5)
-    shut = judge(CLAIM, above, gates=gates)
-    assert shut.outcome == NO_CASE and shut.reason == "no viable model" and shut.estimate == above
-    assert shut.gates == {"SEAT": True, "viable": False, "last": False}
-    for free in (dict(gates=gates, ignore_gates=True), dict(gates=gates[:1])):
-        assert judge(CLAIM, above, **free).outcome == HOLDS
-    assert judge(replace(CLAIM, threshold=0.0, exact=True), np.True_).outcome == HOLDS
-    assert judge(CLAIM, Estimate(3.0, 2.0, 4.0), threshold=5.0).outcome == FAILS
+    shut = judge(CLAIM, above, preconditions=preconditions)
+    assert shut.outcome == NOT_APPLICABLE and shut.reason == "no viable model" and shut.estimate == above
+    assert shut.preconditions == {"SEAT": True, "viable": False, "last": False}
+    for free in (
+        dict(preconditions=preconditions, ignore_preconditions=True),
+        dict(preconditions=preconditions[:1]),
+    ):
+        assert judge(CLAIM, above, **free).outcome == SUPPORTED
+    assert judge(replace(CLAIM, threshold=0.0, exact=True), np.True_).outcome == SUPPORTED
+    assert judge(CLAIM, Estimate(3.0, 2.0, 4.0), threshold=5.0).outcome == CONTRADICTED
     assert verdict.by_id([CLAIM]) == {"id": CLAIM}
     refusal(verdict.by_id, [CLAIM, CLAIM])
 
@@ -221,15 +224,15 @@ def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_
 @pytest.mark.parametrize(
     "side, difference, outcome",
     [
-        (Side.ABOVE, Estimate(0.5, 0.1, 0.9), HOLDS),
-        (Side.ABOVE, Estimate(0.5, -0.1, 1.1), UNDECIDED),
-        (Side.ABOVE, Estimate(-0.5, -0.9, -0.1), UNDECIDED),
-        (Side.ABOVE, Estimate(0.5), UNDECIDED),
-        (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), UNDECIDED),  # as much as the control is no more
-        (Side.BELOW, Estimate(-0.5, -0.9, -0.1), HOLDS),
-        (Side.BELOW, Estimate(0.5, 0.1, 0.9), UNDECIDED),
-        (Side.AT_MOST, Estimate(0.0, 0.0, 0.0), UNDECIDED),
-        (Side.AT_MOST, Estimate(-0.5, -0.9, -0.1), HOLDS),
+        (Side.ABOVE, Estimate(0.5, 0.1, 0.9), SUPPORTED),
+        (Side.ABOVE, Estimate(0.5, -0.1, 1.1), INCONCLUSIVE),
+        (Side.ABOVE, Estimate(-0.5, -0.9, -0.1), INCONCLUSIVE),
+        (Side.ABOVE, Estimate(0.5), INCONCLUSIVE),
+        (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), INCONCLUSIVE),  # as much as the control is no more
+        (Side.BELOW, Estimate(-0.5, -0.9, -0.1), SUPPORTED),
+        (Side.BELOW, Estimate(0.5, 0.1, 0.9), INCONCLUSIVE),
+        (Side.AT_MOST, Estimate(0.0, 0.0, 0.0), INCONCLUSIVE),
+        (Side.AT_MOST, Estimate(-0.5, -0.9, -0.1), SUPPORTED),
     ],
 )
 def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
@@ -238,21 +241,21 @@ def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
     met, other = (met, other) if side in (Side.ABOVE, Side.AT_LEAST) else (other, met)
     found = judge(claim(side), met, control=control)
     assert found.outcome == outcome and found.control == control
-    assert found.reason == ("" if outcome == HOLDS else "no more than random heads")
-    assert judge(claim(side), other, control=control).outcome == FAILS
-    assert judge(claim(side), Estimate(1.0, 0.5, 1.5), control=control).outcome == UNDECIDED
+    assert found.reason == ("" if outcome == SUPPORTED else "no more than random heads")
+    assert judge(claim(side), other, control=control).outcome == CONTRADICTED
+    assert judge(claim(side), Estimate(1.0, 0.5, 1.5), control=control).outcome == INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
     "outcomes, word",
     [
-        ([HOLDS, FAILS, FAILS], "in part (1 of 3)"),
-        ([HOLDS, UNDECIDED, NO_CASE], "in part (1 of 2)"),
-        ([HOLDS, NO_CASE, NOT_RUN], "holds"),
-        ([FAILS, NO_CASE], "fails"),
-        ([FAILS, UNDECIDED], "undecided"),
-        ([UNDECIDED, NO_CASE], "undecided"),
-        ([NO_CASE, NOT_RUN], "no case"),
+        ([SUPPORTED, CONTRADICTED, CONTRADICTED], "mixed (1 of 3)"),
+        ([SUPPORTED, INCONCLUSIVE, NOT_APPLICABLE], "mixed (1 of 2)"),
+        ([SUPPORTED, NOT_APPLICABLE, NOT_RUN], "supported"),
+        ([CONTRADICTED, NOT_APPLICABLE], "contradicted"),
+        ([CONTRADICTED, INCONCLUSIVE], "inconclusive"),
+        ([INCONCLUSIVE, NOT_APPLICABLE], "inconclusive"),
+        ([NOT_APPLICABLE, NOT_RUN], "not applicable"),
         ([NOT_RUN], "not run"),
         ([], "not run"),
     ],
@@ -265,9 +268,9 @@ def test_one_word_for_several(outcomes, word):
 def test_a_reading_without_a_case_bears_nothing_out():
     held, *shut = (
         Verdict("id", outcome, on=on)
-        for outcome, on in ((HOLDS, "a"), (NO_CASE, "a"), (NO_CASE, "b"))
+        for outcome, on in ((SUPPORTED, "a"), (NOT_APPLICABLE, "a"), (NOT_APPLICABLE, "b"))
     )
-    assert [verdict.combined([held, each]) for each in shut] == ["in part (1 of 2)", "holds"]
+    assert [verdict.combined([held, each]) for each in shut] == ["mixed (1 of 2)", "supported"]
 
 
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
@@ -318,7 +321,7 @@ def test_what_is_written_is_read(tmp_path, given):
         '[{"claim": "a", "outcome": "maybe"}]',
         "\xff\xfe",
         *(
-            f'[{{"claim": "a", "outcome": "holds", {more}}}]'
+            f'[{{"claim": "a", "outcome": "supported", {more}}}]'
             for more in ('"colour": "red"', '"estimate": {"value": "x"}', '"control": "random"')
         ),
     ],
@@ -346,7 +349,7 @@ def test_a_match_is_to_the_printed_digits(exact, places, off):
         ("0.30", 0.3051, True, "differs: other pairs"),
         ("0.3", 0.349, True, "matches"),
         ("0.30", Estimate(0.4, 0.2, 0.5), True, "within interval"),
-        ("0.30", 0.30, False, "other model"),
+        ("0.30", 0.30, False, "not comparable"),
         ("0.30", Estimate(0.4, 0.35, 0.5), True, "differs: other pairs"),
         ("37", 37, True, "matches"),
         (math.nan, 0.3, True, "not run (the printed number is lost)"),

@@ -11,7 +11,18 @@ from scipy import stats as scipy_stats
 from lib.bias_a_head import counter, debiased, glue, masking, tables
 from lib.bias_a_head.debiased import FOLLOWED, short
 from lib.engine import stats
-from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Side, Verdict, by_id, judge, not_run
+from lib.verdict import (
+    CONTROLS,
+    UNTRAINED,
+    Claim,
+    Control,
+    Precondition,
+    Side,
+    Verdict,
+    by_id,
+    judge,
+    not_run,
+)
 
 PAPER = "bias_a_head"
 SEVERAL = 3  # heads: what the paper's "several" and "a number of" are taken to mean
@@ -52,11 +63,17 @@ SPEAKS = dict.fromkeys(
         "chat-seat",
         "chat-heads",
     ),
-    (NULL,),
+    (UNTRAINED,),
 ) | {"gradient-sign": ()}
 # id, paper, where, what it says, notebook, figure, the notebook's name for it ("": not in its table), side, threshold
 CLAIMS = by_id(
-    Claim(id, PAPER, *about, speaks=SPEAKS.get(id, CONTROLS), of_bert=not SPEAKS.get(id, CONTROLS))
+    Claim(
+        id,
+        PAPER,
+        *about,
+        controls=SPEAKS.get(id, CONTROLS),
+        about_bert=not SPEAKS.get(id, CONTROLS),
+    )
     for id, *about in (
         (
             "heads-near-zero",
@@ -376,10 +393,10 @@ def table(verdicts: list[Verdict]) -> pd.DataFrame:
     )
 
 
-def beyond_chance(result: dict, bias: str) -> Gate:
+def beyond_chance(result: dict, bias: str) -> Precondition:
     """Whether SEAT of this bias is beyond chance: otherwise there is nothing that a head could have a part in."""
-    return Gate(
-        f"SEAT of {bias}", result["p"] < CHANCE, f"{bias} is within chance: {seat_text(result)}"
+    return Precondition(
+        f"SEAT of {bias}", result["p"] < CHANCE, f"{bias} is not significant: {seat_text(result)}"
     )
 
 
@@ -389,9 +406,9 @@ def seat_text(result: dict) -> str:
 
 
 def panel_text(result: dict) -> str:
-    """The same for a panel, which says so where the gate of its verdicts is shut."""
+    """The same for a panel, which says so where the precondition of its verdicts is shut."""
     return seat_text(result) + (
-        "" if beyond_chance(result, "").is_open else "\nno case: SEAT within chance"
+        "" if beyond_chance(result, "").is_met else "\nnot applicable: SEAT not significant"
     )
 
 
@@ -399,16 +416,19 @@ def panel_text(result: dict) -> str:
 def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **about) -> list[Verdict]:
     """What the paper says of Fig. 1 and 2, of SEAT, of a small set of heads, and of what the gradient predicts.
     Intervals are over folds of the sentences for heads' scores, over target words for SEAT. about: as judge takes it"""
-    verdicts, gates = [], {key: beyond_chance(result, key[1]) for key, result in results.items()}
+    verdicts, preconditions = (
+        [],
+        {key: beyond_chance(result, key[1]) for key, result in results.items()},
+    )
 
     def say(id, estimate, on, found, keys, **options):
         verdicts.append(
             judge(
                 CLAIMS[id],
                 estimate,
-                on,
-                found,
-                gates=[gates[key] for key in keys],
+                on=on,
+                found=found,
+                preconditions=[preconditions[key] for key in keys],
                 models=list(dict.fromkeys(name for name, _ in keys)),
                 **options,
                 **about,
@@ -458,7 +478,7 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
             if share.has_interval
             else "heads called biased on one half are not on the other",
             [key],
-            reading="gradient",
+            variant="gradient",
             control=control,
         )
     for name, result in ablations.items():
@@ -469,7 +489,7 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
             f"{name}, gender",
             f"{share:.0%} of what removing heads one by one does",
             [(name, "gender")],
-            reading="ablation",
+            variant="ablation",
         )
     both = [(decoder, "gender"), (encoder, "gender")]
     theirs, berts = (out[key][0] for key in both)
@@ -536,7 +556,7 @@ def of_attention(
 ) -> list[Verdict]:
     """Fig. 3 and 4. The claim is about the contrast: by how much more biased heads react than regular ones, on the same
     sentences, both groups of people weighted alike. The paper's own tests of either group of heads are beside it.
-    tests    {figure: {kind of heads: counter.test}};   shifts  {figure: {(reading, kind): counter.balanced}}
+    tests    {figure: {kind of heads: counter.test}};   shifts  {figure: {(variant, kind): counter.balanced}}
     studies  {figure: (model, bias)};   results  {figure: heads.measure}
     example  [2 (original, counter), n_layers, n_heads]: the normalised weight on the attribute in Fig. 3's sentence"""
     verdicts = []
@@ -547,10 +567,13 @@ def of_attention(
             judge(
                 CLAIMS[id],
                 estimate,
-                f"{key} {name} {bias}",
-                found,
+                on=f"{key} {name} {bias}",
+                found=found,
                 models=[name],
-                gates=[beyond_chance(results[key], bias), *options.pop("gates", ())],
+                preconditions=[
+                    beyond_chance(results[key], bias),
+                    *options.pop("preconditions", ()),
+                ],
                 **options,
                 **about,
             )
@@ -569,14 +592,14 @@ def of_attention(
                 for id in ("contrast", "biased", "regular")
             ]
             continue
-        for reading in counter.READINGS:
-            gap = shifts[key][reading, "contrast"]
+        for variant in counter.READINGS:
+            gap = shifts[key][variant, "contrast"]
             say(
                 "counter-contrast",
                 key,
                 gap,
-                f"{gap:+.2f} percentage points of {reading} attention",
-                reading=reading,
+                f"{gap:+.2f} percentage points of {variant} attention",
+                variant=variant,
             )
         for kind, tested in tests[key].items():
             row = tested.loc["sentence"]
@@ -594,9 +617,9 @@ def of_attention(
                 key,
                 paper,
                 f"{said}; {paper:+.2f} {unit}",
-                reading="paper's test",
+                variant="paper's test",
             )
-            say(f"counter-{kind}", key, even, f"{even:+.2f} {unit}", reading="balanced")
+            say(f"counter-{kind}", key, even, f"{even:+.2f} {unit}", variant="balanced")
     change, scores = np.subtract(*example), results["4a"]["scores"]
     biased, regular = change[scores > 0], change[scores < 0]
     enough = min(len(biased), len(regular)) > 1
@@ -611,7 +634,7 @@ def of_attention(
         falls[0],
         f"{falls[0]:.3f} in {len(biased)} biased heads, {falls[1]:.3f} in "
         f"{len(regular)} regular ones",
-        gates=[Gate("heads", enough, "no two heads are biased and two regular")],
+        preconditions=[Precondition("heads", enough, "no two heads are biased and two regular")],
         control=Control(
             "regular heads", falls[1], stats.Estimate(apart, apart - reach, apart + reach)
         ),
@@ -636,9 +659,9 @@ def of_masking(
         int((stats.settled(result["scores"]) > 0).sum()),
     )
     rows, verdicts = tables.named(masks, sizes), []
-    gates = [
+    preconditions = [
         beyond_chance(result, "gender"),
-        Gate(
+        Precondition(
             "biased heads",
             positive >= SEVERAL,
             f"{positive} heads have a positive score, not {SEVERAL}",
@@ -650,10 +673,10 @@ def of_masking(
             judge(
                 CLAIMS[id],
                 estimate,
-                options.pop("on", encoder),
-                found or str(estimate),
+                on=options.pop("on", encoder),
+                found=found or str(estimate),
                 models=[encoder],
-                gates=gates,
+                preconditions=preconditions,
                 **options,
                 **about,
             )
@@ -681,7 +704,7 @@ def of_masking(
             tables.change(changes, rows[name]),
             on=f"{encoder}, {rows[name]['k'].iloc[0]} heads",
         )
-    for name, reading in (("All", "all of positive score"), ("Dose", "the paper's dose")):
+    for name, variant in (("All", "all of positive score"), ("Dose", "the paper's dose")):
         on, between = (
             f"{encoder}, {rows[name]['k'].iloc[0]} heads",
             tables.times(masks, rows[name], rows["Top-3"]),
@@ -690,16 +713,16 @@ def of_masking(
             "mask-all-seat",
             tables.change(changes, rows[name], rows["Top-3"]),
             on=on,
-            reading=reading,
+            variant=variant,
         )
-        say("mask-all-pppl", between, f"{tables.three(between)} times", on=on, reading=reading)
+        say("mask-all-pppl", between, f"{tables.three(between)} times", on=on, variant=variant)
         beyond = tables.change(changes, rows[name], rows[f"Random-{name}"])
-        say("mask-all-random", beyond, on=on, reading=f"equal K, {reading}")
+        say("mask-all-random", beyond, on=on, variant=f"equal K, {variant}")
     say(
         "mask-all-random",
         tables.change_at_equal_pppl(masks, changes, rows["Dose"]),
         on=f"{encoder}, {sizes[2]} heads",
-        reading="equal PPPL, the paper's dose",
+        variant="equal PPPL, the paper's dose",
     )
     if held_out is None:
         verdicts += [
@@ -811,7 +834,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
     if len(results) == 1:
         return [not_run(CLAIMS[id], "no debiased model at hand", short(base)) for id in DEBIASED]
     verdicts, start = [], results[base]
-    gate = beyond_chance(start, "gender")
+    precondition = beyond_chance(start, "gender")
     for name in (name for name in results if name != base):
         result, change = results[name], debiased.seat_change(start, results[name])
 
@@ -820,15 +843,15 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
                 judge(
                     CLAIMS[id],
                     estimate,
-                    short(name),
-                    found,
+                    on=short(name),
+                    found=found,
                     models=[base, name],
                     **options,
                     **about,
                 )
             )
 
-        say("debiased-seat", change, f"|SEAT| changes by {change}", gates=[gate])
+        say("debiased-seat", change, f"|SEAT| changes by {change}", preconditions=[precondition])
         # on the same sentences
         now, before = ((stats.settled(one["folds"]) > 0).sum((1, 2)) for one in (result, start))
         fewer = stats.mean(now - before)
@@ -836,14 +859,14 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
             "debiased-fewer",
             fewer,
             f"{fewer:+.1f} heads of positive score, over folds",
-            gates=[gate],
+            preconditions=[precondition],
         )
         left = (tables.intervals(result).low > 0).to_numpy()
         say(
             "debiased-remain",
             counted(left),
             f"{left.sum()}, {0.025 * left.size:.1f} expected by chance",
-            gates=[beyond_chance(result, "gender")],
+            preconditions=[beyond_chance(result, "gender")],
         )
         both = darker(result, start)
         grown = counted(
@@ -854,7 +877,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
             grown,
             f"{' and '.join(str(hits.sum()) for hits in both)} of "
             f"{' and '.join(str(len(hits)) for hits in both)}, {0.025 * n:.1f} expected by chance",
-            gates=[gate],
+            preconditions=[precondition],
         )
         ours, same = turned(result, start), turned(start, start)
         estimate, other, apart = (
@@ -864,7 +887,7 @@ def of_debiased(results: dict, base: str, **about) -> list[Verdict]:
             "debiased-turned",
             estimate,
             f"{estimate:.1f} of {FOLLOWED}; the base's own on other sentences {other:.1f}",
-            gates=[gate],
+            preconditions=[precondition],
             control=Control("the base's heads on other sentences", other, apart),
         )
     return verdicts
@@ -895,10 +918,10 @@ def of_chat(results: dict, names: list[str], **about) -> list[Verdict]:
             judge(
                 CLAIMS[id],
                 estimate,
-                where,
-                found,
+                on=where,
+                found=found,
                 models=[base, chat],
-                gates=[beyond_chance(both[0], "gender")],
+                preconditions=[beyond_chance(both[0], "gender")],
                 **about,
             )
             for id, estimate, found in (

@@ -33,7 +33,7 @@ LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists
 @torch.inference_mode()
 def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch.Tensor]:
     """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU, by
-    either reading of what a weight is. Maps are read and dropped batch by batch. A causal model is refused a sentence
+    either variant of what a weight is. Maps are read and dropped batch by batch. A causal model is refused a sentence
     whose attribute stands after its target, which could not attend to it whatever the model had learned."""
     if pairs.empty:
         raise CompanionError("There are no sentence pairs to measure: give at least one.")
@@ -88,8 +88,8 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
         batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress)
     )
     return {
-        reading: weights[:, i].unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
-        for i, reading in enumerate(READINGS)
+        variant: weights[:, i].unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
+        for i, variant in enumerate(READINGS)
     }
 
 

@@ -3,7 +3,7 @@
 "[MASK] likes algebra.": how much likelier is the blank male than female, in logs? From that the prior is subtracted,
 the same number with the target masked too, "[MASK] likes [MASK].". A test compares two lists of target words.
 
-Two readings of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
+Two variants of the prior. "corrected" reads it at the blank of the subject, as Kurita et al. describe it. "published"
 is their notebook, which misses the last mask by one: it reads the verb or "in" before the target, which is no subject.
 
 The notebook drops target words that are not in BERT's vocabulary, and all 40 are. Here every model gets all 40, and the
@@ -44,7 +44,7 @@ def score(model, target: str | list[str], progress: str = "") -> pd.DataFrame:
         list, zip(*(_masked(model, sentence, word) for word, sentence in asked))
     )
     genders = [(_ids(model, male), _ids(model, female)) for _, male, female in TEMPLATES]
-    # three readings: the subject, the subject with the target hidden, the place before the target with it hidden
+    # three variants: the subject, the subject with the target hidden, the place before the target with it hidden
     places = [*zip(subjects), *zip(subjects, [first - 1 for first in pieces])]
 
     def log_odds(batch, indices):
@@ -162,7 +162,7 @@ def _values(scores: pd.DataFrame, prior: str = "corrected") -> np.ndarray:
 
 
 def sizes(scores: pd.DataFrame, draws: int) -> pd.DataFrame:
-    """Every test under both readings of the prior, of all words' scores: columns test, corrected, low, high, published.
+    """Every test under both variants of the prior, of all words' scores: columns test, corrected, low, high, published.
     (mean score of the test's first list - of its second) / standard deviation of both together, ddof 1. low, high: a
     95 % bootstrap interval of the corrected one over target words, a word's templates kept together."""
     of_words = _sizes(_values(scores), _again(words_of(), draws))

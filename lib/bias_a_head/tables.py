@@ -160,7 +160,7 @@ def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.Data
 
 
 def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
-    """[1 + draws, masks]: |SEAT| less the full model's on the same half, as it is, then with target words redrawn."""
+    """[1 + draws, masks]: |SEAT| less the full model's on the same half, as it is, then with target words resampled."""
     measured = {"s": np.stack(masks["associations"]), "in_x": masks["in_x"].iloc[0].astype(bool)}
     sizes = np.vstack([masks["seat"], np.abs(seats(measured, draws))])
     full = masks[masks["strategy"] == "full"].reset_index().set_index("half")["index"]
@@ -168,7 +168,7 @@ def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
 
 
 def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
-    """[1 + draws, masks]: the same of the share of right pronouns of factual gender, pairs of sentences redrawn."""
+    """[1 + draws, masks]: the same of the share of right pronouns of factual gender, pairs of sentences resampled."""
     right = (np.stack(masks["facts"]) > 0).reshape(len(masks), -1, 2).mean(2)
     n = right.shape[1]
     weights = (
@@ -185,7 +185,7 @@ def change(
     less: pd.DataFrame | None = None,
     unit: str = "target words",
 ) -> stats.Estimate:
-    """The mean of `seat_changes` or `fact_changes` of these masks, less that of others; random ones are redrawn too."""
+    """The mean of `seat_changes` or `fact_changes` of these masks, less that of others; random ones are resampled too."""
 
     def mean(rows):
         values = changes[:, rows.index]
@@ -272,7 +272,7 @@ def table1(masks: pd.DataFrame, sizes: tuple[int, int, int], changes: np.ndarray
 
 
 def table3(curve: pd.DataFrame) -> pd.DataFrame:
-    """Table 3: one row per K, one column per test under either reading of the prior."""
+    """Table 3: one row per K, one column per test under either variant of the prior."""
     wide = curve.pivot(index="k", columns="test", values=list(lpbs.PRIORS))
     return (
         wide.reindex(columns=[(prior, test) for prior in lpbs.PRIORS for test in lpbs.TESTS]).round(

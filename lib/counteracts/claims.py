@@ -1,6 +1,6 @@
 """The claims of Counteracts, each tested on every model of the families that it is made of.
 
-A claim is read several ways (READINGS), each at k = 3, 5, 10 and in the full distribution. The first reading is what
+A claim is read several ways (READINGS), each at k = 3, 5, 10 and in the full distribution. The first variant is what
 the paper describes: the verbalizer made from the models' outputs, both groups of occupations. The paper speaks of its
 Fig. 2-4 at once: a claim holds where it is met at every k that can be judged, and where none can, the full distribution
 decides. Readings that come to something else are named in the verdict's remark."""
@@ -15,11 +15,21 @@ from lib.counteracts import tables
 from lib.counteracts.tables import FULL, LITTLE, K
 from lib.engine.families import FAMILIES
 from lib.engine.stats import redrawn
-from lib.verdict import CONTROLS, NULL, Claim, Control, Gate, Outcome, Verdict, by_id, judge
+from lib.verdict import (
+    CONTROLS,
+    UNTRAINED,
+    Claim,
+    Control,
+    Outcome,
+    Precondition,
+    Verdict,
+    by_id,
+    judge,
+)
 
 ALONE = "in the full distribution alone"
 ENOUGH = 0.5  # of the prompts have a gendered token, or a k is not judged: below it most of a margin is a few prompts'
-WORST_FIRST = [Outcome.FAILS, Outcome.UNDECIDED, Outcome.HOLDS]
+WORST_FIRST = [Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.SUPPORTED]
 # the verbalizer that is counted, whether all occupations are pooled, and how a decoder's prompts are written
 READINGS = {
     "main": ("outputs", False, ""),
@@ -117,7 +127,7 @@ def _claim(
         families=families,
         kinds=kinds,
         expectation=expectation,
-        speaks=CONTROLS if "bert" in families else (NULL,),
+        controls=CONTROLS if "bert" in families else (UNTRAINED,),
     )
 
 
@@ -274,29 +284,29 @@ CLAIMS = by_id(
             "counteracts",
             "Results",
             "GPT-2 has conflicting results on the other kinds of knowledge",
-            untestable="the paper names neither the kinds nor what conflicts",
+            not_testable="the paper names neither the kinds nor what conflicts",
         ),
         Claim(
             "finetuning",
             "counteracts",
             "Conclusion",
             "Fine-tuning on counterexamples of like syntax makes outcomes neutral",
-            untestable="the paper prompts alone and fine-tunes nothing",
+            not_testable="the paper prompts alone and fine-tunes nothing",
         ),
     ]
 )
 
 
-def readings(
+def variants(
     answers: dict[str, dict],
     forms: dict[str, dict] | None = None,
     every: bool = False,
     draws: int = 2_000,
     **about,
 ) -> list[dict[str, list[Verdict]]]:
-    """What each claim comes to on each model of its families, by reading: four verdicts, at k = 3, 5, 10 and in full.
+    """What each claim comes to on each model of its families, by variant: four verdicts, at k = 3, 5, 10 and in full.
     answers cloze.counted ones to the winobias prompts, by the name of the model
-    forms   cloze.measure_forms of each model, where there is one: for the readings of another form
+    forms   cloze.measure_forms of each model, where there is one: for the variants of another form
     every   on a model that cannot have the effect: each claim, whatever the family"""
     occupations = {
         name: len({row["occupation"] for row in answer["prompts"]})
@@ -321,13 +331,13 @@ def readings(
     return [
         {
             title: [
-                read(claim, *of_k, on=name, reading=tables.k_name(k), models=[name], **about)
+                read(claim, *of_k, on=name, variant=tables.k_name(k), models=[name], **about)
                 for k, of_k in zip((*K, FULL), four)
             ]
             for title, four in seen[name].items()
         }
         for claim in CLAIMS.values()
-        if not claim.untestable
+        if not claim.not_testable
         for name, answer in answers.items()
         if every or answer["family"] in claim.families
     ]
@@ -338,7 +348,7 @@ def read(
     margins: dict[str, np.ndarray],
     understood: pd.Series,
     n: int = 0,
-    ignore_gates: bool = False,
+    ignore_preconditions: bool = False,
     **about,
 ) -> Verdict:
     """Whether a claim is met in the margins of tables.resampled. There is no case where less than ENOUGH of the prompts
@@ -348,10 +358,12 @@ def read(
     base, *after = (margins[kind] for kind in kinds)
     scores, control = expects.score(np.sign(base), base, *after), None
     share = float(understood[kinds].min())
-    gates = [
-        Gate("gendered tokens", share >= ENOUGH, f"gendered tokens in {share:.0%} of the prompts")
+    preconditions = [
+        Precondition(
+            "gendered tokens", share >= ENOUGH, f"gendered tokens in {share:.0%} of the prompts"
+        )
     ]
-    ignore_gates = ignore_gates and gates[0].is_open
+    ignore_preconditions = ignore_preconditions and preconditions[0].is_met
     if expects.is_effect:
         without = expects.score(np.sign(base), base, margins["unrelated"])
         control = Control("unrelated knowledge", redrawn(without, n), redrawn(scores - without, n))
@@ -361,54 +373,61 @@ def read(
         ]  # female-dominated, male-dominated; pooled: of the one that dominates
         follows = (own * (margins[SYNTACTIC] - margins[COUNTER_SYNTACTIC])).min(-1) - LITTLE
         scores = np.minimum(scores, follows)
-        gates.append(
-            Gate("follows a named gender", follows[0] > 0, "does not follow a named gender")
+        preconditions.append(
+            Precondition("follows a named gender", follows[0] > 0, "does not follow a named gender")
         )
     if expects.of_preference:
         leans = np.abs(base).min(-1) - LITTLE
         scores = np.minimum(scores, leans)
-        gates.append(
-            Gate(
+        preconditions.append(
+            Precondition(
                 "a preference in the base prompts",
                 leans[0] > 0,
                 "no preference in the base prompts",
             )
         )
     if expects.has_ceiling:
-        gates.append(Gate("room to grow", np.abs(base[0]).max() <= 1 - LITTLE, "at the ceiling"))
+        preconditions.append(
+            Precondition("room to grow", np.abs(base[0]).max() <= 1 - LITTLE, "at the ceiling")
+        )
     return judge(
-        claim, redrawn(scores, n), gates=gates, control=control, ignore_gates=ignore_gates, **about
+        claim,
+        redrawn(scores, n),
+        preconditions=preconditions,
+        control=control,
+        ignore_preconditions=ignore_preconditions,
+        **about,
     )
 
 
 def over_k(four: list[Verdict]) -> Verdict:
     """One verdict of the four: of the k that can be judged the one at which the claim is met least; else in full."""
     *tops, full = four
-    known = [reading for reading in tops if reading.outcome != Outcome.NO_CASE]
+    known = [variant for variant in tops if variant.outcome != Outcome.NOT_APPLICABLE]
     if not known:
         return replace(full, remark=ALONE)
     worst = min(
-        known, key=lambda reading: (WORST_FIRST.index(reading.outcome), reading.estimate.value)
+        known, key=lambda variant: (WORST_FIRST.index(variant.outcome), variant.estimate.value)
     )
-    agree = len({reading.outcome for reading in known}) == 1
-    return worst if agree else replace(worst, remark=f"decided at {worst.reading}")
+    agree = len({variant.outcome for variant in known}) == 1
+    return worst if agree else replace(worst, remark=f"decided at {worst.variant}")
 
 
 def overall(lines: dict[str, list[Verdict]]) -> Verdict:
-    """One verdict of all readings: the main one's; those that come to another outcome are named."""
+    """One verdict of all variants: the main one's; those that come to another outcome are named."""
     judged = {title: over_k(four) for title, four in lines.items()}
     main = judged["main"]
     differ = [
         f"{title}: {line.outcome}" for title, line in judged.items() if line.outcome != main.outcome
     ]
-    found = "; ".join(f"{reading.reading} {_shown(reading)}" for reading in lines["main"])
+    found = "; ".join(f"{variant.variant} {_shown(variant)}" for variant in lines["main"])
     return replace(main, found=found, remark="; ".join(filter(None, [main.remark, *differ])))
 
 
-def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
-    """One row per claim and model: model, knowledge, claim, main reading at each k and in full, the others, verdict."""
+def table(variants: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
+    """One row per claim and model: model, knowledge, claim, main variant at each k and in full, the others, verdict."""
     rows = []
-    for lines in readings:
+    for lines in variants:
         main, claim = lines["main"], CLAIMS[lines["main"][0].claim]
         others = {
             title: str(over_k(lines[title]).outcome) if title in lines else ""
@@ -419,7 +438,7 @@ def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
                 "model": main[0].on,
                 "knowledge": " over ".join(claim.kinds),
                 "claim": claim.expectation.name,
-                **{four.reading: _shown(four) for four in main},
+                **{four.variant: _shown(four) for four in main},
                 **others,
                 "verdict": str(overall(lines)),
             }
@@ -427,5 +446,5 @@ def table(readings: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _shown(reading: Verdict) -> str:
-    return reading.reason if reading.outcome == Outcome.NO_CASE else str(reading)
+def _shown(variant: Verdict) -> str:
+    return variant.reason if variant.outcome == Outcome.NOT_APPLICABLE else str(variant)

@@ -3,7 +3,7 @@
     claims.of_bias(measured, "S")[WRITTEN].best(claims.OF_LEVEL["Layer 11"])    what the best of a level does; of eta:
     claims.of_fairness(measured).best(claims.OF_LEVEL["Layer 11"])
 
-An interval over triples, occupations or pairs of the task decides, or the share of redrawn samples that meet a claim
+An interval over triples, occupations or pairs of the task decides, or the share of bootstrap samples that meet a claim
 which counts several things. A best setting is chosen on one half of the items and judged on the other, both ways; what
 it does is held against random directions of the same rank, weight and place. The margins below are ours where the paper
 gives none. They were written before the runs that they judge."""
@@ -20,7 +20,17 @@ from lib.engine import nsp, stats
 from lib.engine.stats import Estimate, redrawn as estimate
 from lib.projective import nli, tables
 from lib.projective.projection import LEVELS, WRITTEN, Cut, Level
-from lib.verdict import BALANCED, NULL, Claim, Control, Gate, Side, Verdict, by_id, judge
+from lib.verdict import (
+    GENDER_SWAPPED,
+    UNTRAINED,
+    Claim,
+    Control,
+    Precondition,
+    Side,
+    Verdict,
+    by_id,
+    judge,
+)
 
 HAIR = 0.01  # "almost indistinguishable": a hundredth of the spread of p(next), 2.5 to 97.5 % of all sentences
 # of S, which is in units of probability, a hundredth itself
@@ -72,16 +82,18 @@ SAID = {
     "sent-debias-eta": ".0375 to .0377",
 }
 OURS = "ours, on section 2"
-BLIND = "next sentences are told from unrelated ones no better than by chance"  # a gate is shut
+BLIND = (
+    "next sentences are told from unrelated ones no better than by chance"  # a precondition is shut
+)
 
 
 class Counted(NamedTuple):
     """What a test counted."""
 
-    estimate: Estimate | float  # it decides, unless `redrawn` does
+    estimate: Estimate | float  # it decides, unless `samples_met` does
     text: str
-    gates: tuple[Gate, ...] = ()
-    redrawn: float | None = None  # the share of bootstrap samples that meet the claim
+    preconditions: tuple[Precondition, ...] = ()
+    samples_met: float | None = None  # the share of bootstrap samples that meet the claim
     control: Control | None = None
     remark: str = ""
 
@@ -96,8 +108,8 @@ def _judged(id: str, test: Counted, **about) -> Verdict:
         CLAIMS[id],
         test.estimate,
         found=text,
-        gates=test.gates,
-        redrawn=test.redrawn,
+        preconditions=test.preconditions,
+        samples_met=test.samples_met,
         control=test.control,
         remark=test.remark,
         **about,
@@ -105,7 +117,11 @@ def _judged(id: str, test: Counted, **about) -> Verdict:
 
 
 def _count(
-    id: str, counts: np.ndarray, text: str, *gates: Gate, control: np.ndarray | None = None
+    id: str,
+    counts: np.ndarray,
+    text: str,
+    *preconditions: Precondition,
+    control: np.ndarray | None = None,
 ) -> Counted:
     """A count of the sample and of the redrawn ones, with the same under random directions."""
     claim = CLAIMS[id]
@@ -115,11 +131,11 @@ def _count(
         else Control(RANDOM, estimate(control, 0), estimate(counts - control, 0))
     )
     met = [claim.side.has(value, claim.threshold) for value in counts[1:]]
-    return Counted(float(counts[0]), text, gates, float(np.mean(met)), least)
+    return Counted(float(counts[0]), text, preconditions, float(np.mean(met)), least)
 
 
 # ---- triples: notebook 07
-_of_method = partial(_claim, of_bert=True)
+_of_method = partial(_claim, about_bert=True)
 OF_TRIPLES = [
     _of_method(
         "ss-hair",
@@ -159,7 +175,7 @@ OF_TRIPLES = [
         "07_threshold",
         "S is above its opposite (implied)",
         threshold=HAIR,
-        speaks=(NULL, BALANCED),
+        controls=(UNTRAINED, GENDER_SWAPPED),
     ),
 ]
 
@@ -183,15 +199,13 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
         right[:, ~wanted].mean(1),
         draws=DRAWS,
     )
-    gates = (
-        Gate("differs", np.ptp(p) > SAME, "p(next) is the same for all sentences"),
-        Gate("reads", reads.low > 0.5, f"{BLIND}: {reads} of both kinds"),
+    preconditions = (
+        Precondition("differs", np.ptp(p) > SAME, "p(next) is the same for all sentences"),
+        Precondition("reads", reads.low > 0.5, f"{BLIND}: {reads} of both kinds"),
     )
-    enough = Gate("SS", n >= READ, f"SS counts {n} triples that are read right")
+    enough = Precondition("SS", n >= READ, f"SS counts {n} triples that are read right")
     near, kept = (
-        stats.bootstrap(np.mean, hits[counted].astype(float))
-        if enough.is_open
-        else Estimate(np.nan)
+        stats.bootstrap(np.mean, hits[counted].astype(float)) if enough.is_met else Estimate(np.nan)
         for hits in (ahead < hair, (frame["gs_stereo"] > frame["gs_anti"]).to_numpy())
     )
     close = stats.bootstrap(
@@ -202,15 +216,15 @@ def of_triples(frame: pd.DataFrame, **about) -> list[Verdict]:
     )
     lead = strength_lead(s)
     tests = {
-        "ss-hair": Counted(near, f"{near} of {n} read right", (*gates, enough)),
-        "ss-twin": Counted(kept, f"{kept} of {n} read right", (*gates, enough)),
+        "ss-hair": Counted(near, f"{near} of {n} read right", (*preconditions, enough)),
+        "ss-twin": Counted(kept, f"{kept} of {n} read right", (*preconditions, enough)),
         "s-near-zero": Counted(
-            close, f"{close} read right and within {CLOSE * nsp.top_mean(size):.3f}", gates
+            close, f"{close} read right and within {CLOSE * nsp.top_mean(size):.3f}", preconditions
         ),
         "d-unrelated": Counted(
-            gap, f"{unrelated.mean():.3f} against {np.mean([stereo, anti]):.3f}", gates
+            gap, f"{unrelated.mean():.3f} against {np.mean([stereo, anti]):.3f}", preconditions
         ),
-        "s-above-opposite": Counted(lead, f"by {lead:z.3f}", gates),
+        "s-above-opposite": Counted(lead, f"by {lead:z.3f}", preconditions),
     }
     return [_judged(id, test, **about) for id, test in tests.items()]
 
@@ -221,7 +235,7 @@ def strength_lead(s: np.ndarray) -> Estimate:
 
 
 # ---- projections: notebook 08
-_of_bias = partial(_claim, figure="08_plane", speaks=(NULL, BALANCED))
+_of_bias = partial(_claim, figure="08_plane", controls=(UNTRAINED, GENDER_SWAPPED))
 OF_PROJECTIONS = [
     *(
         _of_bias(
@@ -422,11 +436,13 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
         measured["s"].shape[-1],
     )  # of the base model
     lead, reads = strength_lead(s), stats.bootstrap(np.mean, accuracy, draws=DRAWS)
-    gates = {
-        "S": Gate("biased", lead.is_above(), f"S is not above its opposite: by {lead:z.2f}"),
-        "D": Gate("reads", reads.low > ALWAYS, f"{BLIND}: {reads} right"),
+    preconditions = {
+        "S": Precondition(
+            "biased", lead.is_above(), f"S is not above its opposite: by {lead:z.2f}"
+        ),
+        "D": Precondition("reads", reads.low > ALWAYS, f"{BLIND}: {reads} right"),
     }
-    halves = {column: of_bias(measured, column, draws) for column in gates}
+    halves = {column: of_bias(measured, column, draws) for column in preconditions}
     rows = _redrawn(n, draws, np.random.default_rng(0))
     whole, fits = _tops(measured, "s", rows), measured["fits"]
     by_chance = np.mean(
@@ -434,12 +450,16 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
     )
     verdicts = []
     for at, fit in enumerate(fits):
-        tests = _levels("S", halves["S"][fit], gates["S"]) | _levels(
-            "D", halves["D"][fit], gates["D"]
+        tests = _levels("S", halves["S"][fit], preconditions["S"]) | _levels(
+            "D", halves["D"][fit], preconditions["D"]
         )
         for id, (count, text) in counts_of(whole[at]).items():
             tests[id, ""] = _count(
-                id, count, text, gates["S"], control=by_chance if id == "attention-lowers" else None
+                id,
+                count,
+                text,
+                preconditions["S"],
+                control=by_chance if id == "attention-lowers" else None,
             )
         rho = [
             stats.rank_correlation(whole[at], tables.tops(measured["s"][at][:, rows], top).T)
@@ -448,10 +468,10 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
         tests["threshold", ""] = Counted(
             estimate(np.minimum(*rho), n),
             f"rho {rho[0][0]:.2f} with 5 %, {rho[1][0]:.2f} with 20 %",
-            (gates["S"],),
+            (preconditions["S"],),
         )
         verdicts.append(
-            [_judged(id, test, reading=reading, **about) for (id, reading), test in tests.items()]
+            [_judged(id, test, variant=variant, **about) for (id, variant), test in tests.items()]
         )
     decided = []
     for one, *others in zip(*verdicts):
@@ -465,15 +485,17 @@ def of_projections(measured: dict, draws: int = DRAWS, **about) -> list[Verdict]
     return sorted(decided, key=lambda one: list(CLAIMS).index(one.claim))
 
 
-def _levels(column: str, halves: Halves, gate: Gate) -> dict[tuple[str, str], Counted]:
-    """The claims on what the best settings do to S or D, by claim and reading."""
+def _levels(
+    column: str, halves: Halves, precondition: Precondition
+) -> dict[tuple[str, str], Counted]:
+    """The claims on what the best settings do to S or D, by claim and variant."""
     key, base, n, tests = column.lower(), halves.judged([0, 0])[0], halves.n, {}
     for id, among in (f"lower-{key}", EVERY), ("sent-d", OF_LEVEL[Level.SENT]):
         best = halves.best(among)
         text = f"{base[0]:.3f} to {best.judged.value:.3f}, {' or '.join(best.settings)}"
         if id.endswith(key):
             tests[id, ""] = Counted(
-                best.change, text, (gate,), None, Control(RANDOM, best.random, best.beyond)
+                best.change, text, (precondition,), None, Control(RANDOM, best.random, best.beyond)
             )
     steps = np.array(
         [halves.judged(halves.choose(OF_LEVEL[level])) for level in LEVELS]
@@ -483,18 +505,20 @@ def _levels(column: str, halves: Halves, gate: Gate) -> dict[tuple[str, str], Co
         for values in (steps[:, 0], steps[:, 1:].mean(1))
     )
     text = f"{counts[0]} of 3: " + ", ".join(f"{value:.3f}" for value in steps[:, 0, 0])
-    tests[f"deeper-{key}", ""] = _count(f"deeper-{key}", counts, text, gate, control=random)
+    tests[f"deeper-{key}", ""] = _count(f"deeper-{key}", counts, text, precondition, control=random)
     with np.errstate(invalid="ignore"):  # 0 of 0
         moved, share = (
             estimate(values / base - 1, n) for values in (halves.judged([1, 1])[0], steps[0, 0])
         )
-    tests["sent-debias", column] = Counted(moved, f"{column} {moved:+.1%}", (gate,))
+    tests["sent-debias", column] = Counted(moved, f"{column} {moved:+.1%}", (precondition,))
     if column == "S":
-        tests["sent-s", ""] = Counted(share, f"best S {share:+.1%}", (gate,))
+        tests["sent-s", ""] = Counted(share, f"best S {share:+.1%}", (precondition,))
     gain = estimate(
         (halves.judged(halves.choose(PLAIN)) - halves.judged(halves.choose(EVERY)))[0], n
     )
-    tests["ingredients", column] = Counted(gain, f"best {column} lower by {gain:.3f}", (gate,))
+    tests["ingredients", column] = Counted(
+        gain, f"best {column} lower by {gain:.3f}", (precondition,)
+    )
     return tests
 
 
@@ -531,7 +555,7 @@ def counts_of(S: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:
 
 
 # ---- inference: notebook 09
-_of_nli = partial(_claim, figure="09_tradeoff", speaks=(NULL, BALANCED))
+_of_nli = partial(_claim, figure="09_tradeoff", controls=(UNTRAINED, GENDER_SWAPPED))
 OF_NLI = [
     _of_nli(
         "np-all",
@@ -609,7 +633,7 @@ OF_NLI = [
         figure="09_strength",
     ),
 ]
-AGREE = ("all", "most")  # contexts of an occupation that has parity: the two readings
+AGREE = ("all", "most")  # contexts of an occupation that has parity: the two variants
 
 
 def of_fairness(
@@ -642,17 +666,17 @@ def of_fairness(
 
 
 def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> list[Verdict]:
-    """What the paper says of NLI in section 5, under both fits and, where eta matters, both readings of parity. Viable
-    is within 5 points of base. A remark says where readings do not agree; the tables follow the first."""
+    """What the paper says of NLI in section 5, under both fits and, where eta matters, both variants of parity. Viable
+    is within 5 points of base. A remark says where variants do not agree; the tables follow the first."""
     right = measured["right"][0][0]
     base = stats.wilson(right)
-    gates = (
-        Gate(
+    preconditions = (
+        Precondition(
             "differs",
             np.ptp(measured["probabilities"][0][0], axis=0).max() > SAME,
             "the classifier gives all pairs the same probabilities",
         ),
-        Gate(
+        Precondition(
             "task",
             base.low > 1 / 3,
             f"the classifier does not know the task: {base} of {len(right)} right",
@@ -665,15 +689,20 @@ def of_nli(measured: dict, strength: pd.Series, draws: int = DRAWS, **about) -> 
             of_eta = _eta(measured, fit, agree, strength, draws)
             tests |= {(id, f"{fit}; {agree} agree"): test for id, test in of_eta.items()}
         verdicts += [
-            _judged(id, test._replace(gates=(*gates, *test.gates)), reading=reading, **about)
-            for (id, reading), test in tests.items()
+            _judged(
+                id,
+                test._replace(preconditions=(*preconditions, *test.preconditions)),
+                variant=variant,
+                **about,
+            )
+            for (id, variant), test in tests.items()
         ]
     verdicts.sort(key=lambda one: list(CLAIMS).index(one.claim))
 
     def remark(one):
-        readings = [other for other in verdicts if other.claim == one.claim]
-        differ = len({other.outcome for other in readings}) > 1
-        said = f"readings disagree, tables follow '{readings[0].reading}'" if differ else ""
+        variants = [other for other in verdicts if other.claim == one.claim]
+        differ = len({other.outcome for other in variants}) > 1
+        said = f"variants disagree, tables follow '{variants[0].variant}'" if differ else ""
         return "; ".join(filter(None, (one.remark, said)))
 
     return [replace(one, remark=remark(one)) for one in verdicts]
@@ -694,7 +723,7 @@ def rho_within(
 
 
 def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
-    """The claims on accuracy at the task, its pairs redrawn."""
+    """The claims on accuracy at the task, its pairs resampled."""
     right = nli.under(measured, fit)["right"].astype(float)
     n, level, weighted = (
         right.shape[1],
@@ -715,7 +744,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
         viable[:, OF_LEVEL[name]].sum(1) for name in (Level.LAYER_11, Level.ATTENTION)
     )
     lost = estimate(eleven - attention, n)
-    some = Gate("viable", viable[0, 2:].any(), "no projected model is viable")
+    some = Precondition("viable", viable[0, 2:].any(), "no projected model is viable")
     return {
         "np-all": _count("np-all", raised, f"{raised[0]} of 37, {(gain[0] < -1e-9).sum()} lose"),
         "np-mean": Counted(mean, f"{mean:+.3f}"),
@@ -726,7 +755,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
             "np-deep",
             deep_np / np.maximum(all_deep, 1),
             f"{deep_np[0]} of {all_deep[0]}",
-            Gate("viable", all_deep[0] > 0, "none is viable at Layer 11 or + attn"),
+            Precondition("viable", all_deep[0] > 0, "none is viable at Layer 11 or + attn"),
         ),
         "deeper-snli": _count(
             "deeper-snli",
@@ -736,7 +765,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
         "attn-viable": Counted(
             lost,
             f"{eleven[0]} and {attention[0]} of 32",
-            (Gate("viable", eleven[0] > 0, "none is viable at Layer 11"),),
+            (Precondition("viable", eleven[0] > 0, "none is viable at Layer 11"),),
         ),
     }
 
@@ -744,7 +773,7 @@ def _accuracy(measured: dict, fit: str, draws: int) -> dict[str, Counted]:
 def _eta(
     measured: dict, fit: str, agree: str, strength: pd.Series, draws: int
 ) -> dict[str, Counted]:
-    """The claims on eta under one reading of parity, occupations redrawn."""
+    """The claims on eta under one variant of parity, occupations resampled."""
     halves, before = (
         of_fairness(measured, fit, agree, draws),
         sum((OF_LEVEL[level] for level in LEVELS[:3]), []),
@@ -753,10 +782,14 @@ def _eta(
 
     def viable(*levels):
         none = [level for level in levels if not chosen[level]]
-        return Gate("viable", not none, f"none is viable on both halves at {', '.join(none)}")
+        return Precondition(
+            "viable", not none, f"none is viable on both halves at {', '.join(none)}"
+        )
 
     best, base = halves.best(EVERY), halves.judged([0, 0])[0]
-    some = Gate("viable", bool(best.settings), "no projected model is viable on both halves")
+    some = Precondition(
+        "viable", bool(best.settings), "no projected model is viable on both halves"
+    )
     steps = np.array([halves.judged(chosen[level])[0] for level in LEVELS])
     rises = (stats.settled(np.diff(steps[:3], axis=0)) > 0).sum(0)
     attention = estimate(steps[3] - halves.judged(halves.choose(before))[0], halves.n)
@@ -784,13 +817,21 @@ def _eta(
         "uncorrelated": Counted(
             rho["all"],
             f"rho {rho['all']}; np = 0: {rho[0]}; np = 1: {rho[1]}",
-            (Gate("ranks", not np.isnan(rho["all"].value), "all models have the same S or eta"),),
+            (
+                Precondition(
+                    "ranks", not np.isnan(rho["all"].value), "all models have the same S or eta"
+                ),
+            ),
             remark=within,
         ),
         "other-settings": Counted(
             lost,
             f"eta lower by {lost:.2f} with {names}",
-            (Gate("viable", two > 1, "fewer than two models are viable on one of the halves"),),
+            (
+                Precondition(
+                    "viable", two > 1, "fewer than two models are viable on one of the halves"
+                ),
+            ),
         ),
     }
 
@@ -821,7 +862,7 @@ CLAIMS = by_id(
             tables.PAPER,
             "6",
             "The methods apply to other architectures as they are",
-            untestable="other families have no next-sentence head to measure S by; that the projections run there is "
+            not_testable="other families have no next-sentence head to measure S by; that the projections run there is "
             "tested (tests/test_projection.py)",
         ),
         Claim(
@@ -829,7 +870,7 @@ CLAIMS = by_id(
             tables.PAPER,
             "1, 6",
             "Projections are fast to find and apply",
-            untestable="no time or threshold is stated; benchmarks/README.md has the times of this project",
+            not_testable="no time or threshold is stated; benchmarks/README.md has the times of this project",
         ),
     ]
 )

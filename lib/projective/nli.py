@@ -7,7 +7,7 @@
 Every pair is neutral: the premise says nothing of gender. So accuracy is the share of neutral predictions, parity the
 share of occupations whose prediction does not depend on gender, and eta (equation 4) their product.
 
-The paper leaves two things open, and both readings are computed. It has 66 pairs per occupation: 33 contexts with man
+The paper leaves two things open, and both variants are computed. It has 66 pairs per occupation: 33 contexts with man
 and woman, or 11 contexts with the six gendered words of Dev et al. And every parity that it prints is a multiple of
 1/164, so an occupation has parity or has not: because all of its contexts agree (strict), or more than half (majority).
 
@@ -38,16 +38,16 @@ PAIRS, SINGLE = "premise and hypothesis", "single sentences"  # what the subspac
 
 
 # ---- the test set
-def pairs(reading: str = "man, woman", contexts: int | None = None, items: int = 0) -> pd.DataFrame:
+def pairs(variant: str = "man, woman", contexts: int | None = None, items: int = 0) -> pd.DataFrame:
     """The test set, a DataFrame: premise, hypothesis, occupation, gender (male, female), context. contexts: only the
-    first so many of the list, a fixed sample; any first few are varied. Left out, all that the reading has: 164
-    occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other reading gentleman next
+    first so many of the list, a fixed sample; any first few are varied. Left out, all that the variant has: 164
+    occupations x 66 = 10,824 pairs. A man's pair always stands next to the woman's (in the other variant gentleman next
     to lady, guy next to girl). items: a quarter as many occupations (0: all)."""
-    if reading not in READINGS:
+    if variant not in READINGS:
         raise CompanionError(
-            f"There is no reading {reading!r} of the NLI pairs: choose {' or '.join(READINGS)}."
+            f"There is no variant {variant!r} of the NLI pairs: choose {' or '.join(READINGS)}."
         )
-    most, few = READINGS[reading], max(2, items // 4) if items else 0
+    most, few = READINGS[variant], max(2, items // 4) if items else 0
     contexts = most if contexts is None else contexts
     if not 1 <= contexts <= most:
         raise CompanionError(
@@ -169,7 +169,7 @@ def measure(
     data: str = "mini",
     contexts: int = 9,
     draws: int = 0,
-    reading: str = "man, woman",
+    variant: str = "man, woman",
     task: bool = True,
     device=None,
     items: int = 0,
@@ -179,7 +179,7 @@ def measure(
     labels]; right [fits, 76, pairs of the task]; random, of `draws` random choices of directions with PAIRS' weights:
     neutral and agree [draws, 76, occupations] as of `by_model`, and the accuracy at the task [draws, 76]"""
     model = models.load(required(name), device=device, task="sequence-classification")
-    names, made = labels(model), pairs(reading, contexts, items)
+    names, made = labels(model), pairs(variant, contexts, items)
     gold = task_pairs(data, items) if task else made.head(0).assign(label="")
     texts = pd.concat([made, gold])
     encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
@@ -197,7 +197,7 @@ def measure(
     )
     p = logits.softmax(-1).numpy()
     right = predictions(p[:, :, len(made) :], names) == gold["label"].to_numpy(dtype=str)
-    about = {"labels": names, "reading": reading, "contexts": contexts, "items": items}
+    about = {"labels": names, "variant": variant, "contexts": contexts, "items": items}
     n = len(chosen)
     accuracy = right[n:].mean(-1) if task else np.full(right[n:].shape[:-1], np.nan)
     neutral, agree = by_model(about | {"probabilities": p[n:, :, : len(made)]})
@@ -226,7 +226,7 @@ def under(measured: dict, fit: str) -> dict:
 
 def asked(measured: dict) -> pd.DataFrame:
     """The generated pairs that `measure` was asked for, in the order of its probabilities."""
-    return pairs(measured["reading"], measured["contexts"], measured["items"])
+    return pairs(measured["variant"], measured["contexts"], measured["items"])
 
 
 def halves(n: int, rng) -> tuple[np.ndarray, np.ndarray]:

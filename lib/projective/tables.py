@@ -12,7 +12,7 @@ from lib.engine import stats
 from lib.projective import nli, projection
 from lib.projective.projection import LEVELS, WRITTEN, Level
 
-PAPER = "projective_methods"
+PAPER = "projective"
 MODELS = projection.models()
 NAMES = [setting.name for setting in MODELS]
 # np: weighting at SENT, 0 or 1, nan where nothing is projected there
@@ -47,7 +47,7 @@ def tops(values: np.ndarray, share: float = 0.1) -> np.ndarray:
 
 # ---- inference: notebook 09
 def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
-    """The columns of ABOUT, and parity, majority, accuracy, eta, SNLI; `eta majority`: of the other reading of parity.
+    """The columns of ABOUT, and parity, majority, accuracy, eta, SNLI; `eta majority`: of the other variant of parity.
     `... low` and `... high` are 95 % intervals, over occupations, for SNLI over its pairs."""
     neutral, agree = nli.by_model(measured)
     drawn = weights(neutral.shape[1], draws, np.random.default_rng(0))
@@ -79,10 +79,10 @@ def weights(n: int, draws: int, rng) -> np.ndarray:
 
 
 def most(scores: pd.DataFrame) -> pd.DataFrame:
-    """The same with the other reading of parity: `parity` and `eta` hold what `majority` and `eta majority` held."""
+    """The same with the other variant of parity: `parity` and `eta` hold what `majority` and `eta majority` held."""
     other = {"parity": "majority", "eta": "eta majority"}
     return scores.assign(
-        **{strict + end: scores[reading + end] for strict, reading in other.items() for end in ENDS}
+        **{strict + end: scores[variant + end] for strict, variant in other.items() for end in ENDS}
     )
 
 
@@ -182,27 +182,27 @@ def contradictions() -> pd.DataFrame:
                     named = f"{level} {tops.loc[level, 'eta settings']}"
                     note += f" (viable: absolute 5 %); the settings named, {named}, have {full.loc[named, 'eta']:.4f}"
                 rows.append((f"Table 5, {level}, {column}", said, value, note))
-    # no one threshold gives the models that the paper calls viable: what follows from either reading of 5 %
+    # no one threshold gives the models that the paper calls viable: what follows from either variant of 5 %
     unweighted = full.loc[
         full["level"].isin([Level.LAYER_11, Level.ATTENTION]) & full["np"].eq(0), "SNLI"
     ]
     weighted = full.loc[full["level"].eq(Level.LAYER_12) & full["np"].eq(1), "SNLI"]
-    for reading, least in ("absolute", base - 0.05), ("relative", base * 0.95):
+    for variant, least in ("absolute", base - 0.05), ("relative", base * 0.95):
         counted = [
             (
-                f"Section 5, viable with np = 0 at Layer 11 and + attn, {reading} 5 %",
+                f"Section 5, viable with np = 0 at Layer 11 and + attn, {variant} 5 %",
                 0,
                 (unweighted >= least).sum(),
                 f"threshold {least:.4f}, highest {unweighted.max():.4f}",
             ),
             (
-                f"Section 5, viable with np = 1 at Layer 12, {reading} 5 %",
+                f"Section 5, viable with np = 1 at Layer 12, {variant} 5 %",
                 4,
                 (weighted >= least).sum(),
                 f"threshold {least:.4f}, lowest {weighted.min():.4f}",
             ),
             (
-                f"Table 5, Layer 11, SNLI of the best viable model, {reading} 5 %",
+                f"Table 5, Layer 11, SNLI of the best viable model, {variant} 5 %",
                 tops.loc["Layer 11", "SNLI"],
                 round(least, 4),
                 "recomputed: the threshold, which it does not reach",

@@ -35,7 +35,7 @@ def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
 def printed_ids() -> pd.DataFrame:
     """Which triples the paper prints: columns table, row, value (a context_id)."""
     return (
-        printed.numbers("projective_methods_examples")
+        printed.numbers("projective_examples")
         .query("column == 'context_id'")
         .astype({"value": int})
     )

@@ -12,19 +12,19 @@ import jinja2
 
 from lib import look
 from lib.publish import scoreboard
-from lib.publish.scoreboard import KINDS, NOT_SPECIFIC
-from lib.verdict import IN_PART, Outcome
+from lib.publish.scoreboard import KINDS, MATCHED
+from lib.verdict import MIXED, Outcome
 
 PAPERS, RUNS = tomllib.loads(
     Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
 ).values()
 ANSWERS = {
-    Outcome.HOLDS: "Borne out",
-    IN_PART: "Borne out in part",
-    Outcome.FAILS: "Not borne out",
-    Outcome.UNDECIDED: "Undecided",
-    NOT_SPECIFIC: "Not specific, models without stereotypes bear it out too",
-    Outcome.NO_CASE: "No case",
+    Outcome.SUPPORTED: "Borne out",
+    MIXED: "Borne out in part",
+    Outcome.CONTRADICTED: "Not borne out",
+    Outcome.INCONCLUSIVE: "Undecided",
+    MATCHED: "Not specific, models without stereotypes bear it out too",
+    Outcome.NOT_APPLICABLE: "No case",
     Outcome.NOT_RUN: "Not run",
 }
 TEMPLATES = jinja2.Environment(
@@ -53,7 +53,7 @@ def render(folders, reproduced=()):
         "runs": near,
         "tables": tables,
         "claims": _asked_of_controls(folders, table, names),
-        "held": [str(Outcome.HOLDS), IN_PART, NOT_SPECIFIC],
+        "held": [str(Outcome.SUPPORTED), MIXED, MATCHED],
         **_again(folders),
     }
     fullest = sorted(
@@ -115,7 +115,7 @@ def _answer(paper, rows, tests, names):
             f"{each.on or ', '.join(each.models)}: "
             f"{each.found if '[' in each.found else f'{each.estimate:z.3g}, threshold {each.threshold or 0:.3g}'}"
             f"{f' ({each.reason})' if each.reason else ''}"
-            for each in sorted(mine, key=lambda each: each.outcome == Outcome.NO_CASE)
+            for each in sorted(mine, key=lambda each: each.outcome == Outcome.NOT_APPLICABLE)
         ]
         found.append((row["claim"], str(row[run].kind if run else Outcome.NOT_RUN), run, said))
     return ANSWERS[found[0][1]], found
@@ -138,7 +138,7 @@ def _asked_of_controls(folders, table, names):
             "said": {run: str(row[run].kind) for run in names},
         }
         for row in table.to_dict("records")
-        if not scoreboard.CLAIMS[row["id"]].untestable
+        if not scoreboard.CLAIMS[row["id"]].not_testable
     ]
 
 

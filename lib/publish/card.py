@@ -122,7 +122,7 @@ def seat(card: Card, model):
     signed = stats.bootstrap(masking.signed_seat, associations, in_x)
     p = f"p {tables.p_text(result.p)}"
     remark = (
-        "" if result.p < 0.05 else "; within chance: the map of heads below says nothing of gender"
+        "" if result.p < 0.05 else "; not significant: the map of heads below says nothing of gender"
     )
     card.add("seat", "SEAT, gender", signed, "effect size", p + remark)
     scores = result.scores.numpy()
@@ -357,7 +357,7 @@ def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> li
     rises    rank correlation of the odds of she with the share of women, by model name
     follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no head"""
     verdicts = [
-        judge(ODDS, rho, name, f"rank correlation {rho}", models=[name])
+        judge(ODDS, rho, on=name, found=f"rank correlation {rho}", models=[name])
         for name, rho in rises.items()
     ]
     first = next(iter(rises))
@@ -366,5 +366,11 @@ def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> li
     right = (follows.probability > 0.5) == (follows.label != "unrelated")
     return [
         *verdicts,
-        judge(FOLLOWS, right.mean(), first, f"{right.sum()} of {len(right)} pairs", models=[first]),
+        judge(
+            FOLLOWS,
+            right.mean(),
+            on=first,
+            found=f"{right.sum()} of {len(right)} pairs",
+            models=[first],
+        ),
     ]

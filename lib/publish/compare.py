@@ -246,7 +246,7 @@ def _compare_verdicts(found: Comparison, old: Path, new: Path):
         return
     for stored, made in zip(before, after, strict=True):
         where = " ".join(
-            filter(None, [stored["claim"], stored.get("on", ""), stored.get("reading", "")])
+            filter(None, [stored["claim"], stored.get("on", ""), stored.get("variant", "")])
         )
         names = [(one["claim"], one["outcome"]) for one in (stored, made)]
         if names[0] != names[1]:

@@ -238,7 +238,7 @@ def paper_of(number):
 def _cells(row, names, pictures):
     """One row of the board: the claim, where it is made, what each run says of it, the figure behind it."""
     tested = [
-        run for run in names if row[run].kind not in (verdict.UNTESTABLE, verdict.Outcome.NOT_RUN)
+        run for run in names if row[run].kind not in (verdict.NOT_TESTABLE, verdict.Outcome.NOT_RUN)
     ]
     figures = [
         f"{run}.{row['figure']}" for run in [*tested[::-1], *names]
@@ -403,7 +403,7 @@ def scoreboard_part() -> str:
     }
     means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS)
     specific = (
-        f"*{scoreboard.NOT_SPECIFIC.capitalize()}*: models that cannot have the effect bear it out too"
+        f"*{scoreboard.MATCHED.capitalize()}*: models that cannot have the effect bear it out too"
         if any(map(scoreboard.control_of, stored))
         else f"Whether what holds is specific to stereotypes is not known: {scoreboard.NO_CONTROL}"
     )

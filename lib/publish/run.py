@@ -46,7 +46,7 @@ OTHER_DATA = {
 }  # what a run is called whose data are not its profile's own
 LIMITED, CONTROL = (
     re.compile(r"(.+)-limit(\d+)"),
-    re.compile(rf"{verdict.NULL}(?:@(\d+))?|{verdict.BALANCED}"),
+    re.compile(rf"{verdict.UNTRAINED}(?:@(\d+))?|{verdict.GENDER_SWAPPED}"),
 )
 # How a limit cuts a profile's sizes: those that multiply others to a quarter, those that count no items not at all.
 MULTIPLY = ("contexts", "folds", "draws", "backgrounds")  # how their names end
@@ -172,9 +172,9 @@ class Run:
 
     @property
     def is_control(self):
-        """Whether it is of a model that cannot have the effect, untrained or balanced: its claims ignore gates."""
+        """Whether it is of a model that cannot have the effect, untrained or balanced: its claims ignore preconditions."""
         return any(
-            models.draw_of(name) or Path(name).name.startswith(verdict.BALANCED)
+            models.draw_of(name) or Path(name).name.startswith(verdict.GENDER_SWAPPED)
             for name in (self.model, self.encoder)
         )
 
@@ -457,7 +457,7 @@ def read_profile(name):
     name, items = (limited[1], int(limited[2])) if limited else (name, 0)
     control = CONTROL.fullmatch(name) if name not in there else None
     if name not in there and not control:
-        choices = [*there, verdict.NULL, f"{verdict.NULL}@1", verdict.BALANCED]
+        choices = [*there, verdict.UNTRAINED, f"{verdict.UNTRAINED}@1", verdict.GENDER_SWAPPED]
         raise CompanionError(
             f"There is no profile {name}: choose one of {', '.join(choices)}, or add "
             f"lib/publish/profiles/{name}.toml."
@@ -495,7 +495,7 @@ def _control(profile):
     bert, classifier, roberta, albert, gpt2 = (
         f"null{which}{at}{draw}" for which in ("", "-nli", "-roberta", "-albert", "-gpt2")
     )
-    if kind == verdict.BALANCED:
+    if kind == verdict.GENDER_SWAPPED:
         return {
             "encoder": kind,
             "decoder": gpt2,

@@ -4,7 +4,7 @@ All of it is read from the records that notebooks keep, figures/<run>/claims/NN.
 same folder gives the same tables. Claims are written in each paper's claims.py; nothing is decided here. `folders` is
 {run: folder}, all stored runs where it is left out.
 
-Two runs are controls and no columns of the board, of models that cannot have the effect, judged without gates: `null`,
+Two runs are controls and no columns of the board, of models that cannot have the effect, judged without preconditions: `null`,
 untrained networks (figures/null is the first draw, figures/null/draws/K/claims has what was found of another), and
 `balanced`, trained on text whose gender words a coin swapped. A claim that holds there too often is not specific."""
 
@@ -25,13 +25,13 @@ from lib.engine import models, stats
 from lib.projective import claims as projective
 from lib.publish.run import runs
 from lib.verdict import (
-    BALANCED,
-    CASES,
+    APPLICABLE,
     CONTROLS,
-    IN_PART,
-    NULL,
+    GENDER_SWAPPED,
+    MIXED,
+    NOT_TESTABLE,
     PAPERS,
-    UNTESTABLE,
+    UNTRAINED,
     Match,
     Outcome,
     Side,
@@ -41,17 +41,17 @@ from lib.verdict import (
 CLAIMS = verdict.by_id(
     claim for paper in (bias_a_head, projective, counteracts) for claim in paper.CLAIMS.values()
 )
-NOT_SPECIFIC = "not specific"  # of what holds, or does in part: models that cannot have the effect bear it out too
+MATCHED = "matched by controls"
 NO_CONTROL = "control not run"
 TESTED = (
-    Outcome.HOLDS,
-    IN_PART,
-    Outcome.FAILS,
-    Outcome.UNDECIDED,
-    NOT_SPECIFIC,
+    Outcome.SUPPORTED,
+    MIXED,
+    Outcome.CONTRADICTED,
+    Outcome.INCONCLUSIVE,
+    MATCHED,
 )  # where there is a case
-KINDS = (*TESTED, Outcome.NO_CASE, UNTESTABLE, Outcome.NOT_RUN)
-PLURAL = {Outcome.HOLDS: "hold", Outcome.FAILS: "fail"}
+KINDS = (*TESTED, Outcome.NOT_APPLICABLE, NOT_TESTABLE, Outcome.NOT_RUN)
+PLURAL = {Outcome.SUPPORTED: "hold", Outcome.CONTRADICTED: "fail"}
 ALL_PAPERS = "All three papers"
 # Runs of one model trained again, in less time, from other seeds: trainings-seed1 and on. FIRST is of the shipped one.
 FIRST, TRAININGS = "mini-real", "trainings-"
@@ -61,7 +61,7 @@ REPEATED = [
     for row in ("full", "Top-3", "All")
 ]
 REPEATED += [
-    ("projective_methods", ("Section 5", row, "eta"), ("Table 7", row, "eta"))
+    ("projective", ("Section 5", row, "eta"), ("Table 7", row, "eta"))
     for row in ("Base", "Layer 11 (0, 0, 1, 1, 1)")
 ]
 NOT_RUN = (
@@ -74,11 +74,11 @@ class Cell(str):
     """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason` the rest."""
 
     def __new__(cls, claim: verdict.Claim, verdicts: list[Verdict], is_specific: bool = True):
-        apart = not is_specific and any(each.outcome == Outcome.HOLDS for each in verdicts)
-        text = UNTESTABLE if claim.untestable else verdict.combined(verdicts)
-        cell = super().__new__(cls, f"{text}, {NOT_SPECIFIC}" if apart else text)
+        apart = not is_specific and any(each.outcome == Outcome.SUPPORTED for each in verdicts)
+        text = NOT_TESTABLE if claim.not_testable else verdict.combined(verdicts)
+        cell = super().__new__(cls, f"{text}, {MATCHED}" if apart else text)
         cell.kind = (
-            UNTESTABLE if claim.untestable else NOT_SPECIFIC if apart else verdict.kind(verdicts)
+            NOT_TESTABLE if claim.not_testable else MATCHED if apart else verdict.kind(verdicts)
         )
         cell.reason = text if apart else text.removeprefix(cell.kind).strip(" ()")
         return cell
@@ -103,7 +103,7 @@ def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]
 def _of_bert(each: Verdict) -> bool:
     """Whether a verdict speaks of gender in BERT, or of a method with BERT, and of nothing else."""
     claim = CLAIMS[each.claim]
-    return (claim.of_bert or BALANCED in claim.speaks) and all(
+    return (claim.about_bert or GENDER_SWAPPED in claim.controls) and all(
         models.REGISTRY[name].family == "bert" for name in each.models if name in models.REGISTRY
     )
 
@@ -150,13 +150,15 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
                     asked[control, each.claim].append(each.outcome)
     for claim in CLAIMS.values():
         is_specific, said, counts = True, [], {}
-        for control in claim.speaks:
+        for control in claim.controls:
             outcomes = asked[control, claim.id]
-            held, n = counts[control] = outcomes.count(Outcome.HOLDS), len(outcomes)
+            held, n = counts[control] = outcomes.count(Outcome.SUPPORTED), len(outcomes)
             # one test in 40 holds by chance: of untrained draws, no more than so many do 95 % of the time
-            is_specific &= not held or control == NULL and bool(held <= binom.ppf(0.95, n, 0.025))
+            is_specific &= (
+                not held or control == UNTRAINED and bool(held <= binom.ppf(0.95, n, 0.025))
+            )
             said.append(f"{control}: {f'{held} of {n} hold' if n else NO_CONTROL}")
-        apart = [] if is_specific else [NOT_SPECIFIC]
+        apart = [] if is_specific else [MATCHED]
         found[claim.id] = Specificity(
             is_specific, "; ".join([*apart, *said]) or "no control speaks of it", counts
         )
@@ -165,11 +167,12 @@ def specificity(folders: dict[str, Path] | None = None) -> dict[str, Specificity
 
 def _speaks(control: str, each: Verdict) -> bool:
     """Whether a verdict of a control's run is of the control itself, and decided or undecided."""
-    is_own = {NULL: models.draw_of, BALANCED: lambda name: Path(name).name.startswith(BALANCED)}[
-        control
-    ]
-    is_race = control == BALANCED and "race" in each.on  # which the coin did not touch
-    return all(map(is_own, each.models)) and not is_race and each.outcome in CASES
+    is_own = {
+        UNTRAINED: models.draw_of,
+        GENDER_SWAPPED: lambda name: Path(name).name.startswith(GENDER_SWAPPED),
+    }[control]
+    is_race = control == GENDER_SWAPPED and "race" in each.on  # which the coin did not touch
+    return all(map(is_own, each.models)) and not is_race and each.outcome in APPLICABLE
 
 
 def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
@@ -194,12 +197,14 @@ def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def behind(each: Verdict, specific: dict[str, Specificity]) -> dict[str, str]:
-    """The interval that decides, gates, the control of equal size, and what models say that cannot have the effect."""
+    """The interval that decides, preconditions, the control of equal size, and what models say that cannot have the effect."""
     interval = "" if each.estimate is None else f"{each.estimate:z.3g}"
     return {
-        "interval": interval if each.redrawn is None else f"met in {each.redrawn:.1%} of samples",
-        "gates": ", ".join(
-            f"{name} {'open' if is_open else 'shut'}" for name, is_open in each.gates.items()
+        "interval": interval
+        if each.samples_met is None
+        else f"met in {each.samples_met:.1%} of samples",
+        "preconditions": ", ".join(
+            f"{name} {'open' if is_met else 'shut'}" for name, is_met in each.preconditions.items()
         ),
         "control": f"{each.control.name} {each.control.estimate:z.3g}, difference {each.control.difference:z.3g}"
         if each.control
@@ -243,7 +248,7 @@ def _board(by_run: dict[str, list[Verdict]], specific: dict[str, Specificity]) -
             claim.says,
             claim.notebook,
             claim.figure,
-            specific[claim.id].text if specific and not claim.untestable else "",
+            specific[claim.id].text if specific and not claim.not_testable else "",
         )
         for claim in CLAIMS.values()
     ]
@@ -282,7 +287,7 @@ def summary(folders: dict[str, Path] | None = None) -> str:
 
 def counted(cells: pd.Series) -> str:
     """Kinds in words: "2 hold, 1 fail, 5 not run"."""
-    if not cells.isin([*TESTED, Outcome.NO_CASE]).any():
+    if not cells.isin([*TESTED, Outcome.NOT_APPLICABLE]).any():
         return str(Outcome.NOT_RUN)
     return ", ".join(
         f"{n} {PLURAL.get(kind, kind)}" for kind in KINDS if (n := int((cells == kind).sum()))
@@ -302,11 +307,11 @@ def seeds(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     names = [name for name in by_run if name in table]
     again = [name for name in names if name != FIRST]
     outcomes = table[names].apply(kinds)
-    tested = ~outcomes.isin([UNTESTABLE, Outcome.NOT_RUN]).any(axis=1) & outcomes.isin(TESTED).any(
-        axis=1
-    )
+    tested = ~outcomes.isin([NOT_TESTABLE, Outcome.NOT_RUN]).any(axis=1) & outcomes.isin(
+        TESTED
+    ).any(axis=1)
     tested &= bool(again) and len(names) > 1
-    held = (outcomes.loc[tested, again] == Outcome.HOLDS).sum(axis=1)
+    held = (outcomes.loc[tested, again] == Outcome.SUPPORTED).sum(axis=1)
     table = table.loc[tested, ["id", "source", "claim", *names]]
     return table.assign(**{"holds in": [f"{n} of {len(again)}" for n in held]}).reset_index(
         drop=True
@@ -321,7 +326,7 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     rows = []
     for claim, tests, about in _paired(folders):
         alike = len({(each.threshold, bool(each.control)) for each in tests}) == 1
-        if alike and all(each.redrawn is None and each.estimate.has_interval for each in tests):
+        if alike and all(each.samples_met is None and each.estimate.has_interval for each in tests):
             mean, share = stats.over_trainings([each.estimate for each in tests])
             control = tests[0].control and verdict.Control(
                 tests[0].control.name,
@@ -345,18 +350,22 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """As `across`, for tests by a count, which has no interval: `redrawn` is the share of draws, first of one of the
+    """As `across`, for tests by a count, which has no interval: `samples_met` is the share of draws, first of one of the
     trainings and then of its items, in which it is met. Even all of five leave room for a sixth that fails."""
     rows = []
     for claim, tests, about in _paired(folders):
-        if all(each.redrawn is not None for each in tests):
-            shares = [each.redrawn for each in tests]
+        if all(each.samples_met is not None for each in tests):
+            shares = [each.samples_met for each in tests]
             judged = verdict.judge(
-                claim, tests[0].estimate, threshold=tests[0].threshold, redrawn=np.mean(shares)
+                claim, tests[0].estimate, threshold=tests[0].threshold, samples_met=np.mean(shares)
             )
             rows.append(
                 about
-                | {"trainings": shares, "redrawn": np.mean(shares), "outcome": str(judged.outcome)}
+                | {
+                    "trainings": shares,
+                    "samples_met": np.mean(shares),
+                    "outcome": str(judged.outcome),
+                }
             )
     return pd.DataFrame(rows)
 
@@ -368,8 +377,8 @@ def _paired(folders: dict[str, Path] | None):
         for tests in zip(
             *([each for each in stored if each.claim == claim.id] for stored in again)
         ):
-            if all(each.outcome in CASES for each in tests):
-                held = sum(each.outcome == Outcome.HOLDS for each in tests)
+            if all(each.outcome in APPLICABLE for each in tests):
+                held = sum(each.outcome == Outcome.SUPPORTED for each in tests)
                 yield (
                     claim,
                     tests,
@@ -404,11 +413,11 @@ def towards(row: dict) -> tuple[stats.Estimate, list[float]]:
 
 
 def _on(tests: tuple[Verdict, ...]) -> str:
-    """What they were tested on, but for the model and what differs with it; and the reading."""
+    """What they were tested on, but for the model and what differs with it; and the variant."""
     words = [
         [
             word
-            for word in f"{each.on}, {each.reading}".replace(",", " , ").split()
+            for word in f"{each.on}, {each.variant}".replace(",", " , ").split()
             if word not in each.models
         ]
         for each in tests
@@ -460,17 +469,17 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> str:
     count, (low, high) = over["outcome"].value_counts(), np.median([*over["share"]], axis=0)
     words = (
         f"Over {len(over['estimates'].iloc[0])} trainings of mini-bert, drawn with the items, "
-        f"{count.get(Outcome.HOLDS, 0)} of {len(over)} tests hold and {count.get(Outcome.FAILS, 0)} fail; "
+        f"{count.get(Outcome.SUPPORTED, 0)} of {len(over)} tests hold and {count.get(Outcome.CONTRADICTED, 0)} fail; "
         f"{low:.0%} to {high:.0%} of the variance is the training's (medians)"
     )
     if folders is None:
         return words
     table, specific = board(folders), specificity(folders)
     once = [run for run in folders if run in table and not run.startswith(TRAININGS)]
-    held = {*table.loc[(table[once].apply(kinds) == Outcome.HOLDS).any(axis=1), "id"]} & {
+    held = {*table.loc[(table[once].apply(kinds) == Outcome.SUPPORTED).any(axis=1), "id"]} & {
         *over["id"]
     }
-    left = {*over.loc[over["outcome"] == Outcome.HOLDS, "id"]}
+    left = {*over.loc[over["outcome"] == Outcome.SUPPORTED, "id"]}
     kept, n = len(held & left), sum(specific[claim].is_specific for claim in left)
     return (
         f"{words}. Of {len(held)} claims that hold in the shipped model, {kept} hold{'s' * (kept == 1)} "
