@@ -6,11 +6,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 NOTEBOOKS = ROOT / "notebooks"
-PROFILES = ROOT / "lib" / "publish" / "profiles"
+PROFILES = ROOT / "lib" / "profiles"
 LISTS = ROOT / "data" / "lists"  # word lists: facts, committed
 DEMO = ROOT / "data" / "demo"  # sentences written for this project, committed
 PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
-MODELS = ROOT / "data" / "models"  # the shipped models, committed
+MODELS = ROOT / "data" / "models"  # the bundled models, committed
 SOURCES = ROOT / "data" / "sources.toml"
 REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name
 HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a run takes

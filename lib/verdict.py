@@ -20,17 +20,26 @@ from lib import CompanionError
 from lib.engine import files
 from lib.engine.stats import Estimate, settled
 
-# A paper's folder in lib and its file in data/paper, and its name as readers see it.
-PAPERS = {
-    "bias_a_head": "Bias A-head",
-    "projective": "Projective Methods",
-    "counteracts": "Counteracts",
-}
-
 # Runs of models that cannot have the effect: the folders figures/null and figures/balanced.
 UNTRAINED = "null"  # networks with random weights
 GENDER_SWAPPED = "balanced"  # a BERT trained on text whose gender words were swapped at random
 CONTROLS = (UNTRAINED, GENDER_SWAPPED)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What pages say of a paper. Its folder lib/<key> has one as PAPER, and its claims in claims.py."""
+
+    key: str  # its folder in lib, its file data/paper/<key>.csv
+    title: str  # as readers see it
+    authors: str
+    address: str
+    question: str
+    notebooks: tuple[str, ...]  # their numbers
+    deciding: tuple[str, ...]  # ids of claims: the first answers the question
+    figure: str  # the one that shows it best
+    # numbers that the text prints once more: {(table, row, column): where it stands first}
+    repeated: dict[tuple, tuple] = field(default_factory=dict)
 
 
 class Outcome(StrEnum):
@@ -103,7 +112,7 @@ class Claim:
     """One claim of a paper, and what would support it."""
 
     id: str
-    paper: str  # a key of PAPERS
+    paper: str  # its key
     where: str  # the section, figure or table that makes it
     says: str  # in our words
     notebook: str = ""  # the one that tests it
@@ -116,6 +125,7 @@ class Claim:
     controls: tuple[str, ...] = (UNTRAINED,)  # which of CONTROLS can show that it is no stereotype
     about_bert: bool = False  # about a method with BERT, not about gender: retrainings test it too
     not_testable: str = ""  # why no test of it is possible here
+    threshold_from_data: bool = False  # its test gives another one: the number of layers, say
 
 
 @dataclass(frozen=True)
@@ -194,7 +204,7 @@ def judge(
         "threshold": threshold,
         "control": control,
         "samples_met": samples_met,
-        "preconditions": {one.name: bool(one.is_met) for one in preconditions},
+        "preconditions": _met_by_name(preconditions),
     }
     unmet = [one for one in preconditions if not one.is_met]
     if unmet and not ignore_preconditions:
@@ -205,6 +215,14 @@ def judge(
         if _outcome(side, control.difference, 0.0, claim.margin) != Outcome.SUPPORTED:
             outcome, reason = Outcome.INCONCLUSIVE, f"no more than {control.name}"
     return Verdict(claim.id, outcome, reason=reason, **about)
+
+
+def _met_by_name(preconditions: Sequence[Precondition]) -> dict[str, bool]:
+    """By name, whether met; of several with one name, say of two models, whether all are."""
+    met = {}
+    for one in preconditions:
+        met[one.name] = met.get(one.name, True) and bool(one.is_met)
+    return met
 
 
 def _decided(

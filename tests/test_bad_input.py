@@ -15,13 +15,14 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import paths
+from lib import paths, stale
 from lib.bias_a_head import heads, masking
 from lib.engine import embed, fill, models, nsp, pppl, stats
 from lib.engine.files import check_writable, read_toml, replace
 from lib.engine.hooks import Projection, head_mask, project
-from lib.publish import __main__ as command, card, notebooks, pins
-from lib.publish.run import Run, sources
+from lib.publish import __main__ as command, card, pins
+from lib.publish.estimate import estimate
+from lib.run import Run
 from lib.text import data
 from tests.tiny import COMMON, refusal, save_tiny, tiny
 
@@ -208,8 +209,8 @@ def test_a_card_stands_alone_where_those_beside_it_are_damaged_or_gone(
     ],
 )
 def test_magics_of_a_notebook_hide_no_import(code):
-    assert paths.ROOT / "lib" / "engine" / "fill.py" in sources(code)
-    assert sources("this is no code (") == set()
+    assert paths.ROOT / "lib" / "engine" / "fill.py" in stale.modules(code)
+    assert stale.modules("this is no code (") == set()
 
 
 def test_model_folders_that_are_not_whole_are_named(tmp_path):
@@ -293,7 +294,7 @@ def test_damaged_and_missing_files_of_the_repository_are_to_be_restored(tmp_path
     replace(tmp_path / "gender_pairs.csv", b"\xff\xfe\x00")
     assert "gender_pairs.csv is damaged" in refusal(data.words, "gender_pairs")
     monkeypatch.setattr(paths, "HUB", tmp_path / "hub.toml")
-    assert "hub.toml is not there" in refusal(notebooks.estimate, Run(), [])
+    assert "hub.toml is not there" in refusal(estimate, Run(), [])
 
 
 def test_a_terminal_without_unicode_gets_question_marks():

@@ -117,7 +117,8 @@ def test_claims_on_head_scores_hold_and_fail():
         assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (SUPPORTED, CONTRADICTED)
         assert found[claim, "g, race"] == Outcome.NOT_APPLICABLE  # SEAT is within chance
     assert (
-        found["heads-gpt2-negative", "gender"] == CONTRADICTED and found["heads-race-higher", "b"] == SUPPORTED
+        found["heads-gpt2-negative", "gender"] == CONTRADICTED
+        and found["heads-race-higher", "b"] == SUPPORTED
     )
     assert (
         found["heads-race-gpt2", "g"] == Outcome.INCONCLUSIVE
@@ -407,7 +408,13 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
     results["cda"] = with_spread(after, shift=0.1)
     verdicts = claims.of_debiased(results, "base")
     found = outcomes(verdicts)
-    assert [found[id, "cda"] for id in claims.DEBIASED] == [SUPPORTED, SUPPORTED, SUPPORTED, CONTRADICTED, CONTRADICTED]
+    assert [found[id, "cda"] for id in claims.DEBIASED] == [
+        SUPPORTED,
+        SUPPORTED,
+        SUPPORTED,
+        CONTRADICTED,
+        CONTRADICTED,
+    ]
     assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (
         CONTRADICTED,
         CONTRADICTED,

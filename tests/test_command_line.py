@@ -24,8 +24,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, notebooks, page
-from lib.publish.run import Run
+from lib.publish import __main__ as command, notebooks, readme
+from lib.publish.estimate import estimate
+from lib.run import Run
 from tests import hub
 from tests.tiny import refusal
 
@@ -73,8 +74,8 @@ def project(tmp_path, monkeypatch, capsys):
     for name in PATHS:
         monkeypatch.setattr(paths, name, folder / name.lower())
     monkeypatch.setenv("COMPANION_OUT", str(folder / "out"))
-    monkeypatch.setattr(page, "README", folder / "README.md")
-    page.README.write_text("No part of it is made.\n")
+    monkeypatch.setattr(readme, "README", folder / "README.md")
+    readme.README.write_text("No part of it is made.\n")
     for file, content in {
         "01_table.csv": b"a,b\n1,2\n",
         "claims/01.json": b"[]",
@@ -116,7 +117,9 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
         and text(project.copy("02_second")) == "True\n"
     )
     figure.write_text("edited by hand")
-    assert re.search(r"01_first +to run .*\n02_second +up to date ", project.run("--list")[1])
+    assert re.search(
+        r"01_first +stale: 01_fig.svg changed *\n02_second +up to date", project.run("--list")[1]
+    )
 
 
 def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
@@ -261,7 +264,7 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
         time.sleep(0.1)
     assert len(pids) == lanes and not any(pid.exists() for pid in pids)
     assert (paths.BUILD / "mini" / "01_slow.part.ipynb").exists()
-    assert "to run" in project.run("--list")[1]
+    assert "stale: " in project.run("--list")[1]
 
 
 def test_stored_outputs_are_clean_and_the_same_each_time(project):
@@ -285,6 +288,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     """Its cells, its parameters, the data and the modules that it imports; no other module, and no page."""
 
     def first(run=None):
+        notebooks.revision.cache_clear()  # as in a new process
         return notebooks.Notebook(paths.NOTEBOOKS / "01_first.ipynb", run or Run())
 
     root = project.folder / "root"
@@ -304,7 +308,9 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
 
     def finish(run):
         replace(first(run).copy, b"{}")
-        replace(first(run).done, json.dumps({"stamp": first(run).stamp, "files": {}}).encode())
+        replace(
+            first(run).done, json.dumps({"components": first(run).components, "files": {}}).encode()
+        )
         return first(run).done
 
     assert not first().is_done()
@@ -315,7 +321,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
         replace(model / name, b"trained again")  # in place
         assert not first(Run(model=str(model))).is_done()
-    for damaged in (b"", b"[]", b'{"stamp": 1}'):
+    for damaged in (b"", b"[]", b'{"components": 1}'):
         replace(finish(Run()), damaged)
         assert not first().is_done()
     assert finish(Run()) and first().is_done()
@@ -327,12 +333,20 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         assert not first(run).is_done()
     replace(root / "lib/publish/page.py", b"changed = True")  # which it does not import
     assert first().is_done()
-    stamps = {first().stamp}
-    for name in ("lib/engine/hooks.py", "lists/words.csv", "constraints.txt"):
-        replace(root / name, b"changed = True")
-        stamps.add(first().stamp)
+    replace(root / "lib/engine/hooks.py", b'"""Said better."""  # and in a comment')
+    assert first().is_done()
+    replace(root / "lib/engine/hooks.py", b"changed = True")
+    assert first().why_stale() == ["lib/engine/hooks.py changed"]
+    replace(root / "lists/words.csv", b"changed")
+    replace(root / "constraints.txt", b"changed")
     project.add("01_first", "from lib.text import words", "another = 'cell'")
-    assert len(stamps | {first().stamp}) == 5
+    assert first().why_stale() == [
+        "constraints.txt changed",
+        "its cells changed",
+        "lib/engine/hooks.py changed",
+        "lists changed",
+        f"{Run().encoder} is gone",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -513,7 +527,7 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
 
     def said(*notebooks_, **parameters):
-        return notebooks.estimate(Run(profile="paper", **parameters), list(notebooks_))
+        return estimate(Run(profile="paper", **parameters), list(notebooks_))
 
     both, encoder = (
         notebook("02", "f(run.encoder)", "g(run.decoder)"),
@@ -537,7 +551,7 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
         "13.5 GB in all, 10 GB are free: set HF_HOME" in large[0] and "`hf auth login`" in large[1]
     )
     assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
-    (bundled,) = notebooks.estimate(
+    (bundled,) = estimate(
         Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]
     )
     assert bundled.startswith("About 3 minutes on two slow cores")
@@ -549,7 +563,7 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
     entry = dataclasses.replace(models.REGISTRY["bert-base-nli"], source=folder)
     monkeypatch.setitem(models.REGISTRY, "bert-base-nli", entry)
     assert notebooks.to_make(run, [encoder, with_it]) == str(folder)
-    assert "40 of them to make bert-base-nli" in "\n".join(notebooks.estimate(run, [with_it]))
+    assert "40 of them to make bert-base-nli" in "\n".join(estimate(run, [with_it]))
     others = (run, encoder), (Run(), with_it), (Run(profile="paper", model="roberta-base"), with_it)
     assert [notebooks.to_make(run, [one]) for run, one in others] == [""] * 3
     folder.mkdir()

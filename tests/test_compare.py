@@ -10,7 +10,8 @@ from lib import paths
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import __main__ as command, compare, page
-from lib.publish.run import Run, runs_shown, shown
+from lib.results import runs_shown, shown
+from lib.run import Run
 from lib.verdict import Outcome, Verdict
 from tests.tiny import refusal
 
@@ -80,7 +81,7 @@ def test_a_changed_verdict_has_an_exit_status_of_its_own(run, capsys):
     printed = capsys.readouterr().out
     assert "0 of 1 verdicts" in printed
     assert (
-        "heads-near-zero mini-bert, gender: heads-near-zero holds stored, heads-near-zero fails now"
+        "heads-near-zero mini-bert, gender: heads-near-zero supported stored, heads-near-zero contradicted now"
         in printed
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from lib import paths
 from lib.bias_a_head import glue, heads
-from lib.publish.run import Run
+from lib.run import Run
 from lib.text import data, readers
 from tests.tiny import refusal, refuses
 

@@ -6,10 +6,9 @@ import pytest
 import torch
 import transformers
 
-from lib import look, verdict
+from lib import look, profiles, verdict
 from lib.counteracts import claims as cloze_claims
 from lib.projective import claims, nli
-from lib.publish import run
 from tests import tiny as tiny_models
 from tests.tiny import SHAPE, save_tiny, tiny
 
@@ -133,10 +132,15 @@ def test_notebooks_end_on_a_model_of_any_shape(
         ("debiased", "bert", 1),
     ):
         tiny_models.save_tiny(family, tmp_path / name, seed)
-    profile = run.read_profile("mini-limit8")
-    profile["models"] |= {name: str(tmp_path / name) for name in ("encoder", "decoder")}
-    profile["models"] |= {"debiased": [str(tmp_path / "debiased")], "cloze": [], "llama": []}
-    monkeypatch.setattr(run, "read_profile", lambda name: profile)
+    profile = profiles.read("mini-limit8")
+    profile.models.update(
+        encoder=str(tmp_path / "encoder"),
+        decoder=str(tmp_path / "decoder"),
+        debiased=[str(tmp_path / "debiased")],
+        cloze=[],
+        llama=[],
+    )
+    monkeypatch.setattr(profiles, "read", lambda name: profile)
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
     outcomes = {}
     for number in numbers:

@@ -18,7 +18,9 @@ from PIL import Image
 from lib import paths
 from lib.engine.files import replace
 from lib.publish import __main__ as command, notebooks, page as pages
-from lib.publish.run import Run, runs
+from lib.publish.papers import PAPERS
+from lib.results import runs
+from lib.run import Run
 from lib.verdict import Outcome, Verdict
 
 EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
@@ -103,9 +105,7 @@ def said(claim, outcome, on, reason="", found=""):
 
 
 NEAR, LAYERS = "heads-near-zero", "heads-all-layers"
-UNTRAINED = (
-    "null result " + pages.scoreboard.specificity({"none": paths.ROOT / "nowhere"})[NEAR].text
-)
+UNTRAINED = "controls " + pages.scoreboard.controls({"none": paths.ROOT / "nowhere"})[NEAR].text
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_everything_stored_is_on_the_page(stored):
 
 def test_the_page_stands_alone_and_can_be_read_by_all(stored):
     text, page = stored
-    citations = {about["address"] for about in pages.PAPERS.values()}
+    citations = {paper.address for paper in PAPERS.values()}
     for tag, attributes in page.elements:
         for name in ("src", "href", "srcset", "action", "data", "poster"):
             value = attributes.get(name, "")
@@ -215,7 +215,11 @@ def test_names_and_captions_are_escaped_whatever_they_hold(project):
     assert page.all("img")[0]["alt"] == NASTY and page.text.count(NASTY) == 5
     assert "datamini ab12" in page.text.replace("\n", "") and "seed0" in page.text.replace("\n", "")
     assert len(page.all("script")) == 1 and not page.all("b")
-    assert page.verdicts()[0][3] == ["<b>bold</b> mini", "holds <i>", f"{UNTRAINED} figures of 02"]
+    assert page.verdicts()[0][3] == [
+        "<b>bold</b> mini",
+        "supported <i>",
+        f"{UNTRAINED} figures of 02",
+    ]
 
 
 def test_board_claims_and_numbers(project):
@@ -276,7 +280,7 @@ def test_board_claims_and_numbers(project):
         if "data-verdicts" in a
     }
     for claim, cells in (
-        (NEAR, ["in part 1 of 2", "supported", "figure paper.02_fig1_distributions"]),
+        (NEAR, ["mixed 1 of 2", "supported", "figure paper.02_fig1_distributions"]),
         (LAYERS, ["not applicable", "not applicable", "figures of 02"]),
     ):
         assert (
@@ -389,8 +393,8 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
         if "data-verdicts" in a and cells[0].startswith("Most heads")
     )
     assert (
-        "matched by controls holds" in " ".join(board[1].split())
-        and "matched by controls; null: 1 of 1 hold" in board[0]
+        "matched by controls supported" in " ".join(board[1].split())
+        and "matched by controls; null: 1 of 1 support it" in board[0]
     )
     assert {figure["id"] for figure in page.all("figure")} == {"mini.02_good", "mini.02_json"}
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from lib import printed
+from lib import printed, profiles
 from lib.engine import nsp, stats
-from lib.publish.run import read_profile
-from lib.verdict import PAPERS
+from lib.publish.papers import PAPERS
 from tests.tiny import refuses
 
 COUNTS = {
@@ -182,14 +181,17 @@ def test_comparison():
     whole = printed.compare(
         "projective", ours, same_model=False, tables=["Table 7"], missing="see 09"
     )
-    assert whole["verdict"].value_counts().to_dict() == {"not run (see 09)": 454, "not comparable": 2}
+    assert whole["verdict"].value_counts().to_dict() == {
+        "not run (see 09)": 454,
+        "not comparable": 2,
+    }
     table = printed.reference()
     assert list(table) == ["what", "model", "value", "source"] and not table.isna().any().any()
     assert (
         not table.duplicated(["what", "model"]).any()
         and table["value"].map(float).abs().max() < 100
     )
-    paper = read_profile("paper")["models"]
+    paper = profiles.read("paper").models
     assert {paper["encoder"], paper["decoder"]} <= set(table["model"]) and len(table) == 33
     beside = printed.departures(
         {("SNLI accuracy", "bert-base"): 0.86, ("SEAT 6, [CLS]", "BERT"): 0.5}, near=0.03

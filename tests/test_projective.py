@@ -543,7 +543,10 @@ def test_a_model_that_ignores_gender_and_one_full_of_stereotypes(tmp_path):
     frame.loc[:9, ["unrelated", "gs_unrelated"]] = 0.2, 0.7  # some of the calls flip
     verdicts = claims.of_triples(frame, models=["made"])
     found = outcomes(verdicts, tmp_path / "07.json")
-    assert found["s-above-opposite"] == SUPPORTED and found["ss-twin"] == found["s-near-zero"] == CONTRADICTED
+    assert (
+        found["s-above-opposite"] == SUPPORTED
+        and found["ss-twin"] == found["s-near-zero"] == CONTRADICTED
+    )
     assert found["d-unrelated"] == SUPPORTED
     assert all(one.models == ["made"] and one.estimate is not None for one in verdicts)
 
@@ -678,7 +681,11 @@ def test_claims_are_tested_under_each_reading_that_they_depend_on(tmp_path, few_
         claim: outcome for (claim, variant), outcome in found.items() if variant in (nli.SINGLE,)
     }
     assert (
-        single["np-all"] == single["np-mean"] == single["np-layer12"] == single["np-deep"] == SUPPORTED
+        single["np-all"]
+        == single["np-mean"]
+        == single["np-layer12"]
+        == single["np-deep"]
+        == SUPPORTED
     )
     assert single["deeper-snli"] == SUPPORTED
     higher = [one for one in verdicts if one.claim == "eta-higher"]
@@ -696,7 +703,9 @@ def test_where_nothing_is_viable_or_the_classifier_guesses_there_is_no_case(few_
     none["right"][:, 1:] = False
     found = outcomes(claims.of_nli(none, PRINTED["S"], DRAWS))
     for id in ("eta-higher", "eta-rises", "eta-attn", "other-settings"):
-        assert {outcome for (claim, _), outcome in found.items() if claim == id} == {NOT_APPLICABLE}, id
+        assert {outcome for (claim, _), outcome in found.items() if claim == id} == {
+            NOT_APPLICABLE
+        }, id
     assert (
         found["np-deep", nli.PAIRS]
         == found["np-layer12", nli.PAIRS]

@@ -10,8 +10,6 @@ import pathlib
 import re
 import runpy
 import signal
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -22,12 +20,12 @@ import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
-from lib import look, paths
+from lib import look, paths, profiles, results
 from lib.bias_a_head import heads, masking
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
-from lib.publish import __main__ as command, measure, run as run_module
-from lib.publish.run import Run, read_profile
+from lib.publish import __main__ as command, measure
+from lib.run import Run
 from tests.tiny import disk, refusal
 
 
@@ -132,7 +130,7 @@ def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository
 
 
 def test_a_try_is_a_profile_of_its_own():
-    full, few = (read_profile(name)["sizes"] for name in ("paper", "paper-limit8"))
+    full, few = (profiles.read(name).sizes for name in ("paper", "paper-limit8"))
     assert full["items"] == 0 and full.keys() == few.keys()
     assert (
         few
@@ -146,8 +144,8 @@ def test_a_try_is_a_profile_of_its_own():
         }
         == few
     )
-    assert all(few[name] == full[name] for name in run_module.NOT_ITEMS - {"items"})
-    for name in few.keys() - run_module.NOT_ITEMS:
+    assert all(few[name] == full[name] for name in profiles.NOT_ITEMS - {"items"})
+    for name in few.keys() - profiles.NOT_ITEMS:
         assert all(1 <= int(n) <= 8 for n in re.findall(r"\d+", str(few[name]))), name
     run = Run(profile="paper-limit8", model="roberta-base")
     assert run.name == "paper-roberta-base-limit8" and run.out == paths.BUILD / run.name / "figures"
@@ -249,7 +247,7 @@ def test_a_wrong_profile_is_named(tmp_path, monkeypatch, text, message):
     assert "no profile mine: choose one of mini" in refusal(Run, profile="mine")
     (tmp_path / "mine.toml").write_text(text)
     said = refusal(Run, profile="mine")
-    assert "lib/publish/profiles/mine.toml" in said and message in said
+    assert "mine.toml" in said and message in said
 
 
 def figure():
@@ -276,7 +274,6 @@ def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path)
         "d": dict(x=[1]),
     }
     run.save(look.sign(figure(), "Most heads of mini-\nbert do\nnothing", "mini-bert"), "a", "")
-    assert "its title says no finding" in refusal(run.save, figure(), "unsigned", "")
     for name, columns in tables.items():
         run.save(pd.DataFrame(columns), name, "")
     made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "abcd"}
@@ -467,7 +464,7 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
         )
         assert refusal(Run().cached, noted, str(log), 21).startswith("The disk is full, ")
         assert not log.exists()
-        room = 150  # enough for joblib's note of the code, not for this result
+        room = 400  # enough for joblib's note of the code, not for this result
         with pytest.warns(CacheWarning, match="No space left on device"):
             assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
     assert not [*paths.CACHE.rglob("output.pkl")]
@@ -523,7 +520,6 @@ def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path):
 
 SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
 RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
-MISSING = ("pandas", "scipy", "joblib", "pooch", "matplotlib", "seaborn", "IPython", "datasets")
 
 
 def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
@@ -535,8 +531,8 @@ def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
         "seat": 0.5,
         "words": {"X": 3},
     }
-    run_module.write(tmp_path / "a" / "x.npz", result, {"command": "c"})
-    found, made_from = run_module.read(tmp_path / "a" / "x.npz")
+    results.write(tmp_path / "a" / "x.npz", result, {"command": "c"})
+    found, made_from = results.read(tmp_path / "a" / "x.npz")
     np.testing.assert_equal(found, result)
     assert made_from == {"command": "c"}
     np.savez(
@@ -544,27 +540,27 @@ def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
     )
     (tmp_path / "y.npz").write_bytes(b"PK nothing")
     for name in ("x", "y"):  # a pickle, and a damaged file
-        assert "not a stored result" in refusal(run_module.read, tmp_path / f"{name}.npz")
+        assert "not a stored result" in refusal(results.read, tmp_path / f"{name}.npz")
     run = Run(data="paper")
     args = heads.asked(run, "mini-bert", "gender")
     monkeypatch.setattr(Run, "cached", lambda *args, **kwargs: "computed")
     made_from = {
-        "question": run_module.question(heads.measure, args, run.weights(args)),
+        "question": results.question(heads.measure, args, run.weights(args)),
         "command": "the command",
         "device": "a GPU",
         "precision": "float32",
     }
-    stored = run_module.place(run.stored / "measured", heads.measure, args)
-    run_module.write(stored, {"seat": 0.5}, made_from)
+    stored = results.place(run.stored / "measured", heads.measure, args)
+    results.write(stored, {"seat": 0.5}, made_from)
     assert run.measured(heads.measure, *args) == {"seat": 0.5} and "mini-bert" in run.revisions
     assert "as stored: the command (a GPU, float32)" in capsys.readouterr().out
     assert run.measured(heads.measure, *args[:-1], 1) == "computed"  # another seed, the same file
     assert "made from other arguments" in capsys.readouterr().out
     assert Run(data="paper", recompute=True).measured(heads.measure, *args) == "computed"
     other = made_from | {
-        "question": run_module.question(heads.measure, args, {"mini-bert": "other weights"})
+        "question": results.question(heads.measure, args, {"mini-bert": "other weights"})
     }
-    run_module.write(stored, {"seat": 0.5}, other)
+    results.write(stored, {"seat": 0.5}, other)
     assert run.measured(heads.measure, *args) == "computed"
 
 
@@ -607,7 +603,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     run = Run()
     args = masking.asked(run, RESULT)
     file, n = (
-        run_module.place(paths.BUILD / "mini" / "measured", masking.measure, args),
+        results.place(paths.BUILD / "mini" / "measured", masking.measure, args),
         len(args[1]),
     )
     table1("--part", "2/3")
@@ -615,7 +611,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     table1("--part", "1/3", "--model", "mini-bert")
     table1("--part", "3/3")
     assert sorted(counted) == list(range(n))
-    found, _ = run_module.read(file)
+    found, _ = results.read(file)
     np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
     assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
     assert (
@@ -627,21 +623,3 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     )  # nothing is done twice, in however many parts it was done or whenever it was stopped
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted) == 2 * n
-
-
-def test_it_needs_no_pandas():
-    """Imports, word lists and contexts from text, as on a GPU machine that has torch and transformers alone."""
-    code = f"""if True:
-        import sys
-        sys.modules.update(dict.fromkeys({MISSING!r}))
-        from lib.bias_a_head import heads
-        from lib.engine import pppl
-        from lib.publish import measure
-        from lib.text import contexts, data
-        sets = heads.gender_sets()
-        print(len(sets.X), len(sets.Y), len(sets.A), len(sets.B), len(heads.race_sets().words))
-        print(contexts.from_text(["nurse"], ["The nurse left. He sat."], 1))"""
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=paths.ROOT
-    )
-    assert found.stdout == "82 84 202 207 17\n{'nurse': ['The nurse left.']}\n", found.stderr

@@ -113,7 +113,9 @@ def test_a_value_alone_decides_what_is_counted_exactly_and_nothing_else(side, be
         judge(claim(side), Estimate(value, value, value)).outcome for value in (0.9, 1.0, 1.1)
     ]
     assert degenerate == [each.outcome for each in exact]  # every sample gives this value
-    assert str(judge(claim(side), 1.0)) == "inconclusive (no interval)" and not side.has(math.nan, 1.0)
+    assert str(judge(claim(side), 1.0)) == "inconclusive (no interval)" and not side.has(
+        math.nan, 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,11 @@ def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_
     ]
     above = Estimate(2.0, 1.5, 2.5)
     shut = judge(CLAIM, above, preconditions=preconditions)
-    assert shut.outcome == NOT_APPLICABLE and shut.reason == "no viable model" and shut.estimate == above
+    assert (
+        shut.outcome == NOT_APPLICABLE
+        and shut.reason == "no viable model"
+        and shut.estimate == above
+    )
     assert shut.preconditions == {"SEAT": True, "viable": False, "last": False}
     for free in (
         dict(preconditions=preconditions, ignore_preconditions=True),

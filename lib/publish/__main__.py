@@ -93,7 +93,7 @@ def _add_choice_of_run(command: Parser):
     command.add_argument(
         "--profile",
         default="mini",
-        help="mini (the default), paper, null, or one of lib/publish/profiles",
+        help="mini (the default), paper, null, or one of lib/profiles",
     )
     command.add_argument(
         "--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits"
@@ -207,9 +207,9 @@ def carry_out(options: argparse.Namespace) -> int:
 
             measure.measure(options)
         case "readme":
-            from lib.publish import page
+            from lib.publish import readme
 
-            print(page.write_readme())
+            print(readme.write())
     return 0
 
 

@@ -1,30 +1,33 @@
-"""The report as an article, build/report/index.html: three questions with their answers, then six figures to explore.
+"""The report as an article, build/report/index.html: a question for each paper, its answer, figures.
 
-Answers are made from the records behind the board, and say no more than these. Figures are drawn by the script in
-article.html, from tables that notebooks store and that travel in the page; what no run has stored, a section says."""
+Answers are made from the records behind the board, and say no more than these. Figures are drawn by
+the script in article.html, from tables that notebooks store and that travel in the page; what no run
+has stored, a section says.
+"""
 
 import csv
 import re
-import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
+import pandas as pd
 
 from lib import look
-from lib.publish import scoreboard
-from lib.publish.scoreboard import KINDS, MATCHED
-from lib.verdict import MIXED, Outcome
+from lib.publish import retrainings, scoreboard
+from lib.publish.cells import KINDS
+from lib.publish.papers import CLAIMS, PAPERS, RUNS
+from lib.publish.records import verdicts
+from lib.verdict import MATCHED, MIXED, Outcome, Paper, Verdict
 
-PAPERS, RUNS = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-).values()
+# How an answer begins, by what the deciding claim comes to.
 ANSWERS = {
-    Outcome.SUPPORTED: "Borne out",
-    MIXED: "Borne out in part",
-    Outcome.CONTRADICTED: "Not borne out",
-    Outcome.INCONCLUSIVE: "Undecided",
-    MATCHED: "Not specific, models without stereotypes bear it out too",
-    Outcome.NOT_APPLICABLE: "No case",
+    Outcome.SUPPORTED: "Supported",
+    MIXED: "Mixed",
+    Outcome.CONTRADICTED: "Contradicted",
+    Outcome.INCONCLUSIVE: "Inconclusive",
+    MATCHED: "Matched by controls, models without stereotypes show it too",
+    Outcome.NOT_APPLICABLE: "Not applicable",
     Outcome.NOT_RUN: "Not run",
 }
 TEMPLATES = jinja2.Environment(
@@ -34,64 +37,61 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TABLES = sorted(
-    {*re.findall(r'"(\d\d_\w+)"', Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))}
-)
 
 
-def render(folders, reproduced=()):
+def tables_needed() -> list[str]:
+    """The stored tables that the script of article.html names."""
+    text = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+    return sorted(set(re.findall(r'"(\d\d_\w+)"', text)))
+
+
+def render(folders: dict[str, Path], reproduced=()) -> str:
     """The article on these runs, {name: folder}, as text.
-    reproduced: comparisons with what is stored, of the runs that were made here"""
-    near = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
-    table, tests = scoreboard.board(folders), scoreboard.verdicts(folders)
-    names = [run for run in near if run in table]
-    tables = {
-        run: {name: rows for name in TABLES if (rows := _rows(folders[run] / f"{name}.csv"))}
-        for run in near
-    }
+
+    reproduced   comparisons with what is stored, of the runs that were made here
+    """
+    nearest_first = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
+    table = scoreboard.board(folders)
+    tests = verdicts(folders)
+    board_runs = [run for run in nearest_first if run in table]
+    tables = {run: _tables(folders[run]) for run in nearest_first}
+    with_tables = [run for run in nearest_first if tables[run]]
+    answers = {}
+    for paper in PAPERS.values():
+        answers[paper.title] = _answer(paper, table, tests, board_runs)
     data = {
-        "runs": near,
+        "runs": nearest_first,
         "tables": tables,
-        "claims": _asked_of_controls(folders, table, names),
-        "held": [str(Outcome.SUPPORTED), MIXED, MATCHED],
-        **_again(folders),
+        "claims": _claims(folders, table, board_runs),
+        "supporting": [str(Outcome.SUPPORTED), MIXED, MATCHED],
+        "again": _retrained(folders),
+        "lasting": _lasting(folders),
     }
-    fullest = sorted(
-        (run for run in near if tables[run]), key=lambda run: -len(tables[run])
-    )  # drawn first
-    papers = table.groupby("source", sort=False) if names else ()
-    glance = [
-        (
-            paper,
-            [
-                [
-                    (str(kind), n)
-                    for kind in KINDS
-                    if (n := sum(cell.kind == kind for cell in rows[run]))
-                ]
-                for run in names
-            ],
-        )
-        for paper, rows in papers
-    ]
     return TEMPLATES.get_template("article.html").render(
         data=data,
-        papers=PAPERS,
+        papers={paper.title: paper for paper in PAPERS.values()},
         means=RUNS,
-        runs=fullest,
-        board_runs=names,
+        runs=sorted(with_tables, key=lambda run: -len(tables[run])),  # the fullest is drawn first
+        board_runs=board_runs,
         look=look,
-        answers={
-            paper: _answer(paper, table[table["source"] == paper], tests, names) for paper in PAPERS
-        },
-        glance=glance,
-        plural=scoreboard.PLURAL,
+        answers=answers,
+        glance=_glance(table, board_runs),
         reproduced=reproduced,
     )
 
 
-def _rows(file):
-    """A stored table, header first, all text; empty where there is none, or a damaged one: the inventory names it."""
+def _tables(folder: Path) -> dict[str, list[list[str]]]:
+    """The tables of a run that figures are drawn from, header first, all text."""
+    found = {}
+    for name in tables_needed():
+        rows = _rows(folder / f"{name}.csv")
+        if rows:
+            found[name] = rows
+    return found
+
+
+def _rows(file: Path) -> list[list[str]]:
+    """A stored table; empty where there is none, or a damaged one, which the inventory names."""
     try:
         with open(file, newline="", encoding="utf-8") as stream:
             return list(csv.reader(stream))
@@ -99,68 +99,111 @@ def _rows(file):
         return []
 
 
-def _answer(paper, rows, tests, names):
-    """(how the answer begins, [(a claim's words, kind, run, what its tests found), ...]), by the run nearest to the
-    paper's that tests the claim. Found is what the notebook says, or the interval and what it has to lie beyond."""
+def _glance(table: pd.DataFrame, runs: list[str]) -> list[tuple]:
+    """(paper, for each run [(kind, how many claims), ...]) of all papers."""
+    if not runs:
+        return []
+    rows = []
+    for paper, claims in table.groupby("source", sort=False):
+        counts = []
+        for run in runs:
+            kinds = [str(cell.kind) for cell in claims[run]]
+            counts.append([(str(kind), kinds.count(kind)) for kind in KINDS if kind in kinds])
+        rows.append((paper, counts))
+    return rows
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the run nearest to the paper's says of a claim."""
+
+    claim: str  # in words
+    kind: str
+    run: str
+    tests: list[str]  # in words
+
+    @property
+    def in_a_sentence(self) -> str:
+        """The claim as it continues a sentence: its first word in small letters, but for names (BERT)."""
+        is_name = self.claim[1:2].isupper()
+        return self.claim if is_name else self.claim[0].lower() + self.claim[1:]
+
+
+def _answer(paper: Paper, table: pd.DataFrame, tests: dict, runs: list[str]) -> tuple:
+    """(how the answer begins, what was found of the claims that decide it)."""
     found = []
-    for claim in PAPERS[paper]["deciding"]:
-        row = rows[rows["id"] == claim].iloc[0]
-        run = next((run for run in names if row[run].kind != Outcome.NOT_RUN), "")
-        mine = [
-            one
-            for one in tests.get(run, [])
-            if one.claim == claim and one.estimate and one.estimate.has_interval
-        ]
-        said = [
-            f"{each.on or ', '.join(each.models)}: "
-            f"{each.found if '[' in each.found else f'{each.estimate:z.3g}, threshold {each.threshold or 0:.3g}'}"
-            f"{f' ({each.reason})' if each.reason else ''}"
-            for each in sorted(mine, key=lambda each: each.outcome == Outcome.NOT_APPLICABLE)
-        ]
-        found.append((row["claim"], str(row[run].kind if run else Outcome.NOT_RUN), run, said))
-    return ANSWERS[found[0][1]], found
+    for claim in paper.deciding:
+        row = table[table["id"] == claim].iloc[0]
+        tested = [run for run in runs if row[run].kind != Outcome.NOT_RUN]
+        if not tested:
+            found.append(Found(row["claim"], str(Outcome.NOT_RUN), "", []))
+            continue
+        run = tested[0]
+        own = [one for one in tests[run] if one.claim == claim and _has_interval(one)]
+        own.sort(key=lambda one: one.outcome == Outcome.NOT_APPLICABLE)
+        found.append(Found(row["claim"], str(row[run].kind), run, [_in_words(one) for one in own]))
+    return ANSWERS[found[0].kind], found
 
 
-def _asked_of_controls(folders, table, names):
-    """Of every claim: what the runs say, and how often it holds in controls and in trainings of one model."""
-    specific, again = (
-        scoreboard.specificity(folders),
-        scoreboard.seeds(folders).set_index("id")["holds in"],
-    )
-    return [
-        {
-            "id": row["id"],
-            "claim": row["claim"],
-            "paper": row["source"],
-            "trainings": again.get(row["id"], ""),
-            "specific": specific[row["id"]].is_specific,
-            "held": specific[row["id"]].held,
-            "said": {run: str(row[run].kind) for run in names},
-        }
-        for row in table.to_dict("records")
-        if not scoreboard.CLAIMS[row["id"]].not_testable
-    ]
+def _has_interval(one: Verdict) -> bool:
+    return one.estimate is not None and one.estimate.has_interval
 
 
-def _again(folders):
-    """Every test over several trainings of one model, on one scale, and what is left; nothing of fewer than three."""
-    over = scoreboard.across(folders)
-    rows = [
-        {
-            "id": row["id"],
-            "claim": row["claim"],
-            "paper": row["source"],
-            "outcome": row["outcome"],
-            "among": row["holds in"],
-            "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
-            "threshold": row["threshold"],
-            "share": row["share"],
-            "each": each,
-            "value": mean.value,
-            "low": mean.low,
-            "high": mean.high,
-        }
-        for row in over.to_dict("records")
-        for mean, each in [scoreboard.towards(row)]
-    ]
-    return {"again": rows, "lasting": scoreboard.lasting(over) if rows else ""}
+def _in_words(one: Verdict) -> str:
+    """What the notebook says it found, or the interval and the threshold that it has to lie beyond."""
+    found = one.found
+    if "[" not in found:
+        found = f"{one.estimate:z.3g}, threshold {one.threshold or 0:.3g}"
+    reason = f" ({one.reason})" if one.reason else ""
+    return f"{one.on or ', '.join(one.models)}: {found}{reason}"
+
+
+def _claims(folders: dict[str, Path], table: pd.DataFrame, runs: list[str]) -> list[dict]:
+    """Of every claim: what the runs say, and how often controls and retrainings support it."""
+    said = scoreboard.controls(folders)
+    again = retrainings.by_claim(folders).set_index("id")["supported in"]
+    rows = []
+    for row in table.to_dict("records"):
+        if CLAIMS[row["id"]].not_testable:
+            continue
+        rows.append(
+            {
+                "id": row["id"],
+                "claim": row["claim"],
+                "paper": row["source"],
+                "retrainings": again.get(row["id"], ""),
+                "matched": said[row["id"]].is_matched,
+                "supported": said[row["id"]].supported,
+                "said": {run: str(row[run].kind) for run in runs},
+            }
+        )
+    return rows
+
+
+def _retrained(folders: dict[str, Path]) -> list[dict]:
+    """Every test over several retrainings of one model, on one scale; none of fewer than three."""
+    rows = []
+    for row in retrainings.across(folders).to_dict("records"):
+        mean, each = retrainings.towards(row)
+        rows.append(
+            {
+                "id": row["id"],
+                "claim": row["claim"],
+                "paper": row["source"],
+                "outcome": row["outcome"],
+                "among": row["supported in"],
+                "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
+                "threshold": row["threshold"],
+                "share": row["share"],
+                "each": each,
+                "value": mean.value,
+                "low": mean.low,
+                "high": mean.high,
+            }
+        )
+    return rows
+
+
+def _lasting(folders: dict[str, Path]) -> str:
+    over = retrainings.across(folders)
+    return retrainings.in_a_sentence(over) if len(over) else ""

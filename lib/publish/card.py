@@ -30,7 +30,7 @@ from lib.engine.files import check_writable, replace, slug
 from lib.projective import triples
 from lib.projective.claims import strength_lead
 from lib.publish import article
-from lib.publish.run import tag, versions
+from lib.run import tag, versions
 from lib.text import contexts, data
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
@@ -122,7 +122,9 @@ def seat(card: Card, model):
     signed = stats.bootstrap(masking.signed_seat, associations, in_x)
     p = f"p {tables.p_text(result.p)}"
     remark = (
-        "" if result.p < 0.05 else "; not significant: the map of heads below says nothing of gender"
+        ""
+        if result.p < 0.05
+        else "; not significant: the map of heads below says nothing of gender"
     )
     card.add("seat", "SEAT, gender", signed, "effect size", p + remark)
     scores = result.scores.numpy()

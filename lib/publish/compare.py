@@ -17,7 +17,7 @@ from pathlib import Path
 from lib import CompanionError, paths
 from lib.engine import tolerance
 from lib.engine.files import replace
-from lib.publish.run import has_records, stored_folder
+from lib.results import has_records, stored_folder
 
 SHOWN = 20  # departures that are listed; the others are counted
 PICTURES = (".png", ".svg")

@@ -24,7 +24,8 @@ from tqdm import tqdm
 from lib import CompanionError, paths
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
-from lib.publish.run import Run, place, question, read, versions, write
+from lib.results import place, question, read, write
+from lib.run import Run, versions
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 

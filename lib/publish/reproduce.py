@@ -21,10 +21,11 @@ from tqdm import tqdm
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import check_writable, is_full
-from lib.publish import compare, notebooks, page, smollm2
+from lib.publish import compare, notebooks, page, readme, smollm2
 from lib.publish.__main__ import QUICK, short
+from lib.publish.estimate import estimate
 from lib.publish.notebooks import Notebook
-from lib.publish.run import Run
+from lib.run import Run
 
 BOARD = "12"  # reads what all others found, so it runs alone and last
 # What others take over comes first, so that two lanes end about together: head scores (02) serve
@@ -44,7 +45,7 @@ def reproduce(options) -> int:
     print(run)
     if options.list:
         say_what_would_run(wanted)
-    for line in notebooks.estimate(run, wanted):
+    for line in estimate(run, wanted):
         print(line)
     if options.list:
         return 0
@@ -71,8 +72,15 @@ def chosen_run(options) -> Run:
 def say_what_would_run(wanted: list[Notebook]):
     width = max(len(notebook.name) for notebook in wanted)
     for notebook in wanted:
-        state = "up to date" if notebook.is_done() else "to run    "
-        print(f"{notebook.name:{width}}  {state}  {notebook.title}")
+        why = notebook.why_stale()
+        state = "up to date" if not why else f"stale: {said(why)}"
+        print(f"{notebook.name:{width}}  {state}")
+
+
+def said(reasons: list[str]) -> str:
+    """Why a notebook is stale, the first three reasons."""
+    others = f" and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+    return ", ".join(reasons[:3]) + others
 
 
 def check(run: Run):
@@ -257,4 +265,4 @@ def store(run: Run, wanted: list[Notebook]):
     if not run.flags:
         for notebook in wanted:
             notebook.store()
-        print(page.write_readme())
+        print(readme.write())

@@ -1,0 +1,452 @@
+"""A run: one profile, one data set and one set of models. What every notebook begins with.
+
+    run = Run(profile=profile, data=data, model=model, device=device, seed=seed, recompute=recompute, out=out)
+    run.encoder, run.decoder, run.classifier, run.cloze, run.sizes.nsp_examples, run.seed, run.device
+    bert = run.load(run.encoder)                        # its revision is recorded with every result
+    scores = run.cached(heads.scores, run.encoder)      # from disk when it was computed before
+    run.save(figure_or_table, "02_fig1", "What it shows.")
+    run.judged("02", verdicts)                          # for the board
+
+Profiles are in lib/profiles. A run writes to build/<run>/figures; what the repository stores of it is in
+figures/<run>. A model of the hub may be asked for at another commit than the pinned one:
+"org/name@commit".
+"""
+
+import dataclasses
+import hashlib
+import inspect
+import io
+import json
+import os
+import re
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import joblib
+import matplotlib.pyplot as plt
+import pandas as pd
+from IPython import display
+
+from lib import CompanionError, paths, profiles, results, stale, verdict
+from lib.engine import families, models
+from lib.engine.files import fingerprint, replace, room_for, slug
+from lib.text import readers
+
+# What a run is called whose data are not its profile's own: mini-real, ...
+DATA_NAMES = {"mini": "demo", "paper": "real"}
+DPI = 150  # of a figure's png as it is saved
+SCREEN_DPI = 110  # as large as a notebook shows it
+CLASSIFIER = "ForSequenceClassification"  # how transformers calls a fine-tuned network's class
+
+
+class Run:
+    """What a notebook's parameters mean. `data` may be left out: it is then the profile's own."""
+
+    def __init__(
+        self, profile="mini", data="", model="", device="", seed=0, recompute=False, out=""
+    ):
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise CompanionError(f"{seed!r} is no seed: give a whole number, such as 0.")
+        chosen = profiles.read(profile)
+        self.profile = chosen.name
+        self.draw = chosen.draw
+        self.stand_ins = chosen.stand_ins
+        self.own_data = chosen.data[0]
+        self.data = data or self.own_data
+        if self.data not in chosen.data:
+            raise CompanionError(
+                f"The profile {self.profile} does not run on the data set {data}: "
+                f"choose data {' or '.join(chosen.data)}."
+            )
+        self.model, self.revision = _at_commit(model)
+        self.device = device or None
+        self.seed = seed
+        self.recompute = recompute
+        self.sizes = SimpleNamespace(**chosen.sizes)
+        self._choose_models(chosen.models)
+        self.name = self._named(model)
+        self.stored = results.stored_folder(self.name)
+        # a relative folder is one of the repository: notebooks and command line work in different ones
+        made = out or os.environ.get("COMPANION_OUT") or results.made_folder(self.name)
+        self.out = paths.ROOT / made
+        self.revisions = {}  # of the models used so far
+        self._compared = {}  # by notebook: what was held against printed numbers so far
+
+    def __repr__(self):
+        return (
+            f"Run {self.name}: models {self.encoder} and {self.decoder}, data {self.data}, "
+            f"seed {self.seed}"
+        )
+
+    def _named(self, model: str) -> str:
+        """mini, mini-real, mini-roberta-base, paper-limit8, ..."""
+        name = self.profile
+        if self.data != self.own_data:
+            name += f"-{DATA_NAMES[self.data]}"
+        if model:
+            name += f"-{tag(model)}"
+        if self.sizes.items:
+            name += f"-limit{self.sizes.items}"
+        return name
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags of ./reproduce.sh that ask for this run; none for the default one."""
+        given = {
+            "--profile": self.profile if self.profile != "mini" else "",
+            "--data": self.data if self.data != self.own_data else "",
+            "--model": self.model,
+            "--revision": self.revision,
+            "--device": self.device,
+            "--limit": self.sizes.items,
+        }
+        words = []
+        for flag, value in given.items():
+            if value:
+                words += [flag, str(value)]
+        return words
+
+    # ---- models
+    def _choose_models(self, given: dict):
+        """The profile's models, and `model` in the place where it fits."""
+        self.encoder = given["encoder"]
+        self.decoder = given["decoder"]
+        self.classifier = given["classifier"]
+        self.cloze = given["cloze"]
+        self.debiased = given["debiased"]
+        self.llama = given["llama"]
+        self.base = self.encoder  # of the debiased models
+        is_bundled = bool(self.classifier) and (paths.MODELS / self.classifier).is_dir()
+        if self.sizes.items and self.classifier and not is_bundled:  # one made on few examples
+            name = f"{self.classifier}-limit{self.sizes.items}"
+            self.classifier = str(paths.CACHE / "nli" / name)
+        if self.model:
+            self._place_model(self.model)
+
+    def _place_model(self, model: str):
+        """Put a model that was asked for in the place of its kind."""
+        if self.revision:
+            _pin(model, self.revision)
+        config = _config_of(model)
+        family = families.of(config.get("model_type"), model)
+        saved_as = config.get("architectures") or []
+        self.cloze = [model]
+        if CLASSIFIER in str(saved_as):
+            self.classifier = model
+            return
+        if saved_as and not set(saved_as) & set(family.classes):
+            raise CompanionError(
+                f"{model} was saved as {saved_as[0]}, without a language-model head: notebooks need "
+                f"one, choose a model saved as {' or '.join(family.classes)}."
+            )
+        if family.is_causal:
+            self.decoder = model
+            if family.name == "llama":
+                self.llama = [model]
+                self.debiased = []  # the debiased BERTs are those of the profile's own run
+            return
+        self.encoder = model
+        self.debiased = [model]  # beside the profile's encoder, as notebook 06 takes it
+        own = models.REGISTRY.get(f"{model}-nli")  # the profile's classifier is another encoder's
+        self.classifier = f"{model}-nli" if own and Path(own.source).is_dir() else ""
+
+    @property
+    def models(self) -> set[str]:
+        """All models of the run."""
+        one_each = {self.encoder, self.decoder, self.classifier, self.base}
+        return (one_each | {*self.cloze, *self.debiased, *self.llama}) - {""}
+
+    @property
+    def company(self) -> list[str]:
+        """The models that notebook 01 introduces: encoder, the other bundled families, decoder."""
+        names = [self.encoder]
+        for name in self.cloze:
+            if (paths.MODELS / name).is_dir() and name != self.decoder:
+                names.append(name)
+        return list(dict.fromkeys([*names, self.decoder]))
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is of a model that cannot have the effect: its claims ignore preconditions."""
+        for name in (self.model, self.encoder):
+            if models.draw_of(name) or Path(name).name.startswith(verdict.GENDER_SWAPPED):
+                return True
+        return False
+
+    @property
+    def news(self) -> str:
+        """The corpus at hand that contexts come from on the papers' data: results depend on it."""
+        if self.data != "paper":
+            return ""
+        return readers.corpus() if self.stand_ins else "news_commentary"
+
+    def load(self, name: str, **options) -> "models.Model":
+        """`models.load` on this run's device; its revision goes with everything saved from here on."""
+        model = models.load(name, device=self.device, **options)
+        self.revisions[name] = model.revision
+        return model
+
+    def weights(self, args) -> dict[str, str]:
+        """The revisions of this run's models among the arguments of a function."""
+        given = {value for value in args if isinstance(value, str)}
+        return {name: models.locate(name)[1] for name in sorted(given & self.models)}
+
+    # ---- results that are computed once
+    def cached(self, function, *args, **kwargs):
+        """`function(*args, **kwargs)`, kept on disk until something that it depends on changes:
+        arguments (small and plain, a model by name), weights, code of lib, word lists and sentences,
+        versions."""
+        weights = self.weights([*args, *kwargs.values()])
+        self.revisions |= weights
+        key = [
+            f"{function.__module__}.{function.__qualname__}",
+            stale.summary(stale.module(Path(inspect.getsourcefile(function)))),
+            data_hash(),
+            weights,
+            versions("torch", "transformers"),
+            self.sizes.items,
+            self.news,
+        ]
+        # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever fetched.
+        with room_for(paths.CACHE / "results"):
+            memory = joblib.Memory(paths.CACHE / "results", verbose=0)
+            kept = memory.cache(_call, ignore=["function"])
+            if self.recompute:
+                return kept.call(function, args, kwargs, key)[0]
+            return kept(function, args, kwargs, key)
+
+    def measured(self, function, *args):
+        """`function(*args, device=...)` as `./reproduce.sh measure` kept it for this run; `cached` where
+        that answers another question (arguments or weights), or `recompute` asks for it."""
+        weights = self.weights(args)
+        here = results.place(paths.BUILD / self.name / "measured", function, args)
+        stored = results.place(self.stored / "measured", function, args)
+        file = here if here.exists() else stored
+        if file.exists() and not self.recompute:
+            result, made_from = results.read(file)
+            if made_from["question"] == results.question(function, args, weights):
+                self.revisions |= weights
+                print(_said_of(file, made_from, function))
+                return result
+            print(f"{file.name} was made from other arguments or weights: computed again")
+        return self.cached(function, *args, device=self.device)
+
+    # ---- what a notebook leaves
+    def save(self, result, name: str, caption: str, kind: str = ""):
+        """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
+
+        kind   of a table: "claims" and "numbers" are those whose rows the report has already; left out,
+               its columns decide
+        """
+        if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+            raise CompanionError(
+                f"A result cannot be called {name!r}: give it a name of letters, digits and _ alone."
+            )
+        is_table = isinstance(result, (pd.DataFrame, pd.Series))
+        if not is_table and not hasattr(result, "figure"):
+            raise CompanionError(
+                f"A {type(result).__name__} cannot be saved: give a figure or a DataFrame."
+            )
+        if is_table:
+            contents = {".csv": _csv(result)}
+            about = {"kind": kind or _kind(getattr(result, "columns", []))}
+        else:
+            figure = result.figure  # of a figure, of axes, or of a seaborn grid
+            title = figure.get_suptitle().replace("-\n", "-").replace("\n", " ")
+            contents = _images(figure)
+            about = {"kind": kind or "figure", "finding": title}
+        contents[".json"] = _json({"caption": caption, **about} | self.provenance())
+        if not self.draw:  # other draws of untrained networks keep their verdicts alone
+            for suffix, content in contents.items():
+                replace(self.out / f"{name}{suffix}", content)
+        display.display(result if is_table else _image(contents.get(".png"), caption))
+
+    def judged(self, notebook: str, verdicts: "list[verdict.Verdict]"):
+        """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
+        verdict.write(self.out / "claims" / f"{notebook}.json", verdicts)
+
+    def compared(self, notebook: str, paper: str, numbers: dict):
+        """Keep what a notebook holds against printed numbers, beside what it kept before: numbers/NN.json.
+
+        numbers   {(table, row, column): (ours as shown, match)}; the match is text as a table shows it,
+                  and opens with a verdict.Match
+        """
+        known = self._compared.setdefault(notebook, {})
+        for key, (ours, match) in numbers.items():
+            kind = next(kind for kind in verdict.Match if match.startswith(kind))
+            known[paper, *key] = {"ours": ours, "match": match, "kind": str(kind)}
+        rows = []
+        for (name, table, row, column), said in known.items():
+            rows.append({"paper": name, "table": table, "row": row, "column": column} | said)
+        if not self.draw:
+            replace(self.out / "numbers" / f"{notebook}.json", _json(rows))
+
+    @property
+    def shown(self) -> Path:
+        """A folder with all results of this run: of each notebook what was made now, else what is stored."""
+        return results.shown(self.name, self.out)
+
+    def show_other(self, name: str, other: str = "mini-real"):
+        """What another run has stored, with the command that made it: a DataFrame or an image, or None."""
+        folder = paths.FIGURES / other
+        if self.name == other:
+            print(f"This is the run {other} itself: see above.")
+            return None
+        files = [folder / f"{name}{kind}" for kind in (".csv", ".png")]
+        there = [file for file in files if file.is_file()]
+        if not there:
+            fix = (
+                f": run ./reproduce.sh --only {name[:2]} --data paper"
+                if other == "mini-real"
+                else ""
+            )
+            print(f"figures/{other} has no {name} yet{fix}.")
+            return None
+        file = there[0]
+        try:
+            print(f"As stored in figures/{other}, {_made_by(file.with_suffix('.json'))}")
+            if file.suffix == ".csv":
+                return pd.read_csv(file, keep_default_na=False)
+            return display.Image(file)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise CompanionError(
+                f"figures/{other}/{name} is damaged: restore it with `git checkout figures/{other}`, "
+                "or run its notebook again."
+            ) from None
+
+    def provenance(self) -> dict:
+        """What a result was made from. Free of dates and times, so that the same result is the same file."""
+        notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and publish set it
+        only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
+        return {
+            "run": self.name,
+            "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
+            "notebook": notebook,
+            "models": dict(sorted(self.revisions.items())),
+            "data": {self.data: data_hash()},
+            "seed": self.seed,
+            "sizes": vars(self.sizes),
+            "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
+        }
+
+
+# ---- models
+def tag(model: str) -> str:
+    """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and c-b."""
+    plain = slug(model)
+    if plain == model:
+        return plain
+    return f"{plain}-{hashlib.sha256(model.encode()).hexdigest()[:6]}"
+
+
+def _at_commit(model: str) -> tuple[str, str]:
+    """(name, commit) of "org/name@commit"; no commit of a plain name, of null@3 and of a folder."""
+    if models.draw_of(model) or Path(model).exists():
+        return model, ""
+    name, _, commit = model.rpartition("@")
+    if name and re.fullmatch(r"[\w.-]+", commit):
+        return name, commit
+    return model, ""
+
+
+def _pin(name: str, revision: str):
+    """Have whatever loads this model by name take this commit of the hub."""
+    source = models.REGISTRY[name].source if name in models.REGISTRY else name
+    if not isinstance(source, str) or Path(source).is_dir():
+        raise CompanionError(f"{name} is a folder, not a model of the hub: leave --revision out.")
+    same = [key for key, entry in models.REGISTRY.items() if entry.source == source]
+    if not same:
+        entry = models.Entry(source, "", "at a commit asked for", revision=revision)
+        models.REGISTRY[f"{source} as asked"] = entry
+    for key in same:
+        models.REGISTRY[key] = dataclasses.replace(models.REGISTRY[key], revision=revision)
+
+
+def _config_of(model: str) -> dict:
+    """A model's config; of a paper's language model its family alone, which needs no fetching."""
+    entry = models.REGISTRY.get(model)
+    if entry and isinstance(entry.source, str):
+        return {"model_type": entry.family}
+    return models.config_of(models.locate(model)[0])
+
+
+# ---- what is said of stored results
+def _said_of(file: Path, made_from: dict, function) -> str:
+    """Which command made a measurement, and whether by today's code."""
+    said = "{}, as stored: {command} ({device}, {precision})".format(file.name, **made_from)
+    today = stale.module(Path(inspect.getsourcefile(function)))
+    if stale.reasons(made_from.get("code", {}), today):
+        said += "; made by older code"
+    return said
+
+
+def _made_by(record: Path) -> str:
+    """made by ./reproduce.sh ... (models ...; data ...): the caption."""
+    made = json.loads(record.read_text(encoding="utf-8"))
+    ((data, files),) = made["data"].items()
+    changed = ", whose files have changed since" if files != data_hash() else ""
+    return (
+        f"made by {made['command']} (models {', '.join(made['models'])}; data {data}{changed}): "
+        f"{made['caption']}"
+    )
+
+
+def data_hash() -> str:
+    """What identifies the data: the bundled files, and sources.toml, which has every other's hash."""
+    return fingerprint(paths.LISTS, paths.DEMO, paths.SOURCES)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Without the local part: torch 2.13.0+cpu and 2.13.0 are one release."""
+    return {package: version(package).split("+")[0] for package in packages}
+
+
+def _call(function, args, kwargs, key):
+    """What joblib keeps: the function itself is left out of its key, since `key` says more of it."""
+    return function(*args, **kwargs)
+
+
+# ---- files
+def _csv(table: pd.DataFrame | pd.Series) -> bytes:
+    """Six digits: what follows differs from machine to machine."""
+    has_names = not isinstance(table.index, pd.RangeIndex)
+    return table.to_csv(index=has_names, float_format="%.6g", lineterminator="\n").encode()
+
+
+def _kind(columns) -> str:
+    """Of a table: claims and numbers have a verdict in each row."""
+    names = [str(name) for name in columns]
+    if not any(name.startswith("verdict") for name in names):
+        return "table"
+    if "claim" in names:
+        return "claims"
+    return "numbers" if {"paper", "ours"} <= set(names) else "table"
+
+
+def _json(made) -> bytes:
+    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _images(figure) -> dict[str, bytes]:
+    """The same bytes for the same figure: no date, version or random ids."""
+    svg = io.BytesIO()
+    png = io.BytesIO()
+    figure.draw_without_rendering()  # laid out once for both: the slowest part
+    figure.set_layout_engine(None)  # "none" would lay it out once more in each savefig
+    frame = figure.get_tightbbox().padded(plt.rcParams["savefig.pad_inches"])
+    with plt.rc_context({"svg.hashsalt": "companion"}):
+        no_versions = {"Date": None, "Creator": None}
+        figure.savefig(svg, format="svg", bbox_inches=frame, metadata=no_versions)
+        figure.savefig(png, format="png", bbox_inches=frame, metadata={"Software": None}, dpi=DPI)
+    plt.close(figure)  # or Jupyter would show it a second time
+    return {".svg": svg.getvalue(), ".png": png.getvalue()}
+
+
+def _image(png: bytes | None, caption: str) -> display.Image | None:
+    """A figure as it was saved, as large as a screen wants it; a png's bytes 16 to 19 say how wide."""
+    if not png:
+        return None
+    pixels = int.from_bytes(png[16:20])
+    return display.Image(png, width=round(pixels / DPI * SCREEN_DPI), alt=caption)

@@ -1,0 +1,164 @@
+"""Why a result is stale: what it was made from, component by component.
+
+A result depends on code, data, models and versions. Each of these is a component with a hash, so that
+a changed one can be named:
+
+    before = {"lib/look.py": "3f2a90c1", "data/lists": "91c07be2", "mini-bert": "sha256:3fd6d25a049b"}
+    stale.reasons(before, now)          # ["lib/look.py changed"]
+
+One rule for all: executed notebooks, Run.cached, stored measurements and the Snakefile. Code is hashed
+without comments and docstrings, so that saying it better makes nothing stale.
+"""
+
+import ast
+import hashlib
+import io
+import threading
+import tokenize
+from functools import cache
+from pathlib import Path
+
+import lib
+from lib import paths
+from lib.engine.files import fingerprint
+
+PARSING = (
+    threading.Lock()
+)  # two notebooks start at once, and Python 3.11 cannot parse in two threads
+
+
+def reasons(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """What differs, in words: "lib/look.py changed", "data/demo is new", "mini-bert is gone"."""
+    found = []
+    for name in sorted(before.keys() | now.keys()):
+        if name not in before:
+            found.append(f"{name} is new")
+        elif name not in now:
+            found.append(f"{name} is gone")
+        elif before[name] != now[name]:
+            found.append(f"{name} changed")
+    return found
+
+
+def places(*given: Path) -> dict[str, str]:
+    """The hash of each file or folder, all that lies in it included, by its path in the repository."""
+    return {_named(place): fingerprint(place) for place in given}
+
+
+def code(text: str) -> dict[str, str]:
+    """The hashes of all modules of lib that some code imports, however deep."""
+    files = sorted(modules(text))
+    return {_named(file): code_hash(file.read_text(encoding="utf-8")) for file in files}
+
+
+def module(file: Path) -> dict[str, str]:
+    """The hashes of a module and of all modules of lib that it imports."""
+    text = file.read_text(encoding="utf-8")
+    return {_named(file): code_hash(text)} | code(text)
+
+
+def summary(components: dict[str, str]) -> str:
+    """One hash for all of them."""
+    listed = "\n".join(f"{name} {value}" for name, value in sorted(components.items()))
+    return hashlib.sha256(listed.encode()).hexdigest()[:16]
+
+
+def _named(place: Path) -> str:
+    if place.is_relative_to(paths.ROOT):
+        return place.relative_to(paths.ROOT).as_posix()
+    return str(place)
+
+
+# ---- code
+@cache
+def code_hash(text: str) -> str:
+    """A hash of code without its comments, docstrings and blank lines."""
+    kept = _without_comments(text)
+    documented = _docstring_lines(text)
+    lines = []
+    for number, line in enumerate(kept.splitlines(), start=1):
+        if line.strip() and number not in documented:
+            lines.append(line.rstrip())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _without_comments(text: str) -> str:
+    lines = text.splitlines()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lines[row - 1] = lines[row - 1][:column]
+    except (tokenize.TokenError, IndentationError):  # no Python: hashed as it is
+        return text
+    return "\n".join(lines)
+
+
+def _docstring_lines(text: str) -> set[int]:
+    """The numbers of lines that docstrings of modules, classes and functions take."""
+    lines = set()
+    for node in ast.walk(parsed(text)):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list) or not body or not isinstance(body[0], ast.Expr):
+            continue
+        first = body[0]
+        if isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            lines |= set(range(first.lineno, first.end_lineno + 1))
+    return lines
+
+
+@cache
+def parsed(text: str) -> ast.AST:
+    """Code as a tree. A notebook's may have magics (%matplotlib inline), which IPython translates;
+    what is no Python even so is an empty module: running it will say what is wrong."""
+    with PARSING:
+        try:
+            return ast.parse(text)
+        except SyntaxError:
+            pass
+        from IPython.core.inputtransformer2 import TransformerManager  # slow, and seldom needed
+
+        try:
+            return ast.parse(TransformerManager().transform_cell(text))
+        except SyntaxError:
+            return ast.Module([], [])
+
+
+def modules(text: str) -> set[Path]:
+    """The files of lib that some code imports, however deep."""
+    found = set()
+    waiting = [text]
+    while waiting:
+        for file in _imported(waiting.pop()):
+            if file not in found and file.is_file():
+                found.add(file)
+                waiting.append(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _imported(text: str) -> set[Path]:
+    """Where the modules of lib that this code imports, anywhere in it, would lie."""
+    files = set()
+    for name in _imported_names(text):
+        parts = name.split(".")
+        if parts[0] != "lib":
+            continue
+        # lib.engine.hooks.project is in lib/engine/hooks.py, and lib/engine/__init__.py is read first
+        for depth in range(1, len(parts) + 1):
+            place = paths.ROOT.joinpath(*parts[:depth])
+            files |= {place.with_suffix(".py"), place / "__init__.py"}
+    return files
+
+
+def _imported_names(text: str) -> list[str]:
+    """lib.engine.hooks.project of `from lib.engine.hooks import project`, and so on."""
+    names = []
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                # `from lib import load` is lib.engine.models.load
+                home = lib.HOMES.get(alias.name) if node.module == "lib" else None
+                names.append(f"{home or node.module}.{alias.name}")
+    return names

@@ -1,0 +1,98 @@
+"""Every printed number beside ours, and the parts of README.md that runs make."""
+
+from dataclasses import replace as changed
+
+import pytest
+
+from lib import paths, printed, results
+from lib.publish import numbers, readme
+from lib.publish.papers import PAPERS
+from lib.run import Run
+from tests.tiny import refusal
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function that stores what a run holds against a paper's numbers: {key: (ours, match)}."""
+
+    def store(paper, compared):
+        made = Run(out=tmp_path / "mini")
+        made.compared("08", paper, compared)
+        return made.out
+
+    return store
+
+
+def test_every_printed_number_finds_ours(folder):
+    ours = {("Table 1", "Top-3", "PPPL"): ("10.7", "not comparable")}
+    counts = {("bias_a_head", "Section 4", "gender", "attribute pairs"): ("222", "matches")}
+    folders = {"mini": folder("bias_a_head", ours), "none": paths.ROOT / "nowhere"}
+    table = numbers.every_number(counts, folders)
+    assert len(table) == sum(len(printed.numbers(key)) for key in PAPERS)
+    table = table.set_index(["source", "table", "row", "column"]).sort_index().loc["Bias A-head"]
+    shown = table[["printed", "ours, mini", "verdict, mini"]]
+    for where in ("Table 1", "Appendix A"):  # printed once more in the text
+        assert shown.loc[(where, "Top-3", "PPPL")].tolist()[1:] == ["10.7", "not comparable"]
+    lost = shown.loc[("Table 3", "5", "math / arts")].tolist()
+    assert lost == ["", "", "not run (the printed number is lost)"]
+    assert shown.loc[("Table 1", "full", "SEAT")].tolist() == ["1.35", "", "not run"]
+    counted = table.loc[("Section 4", "gender", "attribute pairs")]
+    assert counted["verdict, mini"] == counted["verdict, none"] == "matches"
+
+
+def test_a_match_is_kept_with_its_kind(folder):
+    ours = {
+        ("Table 5", "Base", "S"): ("1", "differs: another variant"),
+        ("Table 5", "Base", "D"): ("", "not run (why)"),
+    }
+    kept = numbers.compared("mini", folder("projective", ours))
+    assert [one.kind for one in kept.values()] == ["differs", "not run"]
+
+
+def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
+    stored = folder("projective", {("Table 5", "Bass", "S"): ("1", "matches")})
+    assert "'Bass'" in refusal(numbers.every_number, {}, {"mini": stored})
+    (stored / "numbers" / "08.json").write_text("<<<<")
+    said = refusal(numbers.every_number, {}, {"mini": stored})
+    assert "figures/mini/numbers/08.json is damaged" in said
+
+
+def test_the_readme_says_what_the_runs_found():
+    """When this fails: ./reproduce.sh readme"""
+    text = readme.README.read_text(encoding="utf-8")
+    assert readme.renewed(text) == text
+
+
+def test_what_stands_around_a_made_part_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(readme, "scoreboard_part", lambda: "S")
+    monkeypatch.setattr(readme, "figures_part", lambda: "F")
+    text = "a\n<!-- scoreboard -->{}<!-- /scoreboard -->b\\1 <!-- figures -->{}<!-- /figures --> c"
+    assert readme.renewed(text.format("old", "")) == text.format("\nS\n", "\nF\n")
+    assert readme.renewed("a b") == "a b"
+    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
+    readme.README.write_text(text.format("old", ""))
+    assert readme.write() == "README.md now says what the runs found"
+    assert readme.write() == "README.md is up to date"  # once is enough
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "<!-- figures -->",
+        "<!-- /figures --><!-- figures -->",
+        "<!-- figures --><!-- /figures -->" * 2,
+    ],
+)
+def test_marks_that_do_not_enclose_a_part_are_named(marks):
+    assert "<!-- /figures -->, once each" in refusal(readme.renewed, marks)
+
+
+def test_figures_are_of_the_run_nearest_to_the_papers(monkeypatch):
+    stored = results.runs()
+    monkeypatch.setattr(results, "runs", lambda: {"mini": stored["mini"]})
+    assert "(figures/mini/02_fig2_heatmaps.png)" in readme.figures_part()
+    monkeypatch.setattr(results, "runs", lambda: stored)
+    assert "(figures/mini-real/02_fig2_heatmaps.png)" in readme.figures_part()
+    without = changed(PAPERS["bias_a_head"], figure="02_fig9")
+    monkeypatch.setitem(PAPERS, "bias_a_head", without)
+    assert "No run has the figure 02_fig9: make it with" in refusal(readme.figures_part)

@@ -1,0 +1,175 @@
+"""Claims with another training in mind: counts, means with their variance, and heads by their place."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lib.engine.files import replace
+from lib.engine.stats import Estimate
+from lib.publish import retrainings, scoreboard
+from lib.run import Run
+from lib.verdict import Control, Outcome, Verdict
+
+NEAR, LAYERS, ORDER = "heads-near-zero", "heads-all-layers", "seat-order"  # of notebook 02
+ENDS = [Estimate(value, value - 0.098, value + 0.098) for value in (0.7, 0.8, 0.9)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function that stores a run: its verdicts of notebook 02."""
+
+    def store(run, *verdicts):
+        made = Run(out=tmp_path / run)
+        made.judged("02", verdicts)
+        return made.out
+
+    return store
+
+
+def test_in_how_many_retrainings_a_claim_is_supported(folder):
+    folders = {}
+    for run, near in (
+        ("mini", Outcome.SUPPORTED),
+        ("mini-real", Outcome.SUPPORTED),
+        ("trainings-seed1", Outcome.INCONCLUSIVE),
+        ("trainings-seed2", Outcome.SUPPORTED),
+    ):
+        folders[run] = folder(
+            run,
+            Verdict(NEAR, near, "mini-bert", models=["mini-bert"]),
+            Verdict(LAYERS, Outcome.SUPPORTED, "mini-bert"),
+            Verdict(NEAR, Outcome.CONTRADICTED, "mini-gpt2", models=["mini-gpt2"]),
+            Verdict(ORDER, Outcome.NOT_APPLICABLE),
+        )
+    table = retrainings.by_claim(folders)
+    assert table.set_index("id")["supported in"].to_dict() == {NEAR: "1 of 2", LAYERS: "2 of 2"}
+    assert "mini" not in table
+    assert retrainings.by_claim({"mini-real": folders["mini-real"]}).empty
+
+
+@pytest.fixture
+def stored(folder):
+    """A function that stores a run with three tests: by an interval, not applicable, and by a count."""
+
+    def store(run, near, control=None):
+        return folder(
+            run,
+            Verdict(
+                NEAR,
+                Outcome.SUPPORTED,
+                f"{run}, gender",
+                estimate=near,
+                threshold=0.5,
+                models=[run],
+                control=control,
+            ),
+            Verdict(
+                LAYERS,
+                Outcome.NOT_APPLICABLE,
+                "m, gender",
+                estimate=Estimate(3, 2, 4),
+                threshold=12.0,
+                models=["m"],
+                preconditions={"SEAT of gender": False},
+            ),
+            Verdict(
+                LAYERS,
+                Outcome.INCONCLUSIVE,
+                run,
+                estimate=Estimate(2),
+                threshold=12.0,
+                samples_met=near.value,
+                models=[run],
+            ),
+        )
+
+    return store
+
+
+@pytest.fixture
+def three(stored):
+    return {
+        f"trainings-seed{i}": stored(f"trainings-seed{i}", near) for i, near in enumerate(ENDS, 1)
+    }
+
+
+def test_a_claim_is_judged_by_the_mean_over_retrainings(three):
+    (row,) = retrainings.across(three).to_dict("records")
+    assert (row["id"], row["on"], row["outcome"]) == (NEAR, "gender", "supported")
+    assert row["supported in"] == "3 of 3" and row["mean"].low > 0.5
+    assert row["share"] == pytest.approx((0.75, 0.8))
+
+
+def test_retrainings_that_differ_widely_are_inconclusive(three, stored):
+    three["trainings-seed3"] = stored("trainings-seed3", Estimate(0.1, 0.002, 0.198))
+    (row,) = retrainings.across(three).to_dict("records")
+    assert row["outcome"] == "inconclusive"
+
+
+def test_no_more_than_the_control_is_inconclusive(three, stored):
+    control = Control("random heads", Estimate(0.7), Estimate(0.0, -0.1, 0.1))
+    alike = {run: stored(run, ENDS[0], control) for run in three}
+    assert retrainings.across(alike)["outcome"].tolist() == ["inconclusive"]
+
+
+def test_two_retrainings_are_too_few(three):
+    assert retrainings.across(dict(list(three.items())[:2])).empty
+
+
+def test_a_count_is_judged_by_the_share_of_draws_over_all_retrainings(three):
+    (count,) = retrainings.counts_across(three).to_dict("records")
+    assert count["samples_met"] == pytest.approx(0.8) and count["outcome"] == "inconclusive"
+
+
+def test_a_row_for_a_plot_is_in_half_widths_of_its_interval(three):
+    (row,) = retrainings.across(three).to_dict("records")
+    mean, each = retrainings.towards(row)
+    assert mean.high - mean.low == pytest.approx(2)
+    assert each[:2] == pytest.approx([mean.value * 2 / 3, mean.value])
+
+
+def test_what_is_left_in_words(three, stored):
+    over = retrainings.across(three)
+    sentence = retrainings.in_a_sentence(over)
+    assert "1 of 1 tests are supported and 0 contradicted; 75% to 80% of the variance" in sentence
+    bundled = three | {"mini": stored("mini", ENDS[0])}
+    lasting = scoreboard.lasting(over, bundled)
+    assert "Of 1 claims that the bundled model supports, 1 is supported over retrainings" in lasting
+    board = scoreboard.board(bundled).set_index("id")
+    assert board.loc[NEAR, "retrainings"] == "supported in 3 of 3; over them supported"
+
+
+@pytest.fixture
+def heads(tmp_path):
+    """Four retrainings: two alike, one with its layers turned round, one with other heads in each layer."""
+    scores = np.random.default_rng(0).normal(size=(12, 12)) + 3 * np.arange(12)[:, None]
+    moved = {
+        "seed1": scores,
+        "seed2": scores,
+        "seed3": scores[::-1],
+        "seed4": np.roll(scores, 5, axis=1),
+    }
+    folders = {}
+    for name, table in moved.items():
+        rows = [(name, "race", 1, 1, 9.0)]
+        for (layer, head), value in np.ndenumerate(table):
+            rows.append((name, "gender", layer + 1, head + 1, value))
+        rows.append(("gpt", "gender", 1, 1, 9.0))
+        frame = pd.DataFrame(rows, columns=["model", "bias", "layer", "head", "score"])
+        folders[f"trainings-{name}"] = tmp_path / f"trainings-{name}"
+        file = tmp_path / f"trainings-{name}" / "02_heads.csv"
+        replace(file, frame.to_csv(index=False).encode())
+    return folders
+
+
+def test_what_heads_of_one_retraining_say_of_another(heads, tmp_path):
+    found = retrainings.heads_across(heads).set_index("retrainings")
+    same = found.loc["seed1, seed2", ["heads", "heads within layers", "layers"]]
+    assert same.tolist() == [1, 1, 1]
+    turned = found.loc["seed1, seed3"]
+    assert turned["layers"] == -1 and turned["the ten highest"] < -1
+    among = found.loc["seed1, seed4"]  # the same layers, other heads in them
+    assert among["layers"] == 1 and among["heads"] > 0.8 and abs(among["heads within layers"]) < 0.2
+    mean = found["layers"].iloc[:6].mean()
+    assert len(found) == 7 and found.loc["mean", "layers"] == pytest.approx(mean, abs=0.01)
+    assert retrainings.heads_across({"paper": tmp_path}).empty
