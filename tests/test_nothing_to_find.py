@@ -9,6 +9,7 @@ import transformers
 from lib import look, profiles, verdict
 from lib.counteracts import claims as cloze_claims
 from lib.projective import claims, nli
+from lib.run import Run
 from tests import tiny as tiny_models
 from tests.tiny import SHAPE, save_tiny, tiny
 
@@ -91,7 +92,7 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
 ):
     """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out without its preconditions."""
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
-    monkeypatch.setattr(run.Run, "is_control", is_control)
+    monkeypatch.setattr(Run, "is_control", is_control)
     save_tiny(family, tmp_path / "model")
     if family == "bert":
         assert (

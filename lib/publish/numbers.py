@@ -7,8 +7,12 @@ from pathlib import Path
 import pandas as pd
 
 from lib import CompanionError, printed, results
+from lib.bias_a_head import heads
+from lib.counteracts import cloze
+from lib.projective import nli, projection, tables
 from lib.publish.papers import PAPERS
-from lib.verdict import Match
+from lib.text import data as lists
+from lib.verdict import Match, match
 
 
 @dataclass(frozen=True)
@@ -83,3 +87,120 @@ def _of_run(run: str, folder: Path, counts: dict, known: dict) -> dict[tuple, tu
             if (paper.key, *first) in ours:
                 ours[paper.key, *again] = ours[paper.key, *first]
     return ours
+
+
+# ---- numbers that need no model
+OTHER_COUNT = {
+    "attribute words": "the list has words that stand in several pairs",
+    "target words": "the list has eleven",
+}
+
+
+def counts() -> dict[tuple, tuple[str, str]]:
+    """{(paper, table, row, column): (ours, match)}: sizes of word lists, data sets and settings."""
+    ours = _word_lists() | _settings() | _occupations()
+    theirs = {}
+    for paper in PAPERS:
+        for row in printed.numbers(paper).itertuples():
+            theirs[paper, row.table, row.row, row.column] = row.value
+    found = {}
+    for key, value in ours.items():
+        why = OTHER_COUNT.get(key[3], "another variant")
+        found[key] = f"{value:g}", match(theirs[key], value, same_model=True, why=why)
+    return found
+
+
+def _word_lists() -> dict[tuple, int]:
+    """The words that Bias A-head counts."""
+    pairs = lists.words("gender_pairs")
+    stereotypes = lists.words("gender_stereotypes")["stereotype"]
+    race = heads.race_sets()
+    sizes = {
+        ("gender", "attribute words"): pairs[["female", "male"]].stack().nunique(),
+        ("gender", "attribute pairs"): len(pairs),
+        ("gender", "target words"): int((stereotypes == "female").sum()),
+        ("race", "attribute words"): len(race.A) + len(race.B),
+        ("race", "attribute pairs"): len(race.A),
+        ("race", "target words"): len(race.X) + len(race.Y),
+    }
+    return {("bias_a_head", "Section 4", *key): size for key, size in sizes.items()}
+
+
+def _settings() -> dict[tuple, int]:
+    """What Projective Methods counts: sentence pairs and debiased models."""
+    inference = nli.pairs()
+    debiased = projection.settings()
+    last_layer = [setting for setting in debiased if setting.level == "Layer 11"]
+    sizes = {
+        ("Section 3", "test set", "occupations"): inference["occupation"].nunique(),
+        ("Section 3", "test set", "sentence pairs"): len(inference),
+        ("Section 4", "debiased models", "number"): len(debiased),
+        ("Section 5", "Spearman of S and eta", "models"): len(projection.models()),
+        ("Section 5", "Layer 11", "number"): len(last_layer),
+    }
+    return {("projective", *key): size for key, size in sizes.items()}
+
+
+def _occupations() -> dict[tuple, float]:
+    """What Counteracts takes over or sets: percentages of women, and how many fillers count."""
+    values = {}
+    for job in lists.words("occupations").itertuples():
+        values["counteracts", "Table 1", job.occupation, "percent women"] = job.percent_women
+    for size, k in {"smallest": 3, "middle": 5, "largest": cloze.KEPT}.items():
+        values["counteracts", "prose", "Results", f"{size} k"] = k
+    return values
+
+
+def coverage(table: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
+    """Of a table of `every_number`: how many numbers each printed table has, how many the text at hand
+    has lost, and how many each run has beside them."""
+    is_there = table["printed"] != ""
+    counted = pd.DataFrame({"paper": table["source"], "table": table["table"]})
+    counted["printed"] = is_there
+    counted["lost"] = ~is_there
+    for run in runs:
+        counted[run] = is_there & (table[f"ours, {run}"] != "")
+    counted = counted.groupby(["paper", "table"], sort=False, as_index=False).sum()
+    counted.loc[len(counted)] = ["all", "", *counted.drop(columns=["paper", "table"]).sum()]
+    return counted
+
+
+def contradictions() -> pd.DataFrame:
+    """Where a paper's printed numbers disagree with each other or with its text."""
+    rows = []
+
+    def add(source: str, where: str, said: float, found: float, note: str):
+        shown = {"printed": f"{said:g}", "found": f"{found:g}"}
+        rows.append({"source": source, "where": where} | shown | {"note": note})
+
+    table1 = printed.printed("bias_a_head", "Table 1")["PPPL"]
+    add(
+        "Bias A-head",
+        "Appendix A, lowest PPPL",
+        table1["Top-3"],
+        table1["Random-3"],
+        "three random heads cost less than the Top-3; these are said to have the lowest of three strategies",
+    )
+    table2 = printed.printed("bias_a_head", "Table 2")
+    for name, row in table2[table2["All"] > table2["0 (Full)"]].iterrows():
+        note = "masking all biased heads is said to worsen it, and raises it"
+        add("Bias A-head", f"Table 2, {name}", row["0 (Full)"], row["All"], note)
+    add(
+        "Counteracts",
+        "prompts of 58 occupations",
+        2680,
+        len(cloze.prompts("table1")),
+        "2,680 is what WinoBias' 40 occupations give",
+    )
+    add(
+        "Counteracts",
+        "kinds of prompts",
+        9,
+        len(cloze.KINDS),
+        "the abstract's 9 leaves the base prompt out",
+    )
+    own = pd.DataFrame(rows)
+    projective = tables.contradictions().rename(columns={"recomputed": "found"})
+    projective = projective.assign(source="Projective Methods")
+    both = pd.concat([own, projective])[list(own)]
+    return both.sort_values("source", kind="stable", ignore_index=True)

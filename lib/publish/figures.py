@@ -1,0 +1,273 @@
+"""The figures of notebook 12: the board as tiles, tests over retrainings, three papers' remedies."""
+
+import textwrap
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from lib import look, together
+from lib.publish import retrainings
+from lib.publish.cells import TESTED, kinds
+from lib.publish.papers import PAPERS
+from lib.together import Effect, Role
+from lib.verdict import MATCHED, MIXED, NOT_TESTABLE, Outcome
+
+INK = "#333333"
+PALE = "#E4E4E1"
+# The colour and the mark of what a run says of a claim: told apart without the colour too.
+TILES = {
+    Outcome.SUPPORTED: (look.GOOD, "●"),
+    MIXED: ("#A5D8C8", "◐"),
+    Outcome.CONTRADICTED: ("#E9A07A", "○"),
+    Outcome.INCONCLUSIVE: (PALE, "?"),
+    MATCHED: ("#D9D0E3", "≈"),
+    Outcome.NOT_APPLICABLE: (PALE, "∅"),
+    NOT_TESTABLE: (PALE, "–"),
+    Outcome.NOT_RUN: ("#F4F4F2", ""),
+}
+# What a notebook is about, below its tiles on the wall.
+TOPICS = {
+    "02": "which heads",
+    "03": "swapped words",
+    "04": "masking",
+    "05": "GLUE",
+    "06": "debiased, chat",
+    "07": "StereoSet",
+    "08": "projections",
+    "09": "inference",
+    "11": "cloze",
+    "": "untested",
+}
+GAP_NOTEBOOK = 0.8  # between two notebooks on the wall, in tiles
+GAP_PAPER = 1.6  # more, between two papers
+TILE = 0.42  # inches, in `claims`
+WORDS = 5.4  # inches that the words of a claim take there
+CUT = 6  # half widths at which `across` cuts what lies further out
+EFFECT_COLOURS = {
+    Effect.BETTER: look.GOOD,
+    Effect.WORSE: look.BAD,
+    Effect.INCONCLUSIVE: look.NEITHER,
+    Effect.CONTROL: look.NEITHER,
+}
+
+
+# ---- the board
+def decided(board: pd.DataFrame, runs: list[str]) -> str:
+    """Whether most applicable claims are decided, and how many are supported in each run, in words."""
+    said = []
+    is_clear = []
+    for run in runs:
+        of_run = kinds(board[run])
+        tested = int(of_run.isin(TESTED).sum())
+        if not tested:
+            continue
+        supported = int((of_run == Outcome.SUPPORTED).sum())
+        mixed = int((of_run == MIXED).sum())
+        contradicted = int((of_run == Outcome.CONTRADICTED).sum())
+        said.append(
+            f"{run} {supported} of {tested} supported, {mixed} mixed, {contradicted} contradicted"
+        )
+        is_clear.append(supported + mixed + contradicted > tested / 2)
+    if not said:
+        return "no run tests a claim"
+    if all(is_clear):
+        most = "most applicable claims are decided"
+    elif any(is_clear):
+        most = "whether most applicable claims are decided depends on the run"
+    else:
+        most = "most applicable claims are inconclusive or matched by controls"
+    return "; ".join([most, *said])
+
+
+def wall(board: pd.DataFrame, runs: list[str], title: str):
+    """Every claim, one tile each, by paper and notebook; one row per run."""
+    placed = _placed(board)
+    figure, ax = plt.subplots(figsize=(10, 0.42 * len(runs) + 1.9), layout="constrained")
+    for claim in placed.to_dict("records"):
+        for y, run in enumerate(runs):
+            _draw_tile(ax, claim["x"], y, claim[run], size=7)
+    for (_, notebook), x in placed.groupby(["source", "tested by"], sort=False)["x"]:
+        ax.text(
+            x.iloc[0] + len(x) / 2,
+            len(runs) - 0.38,
+            TOPICS.get(notebook, notebook),
+            rotation=30,
+            rotation_mode="anchor",
+            ha="right",
+            va="top",
+            fontsize=8,
+            color=INK,
+        )
+    for paper, x in placed.groupby("source", sort=False)["x"]:
+        name = f"{paper}, {len(x)} claims"
+        ax.text(x.iloc[0], -0.72, name, fontsize=9.5, fontweight="bold", va="bottom", color=INK)
+    ax.set(xlim=(-0.3, placed["x"].max() + 1.3), ylim=(len(runs) - 0.3, -0.95), xticks=[])
+    ax.set_yticks(range(len(runs)), runs)
+    _explain_tiles(figure, ax)
+    made_from = "as stored in figures/; one tile per claim; counted: applicable claims (not –, ∅ or not run)"
+    return look.sign(figure, title, made_from)
+
+
+def _placed(board: pd.DataFrame) -> pd.DataFrame:
+    """The board by paper and notebook, with `x`, the place of each tile."""
+    order = pd.DataFrame(
+        {
+            "paper": board["source"].map([paper.title for paper in PAPERS.values()].index),
+            "notebook": board["tested by"].replace("", "99"),  # untested ones last
+        }
+    )
+    placed = board.loc[order.sort_values(["paper", "notebook"], kind="stable").index].copy()
+    group = placed[["source", "tested by"]]
+    is_new = group.ne(group.shift())
+    notebooks_before = is_new.any(axis=1).cumsum() - 1
+    papers_before = is_new["source"].cumsum() - 1
+    gaps = GAP_NOTEBOOK * notebooks_before + GAP_PAPER * papers_before
+    placed["x"] = np.arange(len(placed)) + gaps
+    return placed
+
+
+def claims(rows: pd.DataFrame, runs: list[str], title: str, made_from: str = ""):
+    """Claims in words, one row each; one column of tiles per run."""
+    size = (WORDS + TILE * len(runs) + 0.5, 0.225 * len(rows) + 1.5)
+    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    for y, claim in enumerate(rows.to_dict("records")):
+        ax.text(-0.2, y, claim["claim"], ha="right", va="center", fontsize=8.4, color=INK)
+        for x, run in enumerate(runs):
+            _draw_tile(ax, x, y, claim[run], size=8)
+    ax.set(xlim=(-WORDS / TILE, len(runs) + 0.6), ylim=(len(rows) - 0.4, -0.6), yticks=[])
+    middles = [x + 0.5 for x in range(len(runs))]
+    ax.set_xticks(middles, runs, rotation=35, ha="left", fontsize=8)
+    ax.xaxis.tick_top()
+    _explain_tiles(figure, ax)
+    return look.sign(figure, title, f"{made_from}as stored in figures/")
+
+
+def _draw_tile(ax, x: float, y: float, cell, size: float):
+    """What a run says of a claim."""
+    colour, mark = TILES[cell.kind]
+    tile = plt.Rectangle((x + 0.06, y - 0.43), 0.88, 0.86, facecolor=colour, edgecolor="none")
+    ax.add_patch(tile)
+    ink = "white" if cell.kind == Outcome.SUPPORTED else INK
+    ax.text(x + 0.5, y, mark, ha="center", va="center", fontsize=size, color=ink)
+
+
+def _explain_tiles(figure, ax):
+    """Take the frame around tiles away, and say what their colours and marks mean."""
+    ax.tick_params(length=0)
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    meanings = []
+    for kind, (colour, mark) in TILES.items():
+        label = f"{kind} {mark}".strip()
+        meanings.append(
+            plt.Line2D([], [], marker="s", linestyle="", markersize=9, color=colour, label=label)
+        )
+    figure.legend(
+        handles=meanings,
+        loc="outside lower left",
+        ncols=len(meanings),
+        fontsize=7.5,
+        handletextpad=0.2,
+        columnspacing=1,
+    )
+
+
+# ---- retrainings
+def across(over: pd.DataFrame, title: str):
+    """Of each claim its first test over retrainings: mean, interval and the retrainings as strokes."""
+    rows = over.drop_duplicates("id").to_dict("records")[::-1]
+    figure, ax = plt.subplots(figsize=(look.PAGE, 0.24 * len(rows) + 1.6), layout="constrained")
+    colours = {Outcome.SUPPORTED: look.GOOD, Outcome.CONTRADICTED: look.BAD}
+    for y, row in enumerate(rows):
+        colour = colours.get(row["outcome"], look.NEITHER)
+        mean, each = retrainings.towards(row)
+        interval = np.clip([mean.low, mean.high], -CUT, CUT)
+        ax.plot(interval, [y, y], color=colour, linewidth=3, solid_capstyle="butt", alpha=0.6)
+        ax.plot(np.clip(each, -CUT, CUT), [y] * len(each), "|", color=INK, markersize=8)
+        ax.plot(np.clip(mean.value, -CUT, CUT), y, "o", color=colour, markersize=5)
+    names = [textwrap.shorten(row["claim"], 62, placeholder=" ...") for row in rows]
+    ax.set_yticks(range(len(rows)), names, fontsize=7)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    ax.set_ylim(-0.7, len(rows) - 0.3)
+    ax.set_xlabel(
+        f"distance on the claim's side of its threshold, in half widths of the interval (cut at {CUT})"
+    )
+    n = len(over["estimates"].iloc[0])
+    return look.sign(
+        figure,
+        title,
+        f"{n} retrainings of mini-bert, strokes; data paper; of each claim its first test; grey: "
+        "inconclusive, or no more than a control",
+    )
+
+
+# ---- the three papers' remedies
+def effects(table: pd.DataFrame, made_from: str):
+    """What each remedy changes on each measure, a panel per measure."""
+    changes = table[table["role"] != Role.NONE]
+    remedies = changes["mitigation"].unique()
+    size = (look.PAGE + 1.5, 0.72 * len(remedies) + 2.6)
+    columns = len(together.MEASURES) // 2
+    figure, axes = plt.subplots(2, columns, figsize=size, layout="constrained", sharey=True)
+    for ax, measure in zip(axes.flat, together.MEASURES, strict=False):
+        _draw_changes(ax, changes[changes["measure"] == measure], measure)
+    axes[0, 0].set_yticks(range(len(remedies)), remedies)
+    return look.sign(figure, _improved(changes), f"{made_from}\n{_paid(changes)}")
+
+
+def _draw_changes(ax, rows: pd.DataFrame, measure: str):
+    """Of one measure: the change by remedy, in the order of the rows, with its interval."""
+    for y, row in enumerate(rows.to_dict("records")):
+        if pd.isna(row["change"]):
+            across_axis = ax.get_yaxis_transform()
+            text = ax.text(0.5, y, "does not apply", fontsize=7, transform=across_axis)
+            text.set(color=look.NEITHER, ha="center", va="center")
+            continue
+        colour = EFFECT_COLOURS[together.judged(row)]
+        interval = [row["low"], row["high"]]
+        ax.plot(interval, [y, y], color=colour, linewidth=2, solid_capstyle="round")
+        ax.plot(row["change"], y, "o", color=colour, markersize=5)
+    is_cost = measure in together.COSTS
+    better = "better →" if together.MEASURES[measure].better > 0 else "← better"
+    ax.axvline(0, color=INK, linewidth=0.8)
+    ax.set_title(measure, fontsize=9)
+    ax.set_xlabel(f"cost: {better}" if is_cost else better, fontsize=7.5)
+    ax.tick_params(labelsize=7)
+    ax.locator_params(axis="x", nbins=3)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    if is_cost:
+        ax.set_facecolor("#F7F7F5")
+
+
+def _improved(changes: pd.DataFrame) -> str:
+    """Which remedies improve how many measures of bias, in words."""
+    is_bias = ~changes["measure"].isin(together.COSTS)
+    is_remedy = changes["role"] != Role.CONTROL
+    of_bias = changes[is_bias & is_remedy & changes["change"].notna()]
+    judged = of_bias.assign(judged=of_bias.apply(together.judged, axis=1))
+    by_remedy = judged.groupby("mitigation", sort=False)["judged"]
+    most = by_remedy.size().max()
+    better = {}
+    said = []
+    for name, found in by_remedy:
+        better[name] = int((found == Effect.BETTER).sum())
+        worse = int((found == Effect.WORSE).sum())
+        of_how_many = f" of {len(found)}" if len(found) < most else ""
+        on_one_line = name.replace(", ", ",\u00a0")  # a setting's digits stay together
+        said.append(f"{on_one_line} {better[name]} better, {worse} worse{of_how_many}")
+    who = "No remedy improves"
+    if max(better.values(), default=0) == most:
+        who = f"{max(better, key=better.get)} improves"
+    return f"{who} all {most} measures of bias, by the 95 % interval: {'; '.join(said)}"
+
+
+def _paid(changes: pd.DataFrame) -> str:
+    """The costs of remedies whose interval excludes 0, in words."""
+    is_cost = changes["measure"].isin(together.COSTS) & (changes["role"] != Role.CONTROL)
+    costs = []
+    for row in changes[is_cost].dropna(subset="change").to_dict("records"):
+        if together.judged(row) == Effect.WORSE:
+            costs.append(f"{row['mitigation']}: {row['measure']} {row['change']:+.2f}")
+    said = f"costs whose 95 % interval excludes 0: {'; '.join(costs) or 'none'}"
+    return textwrap.fill(said, 150)
