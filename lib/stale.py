@@ -13,6 +13,7 @@ without comments and docstrings, so that saying it better makes nothing stale.
 import ast
 import hashlib
 import io
+import json
 import threading
 import tokenize
 from functools import cache
@@ -49,6 +50,30 @@ def code(text: str) -> dict[str, str]:
     """The hashes of all modules of lib that some code imports, however deep."""
     files = sorted(modules(text))
     return {_named(file): code_hash(file.read_text(encoding="utf-8")) for file in files}
+
+
+def inputs(text: str) -> dict[str, str]:
+    """What the results of some code depend on besides models and parameters: the modules of lib that
+    it imports, data, word lists, printed numbers, profiles and versions of packages."""
+    files = places(
+        paths.ROOT / "requirements.txt",
+        paths.ROOT / "constraints.txt",
+        paths.LISTS,
+        paths.DEMO,
+        paths.PAPER,
+        paths.SOURCES,
+        paths.REGISTRY,
+        paths.PROFILES,
+    )
+    return code(text) | files
+
+
+def notebook(file: Path) -> dict[str, str]:
+    """The same of a notebook's file, its cells included."""
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    text = "\n".join(sources)
+    return {"its cells": code_hash(text)} | inputs(text)
 
 
 def module(file: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lib import CompanionError, paths
 
-COMMANDS = ("run", "compare", "report", "card", "measure", "readme")
+COMMANDS = ("run", "compare", "report", "card", "measure", "stamp", "readme")
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
@@ -47,6 +47,12 @@ def parser() -> Parser:
     commands.add_parser("report", help="make build/report again, from what is stored or made here")
     _add_card(commands.add_parser("card", help="what the papers' measures say of any model"))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
+    stamp = commands.add_parser(
+        "stamp", help="for developers: whether today's code still makes the stored measurements"
+    )
+    stamp.add_argument(
+        "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
+    )
     commands.add_parser("readme", help="for developers: write what the runs found into README.md")
     return every
 
@@ -206,6 +212,10 @@ def carry_out(options: argparse.Namespace) -> int:
             from lib.publish import measure
 
             measure.measure(options)
+        case "stamp":
+            from lib.publish import stamp
+
+            return stamp.stamp(options.device or None)
         case "readme":
             from lib.publish import readme
 

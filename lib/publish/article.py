@@ -16,7 +16,7 @@ import pandas as pd
 from lib import look
 from lib.publish import retrainings, scoreboard
 from lib.publish.cells import KINDS
-from lib.publish.papers import CLAIMS, PAPERS, RUNS
+from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
 from lib.publish.records import verdicts
 from lib.verdict import MATCHED, MIXED, Outcome, Paper, Verdict
 
@@ -37,6 +37,7 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+TEMPLATES.filters["run_name"] = run_name
 
 
 def tables_needed() -> list[str]:
@@ -61,6 +62,7 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
         answers[paper.title] = _answer(paper, table, tests, board_runs)
     data = {
         "runs": nearest_first,
+        "names": {run: run_name(run) for run in nearest_first},
         "tables": tables,
         "claims": _claims(folders, table, board_runs),
         "supporting": [str(Outcome.SUPPORTED), MIXED, MATCHED],

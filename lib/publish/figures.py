@@ -9,7 +9,7 @@ import pandas as pd
 from lib import look, together
 from lib.publish import retrainings
 from lib.publish.cells import TESTED, kinds
-from lib.publish.papers import PAPERS
+from lib.publish.papers import PAPERS, run_name
 from lib.together import Effect, Role
 from lib.verdict import MATCHED, MIXED, NOT_TESTABLE, Outcome
 
@@ -66,7 +66,7 @@ def decided(board: pd.DataFrame, runs: list[str]) -> str:
         mixed = int((of_run == MIXED).sum())
         contradicted = int((of_run == Outcome.CONTRADICTED).sum())
         said.append(
-            f"{run} {supported} of {tested} supported, {mixed} mixed, {contradicted} contradicted"
+            f"{run_name(run)} {supported} of {tested} supported, {mixed} mixed, {contradicted} contradicted"
         )
         is_clear.append(supported + mixed + contradicted > tested / 2)
     if not said:
@@ -103,7 +103,7 @@ def wall(board: pd.DataFrame, runs: list[str], title: str):
         name = f"{paper}, {len(x)} claims"
         ax.text(x.iloc[0], -0.72, name, fontsize=9.5, fontweight="bold", va="bottom", color=INK)
     ax.set(xlim=(-0.3, placed["x"].max() + 1.3), ylim=(len(runs) - 0.3, -0.95), xticks=[])
-    ax.set_yticks(range(len(runs)), runs)
+    ax.set_yticks(range(len(runs)), [run_name(run) for run in runs])
     _explain_tiles(figure, ax)
     made_from = "as stored in figures/; one tile per claim; counted: applicable claims (not –, ∅ or not run)"
     return look.sign(figure, title, made_from)
@@ -137,7 +137,8 @@ def claims(rows: pd.DataFrame, runs: list[str], title: str, made_from: str = "")
             _draw_tile(ax, x, y, claim[run], size=8)
     ax.set(xlim=(-WORDS / TILE, len(runs) + 0.6), ylim=(len(rows) - 0.4, -0.6), yticks=[])
     middles = [x + 0.5 for x in range(len(runs))]
-    ax.set_xticks(middles, runs, rotation=35, ha="left", fontsize=8)
+    names = [run_name(run) for run in runs]
+    ax.set_xticks(middles, names, rotation=35, ha="left", fontsize=8)
     ax.xaxis.tick_top()
     _explain_tiles(figure, ax)
     return look.sign(figure, title, f"{made_from}as stored in figures/")

@@ -9,10 +9,11 @@
 
 A result is one small file under build/<run>/measured; under figures/<run>/measured with --store,
 or under --out. `table1` keeps what it has after every mask in a file of its part beside it;
-whichever process ends last puts the parts together. Needs no pandas.
+whichever process ends last puts the parts together.
 """
 
 import hashlib
+import inspect
 import json
 import re
 import shlex
@@ -21,7 +22,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from lib import CompanionError, paths
+from lib import CompanionError, paths, stale
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.results import place, question, read, write
@@ -160,4 +161,5 @@ def _made_from(run: Run, function, args, name: str, precision: str) -> dict:
         "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]),
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
         "versions": versions("torch", "transformers", "numpy"),
+        "code": stale.module(Path(inspect.getsourcefile(function))),
     }

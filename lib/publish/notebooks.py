@@ -139,22 +139,11 @@ class Notebook:
         found = {"its cells": self._cells_hash(), "its parameters": _hash(self.parameters)}
         found["the run's folder"] = str(self.run.out)
         found["the news corpus"] = self.run.news
-        code = stale.code(self.code)
-        found |= code
-        found |= stale.places(
-            paths.ROOT / "requirements.txt",
-            paths.ROOT / "constraints.txt",
-            paths.LISTS,
-            paths.DEMO,
-            paths.PAPER,
-            paths.SOURCES,
-            paths.REGISTRY,
-            paths.PROFILES,
-            self.run.stored / "measured",
-        )
+        found |= stale.inputs(self.code)
+        found |= stale.places(self.run.stored / "measured")
         for name in models_of(self.run, [self]):
             found[name] = revision(name)
-        if "lib/publish/scoreboard.py" in code:  # the board depends on what other notebooks found
+        if "lib/publish/scoreboard.py" in found:  # the board depends on what other notebooks found
             found["results of other notebooks"] = fingerprint(*_read_by_the_board(self.run))
         return found
 

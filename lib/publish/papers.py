@@ -27,6 +27,7 @@ SHORT_NAMES = {
     "mini": "our sentences",
     verdict.UNTRAINED: "untrained control",
     verdict.GENDER_SWAPPED: "gender-swapped control",
+    "mini-smollm2-135m-instruct": "SmolLM2-135M-Instruct",
 }
 RETRAININGS = "trainings-"  # how the runs of retrainings are called: trainings-seed1, ...
 

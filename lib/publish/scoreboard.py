@@ -21,7 +21,7 @@ from lib import results
 from lib.engine import models
 from lib.publish import records, retrainings
 from lib.publish.cells import KINDS, TESTED, cells, describe, kinds
-from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS
+from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS, run_name
 from lib.publish.records import control_of, verdicts
 from lib.verdict import (
     APPLICABLE,
@@ -169,7 +169,7 @@ def summary(folders: dict[str, Path] | None = None) -> str:
     """Claims by paper and run as a markdown table: how many are supported, contradicted and so on."""
     table = board(folders)
     names = [name for name in folders or results.runs() if name in table]
-    lines = [["paper", "claims", *(f"`{name}`" for name in names)], ["---"] * (len(names) + 2)]
+    lines = [["paper", "claims", *map(run_name, names)], ["---"] * (len(names) + 2)]
     parts = {f"*{paper.title}*": table[table["source"] == paper.title] for paper in PAPERS.values()}
     parts[ALL_PAPERS] = table
     for title, rows in parts.items():
