@@ -7,7 +7,7 @@ from lib import CompanionError, paths, results
 from lib.engine.files import replace
 from lib.publish import retrainings, scoreboard
 from lib.publish.page import Result, collect
-from lib.publish.papers import PAPERS, RUNS
+from lib.publish.papers import PAPERS, RUNS, run_name
 from lib.publish.records import control_of
 from lib.publish.scoreboard import NO_CONTROL
 from lib.verdict import MATCHED, Paper
@@ -47,7 +47,8 @@ def scoreboard_part() -> str:
     for name, folder in results.runs().items():
         if name in RUNS or control_of(name):
             stored[name] = folder
-    means = "; ".join(f"`{name}`: {RUNS[name]}" for name in stored if name in RUNS)
+    known = [name for name in stored if name in RUNS]
+    means = "; ".join(f"*{run_name(name)}* (`{name}`): {RUNS[name]}" for name in known)
     controls = f"Whether control models support claims too is not known: {NO_CONTROL}"
     if any(control_of(name) for name in stored):
         controls = f"*{MATCHED.capitalize()}*: models that cannot have the effect support it too"
@@ -81,6 +82,6 @@ def _figure(paper: Paper, figures: dict[str, Result]) -> str:
     place = shown.file.relative_to(paths.ROOT).as_posix()
     return (
         f"**{shown.finding}.** [{paper.title}]({paper.address}) asks: {question} "
-        f"(`{shown.run}`, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
+        f"({run_name(shown.run)}, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
         f"![{words}]({place})"
     )
