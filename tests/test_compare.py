@@ -193,3 +193,18 @@ def test_two_runs_of_two_notebooks_write_the_same_bytes_and_leave_the_work_tree_
         ".svg",
     }
     assert state() == before
+
+
+def test_a_run_of_which_nothing_is_stored_has_nothing_to_depart_from(tmp_path, run):
+    make(run)
+    found = compare.folders("other", tmp_path / "nothing", run.out)
+    assert found.status == 0
+    assert str(found) == "Nothing is stored of the run other to compare with."
+
+
+def test_a_notebook_of_which_nothing_is_stored_changes_no_verdict(run):
+    make(run)
+    (run.stored / "claims" / "02.json").unlink()
+    found = compare.run(run, ["02"])
+    assert found.status == 0
+    assert "claims/02: 0 verdicts stored, 1 now" in str(found)

@@ -71,11 +71,9 @@ class Comparison:
         if not self.tables.stored:
             return f"Nothing is stored of the run {self.run} to compare with."
         opening = "Not reproduced" if self.changed_verdicts or self.departures else "Reproduced"
-        at = (
-            f"largest difference {self.largest:.0e} ({self.largest_at})"
-            if self.largest
-            else "no difference"
-        )
+        at = "no difference"
+        if self.largest:
+            at = f"largest difference {self.largest:.0e} ({self.largest_at})"
         return f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
 
     def __str__(self):
@@ -93,7 +91,8 @@ class Comparison:
                 self.departures.append(Departure(where, found.stored, found.new))
                 is_same = False
             elif found.size > self.largest:
-                self.largest, self.largest_at = found.size, where
+                self.largest = found.size
+                self.largest_at = where
         return is_same
 
 
@@ -126,6 +125,8 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
     if numbers is None:
         numbers = {file.name[:2] for file in made.glob("[0-9][0-9]_*")}
     found = Comparison(name)
+    if not has_records(stored):  # another model's run, say: there is nothing to depart from
+        return found
     for old, new in _both(stored, made, "[0-9][0-9]_*.csv", numbers):
         _compare_tables(found, old, new)
     for old, new in _both(stored, made, "[0-9][0-9]_*.json", numbers):
@@ -238,19 +239,21 @@ def _key(row: dict) -> tuple[str, ...]:
 
 def _compare_verdicts(found: Comparison, old: Path, new: Path):
     """Outcome by outcome, in the order that the notebook keeps; then what each rests on."""
-    before, after = _json(old), _json(new)
+    before = _json(old)
+    after = _json(new)
     found.verdicts.stored += len(before)
     if len(before) != len(after):
         departure = Departure(f"claims/{old.stem}", f"{len(before)} verdicts", f"{len(after)}")
-        found.changed_verdicts.append(departure)
+        is_new = not before  # a notebook of which nothing is stored changes no verdict
+        (found.departures if is_new else found.changed_verdicts).append(departure)
         return
     for stored, made in zip(before, after, strict=True):
-        where = " ".join(
-            filter(None, [stored["claim"], stored.get("on", ""), stored.get("variant", "")])
-        )
-        names = [(one["claim"], one["outcome"]) for one in (stored, made)]
-        if names[0] != names[1]:
-            found.changed_verdicts.append(Departure(where, *(" ".join(name) for name in names)))
+        parts = [stored["claim"], stored.get("on", ""), stored.get("variant", "")]
+        where = " ".join(part for part in parts if part)
+        verdict_before = f"{stored['claim']} {stored['outcome']}"
+        verdict_now = f"{made['claim']} {made['outcome']}"
+        if verdict_before != verdict_now:
+            found.changed_verdicts.append(Departure(where, verdict_before, verdict_now))
             continue
         found.verdicts.reproduced += 1
         _compare_fields(found, where, stored, made)
