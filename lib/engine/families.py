@@ -1,8 +1,10 @@
 """Everything that depends on a model's family, one row per family: THE place to add one.
 
-A row (model.anatomy, or FAMILIES["gpt2"]) says which classes have the language-model head, where the parts of a network
-are (as module paths: q to ffn inside a layer, embeddings, norm and pooler inside the base model), and what the family
-does unlike the others. Names are a config's model_type. tests/test_families.py adds two more families, one row each."""
+A row (model.anatomy, or FAMILIES["gpt2"]) says which classes have the language-model head, where
+the parts of a network are, and what the family does unlike the others. Parts are module paths: `q`
+to `ffn` inside a layer; `embeddings`, `norm` and `pooler` inside the base model. Names are a
+config's model_type. tests/test_families.py adds two more families, one row each.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,40 +14,54 @@ from torch import nn
 from lib import CompanionError
 
 
+def _pool(base: nn.Module, first):
+    """Sentence vectors by a BERT's pooler, which takes the first of a row of tokens."""
+    return base.pooler(first[:, None])
+
+
+def _classifier(net: nn.Module) -> nn.Module:
+    """The classifier of most fine-tuned encoders: a module that takes sentence vectors."""
+    return net.classifier
+
+
+def _no_unused_positions(config) -> int:
+    return 0
+
+
 @dataclass(frozen=True)
 class Family:
+    """One family of models; the module's docstring says how its parts are named."""
+
     name: str
-    # Classes with a language-model head, the fullest first: the first whose weights are all there is taken, so a BERT
-    # saved without its next-sentence head becomes a BertForMaskedLM, not one with a random head.
+    # Classes with a language-model head, the fullest first. The first class whose weights are all
+    # in the checkpoint is taken: a BERT saved without its next-sentence head becomes a
+    # BertForMaskedLM, not a BERT with a random next-sentence head.
     classes: tuple[str, ...]
-    vocabulary_head: Callable[
-        [nn.Module], Callable
-    ]  # network -> what turns hidden states into vocabulary logits
-    layers: Callable[[nn.Module], list[nn.Module]]  # base model -> one module per layer
-    q: str  # one module for q, k and v: a third of its output each
+    # network -> what turns hidden states into vocabulary logits
+    vocabulary_head: Callable[[nn.Module], Callable]
+    # base model -> one module per layer
+    layers: Callable[[nn.Module], list[nn.Module]]
+    # If q, k and v are one module, each is a third of its output.
+    q: str
     k: str
     v: str
     out: str
     ffn: str
     embeddings: str
     norm: str | None = None  # closes the last layer
-    pooler: str | None = None  # the module that hands out the sentence vector
-    pool: Callable = lambda base, first: base.pooler(
-        first[:, None]
-    )  # the same vector, from first tokens [n, hidden]
+    pooler: str | None = None  # the module whose output is the sentence vector
+    # (base model, first tokens [n, hidden]) -> the same sentence vectors
+    pool: Callable = _pool
     next_sentence: str | None = None  # the next-sentence head, inside the network
-    classifier: Callable | None = lambda net: (
-        net.classifier
-    )  # of a fine-tuned one: sentence vectors -> logits
-    is_causal: bool = False  # reads from left to right, and is asked for the next token
-    can_open: bool = (
-        False  # its texts may stand with or without the tokenizer's token that opens a text, bos
-    )
+    # fine-tuned network -> what turns sentence vectors into class logits
+    classifier: Callable | None = _classifier
+    is_causal: bool = False  # reads from left to right and predicts the next token
+    can_open: bool = False  # a text may have the tokenizer's beginning token (bos), or not
     has_segments: bool = False  # token types tell the two sentences of a pair apart
-    separator: str = (
-        "sep_token"  # the tokenizer's token between two sentences, where one writes it oneself
-    )
-    unused_positions: Callable = lambda config: 0  # those before the first that a token can have
+    # the tokenizer's token between two sentences, for prompts that write it themselves
+    separator: str = "sep_token"
+    # config -> how many positions come before the first that a token can have
+    unused_positions: Callable = _no_unused_positions
 
 
 def of(family: str | None, name: str = "This model") -> Family:
@@ -58,112 +74,145 @@ def of(family: str | None, name: str = "This model") -> Family:
     return FAMILIES[family]
 
 
-def _albert_layers(base):
-    """ALBERT runs the same few layers again and again: list each as often as it runs."""
-    groups, runs = base.encoder.albert_layer_groups, base.config.num_hidden_layers
-    return [
-        layer for run in range(runs) for layer in groups[run * len(groups) // runs].albert_layers
-    ]
+def _lm_head(net: nn.Module) -> nn.Module:
+    return net.lm_head
 
 
 _BERT = Family(
-    "bert",
-    ("BertForPreTraining", "BertForMaskedLM"),
-    lambda net: net.cls.predictions,
-    lambda base: base.encoder.layer,
-    "attention.self.query",
-    "attention.self.key",
-    "attention.self.value",
-    "attention.output.dense",
-    "intermediate",
-    "embeddings",
+    name="bert",
+    classes=("BertForPreTraining", "BertForMaskedLM"),
+    vocabulary_head=lambda net: net.cls.predictions,
+    layers=lambda base: base.encoder.layer,
+    q="attention.self.query",
+    k="attention.self.key",
+    v="attention.self.value",
+    out="attention.output.dense",
+    ffn="intermediate",
+    embeddings="embeddings",
     pooler="pooler",
     next_sentence="cls.seq_relationship",
     has_segments=True,
 )
 
+
+def _roberta_classifier(net: nn.Module) -> Callable:
+    """RoBERTa's classifier picks the first token out of a row itself: give it rows of one."""
+
+    def classify(vectors):
+        return net.classifier(vectors[:, None])
+
+    return classify
+
+
+_ROBERTA = replace(
+    _BERT,
+    name="roberta",
+    classes=("RobertaForMaskedLM",),
+    vocabulary_head=_lm_head,
+    next_sentence=None,
+    has_segments=False,
+    classifier=_roberta_classifier,
+    separator="bos_token",  # <s>, as Counteracts writes it
+    unused_positions=lambda config: config.pad_token_id + 1,
+)
+
+
+def _albert_layers(base: nn.Module) -> list[nn.Module]:
+    """ALBERT runs the same few layers again and again: list each as often as it runs."""
+    groups = base.encoder.albert_layer_groups
+    n_runs = base.config.num_hidden_layers
+    layers = []
+    for run in range(n_runs):
+        group = groups[run * len(groups) // n_runs]
+        layers.extend(group.albert_layers)
+    return layers
+
+
+_ALBERT = Family(
+    name="albert",
+    classes=("AlbertForMaskedLM",),
+    vocabulary_head=lambda net: net.predictions,
+    layers=_albert_layers,
+    q="attention.query",
+    k="attention.key",
+    v="attention.value",
+    out="attention.dense",
+    ffn="ffn",
+    embeddings="encoder.embedding_hidden_mapping_in",
+    pooler="pooler_activation",
+    pool=lambda base, first: base.pooler_activation(base.pooler(first)),
+    has_segments=True,
+)
+
+
+def _distilbert_vocabulary_head(net: nn.Module) -> Callable:
+    def logits(states):
+        transformed = net.activation(net.vocab_transform(states))
+        return net.vocab_projector(net.vocab_layer_norm(transformed))
+
+    return logits
+
+
+def _distilbert_classifier(net: nn.Module) -> Callable:
+    def classify(vectors):
+        return net.classifier(net.pre_classifier(vectors).relu())
+
+    return classify
+
+
+_DISTILBERT = Family(
+    name="distilbert",
+    classes=("DistilBertForMaskedLM",),
+    vocabulary_head=_distilbert_vocabulary_head,
+    layers=lambda base: base.transformer.layer,
+    q="attention.q_lin",
+    k="attention.k_lin",
+    v="attention.v_lin",
+    out="attention.out_lin",
+    ffn="ffn",
+    embeddings="embeddings",
+    classifier=_distilbert_classifier,
+)
+
+_GPT2 = Family(
+    name="gpt2",
+    classes=("GPT2LMHeadModel",),
+    vocabulary_head=_lm_head,
+    layers=lambda base: base.h,
+    q="attn.c_attn",
+    k="attn.c_attn",
+    v="attn.c_attn",
+    out="attn.c_proj",
+    ffn="mlp",
+    embeddings="drop",
+    norm="ln_f",
+    classifier=None,
+    is_causal=True,
+    can_open=True,
+)
+
+_LLAMA = Family(
+    name="llama",
+    classes=("LlamaForCausalLM",),
+    vocabulary_head=_lm_head,
+    layers=lambda base: base.layers,
+    q="self_attn.q_proj",
+    k="self_attn.k_proj",
+    v="self_attn.v_proj",
+    out="self_attn.o_proj",
+    ffn="mlp",
+    embeddings="embed_tokens",
+    norm="norm",
+    classifier=None,
+    is_causal=True,
+    can_open=True,
+)
+
 FAMILIES = {
-    family.name: family
-    for family in (
-        _BERT,
-        replace(
-            _BERT,
-            name="roberta",
-            classes=("RobertaForMaskedLM",),
-            vocabulary_head=lambda net: net.lm_head,
-            next_sentence=None,
-            has_segments=False,
-            classifier=lambda net: (
-                lambda vectors: net.classifier(vectors[:, None])
-            ),  # looks for the first token itself
-            separator="bos_token",  # <s>, as Counteracts writes it
-            unused_positions=lambda config: config.pad_token_id + 1,
-        ),
-        Family(
-            "albert",
-            ("AlbertForMaskedLM",),
-            lambda net: net.predictions,
-            _albert_layers,
-            "attention.query",
-            "attention.key",
-            "attention.value",
-            "attention.dense",
-            "ffn",
-            "encoder.embedding_hidden_mapping_in",
-            pooler="pooler_activation",
-            pool=lambda base, first: base.pooler_activation(base.pooler(first)),
-            has_segments=True,
-        ),
-        Family(
-            "distilbert",
-            ("DistilBertForMaskedLM",),
-            lambda net: (
-                lambda states: net.vocab_projector(
-                    net.vocab_layer_norm(net.activation(net.vocab_transform(states)))
-                )
-            ),
-            lambda base: base.transformer.layer,
-            "attention.q_lin",
-            "attention.k_lin",
-            "attention.v_lin",
-            "attention.out_lin",
-            "ffn",
-            "embeddings",
-            classifier=lambda net: (
-                lambda vectors: net.classifier(net.pre_classifier(vectors).relu())
-            ),
-        ),
-        Family(
-            "gpt2",
-            ("GPT2LMHeadModel",),
-            lambda net: net.lm_head,
-            lambda base: base.h,
-            "attn.c_attn",
-            "attn.c_attn",
-            "attn.c_attn",
-            "attn.c_proj",
-            "mlp",
-            "drop",
-            norm="ln_f",
-            classifier=None,
-            is_causal=True,
-            can_open=True,
-        ),
-        Family(
-            "llama",
-            ("LlamaForCausalLM",),
-            lambda net: net.lm_head,
-            lambda base: base.layers,
-            "self_attn.q_proj",
-            "self_attn.k_proj",
-            "self_attn.v_proj",
-            "self_attn.o_proj",
-            "mlp",
-            "embed_tokens",
-            norm="norm",
-            classifier=None,
-            is_causal=True,
-            can_open=True,
-        ),
-    )
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "albert": _ALBERT,
+    "distilbert": _DISTILBERT,
+    "gpt2": _GPT2,
+    "llama": _LLAMA,
 }
