@@ -1,8 +1,9 @@
-"""Files: written whole or not at all, and identified by what they hold.
+"""Files that are written whole or not at all, and identified by their content.
 
-files.replace(path, content)            # whoever reads meanwhile sees the old file, or the new one
+files.replace(path, content)            # a reader sees the old file or the new one, never a part
 with files.new_folder(path) as folder:  # the same for a folder
-files.fingerprint(file, folder, ...)    # changes when any content or name does"""
+files.fingerprint(file, folder, ...)    # changes when any content or name does
+"""
 
 import contextlib
 import errno
@@ -18,6 +19,7 @@ from lib import CompanionError, paths
 
 
 def replace(path: Path, content: bytes):
+    """Write a file under a temporary name, then rename it; folders are made where needed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with room_for(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,8 +31,8 @@ def replace(path: Path, content: bytes):
 
 
 def save_arrays(path: Path, **arrays):
-    """Compressed into one .npz file, whole or not at all."""
-    import numpy as np  # here, so that a Snakefile can use this module without it
+    """Write arrays into one compressed .npz file, whole or not at all."""
+    import numpy as np  # here, since workflow/Snakefile uses this module where numpy is missing
 
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
@@ -39,8 +41,11 @@ def save_arrays(path: Path, **arrays):
 
 @contextlib.contextmanager
 def new_folder(path: Path):
-    """Yield an empty folder that takes the place of `path` when the block ends well; what it held is kept till then.
-    Its name has the process's number: another process may be making the same, and the last one to end is kept."""
+    """Yield an empty folder that takes the place of `path` when the block ends without an error.
+
+    Until then `path` keeps what it held. The new folder's name has the process's number, since
+    another process may be writing the same folder; the last one to end is kept.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     with room_for(path):
@@ -55,7 +60,7 @@ def new_folder(path: Path):
 
 @contextlib.contextmanager
 def room_for(path: Path):
-    """Says in one sentence that the disk is full."""
+    """Turn the error of a full disk inside the block into one sentence for the user."""
     try:
         yield
     except OSError as error:
@@ -66,49 +71,56 @@ def room_for(path: Path):
         ) from None
 
 
-def is_full(error) -> bool:
-    """Whether an error, or one that it was raised from, is that of a full disk or a used-up quota."""
-    # hf_xet, by which the hub serves large files, raises a RuntimeError that has the system's words alone
-    return error is not None and (
-        is_full(error.__cause__)
-        or any(
-            getattr(error, "errno", None) == number or f"(os error {number})" in str(error)
-            for number in (errno.ENOSPC, errno.EDQUOT)
-        )
-    )
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error, or one of its causes, is that of a full disk or an exhausted quota."""
+    while error is not None:
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            # hf_xet, which fetches large files from the hub, raises a RuntimeError that has the
+            # number in its message alone
+            if getattr(error, "errno", None) == number or f"(os error {number})" in str(error):
+                return True
+        error = error.__cause__
+    return False
 
 
 def read_text(path: Path) -> str:
-    """A text file that comes with the repository; what is missing or damaged can be had back from git."""
+    """The text of a file that comes with the repository.
+
+    If it is missing or damaged, the message says how to restore it from git.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = "is not there" if isinstance(error, FileNotFoundError) else "is damaged"
         raise CompanionError(
-            f"{path} {why}: restore it with `git checkout {_seen(path)}`."
+            f"{path} {why}: restore it with `git checkout {_from_root(path)}`."
         ) from None
 
 
 def read_toml(path: Path) -> dict:
-    """The same of a table of settings."""
+    """The content of a TOML file that comes with the repository, as `read_text`."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise CompanionError(
-            f"{path} is not TOML ({error}): mend it, or restore it with `git checkout {_seen(path)}`."
+            f"{path} is not TOML ({error}): mend it, or restore it with "
+            f"`git checkout {_from_root(path)}`."
         ) from None
 
 
-def _seen(path: Path) -> Path:
-    """A path as seen from the repository, where it lies in it."""
-    return path.relative_to(paths.ROOT) if path.is_relative_to(paths.ROOT) else path
+def _from_root(path: Path) -> Path:
+    """A path relative to the repository, if it lies in it."""
+    if path.is_relative_to(paths.ROOT):
+        return path.relative_to(paths.ROOT)
+    return path
 
 
 def check_writable(folder: Path, variable: str = ""):
-    """Refuse a folder that nothing can be written to; `variable` of the environment names another."""
+    """Refuse a folder that cannot be written; `variable` of the environment can name another."""
+    trial = folder / ".try"
     try:
-        replace(folder / ".try", b"")
-        (folder / ".try").unlink(missing_ok=True)  # another process may try it too
+        replace(trial, b"")
+        trial.unlink(missing_ok=True)  # another process may try it too
     except OSError as error:
         other = f", or set {variable} to another" if variable else ""
         raise CompanionError(
@@ -117,20 +129,23 @@ def check_writable(folder: Path, variable: str = ""):
 
 
 def sha256(file: Path) -> bytes:
+    """The SHA-256 hash of a file's content, 32 bytes."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
 def fingerprint(*places: Path) -> str:
     """A short hash of the contents and names of files, and of all files in folders."""
-    listed = sorted(file for place in places for file in [place, *place.rglob("*")])
-    return hashlib.sha256(
-        b"".join(
-            file.name.encode() + sha256(file)
-            for file in listed
-            if file.is_file() and "__pycache__" not in file.parts
-        )
-    ).hexdigest()[:16]
+    listed = []
+    for place in places:
+        listed.append(place)
+        listed.extend(place.rglob("*"))
+    content = hashlib.sha256()
+    for file in sorted(listed):
+        if file.is_file() and "__pycache__" not in file.parts:
+            content.update(file.name.encode())
+            content.update(sha256(file))
+    return content.hexdigest()[:16]
 
 
 def slug(name: str) -> str:

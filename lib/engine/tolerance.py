@@ -1,4 +1,4 @@
-"""What "the same number" means on another machine: one rule, for compare, notebooks and tests.
+"""What "the same number" means on another machine: one rule for tables, notebooks and tests.
 
 Two processors add the same float32 numbers in another order, so they agree to about seven digits
 and never to the last bit. Three things enlarge that difference on its way to a table:
@@ -6,14 +6,14 @@ and never to the last bit. Three things enlarge that difference on its way to a 
 - Twelve layers and a softmax: between an x86 and an ARM processor, probabilities differed by up to
   1e-5, as they do between batches of another size.
 - A score is a ratio of small differences: SEAT divides a difference of cosines by their spread, and
-  a bootstrap's end is one draw out of a thousand, where another machine may take the neighbour. The
-  largest difference seen was 1.5e-4 of such an end's size, 2.6e-5 as it is.
+  an end of a bootstrap interval is one draw out of a thousand, where another machine may take the
+  neighbour. The largest difference seen was 1.5e-4 relative to such an end, 2.6e-5 absolute.
 - A number printed with two digits may round to the other side: 1.295 is 1.29 here and 1.30 there.
 
 So a number may differ by RELATIVE of its size plus ABSOLUTE, or by one unit of the last place
 that it is printed with, whichever is more. A whole number has no place to round: a count below
 1 / RELATIVE has to be equal. Everything that is not a number has to be equal; words and counts that
-hang on a number near an edge are computed from rounded values.
+depend on a number near a threshold are computed from rounded values.
 
     tolerance.differences("SEAT 1.30 of 144 heads", "SEAT 1.29 of 144 heads")  # []
     tolerance.differences("SEAT 1.30 of 144 heads", "SEAT 1.30 of 143 heads")  # ["144 is 143 now"]
@@ -35,11 +35,11 @@ class Number:
     """A printed number: its value, and one unit of the last place that it is printed with."""
 
     value: float
-    unit: float  # 0 of a whole number: nothing of it was rounded away
+    unit: float  # 0 for a whole number: nothing of it was rounded away
 
 
 def parse(text: str) -> Number | None:
-    """The number that a text is, "1.30", "-.5", "12,345", "3e-05" or "60%"; None of another text."""
+    """The number that a text is, "1.30", "-.5", "12,345", "3e-05" or "60%"; None: it is none."""
     if not NUMBER.fullmatch(text.strip()):
         return None
     is_percent = text.rstrip().endswith("%")
@@ -67,8 +67,10 @@ def agree(stored: float, new: float, unit: float = 0.0) -> bool:
 
 
 def size(stored: float, new: float, unit: float = 0.0) -> float:
-    """How large a difference is beyond what rounding explains, one unit of the last place: as a
-    share of the stored number, or as it is where that number is below 1."""
+    """How large a difference is beyond rounding, which explains one unit of the last place.
+
+    It is relative to the stored number, or absolute where that number is below 1.
+    """
     if not (math.isfinite(stored) and math.isfinite(new)):
         return 0.0 if agree(stored, new) else math.inf
     return max(0.0, abs(stored - new) - unit) / max(1.0, abs(stored))
@@ -76,7 +78,7 @@ def size(stored: float, new: float, unit: float = 0.0) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two texts are not the same, or agree and are not equal."""
+    """A place where two texts are not equal, beyond the tolerance (a departure) or within it."""
 
     stored: str
     new: str
@@ -90,16 +92,22 @@ class Difference:
 def compare(stored: str, new: str, unit: float | None = None) -> list[Difference]:
     """Every pair of numbers, or of words between them, that is not equal in two texts.
 
-    unit   one unit of the last place of the numbers, where their column knows it better than they
-           do: a table's file writes .50 as 0.5
+    unit   one unit of the last place of the numbers; None: as they are printed. A table's file
+           writes .50 as 0.5, and its column says that the unit is .01
     """
     if stored == new:
         return []
-    ours, theirs = NUMBER.split(_plain(stored)), NUMBER.split(_plain(new))
-    if len(ours) != len(theirs):
-        return [Difference(_plain(stored), _plain(new), math.inf, True)]
-    pairs = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
-    return [_difference(old, now, unit) for old, now in pairs]
+    stored_plain = _plain(stored)
+    new_plain = _plain(new)
+    stored_parts = NUMBER.split(stored_plain)
+    new_parts = NUMBER.split(new_plain)
+    if len(stored_parts) != len(new_parts):
+        return [Difference(stored_plain, new_plain, math.inf, is_departure=True)]
+    found = []
+    for old, now in zip(stored_parts, new_parts, strict=True):
+        if old != now:
+            found.append(_difference(old, now, unit))
+    return found
 
 
 def differences(stored: str, new: str, unit: float | None = None) -> list[Difference]:
@@ -108,17 +116,21 @@ def differences(stored: str, new: str, unit: float | None = None) -> list[Differ
 
 
 def _difference(stored: str, new: str, unit: float | None) -> Difference:
-    old, now = parse(stored), parse(new)
+    """The difference of two parts of a text, numbers or words, that are not equal."""
+    old = parse(stored)
+    now = parse(new)
     if old is None or now is None:
-        return Difference(stored.strip(), new.strip(), math.inf, True)
+        return Difference(stored.strip(), new.strip(), math.inf, is_departure=True)
     if unit is None:
-        unit = min(filter(None, (old.unit, now.unit)), default=0.0)  # .01, of 1.3 beside 1.29
+        units = [number.unit for number in (old, now) if number.unit]
+        unit = min(units, default=0.0)  # the finer one: .01 for 1.3 beside 1.29
     apart = size(old.value, now.value, unit)
-    return Difference(stored, new, apart, not agree(old.value, now.value, unit))
+    is_departure = not agree(old.value, now.value, unit)
+    return Difference(stored, new, apart, is_departure)
 
 
 def _plain(text: str) -> str:
-    """A text without what only sets it out: a column is as wide as its widest number."""
+    """A text without its layout: a column's spaces depend on its widest number."""
     return re.sub(r"\s+", " ", text).strip()
 
 
