@@ -1,6 +1,8 @@
-"""Many texts through a model: sorted by length, a fixed number of tokens a batch, results in the order given.
+"""Run many texts through a model in batches, and return the results in the order given.
 
-A batch that does not fit is halved and tried again. Padding changes rounding alone (tests/test_batches.py)."""
+Texts are sorted by length, and a batch holds a fixed number of tokens. A batch that does not fit
+into memory is halved and tried again. Padding changes nothing but rounding (tests/test_batches.py).
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -11,88 +13,129 @@ from tqdm import tqdm
 from lib import CompanionError
 
 TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep the device busy
-torch.backends.cuda.enable_cudnn_sdp(
-    False
-)  # plans for each shape anew, and batches have many: benchmarks/README.md
+
+# cuDNN's attention makes a new plan for each shape, and batches have many: benchmarks/README.md.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def default_tokens(device: torch.device) -> int:
+    """How many padded tokens a batch holds on this device, unless the caller says otherwise."""
+    return TOKENS.get(device.type, TOKENS["cpu"])
 
 
 def encode(model, texts: list, seconds: list | None = None, bos: bool | None = None) -> list[dict]:
-    """Texts, or pairs of texts, as token ids, one dict each, not yet padded; one longer than the positions fails.
-    bos: of a decoder, whether the token that begins a sequence opens each text; None: as its tokenizer has it."""
+    """Texts, or pairs of texts, as token ids: one dict each, not yet padded.
+
+    bos   for a decoder: whether each text begins with the beginning-of-sequence token; None leaves
+          that to the tokenizer
+    A text with more tokens than the model has positions is refused.
+    """
     if not texts:
         return []
-    encoded = model.tokenizer(
-        texts, seconds, verbose=False
-    )  # what it would warn of is raised below
-    if added := opening(model, bos):
-        token = {"input_ids": [model.tokenizer.bos_token_id], "attention_mask": [1]}
-        encoded = {
-            name: [token[name] + row if added > 0 else row[1:] for row in encoded[name]]
-            for name in token
-        }
-    longest = max(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
-    size, limit = len(encoded["input_ids"][longest]), model.tokenizer.model_max_length
+    encoded = model.tokenizer(texts, seconds, verbose=False)  # a text that is too long fails below
+    added = opening(model, bos)
+    if added:
+        encoded = _reopened(encoded, added, model.tokenizer.bos_token_id)
+    _check_lengths(model, texts, encoded["input_ids"])
+    rows = []
+    for i in range(len(texts)):
+        rows.append({name: values[i] for name, values in encoded.items()})
+    return rows
+
+
+def _reopened(encoded: dict, added: int, bos_token_id: int) -> dict:
+    """Encoded texts with one beginning token more (added = 1) or without theirs (added = -1)."""
+    opening_token = {"input_ids": [bos_token_id], "attention_mask": [1]}
+    changed = {}
+    for name, token in opening_token.items():
+        if added > 0:
+            changed[name] = [token + row for row in encoded[name]]
+        else:
+            changed[name] = [row[1:] for row in encoded[name]]
+    return changed
+
+
+def _check_lengths(model, texts: list, ids: list[list[int]]):
+    """Refuse texts of which the longest has more tokens than the model has positions."""
+    limit = model.tokenizer.model_max_length
+    longest = max(range(len(texts)), key=lambda i: len(ids[i]))
+    size = len(ids[longest])
     if size > limit:
         raise CompanionError(
             f"'{texts[longest][:40]}...' has {size} tokens, more than the {limit} of {model.name}: "
             "shorten it or choose a model with more positions."
         )
-    return [{name: values[i] for name, values in encoded.items()} for i in range(len(texts))]
 
 
 def opening(model, bos: bool | None) -> int:
-    """How many tokens `bos` adds before a text that the tokenizer does not: 0, 1, or -1 where it takes one away.
-    A decoder's first position attracts the attention of all others, and what stands there has a state unlike any other:
-    without a token that opens the text this is its first word."""
+    """How many tokens `bos` adds before a text, compared with the tokenizer: 0, 1, or -1.
+
+    The first position of a decoder attracts the attention of all others, and its state is unlike
+    any other. Without a beginning token, this position holds the first word of the text.
+    """
     if bos is None:
         return 0
-    if not model.anatomy.can_open or model.tokenizer.bos_token_id is None:
+    beginning = model.tokenizer.bos_token_id
+    if not model.anatomy.can_open or beginning is None:
         raise CompanionError(
             f"{model.name} has no beginning token to put or leave out: leave bos out."
         )
-    return bos - (model.tokenizer("a").input_ids[0] == model.tokenizer.bos_token_id)
+    tokenizer_adds_it = model.tokenizer("a").input_ids[0] == beginning
+    return int(bos) - int(tokenizer_adds_it)
 
 
 def by_length(sizes: list[int], tokens: int, alike: bool = False) -> Iterator[list[int]]:
-    """Indices in batches of similar size, long ones first: a batch that is too large shows itself at once.
-    One a quarter full takes no text that would be padded by a twentieth or more; `alike`, none that would at all."""
-    batch, longest = [], max(sizes, default=0)
+    """Indices of texts in batches of similar size, the longest texts first.
+
+    Long texts come first so that a batch that is too large for the memory fails at once.
+    A batch that is at least a quarter full takes no text that needs 5 % padding or more.
+    alike: a batch takes no text that needs any padding.
+    """
+    batch = []
+    longest = max(sizes, default=0)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         is_full = (len(batch) + 1) * longest > tokens
-        is_unlike = (
-            sizes[i] < longest
-            if alike
-            else 4 * len(batch) * longest >= tokens and sizes[i] <= 0.95 * longest
-        )
+        if alike:
+            is_unlike = sizes[i] < longest
+        else:
+            is_quarter_full = 4 * len(batch) * longest >= tokens
+            is_unlike = is_quarter_full and sizes[i] <= 0.95 * longest
         if batch and (is_full or is_unlike):
             yield batch
-            batch, longest = [], sizes[i]
+            batch = []
+            longest = sizes[i]
         batch.append(i)
     if batch:
         yield batch
 
 
 def pad(model, encoded: list[dict]) -> dict[str, torch.Tensor]:
-    """One batch on the model's device, padded on the right: the tokenizer's own `pad` without its slow loops."""
-    shape = len(encoded), max(len(row["input_ids"]) for row in encoded)
-    batch = {
-        name: np.full(shape, model.tokenizer.pad_token_id if name == "input_ids" else 0)
-        for name in encoded[0].keys() | {"attention_mask"}
-    }
+    """One batch on the model's device, padded on the right.
+
+    The same as the tokenizer's own `pad`, without its slow loops.
+    """
+    width = max(len(row["input_ids"]) for row in encoded)
+    batch = {}
+    for name in encoded[0].keys() | {"attention_mask"}:
+        filler = model.tokenizer.pad_token_id if name == "input_ids" else 0
+        batch[name] = np.full((len(encoded), width), filler)
     for i, row in enumerate(encoded):
-        for name, values in {"attention_mask": [1] * len(row["input_ids"]), **row}.items():
+        size = len(row["input_ids"])
+        batch["attention_mask"][i, :size] = 1  # unless the row has a mask of its own
+        for name, values in row.items():
             batch[name][i, : len(values)] = values
     return {name: on(model.device, values) for name, values in batch.items()}
 
 
 def on(device: torch.device, values) -> torch.Tensor:
-    """Numbers as a tensor on a device. A GPU is not waited for: it computes one batch while the next is made here."""
+    """Numbers as a tensor on a device.
+
+    The copy to a GPU is not waited for: it computes one batch while the next one is prepared here.
+    """
     tensor = torch.as_tensor(values)
-    return (
-        tensor.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else tensor.to(device)
-    )
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def each(
@@ -103,13 +146,19 @@ def each(
     progress: str = "",
     alike: bool = False,
 ) -> list:
-    """function(batch, indices) for padded batches on the model's device; its rows, put back in order.
-    `batch` is what the network takes; `indices` says which of `encoded` its rows are. The function returns one row
-    (a tensor's row or a list's item) for each. What it does besides, it does last: where memory runs out half way it
-    is called again with half of the rows. alike: a batch has texts of one length, and its mask may be left out."""
+    """Call function(batch, indices) on padded batches; return its rows in the order of `encoded`.
+
+    function   `batch` is what the network takes, on the model's device, and `indices` says which of
+               `encoded` its rows are. It returns one row for each: a row of a tensor or an item of
+               a list. Side effects belong at its end, since it is called again, with half of the
+               rows, when memory runs out half way.
+    tokens     padded tokens a batch; None: what suits the device
+    alike      a batch holds texts of one length only, so that its attention mask may be left out
+    """
     results = [None] * len(encoded)
-    tokens = tokens or TOKENS.get(model.device.type, TOKENS["cpu"])
-    waiting = list(by_length([len(e["input_ids"]) for e in encoded], tokens, alike))[::-1]
+    sizes = [len(row["input_ids"]) for row in encoded]
+    waiting = list(by_length(sizes, tokens or default_tokens(model.device), alike))
+    waiting.reverse()  # a stack: the longest texts are taken first
     with tqdm(total=len(encoded), desc=progress, disable=not progress, leave=False) as bar:
         while waiting:
             indices = waiting.pop()
