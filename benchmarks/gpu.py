@@ -1,38 +1,50 @@
-"""Pseudo-perplexity and head scores at the papers' sizes on one GPU: seconds, memory, share of peak, what bounds it.
+"""Pseudo-perplexity and head scores at the papers' sizes on one GPU.
 
-    python -m benchmarks.gpu ceilings                          what this card reaches: products and copies
-    python -m benchmarks.gpu heads --shape bert-base           3,000 sentences; also --shape llama-7b
-    python -m benchmarks.gpu pppl --precision bfloat16         WikiText-2's test split; also tf32, float32
+    python -m benchmarks.gpu ceilings                    what this card reaches: products and copies
+    python -m benchmarks.gpu heads --shape bert-base     3,000 sentences; also --shape llama-7b
+    python -m benchmarks.gpu pppl --precision bfloat16   WikiText-2's test split; also tf32, float32
 
-The networks have random weights of the true shapes; the texts are real (COMPANION_DATA; sentences of BBC articles), in
-tokens of the shipped models, whose vocabularies have 16,384 entries; --tokenizer FOLDER takes another: a BERT's own
-of 30,522 gives fewer.
---device cpu --limit 4 --tiny is a try.
+It prints seconds, memory, the share of the card's peak, and where the time goes. The networks have
+random weights of the true shapes. The texts are real (COMPANION_DATA; sentences of BBC articles),
+in tokens of the bundled models, whose vocabularies have 16,384 entries; --tokenizer FOLDER takes
+another: a BERT's own of 30,522 gives fewer tokens. --device cpu --limit 4 --tiny is a trial.
 """
 
 import argparse
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 import transformers
 
 from benchmarks import flops
-from lib.bias_a_head import heads, masking
-from lib.engine import batches, pppl
+from lib.bias_a_head import heads, masking, seat
+from lib.engine import batches, embed, models, pppl
 from lib.text import readers
 
+
+@dataclass(frozen=True)
+class Shape:
+    """A network of random weights."""
+
+    config: transformers.PretrainedConfig
+    tokenizer: str  # of which bundled model
+    kind: type  # the class of transformers that makes the network
+    precision: str  # in which head scores are computed
+
+
 SHAPES = {
-    "bert-base": (
-        transformers.BertConfig(),
-        "mini-bert",
-        transformers.AutoModelForPreTraining,
-        "float32",
+    "bert-base": Shape(
+        config=transformers.BertConfig(),
+        tokenizer="mini-bert",
+        kind=transformers.AutoModelForPreTraining,
+        precision="float32",
     ),
-    "llama-7b": (
-        transformers.LlamaConfig(),
-        "mini-gpt2",
-        transformers.AutoModelForCausalLM,
-        "bfloat16",
+    "llama-7b": Shape(
+        config=transformers.LlamaConfig(),
+        tokenizer="mini-gpt2",
+        kind=transformers.AutoModelForCausalLM,
+        precision="bfloat16",
     ),
 }
 TINY = dict(
@@ -44,104 +56,165 @@ TINY = dict(
 )
 
 
-def model_of(shape: str, device: str, precision: str, tiny: bool, tokenizer: str | None = None):
-    config, shipped, kind, _ = SHAPES[shape]
-    config = type(config)(**TINY, vocab_size=config.vocab_size) if tiny else config
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    return flops.random_model(config, tokenizer or shipped, f"{shape}'s shape", device, dtype, kind)
+def dtype_of(precision: str) -> torch.dtype:
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
+
+
+def model_of(
+    shape: str, device: str, precision: str, tiny: bool, tokenizer: str | None = None
+) -> models.Model:
+    """A random model of a shape, or with `tiny` of its family alone."""
+    chosen = SHAPES[shape]
+    config = chosen.config
+    if tiny:
+        config = type(config)(**TINY, vocab_size=config.vocab_size)
+    return flops.random_model(
+        config,
+        tokenizer or chosen.tokenizer,
+        f"{shape}'s shape",
+        device,
+        dtype_of(precision),
+        chosen.kind,
+    )
 
 
 def ceilings(device: str, size: int):
-    """The best of ten square products in each precision, and of ten copies: what no program here can pass."""
+    """The best of ten square products in each precision, and of ten copies.
+
+    No program on this card can be faster.
+    """
     for precision, peak in flops.PEAK.items():
-        dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-        a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+        dtype = dtype_of(precision)
+        a = torch.randn(size, size, device=device, dtype=dtype)
+        b = torch.randn(size, size, device=device, dtype=dtype)
         with masking.matmuls(precision):
-            best = min(flops.seconds(partial(torch.matmul, a, b))[0] for _ in range(10))
+            best = best_of_ten(partial(torch.matmul, a, b))
+        reached = 2 * size**3 / best
         print(
-            f"{precision:9} products   {2 * size**3 / best / 1e12:6.1f} of {peak / 1e12:.1f} TFLOPs a second"
+            f"{precision:9} products   {reached / 1e12:6.1f} of {peak / 1e12:.1f} TFLOPs a second"
         )
     source = torch.randn(8 * size**2, device=device)
-    best = min(flops.seconds(source.clone)[0] for _ in range(10))
-    print(
-        f"copies (read and written) {2 * source.nbytes / best / 1e12:.2f} TB a second", flush=True
-    )
+    rate = 2 * source.nbytes / best_of_ten(source.clone)
+    print(f"copies (read and written) {rate / 1e12:.2f} TB a second", flush=True)
+
+
+def best_of_ten(function) -> float:
+    """The fewest seconds that one of ten calls took."""
+    return min(flops.seconds(function)[0] for _ in range(10))
 
 
 def contexts(n: int) -> tuple[heads.Sets, dict[str, list[str]]]:
-    """The gender words of Bias A-head in n sentences of news, the commonest words in as many as that takes."""
+    """The gender words of Bias A-head in n sentences of news.
+
+    All words have equally many sentences, but for those that have fewer and for one less where n
+    is exceeded.
+    """
     sets, found = heads.sets_and_contexts("gender", "paper", n)
-    most = next(
-        most for most in range(1, n) if sum(min(most, len(lines)) for lines in found.values()) >= n
-    )
+    most = sentences_a_word(found, n)
     found = {word: lines[:most] for word, lines in found.items()}
-    for word in reversed(found):  # a sentence less for so many words: exactly n
-        over = sum(map(len, found.values())) - n
-        if over and len(found[word]) == most > 1:
+    for word in reversed(found):
+        n_over = count(found) - n
+        if n_over and len(found[word]) == most > 1:
             found[word] = found[word][:-1]
     return sets, found
 
 
+def sentences_a_word(found: dict[str, list[str]], n: int) -> int:
+    """The lowest number of sentences a word with which there are n in all."""
+    for most in range(1, n):
+        if sum(min(most, len(lines)) for lines in found.values()) >= n:
+            return most
+    raise ValueError(f"the news has fewer than {n} sentences with these words")
+
+
+def count(found: dict[str, list[str]]) -> int:
+    return sum(len(lines) for lines in found.values())
+
+
 def head_scores(shape: str, device: str, limit: int, tiny: bool, tokenizer: str | None):
-    precision = SHAPES[shape][3]
-    sets, found = contexts(limit or 3_000)
+    """Time the scores of all heads on 3,000 sentences, or `limit`."""
+    n = limit or 3_000
+    precision = SHAPES[shape].precision
+    sets, found = contexts(n)
     model = model_of(shape, device, precision, tiny, tokenizer)
-    heads.bias_scores(model, *contexts(max(600, (limit or 3_000) // 4)))  # to warm up
+    score = partial(heads.bias_scores, model, sets, found)
+    heads.bias_scores(model, *contexts(max(600, n // 4)))  # to warm up
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats()
-    first, _ = flops.seconds(lambda: heads.bias_scores(model, sets, found))
-    took, scores = flops.seconds(lambda: heads.bias_scores(model, sets, found))
-    pairs = [(word, sentence) for word in sets.words for sentence in found[word]]
-    sizes = [len(one["input_ids"]) for one in heads.embed.prepare(model, pairs)[0]]
+    first, _ = flops.seconds(score)
+    took, scores = flops.seconds(score)
+    pairs = []
+    for word in sets.words:
+        pairs += [(word, sentence) for sentence in found[word]]
+    encoded, _ = embed.prepare(model, pairs)
+    sizes = [len(one["input_ids"]) for one in encoded]
     # forward twice, and once back to the mask: frozen weights need no gradients of their own
     work = 3 * flops.needed(model.net.config, sizes)
     print(
-        f"head scores, {model.name}, {precision}, {len(pairs):,} sentences, {sum(sizes):,} tokens: {took:.2f} s, "
-        f"at first, loading kernels, {first:.2f} s"
+        f"head scores, {model.name}, {precision}, {len(pairs):,} sentences, {sum(sizes):,} tokens: "
+        f"{took:.2f} s, at first, loading kernels, {first:.2f} s"
     )
     print(f"  {flops.share_of_peak(work, took, precision)}")
     if device.startswith("cuda"):
-        print(
-            f"  at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB allocated, "
-            f"{torch.cuda.max_memory_reserved() / 2**30:.1f} GiB reserved"
-        )
+        reserved = torch.cuda.max_memory_reserved() / 2**30
+        print(f"  at most {allocated_gib():.1f} GiB allocated, {reserved:.1f} GiB reserved")
     assert scores.scores.isfinite().all() and scores.scores.abs().max() > 0
-    apart = {
-        "tokens prepared": lambda: heads.embed.prepare(model, pairs),
-        "p-value": lambda: heads.seat.p_value(*(torch.randn(len(part), 768) for part in sets)),
-    }
-    parts = ", ".join(
-        f"{name} {flops.seconds(function)[0]:.2f} s" for name, function in apart.items()
+    preparing, _ = flops.seconds(lambda: embed.prepare(model, pairs))
+    testing, _ = flops.seconds(lambda: p_value_of_random_vectors(sets))
+    print(
+        f"  of this on the CPU: tokens prepared {preparing:.2f} s, p-value {testing:.2f} s "
+        "(the first is done twice)"
     )
-    print(f"  of this on the CPU: {parts} (the first is done twice)")
-    print(f"  {flops.where_time_goes(lambda: heads.bias_scores(model, sets, found))}", flush=True)
+    print(f"  {flops.where_time_goes(score)}", flush=True)
+
+
+def p_value_of_random_vectors(sets: heads.Sets) -> float:
+    """The permutation test of SEAT, as head scores run it, on vectors of BERT-base's size."""
+    return seat.p_value(*(torch.randn(len(part), 768) for part in sets))
+
+
+def allocated_gib() -> float:
+    return torch.cuda.max_memory_allocated() / 2**30
 
 
 def perplexity(precision: str, device: str, limit: int, tiny: bool, tokenizer: str | None):
+    """Time the pseudo-perplexity of WikiText-2's test split, or about `limit` lines of it."""
     texts = readers.wikitext()
-    texts = texts[:: len(texts) // limit] if limit else texts
+    if limit:
+        texts = texts[:: len(texts) // limit]
     model = model_of("bert-base", device, precision, tiny, tokenizer)
+    score = partial(pppl.pseudo_perplexity, model, texts, progress="PPPL")
     with masking.matmuls(precision):
         pppl.pseudo_perplexity(model, texts[::60])  # to warm up
         goes = flops.where_time_goes(lambda: pppl.pseudo_perplexity(model, texts[::30]))
         print(f"  every 30th line: {goes}", flush=True)
-        first, _ = flops.seconds(lambda: pppl.pseudo_perplexity(model, texts, progress="PPPL"))
-        took, found = flops.seconds(lambda: pppl.pseudo_perplexity(model, texts, progress="PPPL"))
-    windows, _, asked = pppl._windows(model, texts)
-    sizes = [len(window["input_ids"]) for window, places in zip(windows, asked) for _ in places]
+        first, _ = flops.seconds(score)
+        took, found = flops.seconds(score)
+    sizes = masked_sizes(model, texts)
     work = flops.needed(model.net.config, sizes, rows=len(sizes))
-    budget = 8 * batches.TOKENS["cuda"] if device.startswith("cuda") else batches.TOKENS["cpu"]
-    wasted = flops.padding(sizes, batches.by_length(sizes, budget, alike=device.startswith("cuda")))
     print(
-        f"PPPL, {model.name}, {precision}, {len(texts):,} lines, {found.n_tokens:,} masks, {sum(sizes):,} tokens: "
-        f"{took:.1f} s, at first, loading kernels, {first:.1f} s (PPPL {found.value:.6g}, random weights)"
+        f"PPPL, {model.name}, {precision}, {len(texts):,} lines, {found.n_tokens:,} masks, "
+        f"{sum(sizes):,} tokens: {took:.1f} s, at first, loading kernels, {first:.1f} s "
+        f"(PPPL {found.value:.6g}, random weights)"
     )
+    is_cuda = device.startswith("cuda")
+    budget = 8 * batches.TOKENS["cuda"] if is_cuda else batches.TOKENS["cpu"]
+    wasted = flops.padding(sizes, batches.by_length(sizes, budget, alike=is_cuda))
     print(f"  {flops.share_of_peak(work, took, precision)}; padding {wasted:.1%}", flush=True)
-    if device.startswith("cuda"):
-        print(f"  at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB allocated")
+    if is_cuda:
+        print(f"  at most {allocated_gib():.1f} GiB allocated")
 
 
-if __name__ == "__main__":
+def masked_sizes(model, texts: list[str]) -> list[int]:
+    """The tokens of each masked copy that pseudo-perplexity sends through the network."""
+    windows, _, asked = pppl.encode_windows(model, texts)
+    sizes = []
+    for window, places in zip(windows, asked):
+        sizes += [len(window["input_ids"])] * len(places)
+    return sizes
+
+
+def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["ceilings", "heads", "pppl"])
     parser.add_argument("--device", default="cuda")
@@ -152,16 +225,19 @@ if __name__ == "__main__":
         "--tiny", action="store_true", help="two narrow layers in place of the true shape"
     )
     parser.add_argument(
-        "--tokenizer", help="a folder with a tokenizer; without: the shipped model's"
+        "--tokenizer", help="a folder with a tokenizer; without: the bundled model's"
     )
     options = parser.parse_args()
-    card = torch.cuda.get_device_name() if options.device.startswith("cuda") else "CPU"
+    device = options.device
+    card = torch.cuda.get_device_name() if device.startswith("cuda") else "CPU"
     print(f"{card}, torch {torch.__version__}, transformers {transformers.__version__}", flush=True)
     if options.what == "ceilings":
-        ceilings(options.device, 512 if options.tiny else 8_192)
+        ceilings(device, 512 if options.tiny else 8_192)
     elif options.what == "heads":
-        head_scores(options.shape, options.device, options.limit, options.tiny, options.tokenizer)
+        head_scores(options.shape, device, options.limit, options.tiny, options.tokenizer)
     else:
-        perplexity(
-            options.precision, options.device, options.limit, options.tiny, options.tokenizer
-        )
+        perplexity(options.precision, device, options.limit, options.tiny, options.tokenizer)
+
+
+if __name__ == "__main__":
+    main()

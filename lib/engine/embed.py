@@ -1,11 +1,12 @@
 """Vectors of words and of sentences, from a model's final layer.
 
-    embed.words(model, {"nurse": ["The nurse smiled.", ...], ...})   static vectors, one row per word
-    embed.sentences(model, ["This is a nurse.", ...])                SEAT's own way, one row per sentence
-    embed.each(model, [("nurse", "The nurse smiled."), ...], use)    word vectors batch by batch, graph and all
+    embed.words(model, {"nurse": ["The nurse smiled.", ...], ...})   static vectors, one row each
+    embed.sentences(model, ["This is a nurse.", ...])                as SEAT does, one row each
+    embed.each(model, [("nurse", "The nurse smiled."), ...], use)    word vectors batch by batch
 
-A word's static vector is the mean over its contexts of the mean over its pieces (Bias A-head, footnote 3). The paper
-says so of attribute words; that targets are averaged too is inferred."""
+A word's static vector is the mean over its contexts of the mean over its word pieces (Bias A-head,
+footnote 3). The paper says so of attribute words; that it averages target words too is inferred.
+"""
 
 import re
 from collections.abc import Callable
@@ -19,22 +20,24 @@ CHUNK = 4_096  # sentences tokenized at a time: memory does not grow with the co
 
 
 def words(model, contexts: dict[str, list[str]], bos: bool | None = None) -> torch.Tensor:
-    """[n_words, hidden]: each word's static vector; bos: as batches.encode has it."""
-    pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
+    """[n_words, hidden]: the static vector of each word; `bos` as in batches.encode."""
+    pairs = []
+    for word, sentences in contexts.items():
+        for sentence in sentences:
+            pairs.append((word, sentence))
     row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
+
+    def add(vectors, indices):
+        total.index_add_(0, row[indices], vectors.cpu().double())
+
     with torch.no_grad():
-        each(
-            model,
-            pairs,
-            lambda vectors, which: total.index_add_(0, row[which], vectors.cpu().double()),
-            bos=bos,
-        )
+        each(model, pairs, add, bos=bos)
     return (total / count[:, None]).to(model.net.dtype)
 
 
 def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which word each sentence belongs to, when all are put in one line, and how many each word has."""
+    """For all sentences in one list the number of their word, and how many each word has."""
     if not contexts:
         raise CompanionError("There are no words: give at least one with its sentences.")
     for word, sentences in contexts.items():
@@ -54,18 +57,21 @@ def each(
     tokens: int | None = None,
     bos: bool | None = None,
 ):
-    """use(vectors, indices) for batches of (word, sentence): vectors is [n, hidden], indices says which pairs.
-    The vectors carry a graph unless the caller says torch.no_grad(); a batch is forgotten once it was used."""
-    options = (
-        dict(use_cache=False) if model.is_causal else {}
-    )  # a decoder would keep the keys and values of all layers
+    """Call use(vectors, indices) for batches of (word, sentence) pairs.
+
+    use   `vectors` is [n, hidden], and `indices` says which pairs these are. The vectors carry a
+          graph unless the caller is inside torch.no_grad(); they are not kept after the call.
+    """
+    # a decoder would otherwise keep the keys and values of all layers
+    options = {"use_cache": False} if model.is_causal else {}
     for start in range(0, len(pairs), CHUNK):
         encoded, places = prepare(model, pairs[start : start + CHUNK], bos)
 
         def at_words(batch, indices, places=places, start=start):
             states = model.net.base_model(**batch, **options).last_hidden_state
-            use(pool(states, [places[i] for i in indices]), [start + i for i in indices])
-            return indices  # one item for each is asked for; the vectors are not kept
+            vectors = pool(states, [places[i] for i in indices])
+            use(vectors, [start + i for i in indices])
+            return indices  # batches.each wants one item for each text
 
         batches.each(model, encoded, at_words, tokens, progress)
 
@@ -75,61 +81,66 @@ def prepare(
 ) -> tuple[list[dict], list[range]]:
     """For each (word, sentence) the encoded sentence, and the tokens of the word in it."""
     texts = [sentence for _, sentence in pairs]
-    moved = batches.opening(model, bos)
-    places = [
-        range(place.start + moved, place.stop + moved)
-        for place in tokens_of(model, texts, [find(word, sentence) for word, sentence in pairs])
-    ]
+    spans = [find(word, sentence) for word, sentence in pairs]
+    shift = batches.opening(model, bos)
+    places = []
+    for place in tokens_of(model, texts, spans):
+        places.append(range(place.start + shift, place.stop + shift))
     encoded = batches.encode(model, texts, bos=bos)
-    if model.is_causal:  # what follows a word cannot change its vector there: it is not computed
-        encoded = [
-            {name: values[: tokens.stop] for name, values in e.items()}
-            for e, tokens in zip(encoded, places)
-        ]
+    if model.is_causal:
+        encoded = [_up_to(row, place) for row, place in zip(encoded, places)]
     return encoded, places
 
 
+def _up_to(encoded: dict, place: range) -> dict:
+    """A decoder's encoded sentence up to its word: what follows cannot change the word's vector."""
+    return {name: values[: place.stop] for name, values in encoded.items()}
+
+
 def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
-    """For each text the tokens that hold some of its span of characters (first, one past last), as `find` gives it.
-    Tokens count as the model reads them, special ones included. One may begin with the space before its word."""
-    offsets = (
-        model.tokenizer(texts, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-        if texts
-        else []
-    )
+    """For each text the tokens that overlap its span of characters (first, one past last).
+
+    Spans are those that `find` returns. Tokens are counted as the model reads them, special tokens
+    included. A token may begin with the space before its word.
+    """
+    if not texts:
+        return []
+    encoded = model.tokenizer(texts, return_offsets_mapping=True, verbose=False)
     places = []
-    for text, tokens, (begin, end) in zip(texts, offsets, spans, strict=True):
-        inside = [
-            i for i, (first, last) in enumerate(tokens) if first < end and last > begin
-        ]  # a special one: (0, 0)
-        if not inside:
+    for text, offsets, (begin, end) in zip(texts, encoded["offset_mapping"], spans, strict=True):
+        overlapping = []
+        for token, (first, last) in enumerate(offsets):
+            if first < end and last > begin:  # never a special token: its offsets are (0, 0)
+                overlapping.append(token)
+        if not overlapping:
             raise CompanionError(
                 f"{model.name} has no token for '{text[begin:end]}' in '{text[:60]}': leave it out."
             )
-        places.append(range(inside[0], inside[-1] + 1))
+        places.append(range(overlapping[0], overlapping[-1] + 1))
     return places
 
 
 def pool(states: torch.Tensor, places: list[range]) -> torch.Tensor:
-    """[n, hidden]: of each sentence's states [tokens, hidden] the mean over its place."""
+    """[n, hidden]: the mean of each sentence's states [tokens, hidden] over its place."""
     within = inside(places, states).to(states)
     return (within[:, None] @ states)[:, 0] / within.sum(1, keepdim=True)
 
 
 def inside(places: list[range], batch: torch.Tensor) -> torch.Tensor:
-    """[n, tokens]: which tokens of a batch [n, tokens, ...] are those of each place."""
+    """[n, tokens], boolean: which tokens of a batch [n, tokens, ...] lie in each text's place."""
     token = torch.arange(batch.shape[1], device=batch.device)
-    span = batches.on(batch.device, [(tokens.start, tokens.stop) for tokens in places])
+    span = batches.on(batch.device, [(place.start, place.stop) for place in places])
     return (span[:, :1] <= token) & (token < span[:, 1:])
 
 
 def find(word: str, sentence: str) -> tuple[int, int]:
-    """Where a word stands first in a sentence, whole and in whatever capitals: (first character, one past last)."""
+    """Where a whole word first occurs in a sentence, ignoring case: (first, one past last)."""
     if not isinstance(word, str) or not word.strip():
         raise CompanionError(
             f"{word!r} is no word: give one that stands in '{str(sentence)[:60]}'."
         )
-    closing = r"(?![\w-])" if word[-1].isalnum() else ""  # mr. has its own
+    # "mr." ends with a sign that closes it already
+    closing = r"(?![\w-])" if word[-1].isalnum() else ""
     match = re.search(rf"(?<![\w-]){re.escape(word)}{closing}", sentence, re.IGNORECASE)
     if not match:
         raise CompanionError(
@@ -140,7 +151,10 @@ def find(word: str, sentence: str) -> tuple[int, int]:
 
 @torch.no_grad()
 def sentences(model, texts: list[str], progress: str = "", bos: bool | None = None) -> torch.Tensor:
-    """[n_texts, hidden]: an encoder's first token ([CLS]), a decoder's last, as SEAT's code (sent-bias) has it."""
+    """[n_texts, hidden]: the state of an encoder's first token ([CLS]), or of a decoder's last.
+
+    These are the vectors that SEAT's code (sent-bias) takes; `bos` as in batches.encode.
+    """
     if not texts or isinstance(texts, str):
         raise CompanionError("There are no sentences: give a list of at least one.")
     if not all(isinstance(text, str) and text.strip() for text in texts):
@@ -148,14 +162,12 @@ def sentences(model, texts: list[str], progress: str = "", bos: bool | None = No
             "One of the sentences is empty or no text: leave it out, it has no vector."
         )
 
-    def at_end(batch, indices):
-        place = (
-            batch["attention_mask"].sum(1) - 1 if model.is_causal else 0
-        )  # padding is on the right
-        return (
-            model.net.base_model(**batch).last_hidden_state[torch.arange(len(indices)), place].cpu()
-        )
+    def at_place(batch, indices):
+        place = 0
+        if model.is_causal:
+            place = batch["attention_mask"].sum(1) - 1  # the last token: padding is on the right
+        states = model.net.base_model(**batch).last_hidden_state
+        return states[torch.arange(len(indices)), place].cpu()
 
-    return torch.stack(
-        batches.each(model, batches.encode(model, texts, bos=bos), at_end, progress=progress)
-    )
+    encoded = batches.encode(model, texts, bos=bos)
+    return torch.stack(batches.each(model, encoded, at_place, progress=progress))

@@ -1,11 +1,13 @@
-"""Next-sentence prediction: how probable it is that B follows A, and the bias that this shows (Projective methods, 2).
+"""Next-sentence prediction: how probable it is that B follows A, and the bias that this shows.
 
     p = nsp.is_next(model, [("My mother came in.", "She sat down.")])
     nsp.strength(frame), nsp.distance(frame), nsp.stereotype_score(frame)
 
-A frame (a DataFrame or a dict of arrays) has one row per triple pair and the columns COLUMNS: p(next) of its
-stereotype, anti-stereotype and unrelated sentence, then of the same three on the gender-swapped side (gs_). Labels are
-those of the file on both sides, though the swap turns the stereotype round; `strengths` puts the signs right."""
+These are the measures of Projective Methods, section 2. A frame (a DataFrame or a dict of arrays)
+has one row per pair of triples and the columns COLUMNS: p(next) of its stereotype, anti-stereotype
+and unrelated sentence, then of the same three on the gender-swapped side (gs_). Both sides have the
+labels of the file, although the swap reverses the stereotype; `strengths` sets the signs right.
+"""
 
 from collections.abc import Sequence
 
@@ -15,12 +17,9 @@ import torch
 from lib import CompanionError
 from lib.engine import batches
 
-LABELS = {
-    "stereotype": "stereo",
-    "anti-stereotype": "anti",
-    "unrelated": "unrelated",
-}  # of a file: of a frame
-COLUMNS = [side + name for side in ("", "gs_") for name in LABELS.values()]
+# label in the file: name in a frame
+LABELS = {"stereotype": "stereo", "anti-stereotype": "anti", "unrelated": "unrelated"}
+COLUMNS = ["stereo", "anti", "unrelated", "gs_stereo", "gs_anti", "gs_unrelated"]
 
 
 @torch.inference_mode()
@@ -28,74 +27,91 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
     """p(B follows A) for every pair (A, B), on the CPU. BERT's head has class 0 for "follows"."""
     if not model.has_nsp:
         raise CompanionError(
-            f"{model.name} has no next-sentence head: choose a BERT, such as mini-bert or bert-base."
+            f"{model.name} has no next-sentence head: "
+            "choose a BERT, such as mini-bert or bert-base."
         )
-    if (
-        not isinstance(pairs, Sequence)
-        or isinstance(pairs, str)
-        or not len(pairs)
-        or not all(
-            isinstance(pair, Sequence)
-            and not isinstance(pair, str)
-            and len(pair) == 2
-            and all(isinstance(text, str) for text in pair)
-            for pair in pairs
-        )
-    ):
+    if not _is_sequence(pairs) or not len(pairs) or not all(_is_pair(pair) for pair in pairs):
         raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
-    ask = lambda batch, _: (
-        model.nsp_head(model.net.base_model(**batch).pooler_output).float().softmax(-1)[:, 0].cpu()
-    )
-    encoded = batches.encode(model, *map(list, zip(*pairs)))
-    return torch.stack(batches.each(model, encoded, ask, progress=progress))
+
+    def p_next(batch, indices):
+        vectors = model.net.base_model(**batch).pooler_output
+        return model.nsp_head(vectors).float().softmax(-1)[:, 0].cpu()
+
+    firsts = [first for first, _ in pairs]
+    seconds = [second for _, second in pairs]
+    encoded = batches.encode(model, firsts, seconds)
+    return torch.stack(batches.each(model, encoded, p_next, progress=progress))
+
+
+def _is_sequence(values) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, str)
+
+
+def _is_pair(pair) -> bool:
+    """Whether this is a sequence of two texts."""
+    return _is_sequence(pair) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
 
 
 def strengths(frame) -> np.ndarray:
-    """s of each triple pair, -2 to 2, equation 2: how much the stereotype is preferred, on both sides together.
-    The paper's p(Anti)_GS is the file's gs_stereo: on the swapped side the same sentence is the anti-stereotype."""
-    columns = [_column(frame, name) for name in ("stereo", "anti", "gs_stereo", "gs_anti")]
-    if len({column.shape for column in columns}) > 1:
+    """s of each pair of triples, -2 to 2 (equation 2): the preference for the stereotype.
+
+    It is the sum over both sides. The paper's p(Anti)_GS is the file's gs_stereo: on the swapped
+    side the same sentence is the anti-stereotype.
+    """
+    stereo = _column(frame, "stereo")
+    anti = _column(frame, "anti")
+    gs_stereo = _column(frame, "gs_stereo")
+    gs_anti = _column(frame, "gs_anti")
+    if not stereo.shape == anti.shape == gs_stereo.shape == gs_anti.shape:
         raise CompanionError(
             "The columns of the triple pairs have unlike lengths: give a value each for every pair."
         )
-    stereo, anti, gs_stereo, gs_anti = columns
     return stereo - anti - gs_stereo + gs_anti
 
 
 def distances(frame) -> np.ndarray:
-    """d of each triple pair, 0 to 1, equation 3: how far apart the two genders' unrelated sentences are."""
+    """d of each pair of triples, 0 to 1 (equation 3).
+
+    It is the distance between the unrelated sentences of the two genders.
+    """
     return np.abs(_column(frame, "unrelated") - _column(frame, "gs_unrelated"))
 
 
 def strength(frame, share: float = 0.1) -> float:
-    """S: the mean s of the most biased triple pairs, signed, the top `share` of them."""
+    """S: the mean s, signed, of the most biased pairs of triples, the top `share` of them."""
     return top_mean(strengths(frame), share)
 
 
 def distance(frame, share: float = 0.1) -> float:
-    """D: the mean d of the most distant triple pairs, the top `share` of them."""
+    """D: the mean d of the most distant pairs of triples, the top `share` of them."""
     return top_mean(distances(frame), share)
 
 
 def top_mean(values: np.ndarray, share: float = 0.1) -> float:
-    """The mean of the highest round(n x share) values, at least one: 23 of 234. The paper is silent on rounding."""
+    """The mean of the highest round(n x share) values, at least one: 23 of 234.
+
+    The paper does not say how it rounds.
+    """
     if not 0 < share <= 1:
         raise CompanionError(f"A share of {share} makes no sense: give one above 0 and up to 1.")
     if not len(values):
         raise CompanionError("There are no triple pairs: give at least one.")
-    return float(
-        np.sort(np.asarray(values, dtype=float))[::-1][: max(1, round(len(values) * share))].mean()
-    )
+    n_top = max(1, round(len(values) * share))
+    descending = np.sort(np.asarray(values, dtype=float))[::-1]
+    return float(descending[:n_top].mean())
 
 
 def stereotype_score(frame) -> float:
-    """SS as StereoSet defines it: the share of triples whose stereotype is likelier than their anti-stereotype.
-    Of the unswapped side alone, since StereoSet has no other; .5 is no preference. Equal probabilities do not count."""
+    """SS as StereoSet defines it: the share of triples whose stereotype beats the anti-stereotype.
+
+    It is of the unswapped side alone, since StereoSet has no other; .5 is no preference. Triples
+    with two equal probabilities count as not preferring the stereotype.
+    """
     return float(np.mean(_column(frame, "stereo") > _column(frame, "anti")))
 
 
 def swapped(frame) -> dict:
-    """The gender-swapped side as a frame of triples: its stereotype is what was the anti-stereotype."""
+    """The gender-swapped side as a frame: stereotype and anti-stereotype change places."""
     return {
         "stereo": _column(frame, "gs_anti"),
         "anti": _column(frame, "gs_stereo"),
@@ -104,11 +120,16 @@ def swapped(frame) -> dict:
 
 
 def right(frame) -> np.ndarray:
-    """Share of a triple pair's sentences called right at .5: all follow but the unrelated. Its mean is Table 1's NS."""
-    columns = [name for name in COLUMNS if name in frame]
-    return np.mean(
-        [(_column(frame, name) > 0.5) != name.endswith("unrelated") for name in columns], axis=0
-    )
+    """For each pair of triples the share of its sentences that are classified right at p = .5.
+
+    All sentences follow but the unrelated ones. The mean of these shares is NS of Table 1.
+    """
+    is_right = []
+    for name in COLUMNS:
+        if name in frame:
+            should_follow = not name.endswith("unrelated")
+            is_right.append((_column(frame, name) > 0.5) == should_follow)
+    return np.mean(is_right, axis=0)
 
 
 def _column(frame, name: str) -> np.ndarray:
