@@ -1,4 +1,4 @@
-"""What every training here shares: AdamW, a rate that rises and falls, one step down, checkpoints."""
+"""What every training here shares: AdamW, a rate that rises and falls, one step, checkpoints."""
 
 import json
 import pickle
@@ -15,23 +15,24 @@ from lib.engine import files
 
 
 def adamw(weights: list[torch.Tensor], rate: float, decay: float) -> torch.optim.AdamW:
-    """Matrices decay, biases and norms do not."""
-    matrices, others = (
-        [weight for weight in weights if (weight.ndim > 1) == is_matrix]
-        for is_matrix in (True, False)
-    )
-    return torch.optim.AdamW(
-        [dict(params=matrices, weight_decay=decay), dict(params=others, weight_decay=0.0)],
-        lr=rate,
-        betas=(0.9, 0.98),
-        fused=weights[0].is_cuda,
-    )
+    """AdamW with weight decay for matrices and none for biases and norms."""
+    matrices = [weight for weight in weights if weight.ndim > 1]
+    others = [weight for weight in weights if weight.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), fused=weights[0].is_cuda)
 
 
 def set_rate(
     each: list[torch.optim.Optimizer], rate: float, step: int, warmup: float, spent: float
 ):
-    """A linear rise over `warmup` steps, then a linear descent to zero as the share `spent` of the budget nears 1."""
+    """Set the learning rate of optimizers for one step.
+
+    It rises linearly over `warmup` steps, then falls linearly to zero as `spent`, the share of the
+    budget that is used up, approaches 1.
+    """
     now = rate * min((step + 1) / max(warmup, 1), 1 - spent)
     for optimizer in each:
         for group in optimizer.param_groups:
@@ -41,7 +42,10 @@ def set_rate(
 def descend(
     loss: torch.Tensor, weights: Iterable[torch.Tensor], *each: torch.optim.Optimizer
 ) -> torch.Tensor:
-    """One step down the gradient, which is clipped to a norm of 1; returns the loss without its graph."""
+    """One step of the optimizers, the gradient clipped to a norm of 1.
+
+    Returns the loss without its graph.
+    """
     loss.backward()
     nn.utils.clip_grad_norm_(weights, 1.0)
     for optimizer in each:
@@ -51,31 +55,38 @@ def descend(
 
 
 class Checkpoint:
-    """What it takes to go on with a `run`, written once in `every` seconds. Without a file nothing is kept."""
+    """What is needed to continue a run that was killed, written once in `every` seconds.
+
+    file   where to write; None: nothing is written
+    run    what identifies the run: a checkpoint of another one is refused
+    """
 
     def __init__(self, file: Path | None, run: dict, every: float):
-        self.file, self.run, self.every, self.written = file, json.dumps(run), every, time.time()
+        self.file = file
+        self.run = json.dumps(run)
+        self.every = every
+        self.written = time.time()
 
     def read(self, device) -> dict | None:
-        """What was written, if there is a file; one of another run is refused."""
+        """What was written, if there is a file."""
         if not self.file or not self.file.exists():
             return None
         try:
-            state = torch.load(
-                self.file, map_location=device, weights_only=True
-            )  # no code of the file is run
-            same = state.pop("run") == self.run
+            # weights_only: no code in the file is run
+            state = torch.load(self.file, map_location=device, weights_only=True)
+            is_same_run = state.pop("run") == self.run
         except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, AttributeError) as error:
             raise CompanionError(
                 f"{self.file} is not a checkpoint that can be read: remove it."
             ) from error
-        if not same:
+        if not is_same_run:
             raise CompanionError(
                 f"{self.file} is a checkpoint of another run: remove it, or name another place."
             )
         return state
 
     def is_due(self) -> bool:
+        """Whether it is time to write again."""
         return bool(self.file) and time.time() - self.written >= self.every
 
     def write(self, **state):
@@ -85,5 +96,6 @@ class Checkpoint:
         self.written = time.time()
 
     def remove(self):
+        """Remove the file: the run has ended."""
         if self.file:
             self.file.unlink(missing_ok=True)
