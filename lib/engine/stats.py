@@ -1,18 +1,20 @@
-"""Numbers with their uncertainty, asked for in one way everywhere: thin covers over scipy.
+"""Numbers with their uncertainty, computed in one way everywhere: thin covers over scipy.
 
 gap = stats.bootstrap(difference, before, after)       # an Estimate: value, 95 % interval, n
-f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval"""
+f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted with its interval
+"""
 
 import math
 import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.stats
 
-from lib import CompanionError, Lazy
+from lib import CompanionError
 
-stats = Lazy("scipy.stats")
-SETTLED = 6  # decimals that machines agree in but for rounding
+SETTLED = 6  # decimals in which machines agree but for rounding
+ENDS = [0.025, 0.975]  # the quantiles of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Estimate:
     value: float
     low: float = math.nan  # nan: no interval is known
     high: float = math.nan
-    n: int = 0  # how many items it is over; 0: unknown
+    n: int = 0  # over how many items; 0: unknown
     unit: str = ""
 
     @property
@@ -30,11 +32,11 @@ class Estimate:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def is_above(self, threshold: float = 0.0) -> bool:
-        """Whether the whole interval is."""
+        """Whether the whole interval is above a threshold."""
         return bool(settled(self.low - threshold) > 0)
 
     def is_below(self, threshold: float = 0.0) -> bool:
-        """Whether the whole interval is."""
+        """Whether the whole interval is below a threshold."""
         return bool(settled(self.high - threshold) < 0)
 
     def __iter__(self):
@@ -62,7 +64,7 @@ class Estimate:
         )
 
     def __format__(self, spec: str) -> str:
-        """value [low, high], each by the format of a float, .2f unless told: "z.2f" writes no -0.00."""
+        """value [low, high], each in a float's format; .2f by default. "z.2f" writes no -0.00."""
         value, low, high = (format(number, spec or ".2f") for number in self)
         return f"{value} [{low}, {high}]" if self.has_interval else value
 
@@ -71,31 +73,24 @@ class Estimate:
 
 
 def settled(values):
-    """Numbers without the digits that differ from machine to machine (tolerance.py), for what hangs on an edge:
-    a sign, a rank, the name of the lowest. What is equal but for rounding is equal then."""
+    """Numbers rounded to the digits in which all machines agree (tolerance.py).
+
+    For what depends on which side of an edge a number lies: a sign, a rank, the name of the lowest.
+    Numbers that differ by rounding alone are equal then.
+    """
     return np.round(values, SETTLED)
 
 
 def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimate:
-    """statistic(*samples) with a percentile interval over rows drawn with replacement, the samples kept paired.
-    One that takes an axis is computed of all draws at once."""
-    if not samples or len(samples[0]) < 2:
-        raise CompanionError(
-            "There is too little to draw from: a bootstrap needs two values or more."
-        )
-    if len({len(sample) for sample in samples}) > 1:
-        raise CompanionError(
-            f"The samples have {' and '.join(str(len(sample)) for sample in samples)} values: a "
-            "paired bootstrap needs as many of each."
-        )
-    if any(np.isnan(np.asarray(sample, dtype=float)).any() for sample in samples):
-        raise CompanionError(
-            "A sample has values that are not numbers (nan): leave those items out first."
-        )
+    """statistic(*samples) with a percentile interval of a paired bootstrap over rows.
+
+    A statistic that takes an `axis` is computed for all draws at once.
+    """
+    _check_samples(samples)
     with warnings.catch_warnings():
-        # of draws in which all values are the same: they have no statistic, and the estimate then no interval
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        interval = stats.bootstrap(
+        # If all values of a draw are the same, it has no statistic, and the estimate no interval.
+        warnings.simplefilter("ignore", scipy.stats.DegenerateDataWarning)
+        interval = scipy.stats.bootstrap(
             samples,
             statistic,
             paired=True,
@@ -104,89 +99,164 @@ def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimat
             rng=np.random.default_rng(seed),
         ).confidence_interval
     return Estimate(
-        float(statistic(*samples)), float(interval.low), float(interval.high), len(samples[0])
+        value=float(statistic(*samples)),
+        low=float(interval.low),
+        high=float(interval.high),
+        n=len(samples[0]),
     )
+
+
+def _check_samples(samples: tuple):
+    """Refuse samples that a paired bootstrap cannot draw from."""
+    if not samples or len(samples[0]) < 2:
+        raise CompanionError(
+            "There is too little to draw from: a bootstrap needs two values or more."
+        )
+    sizes = [len(sample) for sample in samples]
+    if len(set(sizes)) > 1:
+        raise CompanionError(
+            f"The samples have {' and '.join(map(str, sizes))} values: a "
+            "paired bootstrap needs as many of each."
+        )
+    for sample in samples:
+        if np.isnan(np.asarray(sample, dtype=float)).any():
+            raise CompanionError(
+                "A sample has values that are not numbers (nan): leave those items out first."
+            )
+
+
+def bootstrap_weights(n: int, draws: int, seed: int | np.random.Generator = 0) -> np.ndarray:
+    """How often each of n items is drawn in each bootstrap resample: counts [draws, n].
+
+    A resample draws n items with replacement, all equally likely, so that each row sums to n and is
+    multinomial. A mean over a resample is then a weighted mean: for values [n], the means of all
+    resamples are weights @ values / n.
+
+    seed   a number, or a generator that is drawn from further: for independent resamples of
+           several groups
+    """
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws)
+
+
+def bootstrap_indices(n: int, draws: int, seed: int | np.random.Generator = 0) -> np.ndarray:
+    """Which of n items are drawn in each bootstrap resample: indices [draws, n].
+
+    For statistics that are no weighted sum; otherwise `bootstrap_weights` is faster. `seed` as
+    there.
+    """
+    return np.random.default_rng(seed).integers(n, size=(draws, n))
 
 
 def redrawn(drawn, n: int = 0, unit: str = "", method: str = "linear") -> Estimate:
-    """A statistic of the sample, drawn[0], with the middle 95 % of what it is in samples drawn again, the others."""
-    return Estimate(
-        float(drawn[0]), *map(float, np.quantile(drawn[1:], [0.025, 0.975], method=method)), n, unit
-    )
+    """The statistic of a sample with the percentile interval of its resamples.
+
+    drawn    the sample's statistic, drawn[0], then that of each resample
+    method   how numpy.quantile interpolates
+    """
+    low, high = np.quantile(drawn[1:], ENDS, method=method)
+    return Estimate(float(drawn[0]), float(low), float(high), n, unit)
 
 
 def mean(sample) -> Estimate:
-    """The mean with Student's interval: for few values, for which a bootstrap's interval would be too narrow."""
-    middle, n = np.mean(sample), len(sample)
-    reach = stats.t.ppf(0.975, n - 1) * np.std(sample, ddof=1) / np.sqrt(n)
+    """The mean with Student's interval: for few values a bootstrap's would be too narrow."""
+    middle = np.mean(sample)
+    n = len(sample)
+    reach = scipy.stats.t.ppf(0.975, n - 1) * np.std(sample, ddof=1) / np.sqrt(n)
     return Estimate(float(middle), float(middle - reach), float(middle + reach), n)
 
 
 def over_trainings(
     estimates: list[Estimate], draws: int = 10_000, seed: int = 0
 ) -> tuple[Estimate, tuple]:
-    """One quantity in several trainings: its mean, and what share of its variance is theirs, at least and at most.
+    """The mean of a quantity over trainings, and bounds on the trainings' share of its variance.
 
-    The interval is of another training on other items: trainings and items are drawn together. The mean over trainings
-    varies as Student's t, since so few values drawn from themselves vary too little; items are the same in all, so that
-    one draw of them moves every training by its own standard error. Of how alike items act in all trainings nothing is
-    known. The higher share takes them to act quite alike, so that all that differs is the training's; the lower one to
-    act independently, so that they differ too. What differs is counted with the trainings and items are added: the
-    interval is rather too wide than too narrow."""
+    The interval is that of another training on other items: trainings and items are drawn together.
+    The mean over trainings varies as Student's t, since a bootstrap of so few values varies too
+    little. All trainings have the same items, so that one draw of items moves every training by its
+    own standard error.
+
+    How similarly items act in all trainings is unknown. The upper bound of the share assumes that
+    they act alike, so that all variance between trainings is the trainings'. The lower bound
+    assumes that they act independently, so that part of it is the items'. In the interval the whole
+    variance between trainings is counted, and that of items is added: it is rather too wide than
+    too narrow.
+
+    Returns the Estimate and (lower bound, upper bound).
+    """
     if len(estimates) < 2:
         raise CompanionError(
             f"{len(estimates)} trainings tell nothing of another one: give two or more."
         )
-    values, low, high = np.array([list(each) for each in estimates]).T
-    n, errors, rng = len(values), (high - low) / 2 / 1.96, np.random.default_rng(seed)
-    between, within = values.var(ddof=1), np.mean(errors**2)
-    luck, items = (
-        math.sqrt(between / n) * rng.standard_t(n - 1, draws),
-        np.mean(errors) * rng.normal(size=draws),
-    )
-    shares = (
-        max(0.0, 1 - within / between) if between else 0.0,
-        between / (between + within) if between else 0.0,
-    )
-    ends = values.mean() + np.quantile(luck + items, [0.025, 0.975])
-    return Estimate(float(values.mean()), *map(float, ends), n, "trainings"), shares
+    values, low, high = np.array([list(estimate) for estimate in estimates]).T
+    n = len(values)
+    standard_errors = (high - low) / 2 / 1.96
+    between = values.var(ddof=1)
+    within = np.mean(standard_errors**2)
+    shares = (0.0, 0.0)
+    if between:
+        shares = (max(0.0, 1 - within / between), between / (between + within))
+    rng = np.random.default_rng(seed)
+    training_errors = math.sqrt(between / n) * rng.standard_t(n - 1, draws)
+    item_errors = np.mean(standard_errors) * rng.normal(size=draws)
+    low_end, high_end = values.mean() + np.quantile(training_errors + item_errors, ENDS)
+    estimate = Estimate(float(values.mean()), float(low_end), float(high_end), n, "trainings")
+    return estimate, shares
 
 
 def share(hits) -> Estimate:
-    """The share of true values with the exact interval of a bootstrap: hits among n values drawn are binomial."""
-    n, value = len(hits), float(np.mean(hits))
-    low, high = stats.binom.ppf([0.025, 0.975], n, value) / n
+    """The share of true values with the exact interval of a bootstrap.
+
+    The number of hits among n values drawn with replacement is binomial.
+    """
+    n = len(hits)
+    value = float(np.mean(hits))
+    low, high = scipy.stats.binom.ppf(ENDS, n, value) / n
     return Estimate(value, float(low), float(high), n)
 
 
 def wilson(hits) -> Estimate:
-    """The share of true values with Wilson's interval, right near 0 and 1 and for few values; nan of none."""
-    if not len(hits):
+    """The share of true values with Wilson's interval, nan if there are no values.
+
+    This interval is right near 0 and 1 too, and for few values.
+    """
+    n = len(hits)
+    if not n:
         return Estimate(math.nan)
-    ends = stats.binomtest(int(np.sum(hits)), len(hits)).proportion_ci(method="wilson")
-    return Estimate(float(np.mean(hits)), float(ends.low), float(ends.high), len(hits))
+    interval = scipy.stats.binomtest(int(np.sum(hits)), n).proportion_ci(method="wilson")
+    return Estimate(float(np.mean(hits)), float(interval.low), float(interval.high), n)
 
 
 def first(items, n: int, always=()):
-    """The first n (0: all) of a list or a table, those at the places `always` among them: for a try on few items."""
+    """The first n (0: all) items of a list or a table, for a trial on few.
+
+    always   places of items that are among them in any case
+    """
     if not n or len(items) <= n:
         return items
-    chosen = sorted(
-        [*always, *(i for i in range(len(items)) if i not in set(always))][: max(n, len(always))]
-    )
-    return items.iloc[chosen] if hasattr(items, "iloc") else [items[i] for i in chosen]
+    others = [place for place in range(len(items)) if place not in always]
+    chosen = sorted([*always, *others][: max(n, len(always))])
+    if hasattr(items, "iloc"):
+        return items.iloc[chosen]
+    return [items[place] for place in chosen]
 
 
 def slope(x, y, axis: int = -1):
-    """Of the least-squares line of y on x, along the last axis."""
+    """The slope of the least-squares line of y on x, along the last axis."""
     x = x - np.mean(x, axis, keepdims=True)
     return np.sum(x * y, axis) / np.sum(x * x, axis)
 
 
 def rank_correlation(x, y, axis: int = -1):
     """Spearman's rho along the last axis; nan where all values are the same, or one is missing."""
-    x, y = (
-        stats.rankdata(values, axis=axis) - (np.shape(values)[axis] + 1) / 2 for values in (x, y)
-    )
+    x_ranks = _centred_ranks(x, axis)
+    y_ranks = _centred_ranks(y, axis)
     with np.errstate(invalid="ignore"):
-        return np.sum(x * y, axis) / np.sqrt(np.sum(x * x, axis) * np.sum(y * y, axis))
+        product = np.sum(x_ranks * y_ranks, axis)
+        size = np.sqrt(np.sum(x_ranks * x_ranks, axis) * np.sum(y_ranks * y_ranks, axis))
+        return product / size
+
+
+def _centred_ranks(values, axis: int) -> np.ndarray:
+    """Ranks along an axis, minus their mean."""
+    n = np.shape(values)[axis]
+    return scipy.stats.rankdata(values, axis=axis) - (n + 1) / 2
