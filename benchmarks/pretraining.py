@@ -1,8 +1,9 @@
-"""What packing and batched Muon save, side by side in one run, and how fast a training step is:
+"""What packing and batched Muon save, and how fast a training step is, side by side in one run.
 
     python -m benchmarks.pretraining [--device cuda] [--tokens 131072]
 
-Uses the shipped mini-bert's shape and tokenizer, and the project's prose repeated into documents as text.
+It uses the shape and the tokenizer of the bundled mini-bert. The text is the project's prose,
+repeated into documents.
 """
 
 import argparse
@@ -18,9 +19,14 @@ from training import corpus, loop
 from training.objectives import Bert, seeded
 from training.packing import PairSampler
 
+LINES = 10  # of prose in a document
+COPIES = 50  # of each document
+LONGEST = 128  # tokens of a pair
+SAMPLE = 131_072  # tokens of the batch whose padding is measured
+
 
 def seconds(function, repeats: int, device: str) -> float:
-    """Of one call: the best of three rounds of so many calls."""
+    """Seconds of one call: the best of three rounds of so many calls."""
     rounds = []
     for _ in range(3):
         start = time.perf_counter()
@@ -36,40 +42,58 @@ def text():
     """The project's prose as tokens, and the tokenizer."""
     tokenizer = tokenizers.Tokenizer.from_file(str(paths.MODELS / "mini-bert" / "tokenizer.json"))
     prose = data.demo("prose")
-    documents = ["\n".join(prose[i : i + 10]) for i in range(0, len(prose), 10)] * 50
-    return corpus.encode(tokenizer, documents, workers=1), tokenizer
+    documents = []
+    for start in range(0, len(prose), LINES):
+        documents.append("\n".join(prose[start : start + LINES]))
+    return corpus.encode(tokenizer, documents * COPIES, workers=1), tokenizer
 
 
 def training_step(device: str, batch_tokens: int, repeats: int) -> tuple[float, float]:
-    """Seconds a training step of mini-bert, and the model FLOPs that it needs: three times a forward's."""
+    """Seconds of a training step of mini-bert, and the model FLOPs that it needs."""
     torch.manual_seed(0)
     tokens, tokenizer = text()
     task = Bert(tokenizer, **Bert.shape)
     task.net.to(device)
-    sampler, generator = task.sampler(tokens, device), seeded(device, 0)
+    sampler = task.sampler(tokens, device)
+    generator = seeded(device, 0)
     step = loop.stepper(task, sampler, loop.optimizers(task.net, 1e-4), batch_tokens, generator)
     for _ in range(loop.WARM if device == "cuda" else 1):
         step()
-    batch, config = sampler.draw(batch_tokens, generator=generator), task.net.config
-    width, layers = config.hidden_size, config.num_hidden_layers
-    needed = 2 * (4 * width**2 + 2 * width * config.intermediate_size) * layers * batch_tokens
-    needed += 4 * width * layers * (batch.bounds.diff().double() ** 2).sum().item()
-    needed += 2 * len(batch.masked) * (width**2 + width * config.vocab_size)
-    return seconds(step, repeats, device), 3 * needed
+    batch = sampler.draw(batch_tokens, generator=generator)
+    needed = 3 * forward_flops(task.net.config, batch, batch_tokens)  # a step is three forwards
+    return seconds(step, repeats, device), needed
 
 
-def padding(device: str) -> tuple[float, float]:
-    """Share of the tokens of a batch that are real: pairs packed end to end, and a row of 128 each."""
+def forward_flops(config, batch, batch_tokens: int) -> float:
+    """Model FLOPs of one forward of a packed batch: products, attention and predicted words."""
+    width = config.hidden_size
+    layers = config.num_hidden_layers
+    feed_forward = 2 * width * config.intermediate_size
+    sizes = batch.bounds.diff().double()
+    products = 2 * (4 * width**2 + feed_forward) * layers * batch_tokens
+    attention = 4 * width * layers * (sizes**2).sum().item()
+    vocabulary = 2 * len(batch.masked) * (width**2 + width * config.vocab_size)
+    return products + attention + vocabulary
+
+
+def shares_of_real_tokens(device: str) -> tuple[float, float]:
+    """The share of a batch's tokens that are no padding.
+
+    First of pairs that are packed end to end, then of pairs that have a row of 128 tokens each.
+    """
     tokens, tokenizer = text()
-    sampler = PairSampler(tokens, tokenizer, device, longest=128)
-    batch = sampler.draw(131_072, generator=seeded(device, 0))
-    pairs = int((batch.not_next >= 0).sum())
-    real = int(batch.bounds[pairs])
-    return real / len(batch.ids), real / (128 * pairs)
+    sampler = PairSampler(tokens, tokenizer, device, longest=LONGEST)
+    batch = sampler.draw(SAMPLE, generator=seeded(device, 0))
+    n_pairs = int((batch.not_next >= 0).sum())
+    n_real = int(batch.bounds[n_pairs])
+    return n_real / len(batch.ids), n_real / (LONGEST * n_pairs)
 
 
 def optimiser_steps(device: str) -> tuple[float, float]:
-    """Seconds a step of the 72 matrices of mini-bert's layers: batched by shape, and torch's one by one."""
+    """Seconds of a step of the 72 matrices in mini-bert's layers.
+
+    First of this project's Muon, batched by shape, then of torch's, which takes them one by one.
+    """
     width = 288
     shapes = [(width, width)] * 48 + [(4 * width, width)] * 12 + [(width, 4 * width)] * 12
     matrices = [torch.nn.Parameter(torch.randn(shape, device=device)) for shape in shapes]
@@ -81,29 +105,36 @@ def optimiser_steps(device: str) -> tuple[float, float]:
     return seconds(ours.step, repeats, device), seconds(theirs.step, repeats, device)
 
 
-if __name__ == "__main__":
+def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument(
         "--tokens", type=int, help="of a training step; default: 131072, on a CPU 2048"
     )
-    given = parser.parse_args()
-    device, on_gpu = given.device, given.device == "cuda"
-    packed, padded = padding(device)
+    options = parser.parse_args()
+    device = options.device
+    is_cuda = device == "cuda"
+    packed, padded = shares_of_real_tokens(device)
     ours, theirs = optimiser_steps(device)
     print(
-        f"device                      {device}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+        f"device                      {device}, torch {torch.__version__}, "
+        f"{torch.get_num_threads()} threads"
     )
     print(f"real tokens, packed         {packed:.1%}")
-    print(f"real tokens, rows of 128    {padded:.1%}   ratio {packed / padded:.2f}")
+    print(f"real tokens, rows of {LONGEST}    {padded:.1%}   ratio {packed / padded:.2f}")
     print(f"Muon step, batched          {1e3 * ours:.1f} ms")
     print(f"Muon step, torch.optim      {1e3 * theirs:.1f} ms   ratio {theirs / ours:.2f}")
-    size = given.tokens or (131_072 if on_gpu else 2_048)
-    took, needed = training_step(device, size, 12 if on_gpu else 1)
-    print(
-        f"training step               {1e3 * took:.1f} ms, {size / took / 1e6:.4f} M tokens a second, "
-        f"{needed / took / 1e12:.2f} TFLOPs a second"
-        + f", {needed / took / PEAK['bfloat16']:.1%} of peak"
-        * on_gpu,
-        flush=True,
+    size = options.tokens or (131_072 if is_cuda else 2_048)
+    took, needed = training_step(device, size, repeats=12 if is_cuda else 1)
+    rate = needed / took
+    line = (
+        f"training step               {1e3 * took:.1f} ms, "
+        f"{size / took / 1e6:.4f} M tokens a second, {rate / 1e12:.2f} TFLOPs a second"
     )
+    if is_cuda:
+        line += f", {rate / PEAK['bfloat16']:.1%} of peak"
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
