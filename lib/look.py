@@ -1,31 +1,40 @@
-"""Figures that look like one family: one palette, titles that state the finding, the model's name in a corner.
+"""One look for all figures: a palette, titles that state the finding, the model's name in a corner.
 
-Female is blue and male orange, as in the figures of Counteracts, and nothing else is: what biases is vermilion, what
-does not is green. All of them keep apart for the colour-blind (Okabe and Ito's set). Sizes are those of a paper's page:
-a figure that is wider, by at most a quarter, has text that can still be read when it is made as small as the page."""
+Female is blue and male orange, as in the figures of Counteracts, and nothing else has these two
+colours. What biases is vermilion, what does not is green. The palette is colour-blind safe (Okabe
+and Ito's set). Sizes are those of a paper's page. A figure may be wider by a quarter: its text can
+still be read when it is printed as wide as the page.
+"""
 
+import math
 import re
 import textwrap
-from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
-from matplotlib.text import Text
+from adjustText import adjust_text
 
-from lib import CompanionError
-
-FEMALE, MALE = "#0072B2", "#E69F00"
-ACCENT, GOOD, BAD, SKY = "#CC79A7", "#009E73", "#D55E00", "#56B4E9"
-NEITHER, PALE = "#7F7F7F", "#BDBDBD"  # for words and lines; for what is measured
+FEMALE = "#0072B2"
+MALE = "#E69F00"
+ACCENT = "#CC79A7"
+GOOD = "#009E73"
+BAD = "#D55E00"
+SKY = "#56B4E9"
+NEITHER = "#7F7F7F"  # of words and lines
+PALE = "#BDBDBD"  # of what is measured
 LEVELS = (SKY, GOOD, ACCENT, BAD)  # of intervention: SENT, layer 12, layer 11, + attn
 HEAT = sns.blend_palette(["#FBF4EE", BAD, "#5E2900"], as_cmap=True)  # from nothing to biased
 SHADES = sns.blend_palette(["#FFFFFF", SKY], as_cmap=True)  # from 0 to 1, with numbers on them
-DIVERGING = sns.blend_palette(
-    ["#1F6FA5", SKY, "#FFFFFF", "#EE9A5B", "#C75400"], as_cmap=True
-)  # black shows on it
-COLUMN, PAGE = 4.2, 8.4  # inches
-SMALLEST = 5.6  # points of print, when the figure is made as small as the page
+# light enough for numbers in black
+DIVERGING = sns.blend_palette(["#1F6FA5", SKY, "#FFFFFF", "#EE9A5B", "#C75400"], as_cmap=True)
+
+# widths in inches
+COLUMN = 4.2
+PAGE = 8.4
+
+NO_BREAK_SPACE = "\u00a0"
+NO_BREAK_HYPHEN = "\u2011"
 
 
 def style():
@@ -52,155 +61,139 @@ def style():
 
 
 def panels(n: int = 1, width: float = COLUMN, height: float = 3.4, **options):
-    """A figure of n panels side by side, in several rows where the page is too narrow: (figure, list of axes)."""
-    rows = -(-n // max(1, int(1.25 * PAGE / width)))
-    columns = -(-n // rows)
-    size = columns * width if rows == 1 else max(PAGE, columns * width), rows * height
+    """A figure of n panels, and the list of their axes.
+
+    The panels are side by side, in several rows if a page is too narrow for all of them.
+
+    width, height   of a panel, in inches
+    options         of matplotlib's `subplots`
+    """
+    most_in_a_row = max(1, int(1.25 * PAGE / width))
+    rows = math.ceil(n / most_in_a_row)
+    columns = math.ceil(n / rows)
+    total_width = columns * width
+    if rows > 1:
+        total_width = max(PAGE, total_width)
     figure, axes = plt.subplots(
-        rows, columns, figsize=size, layout="constrained", squeeze=False, **options
+        rows,
+        columns,
+        figsize=(total_width, rows * height),
+        layout="constrained",
+        squeeze=False,
+        **options,
     )
-    for ax in axes.flat[n:]:
-        ax.axis("off")
+    for unused in axes.flat[n:]:
+        unused.axis("off")
     return figure, list(axes.flat[:n])
 
 
 def sign(figure, title: str, made_from: str):
-    """The finding above the figure, no line of it ending within an interval or a name; model and data in its corner."""
+    """Write the finding above a figure, and the model and data in its lower right corner.
+
+    The title is broken into lines of similar length, never inside an interval or a name.
+    """
     heading = figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-    letters, glued = (
-        len(title),
-        re.sub(r" (?=%|\[)|(?<=,) (?=[^ []+\])", "\u00a0", title).replace("-", "\u2011"),
-    )
-    room, width = 0.96 * figure.bbox.width, heading.get_window_extent().width
-    letters = min(letters, round(1.2 * letters * room / width))  # to begin near the end
-    while heading.get_window_extent().width > room and letters > 20:
-        heading.set_text(textwrap.fill(glued, letters := letters - 1))
-    lines = heading.get_text().count("\n")
-    while lines and textwrap.fill(glued, letters - 1).count("\n") == lines:  # lines of like length
-        heading.set_text(textwrap.fill(glued, letters := letters - 1))
-    heading.set_text(heading.get_text().replace("\u00a0", " ").replace("\u2011", "-"))
-    if figure.legends:  # to stay where they are: a tight frame, as figures are saved with, moves them into the corner
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-    for legend in figure.legends:
-        legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)
+    _wrap(heading, room=0.96 * figure.bbox.width)
+    if figure.legends:
+        _fix_legends(figure)
     figure.text(
-        0.995,
-        -0.01,
-        made_from,
+        x=0.995,
+        y=-0.01,
+        s=made_from,
         ha="right",
         va="top",
         size=7 * max(1, figure.get_figwidth() / PAGE),
-        c=NEITHER,
+        color=NEITHER,
     )
     return figure
 
 
-def check(figure, models=()):
-    """Refuse a figure, once it is drawn, that is not one of the family: its finding above it in at most three lines, in
-    its corner one of the models that it was made from, no wider than a page can bear, print that can be read there."""
-    width = max(figure.get_tightbbox().width, figure.get_figwidth())
-    corner = [
-        text.get_text()
-        for text in figure.texts
-        if text.get_ha() == "right" and text.get_position()[1] < 0
-    ]
-    points = min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text().strip())
-    title = figure.get_suptitle()
-    wrong = {
-        "its title says no finding": len(title.split()) < 4,
-        "its title is too long": title.count("\n") > 2,
-        "its corner names no model": len(corner) != 1
-        or models
-        and not any(name in corner[0] for name in models),
-        "it is too wide": width > 1.28 * PAGE,
-        "its print is too small": points / max(1, width / PAGE) < SMALLEST,
-    }
-    if any(wrong.values()):
-        raise CompanionError(
-            f"The figure '{title}' has to be changed: {', '.join(k for k in wrong if wrong[k])}."
-        )
+def _wrap(heading, room: float):
+    """Break a heading into lines that are no wider than `room`, in pixels, and of similar length.
+
+    How wide a line is depends on its letters: lines of fewer and fewer letters are tried.
+    """
+    title = heading.get_text()
+    unbroken = _without_breaks(title)
+
+    def break_lines(letters: int):
+        heading.set_text(textwrap.fill(unbroken, letters))
+
+    estimate = round(1.2 * len(title) * room / _width(heading))  # to begin near the end
+    letters = min(len(title), estimate)
+    while _width(heading) > room and letters > 20:
+        letters -= 1
+        break_lines(letters)
+    n_breaks = heading.get_text().count("\n")
+    while n_breaks and textwrap.fill(unbroken, letters - 1).count("\n") == n_breaks:
+        letters -= 1
+        break_lines(letters)
+    broken = heading.get_text()
+    heading.set_text(broken.replace(NO_BREAK_SPACE, " ").replace(NO_BREAK_HYPHEN, "-"))
+
+
+def _without_breaks(title: str) -> str:
+    """A title that cannot be broken before % or [, inside an interval [a, b], or at a hyphen."""
+    before_sign = " (?=%|\\[)"
+    inside_interval = "(?<=,) (?=[^ []+\\])"
+    glued = re.sub(f"{before_sign}|{inside_interval}", NO_BREAK_SPACE, title)
+    return glued.replace("-", NO_BREAK_HYPHEN)
+
+
+def _width(text) -> float:
+    """In pixels."""
+    return text.get_window_extent().width
+
+
+def _fix_legends(figure):
+    """Let the legends of a figure stay where they are.
+
+    Figures are saved in a tight frame, which would move a legend onto the text in the corner.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0, 0, 1, 1), transform=figure.transFigure)
 
 
 def arms(value, low, high) -> np.ndarray:
-    """How far intervals reach below and above, [2, n], for `errorbar`; at least 0: percentiles may miss the value."""
-    return np.maximum(0, np.atleast_2d(np.array([value - low, high - value]).T).T)
+    """How far intervals reach below and above their values, [2, n], for `errorbar`.
+
+    At least 0: a percentile interval may not include the value.
+    """
+    below_and_above = np.array([value - low, high - value]).reshape(2, -1)
+    return np.maximum(0, below_and_above)
 
 
 def name_points(ax, x, y, names: dict):
-    """Names of points (by their place in x and y) at the nearest of 168 places around each that cover, and from which a
-    thin line to a far point crosses, no other name and line and as few points as can be."""
-    ax.figure.draw_without_rendering()  # or no one knows yet how large the axes are
-    at, frame, point = (
-        ax.transData.transform(np.column_stack([x, y])),
-        ax.get_window_extent(),
-        ax.figure.dpi / 72,
-    )
-    taken, lines = [], [np.empty((0, 2))]
+    """Write names beside some points of a scatter plot, apart from one another and from all points.
+
+    names   by a point's place in x and y. A thin line leads from a name to a point that is far off
+    """
+    x = np.asarray(x)
+    y = np.asarray(y)
+    texts = []
     for place, name in names.items():
-        text = ax.annotate(name, (0, 0), fontsize=7.5)
-        box = text.get_window_extent()
-        text.remove()
-        tried = []
-        for far, dx, dy in product(
-            (4, 8, 13, 20, 28, 38, 50, 64), (1, -1, 0), (0.5, -0.5, 1, -1, 0, 1.5, -1.5)
-        ):
-            left = at[place][0] + dx * far * point - box.width * (1 - dx) / 2
-            low = at[place][1] + dy * far * point - box.height * (1 - np.sign(dy)) / 2
-            corners = np.array([left, low, left + box.width, low + box.height])
-            apart = np.linalg.norm(
-                np.maximum(0, np.maximum(corners[:2] - at, at - corners[2:])), axis=1
-            )  # from points
-            inside = (apart < 3).sum() + (
-                far <= 10 and (apart < apart[place]).any()
-            )  # whose name it is, is clear
-            others = sum(
-                (corners[:2] < other[2:] + 4).all() and (corners[2:] > other[:2] - 4).all()
-                for other in taken
-            )
-            outside = (
-                left < frame.x0 or low < frame.y0 or corners[2] > frame.x1 or corners[3] > frame.y1
-            )
-            line = at[place] + np.outer(
-                np.linspace(0, far > 10, 20), [dx * far * point, dy * far * point]
-            )
-            crossed = sum(
-                ((line > other[:2]) & (line < other[2:])).all(axis=1).any() for other in taken
-            )
-            crossed += (
-                ((np.concatenate(lines) > corners[:2]) & (np.concatenate(lines) < corners[2:]))
-                .all(axis=1)
-                .any()
-            )
-            tried.append(
-                (
-                    50 * (others + outside) + 20 * crossed + inside + far / 40,
-                    corners,
-                    line,
-                    far,
-                    dx,
-                    dy,
-                )
-            )
-        _, corners, line, far, dx, dy = min(tried, key=lambda trial: trial[0])
-        taken, lines = [*taken, corners], [*lines, line]
-        ax.annotate(
-            name,
-            (np.asarray(x)[place], np.asarray(y)[place]),
-            xytext=(dx * far, dy * far),
-            fontsize=7.5,
-            textcoords="offset points",
-            ha={1: "left", 0: "center", -1: "right"}[dx],
-            va={1: "bottom", 0: "center", -1: "top"}[np.sign(dy)],
-            arrowprops={"arrowstyle": "-", "color": NEITHER, "linewidth": 0.6}
-            if far > 10
-            else None,
-        )
+        texts.append(ax.text(x[place], y[place], name, fontsize=7.5))
+    adjust_text(
+        texts,
+        x=x,
+        y=y,
+        ax=ax,
+        iter_lim=200,  # without it, the seconds spent decide: figures would differ by machine
+        expand=(1.2, 1.6),
+        force_text=(0.5, 0.8),
+        max_move=20,
+        arrowprops={"arrowstyle": "-", "color": NEITHER, "linewidth": 0.6},
+    )
 
 
 def odds_by_share(ax, frame, title: str):
-    """Odds of she against he (log2) over the share of women in each occupation (columns occupation, percent_women,
-    log_odds), with the least-squares line and its bootstrap band; the two occupations at either end are named."""
+    """Odds of she against he (log2) over the share of women in each occupation.
+
+    A least-squares line is drawn with its bootstrap band, and the two occupations at either end are
+    named. frame: columns occupation, percent_women, log_odds.
+    """
     sns.regplot(
         frame,
         x="percent_women",
@@ -219,7 +212,7 @@ def odds_by_share(ax, frame, title: str):
         alpha=0.9,
         edgecolor="white",
         linewidth=0.4,
-        c=[FEMALE if share > 50 else MALE for share in frame.percent_women],
+        c=np.where(frame.percent_women > 50, FEMALE, MALE),
     )
     ax.axhline(0, color=NEITHER, linewidth=0.8, linestyle=":")
     ax.axvline(50, color=NEITHER, linewidth=0.8, linestyle=":")
@@ -230,22 +223,21 @@ def odds_by_share(ax, frame, title: str):
         xlim=(0, 100),
     )
     ends = np.argsort(frame.log_odds.to_numpy())[[0, 1, -2, -1]]
-    name_points(
-        ax, frame.percent_women, frame.log_odds, {end: frame.occupation.iloc[end] for end in ends}
-    )
+    names = {end: frame.occupation.iloc[end] for end in ends}
+    name_points(ax, frame.percent_women, frame.log_odds, names)
 
 
 def fillers(ax, frame, title: str):
-    """The likeliest words for a blank (columns word, probability), pronouns in their gender's colour."""
+    """Bars of the likeliest words for a blank, pronouns in their gender's colour.
+
+    frame: columns word, probability.
+    """
+    color_of = {"she": FEMALE, "he": MALE}
+    colors = [color_of.get(word.lower(), "#C8C8C8") for word in frame.word]
+    labels = [f"{p:.2f}" if p >= 0.005 else "< .01" for p in frame.probability]
     places = range(len(frame))[::-1]
-    colors = [{"she": FEMALE, "he": MALE}.get(word.lower(), "#C8C8C8") for word in frame.word]
     bars = ax.barh(places, frame.probability, height=0.7, color=colors)
-    ax.bar_label(
-        bars,
-        [f"{p:.2f}" if p >= 0.005 else "< .01" for p in frame.probability],
-        padding=3,
-        fontsize=8,
-    )
+    ax.bar_label(bars, labels, padding=3, fontsize=8)
     ax.set_yticks(places, frame.word)
     ax.set(title=title, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6), xlabel="probability")
     ax.grid(axis="y", visible=False)
