@@ -1,7 +1,9 @@
-"""What the papers print, and how a number of ours is held against it.
+"""What the papers print, and how a number of ours compares with it.
 
-Printed numbers live in data/paper/<paper>.csv (columns table, row, column, value), digits as printed. An empty value
-is one that the text at hand has lost. lib/verdict.py decides what matches."""
+Printed numbers are in data/paper/<paper>.csv (columns table, row, column, value), with the digits
+as printed. An empty value is one that the text at hand has lost. lib/verdict.py decides what
+matches.
+"""
 
 import math
 
@@ -16,8 +18,8 @@ def numbers(paper: str) -> pd.DataFrame:
     """Every printed value of data/paper/<paper>.csv as text: table, row, column, value."""
     file = paths.PAPER / f"{paper}.csv"
     if not file.is_file():
-        there = ", ".join(sorted(path.stem for path in paths.PAPER.glob("*.csv")))
-        raise CompanionError(f"There are no printed numbers {paper!r}: choose one of {there}.")
+        known = ", ".join(sorted(path.stem for path in paths.PAPER.glob("*.csv")))
+        raise CompanionError(f"There are no printed numbers {paper!r}: choose one of {known}.")
     return pd.read_csv(file, comment="#", dtype=str)
 
 
@@ -27,18 +29,35 @@ def reference() -> pd.DataFrame:
 
 
 def departures(ours: dict[tuple[str, str], float], near: float) -> pd.DataFrame:
-    """Ours, {(what, model): value}, beside what others have published; further off than `near` is a departure."""
-    known, rows = reference().set_index(["what", "model"]), []
-    for key, value in ours.items():
-        published, source = known.loc[key]
+    """Our numbers beside those that others have published.
+
+    ours   {(what, model): value}
+    near   a number that is further off is a departure
+    """
+    known = reference().set_index(["what", "model"])
+    rows = []
+    for (what, model), value in ours.items():
+        published, source = known.loc[what, model]
         gap = value - float(published)
-        said = f"departs by {gap:+.3f}" if abs(gap) > near else f"within {near:g}"
-        rows.append([*key, published, f"{value:.3f}", said, source])
+        departure = f"departs by {gap:+.3f}" if abs(gap) > near else f"within {near:g}"
+        rows.append(
+            {
+                "what": what,
+                "model": model,
+                "published": published,
+                "ours": f"{value:.3f}",
+                "departure": departure,
+                "source": source,
+            }
+        )
     return pd.DataFrame(rows, columns=["what", "model", "published", "ours", "departure", "source"])
 
 
 def printed(paper: str, table: str) -> pd.DataFrame:
-    """One printed table, wide. Columns of numbers are floats; others (settings) are text; what is missing is NaN."""
+    """One printed table, wide.
+
+    Columns of numbers are floats, others (settings) are text; what is missing is NaN.
+    """
     frame = numbers(paper)
     rows = frame[frame["table"] == table]
     if rows.empty:
@@ -46,11 +65,12 @@ def printed(paper: str, table: str) -> pd.DataFrame:
             f"{paper} has no {table!r}: choose one of {', '.join(frame['table'].unique())}."
         )
     wide = rows.pivot(index="row", columns="column", values="value")
-    wide = wide.reindex(index=rows["row"].unique(), columns=rows["column"].unique())
-    return wide.apply(_numeric).rename_axis(index=None, columns=None)
+    as_printed = wide.reindex(index=rows["row"].unique(), columns=rows["column"].unique())
+    return as_printed.apply(_numeric).rename_axis(index=None, columns=None)
 
 
 def _numeric(column: pd.Series) -> pd.Series:
+    """A column as floats, or as it is if it holds text."""
     try:
         return pd.to_numeric(column)
     except ValueError:
@@ -62,35 +82,53 @@ def compare(
 ) -> pd.DataFrame:
     """table | row | column | paper | ours | difference | verdict, one row per printed number.
 
-    ours     {(table, row, column): float or Estimate}, keyed as in data/paper; what it lacks was not run
-    tables   all rows of these; none: only the rows that `ours` names
-    digits   decimals shown of ours and of the difference
-    reasons  why a number differs, or is missing: as verdict.match takes them"""
-    said = numbers(paper).set_index(["table", "row", "column"])["value"]
-    if unknown := set(ours) - set(said.index):
+    ours        {(table, row, column): float or Estimate}, keyed as in data/paper; what it lacks was
+                not run
+    same_model  whether ours is the paper's model on the paper's data
+    tables      all rows of these; none: only the rows that `ours` names
+    digits      decimals shown of ours and of the difference
+    reasons     why a number differs, or is missing: as verdict.match takes them
+    """
+    values = numbers(paper).set_index(["table", "row", "column"])["value"]
+    unknown = set(ours) - set(values.index)
+    if unknown:
         raise CompanionError(
             f"{paper} prints no {sorted(unknown)[0]}: name table, row and column as in data/paper."
         )
     rows = []
-    for key, value in said[
-        [key[0] in tables if tables else key in ours for key in said.index]
-    ].items():
-        mine = ours.get(key)
-        number = mine.value if isinstance(mine, Estimate) else mine
-        gap = (
-            math.nan
-            if mine is None or pd.isna(value)
-            else round(number - float(value), digits) + 0.0
+    for key, value in values.items():
+        table, row, column = key
+        is_wanted = table in tables if tables else key in ours
+        if not is_wanted:
+            continue
+        number = ours.get(key)
+        rows.append(
+            {
+                "table": table,
+                "row": row,
+                "column": column,
+                "paper": value,
+                "ours": "" if number is None else f"{number:.{digits}f}",
+                "difference": _difference(number, value, digits),
+                "verdict": match(value, number, same_model, **reasons),
+            }
         )
-        shown = "" if mine is None else f"{mine:.{digits}f}"
-        rows.append([*key, value, shown, gap, match(value, mine, same_model, **reasons)])
     return pd.DataFrame(
         rows, columns=["table", "row", "column", "paper", "ours", "difference", "verdict"]
     )
 
 
+def _difference(ours: Estimate | float | None, printed_value: str | float, digits: int) -> float:
+    """Ours minus the printed number, rounded; nan if one of them is missing."""
+    if ours is None or pd.isna(printed_value):
+        return math.nan
+    value = ours.value if isinstance(ours, Estimate) else ours
+    return round(value - float(printed_value), digits) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
 def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple[str, str]]:
-    """Rows of `compare` as Run.compared keeps them for the board: {(table, row, column): (ours, verdict)}."""
-    return {
-        (row.table, row.row, row.column): (row.ours, row.verdict) for row in compared.itertuples()
-    }
+    """Rows of `compare` as Run.compared keeps them: {(table, row, column): (ours, verdict)}."""
+    found = {}
+    for row in compared.itertuples():
+        found[row.table, row.row, row.column] = (row.ours, row.verdict)
+    return found

@@ -158,7 +158,7 @@ def test_a_signed_figure_of_any_allowed_width_has_no_fault(width):
     assert not faults(saved(figure), finding, models=["mini-gpt2", "mini-bert"])
 
 
-# --------------------------------------------------------------------------------------- the palette
+# -------------------------------------------------------------------------------------- the palette
 
 
 def linear(color: str) -> np.ndarray:
