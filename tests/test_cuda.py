@@ -1,6 +1,7 @@
-"""What is measured on a GPU is what a CPU measures, on the shipped encoder. Skipped where there is no GPU.
+"""What is measured on a GPU is what a CPU measures, on the bundled encoder.
 
-Where pytest is not installed: PYTHONPATH=. python tests/test_cuda.py"""
+It is skipped where there is no GPU. Without pytest: PYTHONPATH=. python tests/test_cuda.py
+"""
 
 import numpy as np
 import torch
@@ -27,46 +28,58 @@ CONTEXTS = {
     word: [f"Everyone saw the {word} there.", f"That {word} came back later in the day."]
     for word in SETS.words
 }
+LIMITS = {"tf32": 2e-3, "bfloat16": 1e-2}  # relative errors of PPPL
 
 
 def both():
+    """The bundled encoder on a CPU and on the GPU."""
     return models.load("mini-bert", device="cpu"), models.load("mini-bert", device="cuda")
 
 
-def test_states_head_scores_and_ablation_agree():
+def test_head_scores_agree():
     cpu, gpu = (heads.bias_scores(model, SETS, CONTEXTS, folds=2) for model in both())
     assert abs(cpu.seat - gpu.seat) < 1e-3
     torch.testing.assert_close(cpu.scores, gpu.scores, atol=2e-3, rtol=1e-2)
     torch.testing.assert_close(cpu.folds, gpu.folds, atol=2e-3, rtol=1e-2)
+
+
+def test_ablations_agree():
     cpu, gpu = (heads.without_each(model, SETS, CONTEXTS)[1] for model in both())
     torch.testing.assert_close(cpu, gpu, atol=2e-3, rtol=1e-2)
-    torch.testing.assert_close(
-        *(embed.sentences(model, TEXTS) for model in both()), atol=2e-3, rtol=2e-3
-    )
+
+
+def test_sentence_vectors_agree():
+    cpu, gpu = (embed.sentences(model, TEXTS) for model in both())
+    torch.testing.assert_close(cpu, gpu, atol=2e-3, rtol=2e-3)
 
 
 def test_pseudo_perplexity_agrees_whatever_the_batch():
-    cpu, gpu = (pppl.pseudo_perplexity(model, TEXTS) for model in both())
-    small = pppl.pseudo_perplexity(both()[1], TEXTS, tokens=1_000)
-    for found in (gpu, small):
-        np.testing.assert_allclose(found.log_likelihoods, cpu.log_likelihoods, rtol=1e-3, atol=1e-2)
-        np.testing.assert_array_equal(found.lengths, cpu.lengths)
+    on_cpu, on_gpu = both()
+    expected = pppl.pseudo_perplexity(on_cpu, TEXTS)
+    for tokens in (None, 1_000):
+        found = pppl.pseudo_perplexity(on_gpu, TEXTS, tokens=tokens)
+        np.testing.assert_allclose(
+            found.log_likelihoods, expected.log_likelihoods, rtol=1e-3, atol=1e-2
+        )
+        np.testing.assert_array_equal(found.lengths, expected.lengths)
+
+
+def perplexities(precision: str) -> np.ndarray:
+    """PPPL on the GPU of the whole model, and of the model with three heads masked."""
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    model = models.load("mini-bert", device="cuda", dtype=dtype)
+    found = []
+    for chosen in ((), ((3, 1), (9, 12), (12, 5))):
+        with hooks.head_mask(model, heads.mask(model, chosen)), masking.matmuls(precision):
+            found.append(pppl.pseudo_perplexity(model, TEXTS).value)
+    return np.array(found)
 
 
 def test_lower_precision_is_near_enough():
-    """Relative error of PPPL, of the full model and of one with heads masked: 0.2 % for TF32, 1 % for bfloat16."""
-    found = {}
-    for precision in masking.PRECISIONS:
-        model = models.load(
-            "mini-bert",
-            device="cuda",
-            dtype=torch.bfloat16 if precision == "bfloat16" else torch.float32,
-        )
-        for chosen in ((), ((3, 1), (9, 12), (12, 5))):
-            with hooks.head_mask(model, heads.mask(model, chosen)), masking.matmuls(precision):
-                found.setdefault(precision, []).append(pppl.pseudo_perplexity(model, TEXTS).value)
-    for precision, limit in (("tf32", 2e-3), ("bfloat16", 1e-2)):
-        error = np.abs(np.divide(found[precision], found["float32"]) - 1)
+    assert set(masking.PRECISIONS) == {"float32", *LIMITS}
+    exact = perplexities("float32")
+    for precision, limit in LIMITS.items():
+        error = np.abs(perplexities(precision) / exact - 1)
         print(f"{precision}: PPPL off by {error.max():.1e}")
         assert (error < limit).all()
 

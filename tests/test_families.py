@@ -1,4 +1,4 @@
-"""A new family is one row: two that the project does not know are added here, and everything works on them."""
+"""A new family is one row: two that the project does not know are added here, and all works."""
 
 from dataclasses import replace
 
@@ -9,6 +9,14 @@ import transformers
 from lib.engine import families, models
 from tests import test_batches, test_hooks, tiny
 
+
+def electra_vocabulary_head(net):
+    def logits(states):
+        return net.generator_lm_head(net.generator_predictions(states))
+
+    return logits
+
+
 ROWS = {
     "electra": replace(
         families.FAMILIES["bert"],
@@ -16,44 +24,72 @@ ROWS = {
         classes=("ElectraForMaskedLM",),
         pooler=None,
         next_sentence=None,
-        vocabulary_head=lambda net: (
-            lambda states: net.generator_lm_head(net.generator_predictions(states))
-        ),
+        vocabulary_head=electra_vocabulary_head,
     ),
     "qwen2": replace(families.FAMILIES["llama"], name="qwen2", classes=("Qwen2ForCausalLM",)),
 }
-NETS = {
-    "electra": lambda: transformers.ElectraForMaskedLM(
-        transformers.ElectraConfig(**tiny.SHAPE, **tiny.COMMON, embedding_size=32)
-    ),
-    "qwen2": lambda: transformers.Qwen2ForCausalLM(
-        transformers.Qwen2Config(**tiny.SHAPE, **tiny.COMMON, num_key_value_heads=2)
-    ),
+
+
+def electra():
+    config = transformers.ElectraConfig(**tiny.SHAPE, **tiny.COMMON, embedding_size=32)
+    return transformers.ElectraForMaskedLM(config)
+
+
+def qwen2():
+    config = transformers.Qwen2Config(**tiny.SHAPE, **tiny.COMMON, num_key_value_heads=2)
+    return transformers.Qwen2ForCausalLM(config)
+
+
+NETS = {"electra": electra, "qwen2": qwen2}
+OUTPUT_PROJECTIONS = {
+    "electra": "electra.encoder.layer.{layer}.attention.output.dense",
+    "qwen2": "model.layers.{layer}.self_attn.o_proj",
 }
 
 
 @pytest.fixture(params=list(ROWS))
 def family(request, monkeypatch):
-    monkeypatch.setitem(families.FAMILIES, request.param, ROWS[request.param])
-    monkeypatch.setitem(tiny.NETS, request.param, NETS[request.param])
-    monkeypatch.setitem(tiny._BYTES, "qwen2", tiny._BYTES["llama"])
-    return request.param
+    """A family's name, while the project and the tests know it."""
+    name = request.param
+    monkeypatch.setitem(families.FAMILIES, name, ROWS[name])
+    monkeypatch.setitem(tiny.NETS, name, NETS[name])
+    monkeypatch.setitem(tiny.OUTPUT_PROJECTIONS, name, OUTPUT_PROJECTIONS[name])
+    monkeypatch.setitem(tiny.TOKENIZERS, "qwen2", tiny.TOKENIZERS["llama"])
+    return name
 
 
-def test_what_is_proved_of_every_family_is_so_of_it(family, tmp_path, monkeypatch):
-    """Masks, projections, recordings, fillers, vectors and perplexity; and it is saved and loaded."""
-    test_hooks.test_ones_in_a_mask_are_nothing_and_zero_is_a_zeroed_column_block_of_the_output_projection(
-        family
-    )
-    test_hooks.test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family)
-    test_hooks.test_nested_in_any_order_and_no_hook_stays_whatever_happens(family)
-    test_batches.test_a_blank_is_filled_as_the_plain_network_fills_it_and_padding_is_the_tokenizers_own(
-        family
-    )
-    test_batches.test_it_is_what_one_mask_at_a_time_gives_in_any_batches_and_after_a_prompt(family)
-    test_batches.test_words_are_the_mean_over_pieces_and_contexts_in_any_batches_and_sentences_one_token(
-        family, monkeypatch
-    )
+@pytest.mark.parametrize(
+    "test",
+    [
+        test_hooks.test_a_masked_head_is_a_zeroed_column_block_of_the_output_projection,
+        test_hooks.test_a_projection_leaves_the_share_one_minus_weight_and_all_else,
+        test_hooks.test_hooks_may_be_nested_in_any_order,
+        test_hooks.test_no_hook_stays_when_a_block_ends_in_an_error,
+        test_batches.test_a_blank_is_filled_as_the_plain_network_fills_it,
+        test_batches.test_padding_is_the_tokenizers_own,
+        test_batches.test_perplexity_is_what_one_token_at_a_time_gives,
+        test_batches.test_perplexity_after_a_prompt_is_that_of_the_tokens_after_it,
+        test_batches.test_perplexity_is_the_same_in_any_batches,
+        test_batches.test_a_words_vector_is_the_mean_over_its_pieces_and_contexts,
+        test_batches.test_a_sentences_vector_is_the_state_of_one_token,
+        test_batches.test_tokens_of_a_span_spell_its_text,
+    ],
+    ids=lambda test: test.__name__.removeprefix("test_"),
+)
+def test_what_holds_for_every_family_holds_for_a_new_one(family, test):
+    test(family)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_mask_of_ones_does_not_change_a_bit_of_a_new_family(family, attention):
+    test_hooks.test_a_mask_of_ones_does_not_change_a_bit(family, attention)
+
+
+def test_vectors_of_a_new_family_are_the_same_in_any_batches(family, monkeypatch):
+    test_batches.test_vectors_of_words_are_the_same_in_any_batches(family, monkeypatch)
+
+
+def test_a_new_family_is_saved_and_loaded(family, tmp_path):
     saved = tiny.save_tiny(family, tmp_path)
     model = models.load(tmp_path, device="cpu")
     assert (model.family, model.n_layers, model.is_causal) == (family, 3, family == "qwen2")

@@ -16,7 +16,9 @@ CONFIGS = {
     "llama": transformers.LlamaConfig(**SMALL),
     "gpt2": transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=3, n_head=4),
 }
-TEXTS, TOKENS = 2, 7
+TEXTS = 2
+TOKENS = 7  # of each
+WIDTH = 16
 
 
 def counted(family):
@@ -29,25 +31,41 @@ def counted(family):
     return counter.get_total_flops()
 
 
+def not_needed(family):
+    """What torch counts besides: work that model FLOPs leave out."""
+    if family in ("llama", "gpt2"):
+        # half of the attention of a decoder looks ahead: it is computed here, then masked
+        return 3 * 2 * WIDTH * TEXTS * TOKENS**2
+    pooler = 2 * TEXTS * WIDTH**2
+    if family == "albert":
+        widening = 2 * TEXTS * TOKENS * 8 * WIDTH  # from the embedding's 8 to the hidden 16
+        return pooler + widening
+    return pooler
+
+
 @pytest.mark.parametrize("family", CONFIGS)
 def test_needed_flops_are_those_that_torch_counts(family):
     needed = flops.needed(CONFIGS[family], [TOKENS] * TEXTS)
-    looking_ahead = (
-        3 * 2 * 16 * TEXTS * TOKENS**2
-    )  # half of the attention of a decoder: computed here, then masked
-    pooler, widening = 2 * TEXTS * 16**2, 2 * TEXTS * TOKENS * 8 * 16
-    beside = {
-        "bert": pooler,
-        "albert": pooler + widening,
-        "llama": looking_ahead,
-        "gpt2": looking_ahead,
-    }[family]
-    assert counted(family) == needed + beside
+    assert counted(family) == needed + not_needed(family)
 
 
-def test_asked_rows_alone_need_the_last_feed_forward_part_and_the_vocabulary():
-    config, all_rows, few = CONFIGS["bert"], 14, 2
-    whole, asked = (flops.needed(config, [7, 7], rows=rows) for rows in (all_rows, few))
-    assert whole == flops.needed(config, [7, 7]) + 2 * all_rows * 16 * 50
-    assert whole - asked == (all_rows - few) * 2 * (2 * 16 * 40 + 16 * 50)
+def test_a_predicted_word_needs_a_row_of_the_vocabulary():
+    config = CONFIGS["bert"]
+    n_tokens = TEXTS * TOKENS
+    all_predicted = flops.needed(config, [TOKENS] * TEXTS, rows=n_tokens)
+    vocabulary = 2 * n_tokens * WIDTH * config.vocab_size
+    assert all_predicted == flops.needed(config, [TOKENS] * TEXTS) + vocabulary
+
+
+def test_the_last_feed_forward_part_counts_for_predicted_words_alone():
+    config = CONFIGS["bert"]
+    n_tokens = TEXTS * TOKENS
+    all_predicted = flops.needed(config, [TOKENS] * TEXTS, rows=n_tokens)
+    two_predicted = flops.needed(config, [TOKENS] * TEXTS, rows=2)
+    feed_forward = 2 * 2 * WIDTH * config.intermediate_size
+    vocabulary = 2 * WIDTH * config.vocab_size
+    assert all_predicted - two_predicted == (n_tokens - 2) * (feed_forward + vocabulary)
+
+
+def test_padding_is_the_share_of_tokens_that_are_not_real():
     assert flops.padding([4, 2, 1], [[0, 1], [2]]) == pytest.approx(1 - 7 / 9)

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from lib.engine import models
 from lib.publish import smollm2
 from lib.text import swaps
-from tests.tiny import _tokenizer, batch, refusal, save_tiny, tiny
+from tests.tiny import batch, refusal, save_tiny, tiny, tokenizer_of
 from training import chat, corpus, people
 from training.__main__ import main
 from training.objectives import seeded
@@ -380,7 +380,7 @@ def wheel(tmp_path, monkeypatch):
 
     monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", read)
     monkeypatch.setattr(
-        transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: _tokenizer("llama")
+        transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: tokenizer_of("llama")
     )
     return SimpleNamespace(model=model, reads=reads, specs=specs, file=package / "Model.Q4_1.gguf")
 

@@ -1,9 +1,14 @@
-"""Tiny random models of the real classes, one per family: 3 layers, 4 heads, hidden size 32."""
+"""Tiny random models of the real classes, one per family: 3 layers, 4 heads, hidden size 32.
+
+A family has an entry in each of three tables: NETS makes its network, OUTPUT_PROJECTIONS says where
+the matrix is that mixes its heads, and TOKENIZERS (without an entry: BERT's) how it reads a text.
+"""
 
 import copy
 import io
 import re
 import string
+from dataclasses import dataclass
 from functools import cache
 
 import pytest
@@ -35,139 +40,231 @@ COMMON = dict(vocab_size=400, max_position_embeddings=40)
 SHAPE = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64)
 
 
-# Tokenizers, WordPiece or byte-level BPE: their special tokens, and those that stand around a text and a pair.
-_WORDPIECE = (
-    dict(
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    ),
-    ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
-)
-_BYTES = {
-    "roberta": (
-        dict(
-            bos_token="<s>",
-            pad_token="<pad>",
-            eos_token="</s>",
-            unk_token="<unk>",
-            mask_token="<mask>",
-        ),
-        ("<s> $A </s>", "<s> $A </s> </s> $B </s>"),
-    ),
-    "gpt2": (dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>"), None),
-    "llama": (dict(unk_token="<unk>", bos_token="<s>", eos_token="</s>"), ("<s> $A", "<s> $A $B")),
-}
+# ---------------------------------------------------------------------------------------- networks
+
+
+def _bert():
+    return transformers.BertForPreTraining(transformers.BertConfig(**SHAPE, **COMMON))
+
+
+def _roberta():
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SHAPE, **COMMON))
+
+
+def _albert():
+    config = transformers.AlbertConfig(**SHAPE, **COMMON, embedding_size=16)
+    return transformers.AlbertForMaskedLM(config)
+
+
+def _distilbert():
+    config = transformers.DistilBertConfig(dim=32, n_layers=3, n_heads=4, hidden_dim=64, **COMMON)
+    return transformers.DistilBertForMaskedLM(config)
+
+
+def _gpt2():
+    config = transformers.GPT2Config(
+        n_embd=32,
+        n_layer=3,
+        n_head=4,
+        n_positions=COMMON["max_position_embeddings"],
+        vocab_size=400,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+def _llama():
+    config = transformers.LlamaConfig(**SHAPE, **COMMON, num_key_value_heads=2)
+    return transformers.LlamaForCausalLM(config)
+
+
 NETS = {
-    "bert": lambda: transformers.BertForPreTraining(transformers.BertConfig(**SHAPE, **COMMON)),
-    "roberta": lambda: transformers.RobertaForMaskedLM(
-        transformers.RobertaConfig(**SHAPE, **COMMON)
+    "bert": _bert,
+    "roberta": _roberta,
+    "albert": _albert,
+    "distilbert": _distilbert,
+    "gpt2": _gpt2,
+    "llama": _llama,
+}
+
+# Where W^O of a layer is: spelled out here a second time, so that families.py is checked by it.
+OUTPUT_PROJECTIONS = {
+    "bert": "bert.encoder.layer.{layer}.attention.output.dense",
+    "roberta": "roberta.encoder.layer.{layer}.attention.output.dense",
+    "albert": "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.dense",
+    "distilbert": "distilbert.transformer.layer.{layer}.attention.out_lin",
+    "gpt2": "transformer.h.{layer}.attn.c_proj",
+    "llama": "model.layers.{layer}.self_attn.o_proj",
+}
+
+
+def output_projection(net, layer: int) -> torch.Tensor:
+    """W^O of a layer, [hidden out, hidden in]."""
+    path = OUTPUT_PROJECTIONS[net.config.model_type].format(layer=layer)
+    module = net.get_submodule(path)
+    if isinstance(module, transformers.pytorch_utils.Conv1D):  # GPT-2's is [in, out]
+        return module.weight.T
+    return module.weight
+
+
+# -------------------------------------------------------------------------------------- tokenizers
+
+
+@dataclass(frozen=True)
+class TokenizerKind:
+    """How a family reads a text."""
+
+    is_byte_level: bool  # byte-level BPE, else WordPiece
+    special: dict[str, str]  # special tokens, by what transformers calls them
+    # what stands around one text, and around a pair; None: nothing
+    single: str | None = None
+    pair: str | None = None
+
+
+WORDPIECE = TokenizerKind(
+    is_byte_level=False,
+    special={
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    },
+    single="[CLS] $A [SEP]",
+    pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+)
+TOKENIZERS = {
+    "roberta": TokenizerKind(
+        is_byte_level=True,
+        special={
+            "bos_token": "<s>",
+            "pad_token": "<pad>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+            "mask_token": "<mask>",
+        },
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
     ),
-    "albert": lambda: transformers.AlbertForMaskedLM(
-        transformers.AlbertConfig(**SHAPE, **COMMON, embedding_size=16)
+    "gpt2": TokenizerKind(
+        is_byte_level=True,
+        special={
+            "bos_token": "<|endoftext|>",
+            "eos_token": "<|endoftext|>",
+            "unk_token": "<|endoftext|>",
+        },
     ),
-    "distilbert": lambda: transformers.DistilBertForMaskedLM(
-        transformers.DistilBertConfig(dim=32, n_layers=3, n_heads=4, hidden_dim=64, **COMMON)
-    ),
-    "gpt2": lambda: transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(
-            n_embd=32,
-            n_layer=3,
-            n_head=4,
-            n_positions=COMMON["max_position_embeddings"],
-            vocab_size=400,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    ),
-    "llama": lambda: transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(**SHAPE, **COMMON, num_key_value_heads=2)
+    "llama": TokenizerKind(
+        is_byte_level=True,
+        special={"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+        single="<s> $A",
+        pair="<s> $A $B",
     ),
 }
 
 
 @cache
-def _backend(family):
-    """A tokenizer of the family's kind that knows the sentences; a family that is not above reads as BERT."""
-    special, frame = _BYTES.get(family, _WORDPIECE)
-    if family in _BYTES:
-        backend = Tokenizer(token_models.BPE())
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        backend.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=400,
-            special_tokens=list(dict.fromkeys(special.values())),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-        backend.train_from_iterator(SENTENCES, trainer)
-    else:  # its trainer finds other pieces in each process; these are the same in all
-        words = sorted(set(" ".join(SENTENCES).split()) - {"."})
-        parts = sorted(
-            {
-                *string.ascii_lowercase,
-                *(word[i : i + 2] for word in words for i in range(len(word) - 1)),
-            }
-        )
-        pieces = dict.fromkeys(
-            [*special.values(), ".", *words, *parts, *("##" + part for part in parts)]
-        )
-        backend = Tokenizer(
-            token_models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]")
-        )
-        backend.normalizer = normalizers.BertNormalizer(lowercase=True)
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    if frame:
-        around = [
-            (token, backend.token_to_id(token))
-            for token in dict.fromkeys(special.values())
-            if token in frame[0]
-        ]
+def _backend(family: str) -> str:
+    """The JSON of a tokenizer of the family's kind that knows SENTENCES."""
+    kind = TOKENIZERS.get(family, WORDPIECE)
+    special = list(dict.fromkeys(kind.special.values()))
+    backend = _byte_level(special) if kind.is_byte_level else _wordpiece(special)
+    if kind.single:
+        around = []
+        for token in special:
+            if token in kind.single:
+                around.append((token, backend.token_to_id(token)))
         backend.post_processor = processors.TemplateProcessing(
-            single=frame[0], pair=frame[1], special_tokens=around
+            single=kind.single, pair=kind.pair, special_tokens=around
         )
-    return backend.to_str(), special
+    return backend.to_str()
 
 
-def _tokenizer(family):
-    """As it is saved: padding on the left, and GPT-2 without a padding token, are for the loader to fix."""
-    text, special = _backend(family)
-    backend = Tokenizer.from_str(text)
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, padding_side="left", **special
+def _byte_level(special: list[str]) -> Tokenizer:
+    """Byte-level BPE, trained on SENTENCES."""
+    backend = Tokenizer(token_models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
+    backend.train_from_iterator(SENTENCES, trainer)
+    return backend
+
+
+def _wordpiece(special: list[str]) -> Tokenizer:
+    """WordPiece of the words of SENTENCES, all letters and all pairs of letters in these words.
+
+    It is not trained: WordPiece's trainer finds other pieces in each process.
+    """
+    words = sorted(set(" ".join(SENTENCES).split()) - {"."})
+    parts = set(string.ascii_lowercase)
+    for word in words:
+        parts.update(word[i : i + 2] for i in range(len(word) - 1))
+    parts = sorted(parts)
+    inside = ["##" + part for part in parts]
+    pieces = dict.fromkeys([*special, ".", *words, *parts, *inside])
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    backend = Tokenizer(token_models.WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return backend
+
+
+def tokenizer_of(family: str) -> transformers.PreTrainedTokenizerFast:
+    """A family's tokenizer as it is saved.
+
+    It pads on the left, and GPT-2's has no padding token: both are for models.load to fix.
+    """
+    kind = TOKENIZERS.get(family, WORDPIECE)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(_backend(family)), padding_side="left", **kind.special
+    )
+
+
+# ------------------------------------------------------------------------------------------ models
 
 
 def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
-    """A fresh random model in memory, as models.load hands one out, with weights large enough to matter."""
+    """A new random model in memory, as models.load returns one, with weights that matter."""
     torch.manual_seed(seed)
     net = NETS[family]()
     for weight in net.parameters():  # biases too, which are zero at the start
-        torch.nn.init.normal_(
-            weight, mean=1.0 if weight.dim() == 1 and weight[0] == 1 else 0.0, std=0.2
-        )
+        is_scale_of_norm = weight.dim() == 1 and weight[0] == 1
+        torch.nn.init.normal_(weight, mean=1.0 if is_scale_of_norm else 0.0, std=0.2)
     net.set_attn_implementation(attention)
-    tokenizer = models.prepare(_tokenizer(family), net.config)
-    return models.Model(
-        net.to(dtype).eval().requires_grad_(False), tokenizer, f"tiny {family}", "in memory"
-    )
+    tokenizer = models.prepare(tokenizer_of(family), net.config)
+    frozen = net.to(dtype).eval().requires_grad_(False)
+    return models.Model(frozen, tokenizer, f"tiny {family}", "in memory")
 
 
 def save_tiny(family, folder, seed=0) -> models.Model:
-    """Save a tiny model in float16, as the shipped ones are, and return it with its weights rounded so."""
+    """Save a tiny model in float16, as the bundled ones are.
+
+    Returns it with its weights rounded in the same way.
+    """
     model = tiny(family, seed=seed)
-    model.net.load_state_dict(
-        {name: weight.half() for name, weight in model.net.state_dict().items()}
-    )
+    rounded = {name: weight.half() for name, weight in model.net.state_dict().items()}
+    model.net.load_state_dict(rounded)
     copy.deepcopy(model.net).half().save_pretrained(folder)
-    _tokenizer(family).save_pretrained(folder)
+    tokenizer_of(family).save_pretrained(folder)
     return model
 
 
+def batch(model, texts=("the doctor said that she was late .", "he likes poetry .")):
+    """Two sentences of different lengths, padded."""
+    return model.tokenizer(list(texts), padding=True, return_tensors="pt")
+
+
+# ---------------------------------------------------------------------------------------- refusals
+
+
 def refusal(call, *args, **options):
-    """What is said in place of a result: one sentence on one line, which names the fix."""
+    """The message of the CompanionError that a call raises: one sentence, which names the fix."""
     with pytest.raises(CompanionError) as caught:
         call(*args, **options)
     message = str(caught.value)
@@ -186,7 +283,7 @@ def refuses(*cases):
 
 
 def disk(room, error):
-    """What opens files on a disk that takes `room` bytes of each and then meets `error`."""
+    """A class that opens files on a disk which takes `room` bytes of each, then raises `error`."""
 
     class Disk(io.FileIO):
         def write(self, content):
@@ -195,8 +292,3 @@ def disk(room, error):
             return super().write(content)
 
     return Disk
-
-
-def batch(model, texts=("the doctor said that she was late .", "he likes poetry .")):
-    """Two sentences of unlike length, padded."""
-    return model.tokenizer(list(texts), padding=True, return_tensors="pt")
