@@ -17,5 +17,6 @@ HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a
 
 FIGURES = ROOT / "figures"  # what the notebooks draw, one folder per run, committed
 BUILD = ROOT / "build"  # executed copies and reports, ignored by git
-# fetched data and stored results, ignored by git; a relative folder is one of the repository, as in all of COMPANION_*
+# fetched data and stored results, ignored by git; a relative folder is one of the repository, as in
+# all of COMPANION_*
 CACHE = ROOT / Path(os.environ.get("COMPANION_CACHE") or "data/cache").expanduser()

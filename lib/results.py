@@ -1,4 +1,5 @@
-"""Where the results of runs are, stored in the repository or made here, and how measurements are kept.
+"""Where the results of runs are, stored in the repository or made here, and how measurements are
+kept.
 
 figures/<run>/            what the repository stores of a run; --store alone writes there
 build/<run>/figures/      what a run made here
@@ -26,7 +27,9 @@ RECORDS = ("claims/*.json", "numbers/*.json")
 
 # ---- folders
 def stored_folder(run: str) -> Path:
-    """Where the repository keeps a run: another draw of untrained networks, null@3, with the first."""
+    """Where the repository keeps a run: another draw of untrained networks, null@3, with
+    the first.
+    """
     name, at, rest = run.partition("@")
     if not at:
         return paths.FIGURES / name
@@ -69,7 +72,9 @@ def runs_shown() -> dict[str, Path]:
 
 
 def shown(run: str, made: Path) -> Path:
-    """A folder with all results of a run: of each notebook what was made here, else what is stored."""
+    """A folder with all results of a run: of each notebook what was made here, else what
+    is stored.
+    """
     stored = stored_folder(run)
     here = {file.name[:2] for file in made.glob(FILES)}
     if not here:
@@ -96,7 +101,9 @@ def _copy(file: Path, source: Path, target: Path):
 
 # ---- measurements that are kept
 def place(folder: Path, function, args) -> Path:
-    """The file of a measurement in a folder, named by the function and the names among its arguments."""
+    """The file of a measurement in a folder, named by the function and the names among its
+    arguments.
+    """
     names = [_name(function)]
     for arg in args:
         if isinstance(arg, str):
@@ -107,7 +114,9 @@ def place(folder: Path, function, args) -> Path:
 
 
 def question(function, args, weights: dict[str, str]) -> dict:
-    """What has to agree for a stored measurement to be taken, as JSON has it: tuples become lists."""
+    """What has to agree for a stored measurement to be taken, as JSON has it: tuples
+    become lists.
+    """
     asked = {"function": _name(function), "arguments": args, "weights": weights}
     return json.loads(json.dumps(asked, default=dataclasses.asdict))
 
@@ -118,7 +127,9 @@ def _name(function) -> str:
 
 
 def write(file: Path, result: dict, made_from: dict):
-    """Keep a dict of arrays and plain values, with what it was made from; opening it runs no code."""
+    """Keep a dict of arrays and plain values, with what it was made from; opening it runs
+    no code.
+    """
     arrays = {}
     plain = {}
     for name, value in result.items():
@@ -137,7 +148,7 @@ def read(file: Path) -> tuple[dict, dict]:
             made_from = json.loads(str(kept["made_from"]))
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise CompanionError(
-            f"{file} is not a stored result, or damaged: restore it with git, or delete it to compute "
-            "it here."
+            f"{file} is not a stored result, or damaged: restore it with git, or delete it to "
+            "compute it here."
         ) from error
     return result | plain, made_from

@@ -1,14 +1,14 @@
 """A run: one profile, one data set and one set of models. What every notebook begins with.
 
-    run = Run(profile=profile, data=data, model=model, device=device, seed=seed, recompute=recompute, out=out)
-    run.encoder, run.decoder, run.classifier, run.cloze, run.sizes.nsp_examples, run.seed, run.device
+    run = Run(profile=profile, data=data, model=model, device=device, seed=seed, ...)
+    run.encoder, run.decoder, run.classifier, run.cloze, run.sizes.nsp_examples, run.seed
     bert = run.load(run.encoder)                        # its revision is recorded with every result
     scores = run.cached(heads.scores, run.encoder)      # from disk when it was computed before
     run.save(figure_or_table, "02_fig1", "What it shows.")
     run.judged("02", verdicts)                          # for the board
 
-Profiles are in lib/profiles. A run writes to build/<run>/figures; what the repository stores of it is in
-figures/<run>. A model of the hub may be asked for at another commit than the pinned one:
+Profiles are in lib/profiles. A run writes to build/<run>/figures; what the repository stores of it
+is in figures/<run>. A model of the hub may be asked for at another commit than the pinned one:
 "org/name@commit".
 """
 
@@ -68,7 +68,8 @@ class Run:
         self._choose_models(chosen.models)
         self.name = self._named(model)
         self.stored = results.stored_folder(self.name)
-        # a relative folder is one of the repository: notebooks and command line work in different ones
+        # a relative folder is one of the repository: notebooks and command line work in different
+        # ones
         made = out or os.environ.get("COMPANION_OUT") or results.made_folder(self.name)
         self.out = paths.ROOT / made
         self.revisions = {}  # of the models used so far
@@ -138,8 +139,8 @@ class Run:
             return
         if saved_as and not set(saved_as) & set(family.classes):
             raise CompanionError(
-                f"{model} was saved as {saved_as[0]}, without a language-model head: notebooks need "
-                f"one, choose a model saved as {' or '.join(family.classes)}."
+                f"{model} was saved as {saved_as[0]}, without a language-model head: notebooks "
+                f"need one, choose a model saved as {' or '.join(family.classes)}."
             )
         if family.is_causal:
             self.decoder = model
@@ -183,7 +184,9 @@ class Run:
         return readers.corpus() if self.stand_ins else "news_commentary"
 
     def load(self, name: str, **options) -> "models.Model":
-        """`models.load` on this run's device; its revision goes with everything saved from here on."""
+        """`models.load` on this run's device; its revision goes with everything saved from
+        here on.
+        """
         model = models.load(name, device=self.device, **options)
         self.revisions[name] = model.revision
         return model
@@ -196,8 +199,9 @@ class Run:
     # ---- results that are computed once
     def cached(self, function, *args, **kwargs):
         """`function(*args, **kwargs)`, kept on disk until something that it depends on changes:
-        arguments (small and plain, a model by name), weights, code of lib, word lists and sentences,
-        versions."""
+        arguments (small and plain, a model by name), weights, code of lib, word lists and
+        sentences, versions.
+        """
         weights = self.weights([*args, *kwargs.values()])
         self.revisions |= weights
         key = [
@@ -218,8 +222,9 @@ class Run:
             return kept(function, args, kwargs, key)
 
     def measured(self, function, *args):
-        """`function(*args, device=...)` as `./reproduce.sh measure` kept it for this run; `cached` where
-        that answers another question (arguments or weights), or `recompute` asks for it."""
+        """`function(*args, device=...)` as `./reproduce.sh measure` kept it for this run; `cached`
+        where that answers another question (arguments or weights), or `recompute` asks for it.
+        """
         weights = self.weights(args)
         here = results.place(paths.BUILD / self.name / "measured", function, args)
         stored = results.place(self.stored / "measured", function, args)
@@ -237,12 +242,13 @@ class Run:
     def save(self, result, name: str, caption: str, kind: str = ""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
 
-        kind   of a table: "claims" and "numbers" are those whose rows the report has already; left out,
-               its columns decide
+        kind   of a table: "claims" and "numbers" are those whose rows the report has already;
+               left out, its columns decide
         """
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
             raise CompanionError(
-                f"A result cannot be called {name!r}: give it a name of letters, digits and _ alone."
+                f"A result cannot be called {name!r}: give it a name of letters, digits and _ "
+                "alone."
             )
         is_table = isinstance(result, (pd.DataFrame, pd.Series))
         if not is_table and not hasattr(result, "figure"):
@@ -268,10 +274,11 @@ class Run:
         verdict.write(self.out / "claims" / f"{notebook}.json", verdicts)
 
     def compared(self, notebook: str, paper: str, numbers: dict):
-        """Keep what a notebook holds against printed numbers, beside what it kept before: numbers/NN.json.
+        """Keep what a notebook holds against printed numbers, beside what it kept before:
+        numbers/NN.json.
 
-        numbers   {(table, row, column): (ours as shown, match)}; the match is text as a table shows it,
-                  and opens with a verdict.Match
+        numbers   {(table, row, column): (ours as shown, match)}; the match is text as a table
+                  shows it, and opens with a verdict.Match
         """
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
@@ -285,11 +292,15 @@ class Run:
 
     @property
     def shown(self) -> Path:
-        """A folder with all results of this run: of each notebook what was made now, else what is stored."""
+        """A folder with all results of this run: of each notebook what was made now, else what is
+        stored.
+        """
         return results.shown(self.name, self.out)
 
     def show_other(self, name: str, other: str = "mini-real"):
-        """What another run has stored, with the command that made it: a DataFrame or an image, or None."""
+        """What another run has stored, with the command that made it: a DataFrame or an image, or
+        None.
+        """
         folder = paths.FIGURES / other
         if self.name == other:
             print(f"This is the run {other} itself: see above.")
@@ -312,12 +323,14 @@ class Run:
             return display.Image(file)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise CompanionError(
-                f"figures/{other}/{name} is damaged: restore it with `git checkout figures/{other}`, "
-                "or run its notebook again."
+                f"figures/{other}/{name} is damaged: restore it with `git checkout "
+                f"figures/{other}`, or run its notebook again."
             ) from None
 
     def provenance(self) -> dict:
-        """What a result was made from. Free of dates and times, so that the same result is the same file."""
+        """What a result was made from. Free of dates and times, so that the same result is the same
+        file.
+        """
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and publish set it
         only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
         return {
@@ -334,7 +347,9 @@ class Run:
 
 # ---- models
 def tag(model: str) -> str:
-    """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and c-b."""
+    """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and
+    c-b.
+    """
     plain = slug(model)
     if plain == model:
         return plain
@@ -394,7 +409,9 @@ def _made_by(record: Path) -> str:
 
 
 def data_hash() -> str:
-    """What identifies the data: the bundled files, and sources.toml, which has every other's hash."""
+    """What identifies the data: the bundled files, and sources.toml, which has every
+    other's hash.
+    """
     return fingerprint(paths.LISTS, paths.DEMO, paths.SOURCES)
 
 
@@ -404,7 +421,9 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def _call(function, args, kwargs, key):
-    """What joblib keeps: the function itself is left out of its key, since `key` says more of it."""
+    """What joblib keeps: the function itself is left out of its key, since `key` says more
+    of it.
+    """
     return function(*args, **kwargs)
 
 
@@ -445,7 +464,9 @@ def _images(figure) -> dict[str, bytes]:
 
 
 def _image(png: bytes | None, caption: str) -> display.Image | None:
-    """A figure as it was saved, as large as a screen wants it; a png's bytes 16 to 19 say how wide."""
+    """A figure as it was saved, as large as a screen wants it; a png's bytes 16 to 19 say
+    how wide.
+    """
     if not png:
         return None
     pixels = int.from_bytes(png[16:20])

@@ -1,13 +1,13 @@
 """Why a result is stale: what it was made from, component by component.
 
-A result depends on code, data, models and versions. Each of these is a component with a hash, so that
-a changed one can be named:
+A result depends on code, data, models and versions. Each of these is a component with a hash, so
+that a changed one can be named:
 
-    before = {"lib/look.py": "3f2a90c1", "data/lists": "91c07be2", "mini-bert": "sha256:3fd6d25a049b"}
+    before = {"lib/look.py": "3f2a90c1", "data/lists": "91c07be2", "mini-bert": "sha256:3fd6d25a"}
     stale.reasons(before, now)          # ["lib/look.py changed"]
 
-One rule for all: executed notebooks, Run.cached, stored measurements and the Snakefile. Code is hashed
-without comments and docstrings, so that saying it better makes nothing stale.
+One rule for all: executed notebooks, Run.cached, stored measurements and the Snakefile. Code is
+hashed without comments and docstrings, so that saying it better makes nothing stale.
 """
 
 import ast
@@ -42,7 +42,9 @@ def reasons(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def places(*given: Path) -> dict[str, str]:
-    """The hash of each file or folder, all that lies in it included, by its path in the repository."""
+    """The hash of each file or folder, all that lies in it included, by its path in the
+    repository.
+    """
     return {_named(place): fingerprint(place) for place in given}
 
 
@@ -53,8 +55,9 @@ def code(text: str) -> dict[str, str]:
 
 
 def inputs(text: str) -> dict[str, str]:
-    """What the results of some code depend on besides models and parameters: the modules of lib that
-    it imports, data, word lists, printed numbers, profiles and versions of packages."""
+    """What the results of some code depend on besides models and parameters: the modules of lib
+    that it imports, data, word lists, printed numbers, profiles and versions of packages.
+    """
     files = places(
         paths.ROOT / "requirements.txt",
         paths.ROOT / "constraints.txt",
@@ -168,7 +171,8 @@ def _imported(text: str) -> set[Path]:
         parts = name.split(".")
         if parts[0] != "lib":
             continue
-        # lib.engine.hooks.project is in lib/engine/hooks.py, and lib/engine/__init__.py is read first
+        # lib.engine.hooks.project is in lib/engine/hooks.py, and lib/engine/__init__.py is read
+        # first
         for depth in range(1, len(parts) + 1):
             place = paths.ROOT.joinpath(*parts[:depth])
             files |= {place.with_suffix(".py"), place / "__init__.py"}

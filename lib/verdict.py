@@ -1,8 +1,8 @@
 """What a claim of a paper is, and the one place that decides whether it is supported.
 
-A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has to
-lie. The whole 95 % interval decides: on the claim's side the claim is supported, on the other it is
-contradicted, on both it is inconclusive. The result is a `Verdict`, kept unrounded in
+A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has
+to lie. The whole 95 % interval decides: on the claim's side the claim is supported, on the other it
+is contradicted, on both it is inconclusive. The result is a `Verdict`, kept unrounded in
 figures/<run>/claims/NN.json. Tables, board and README are made from these records.
 
     judge(FEW_HEADS, Estimate(0.25, 0.18, 0.33, n=144), on="mini-bert, gender")
@@ -28,7 +28,9 @@ CONTROLS = (UNTRAINED, GENDER_SWAPPED)
 
 @dataclass(frozen=True)
 class Paper:
-    """What pages say of a paper. Its folder lib/<key> has one as PAPER, and its claims in claims.py."""
+    """What pages say of a paper. Its folder lib/<key> has one as PAPER, and its claims in
+    claims.py.
+    """
 
     key: str  # its folder in lib, its file data/paper/<key>.csv
     title: str  # as readers see it
@@ -97,7 +99,9 @@ class Side(StrEnum):
 
     @property
     def strict(self) -> "Side":
-        """The same side without the threshold itself: what a difference to a control has to meet."""
+        """The same side without the threshold itself: what a difference to a control has
+        to meet.
+        """
         match self:
             case Side.AT_LEAST:
                 return Side.ABOVE
@@ -275,8 +279,9 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
 def kind(verdicts: Sequence[Verdict]) -> str:
     """What a claim comes to over several tests.
 
-    Supported or contradicted where all applicable tests are; mixed where some support it; inconclusive
-    where none does and not all contradict it; not applicable or not run where no test is applicable.
+    Supported or contradicted where all applicable tests are; mixed where some support it;
+    inconclusive where none does and not all contradict it; not applicable or not run where no test
+    is applicable.
     """
     outcomes = set(_counted(verdicts))
     applicable = outcomes & set(APPLICABLE)
@@ -300,8 +305,9 @@ def combined(verdicts: Sequence[Verdict]) -> str:
 
 
 def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
-    """The outcomes, with variants that are not applicable counted as inconclusive where another variant
-    of the same test is applicable: leaving a variant out must not make a claim supported."""
+    """The outcomes, with variants that are not applicable counted as inconclusive where another
+    variant of the same test is applicable: leaving a variant out must not make a claim supported.
+    """
     tested = {verdict.on for verdict in verdicts if verdict.outcome in APPLICABLE}
     outcomes = []
     for verdict in verdicts:
@@ -386,12 +392,13 @@ def match(
     why: str = "a choice that the paper leaves open",
     missing: str = "not measured",
 ) -> str:
-    """Whether a number of ours is the printed one, to the printed digits; with the reason where not.
+    """Whether a number of ours is the printed one, to the printed digits; with the reason where
+    not.
 
     printed     digits as printed: half a unit of the last one is what rounding can explain; None or
                 nan where the number is lost
-    same_model  whether ours is the paper's model on the paper's data; another model's number is never
-                called a match
+    same_model  whether ours is the paper's model on the paper's data; another model's number is
+                never called a match
     """
     if printed is None or printed != printed:
         return f"{Match.NOT_RUN} (the printed number is lost)"

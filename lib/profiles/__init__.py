@@ -97,7 +97,8 @@ def _checked(name: str) -> dict:
     wanted = _keys(read_toml(paths.PROFILES / "mini.toml"))
     for key in sorted(has - wanted):
         raise CompanionError(
-            f"lib/profiles/{name}.toml has the unknown key {key}: remove it, or add it to mini.toml."
+            f"lib/profiles/{name}.toml has the unknown key {key}: remove it, or add it to "
+            "mini.toml."
         )
     for key in sorted(wanted - has):
         raise CompanionError(
@@ -118,7 +119,9 @@ def _keys(content: dict) -> set[str]:
 
 
 def _control_models(profile: str) -> dict:
-    """The models of a control run: untrained ones of one draw, or the gender-swapped BERT among such."""
+    """The models of a control run: untrained ones of one draw, or the gender-swapped BERT among
+    such.
+    """
     kind, at, draw = profile.partition("@")
     encoder = f"null{at}{draw}"
     decoder = f"null-gpt2{at}{draw}"

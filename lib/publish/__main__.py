@@ -1,4 +1,5 @@
-"""The command line. `./reproduce.sh` calls it; each command is a function here or a module beside it.
+"""The command line. `./reproduce.sh` calls it; each command is a function here or a module beside
+it.
 
 Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 3 a verdict is not the stored one,
 130 stopped by Ctrl-C.
@@ -205,9 +206,8 @@ def carry_out(options: argparse.Namespace) -> int:
         case "card":
             from lib.publish import card
 
-            print(
-                f"The card: {short(card.write(options.name, options.device or None, options.store))}"
-            )
+            page = card.write(options.name, options.device or None, options.store)
+            print(f"The card: {short(page)}")
         case "measure":
             from lib.publish import measure
 

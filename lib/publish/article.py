@@ -1,8 +1,9 @@
-"""The report as an article, build/report/index.html: a question for each paper, its answer, figures.
+"""The report as an article, build/report/index.html: a question for each paper, its answer,
+figures.
 
 Answers are made from the records behind the board, and say no more than these. Figures are drawn by
-the script in article.html, from tables that notebooks store and that travel in the page; what no run
-has stored, a section says.
+the script in article.html, from tables that notebooks store and that travel in the page; what no
+run has stored, a section says.
 """
 
 import csv
@@ -126,7 +127,9 @@ class Found:
 
     @property
     def in_a_sentence(self) -> str:
-        """The claim as it continues a sentence: its first word in small letters, but for names (BERT)."""
+        """The claim as it continues a sentence: its first word in small letters, but for names
+        (BERT).
+        """
         is_name = self.claim[1:2].isupper()
         return self.claim if is_name else self.claim[0].lower() + self.claim[1:]
 
@@ -152,7 +155,9 @@ def _has_interval(one: Verdict) -> bool:
 
 
 def _in_words(one: Verdict) -> str:
-    """What the notebook says it found, or the interval and the threshold that it has to lie beyond."""
+    """What the notebook says it found, or the interval and the threshold that it has to
+    lie beyond.
+    """
     found = one.found
     if "[" not in found:
         found = f"{one.estimate:z.3g}, threshold {one.threshold or 0:.3g}"

@@ -20,7 +20,9 @@ KINDS = (*TESTED, Outcome.NOT_APPLICABLE, NOT_TESTABLE, Outcome.NOT_RUN)
 
 
 class Cell(str):
-    """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason` the rest."""
+    """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason`
+    the rest.
+    """
 
     kind: str
     reason: str

@@ -139,7 +139,9 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
 
 
 def _both(stored: Path, made: Path, pattern: str, numbers: set[str]) -> list[tuple[Path, Path]]:
-    """(file as stored, as made) of every file that either folder has; one of the two may be missing."""
+    """(file as stored, as made) of every file that either folder has; one of the two may be
+    missing.
+    """
     names = {file.relative_to(folder) for folder in (stored, made) for file in folder.glob(pattern)}
     return [(stored / name, made / name) for name in sorted(names) if _number(name) in numbers]
 
@@ -182,7 +184,9 @@ def _compare_tables(found: Comparison, old: Path, new: Path):
 
 
 def _units(*tables: list[list[str]]) -> list[float]:
-    """For each column one unit of the last place that any of its numbers has: .50 is written 0.5."""
+    """For each column one unit of the last place that any of its numbers has: .50 is
+    written 0.5.
+    """
     units = []
     for column in range(len(tables[0][0]) if tables[0] else 0):
         cells = [tolerance.parse(row[column]) for rows in tables for row in rows]

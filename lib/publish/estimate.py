@@ -1,5 +1,6 @@
-"""What a run will fetch and take, said before it begins. Sizes and times are data/hub.toml's; nothing is
-fetched to say it."""
+"""What a run will fetch and take, said before it begins. Sizes and times are data/hub.toml's;
+nothing is fetched to say it.
+"""
 
 import shutil
 from pathlib import Path
@@ -53,8 +54,8 @@ def _models(names: list[str], known: dict) -> list[str]:
     free = _free_space()
     larger = ": set HF_HOME to a folder on a larger disk" if total > free else ""
     lines = [
-        f"To fetch from the model hub: {', '.join(listed)}; {total:.1f} GB in all, {free:.0f} GB are "
-        f"free{larger}"
+        f"To fetch from the model hub: {', '.join(listed)}; {total:.1f} GB in all, "
+        f"{free:.0f} GB are free{larger}"
     ]
     gated = [hub_id for hub_id in missing.values() if known.get(hub_id, {}).get("gated")]
     if gated:
@@ -80,7 +81,9 @@ def _is_fetched(hub_id: str) -> bool:
 
 
 def _data(run: Run, notebooks: list[Notebook], known: dict) -> list[str]:
-    """What is downloaded from the data sets' homes; the hub's own sets only where a profile reads them."""
+    """What is downloaded from the data sets' homes; the hub's own sets only where a profile reads
+    them.
+    """
     if run.data != "paper":
         return []
     numbers = {notebook.number for notebook in notebooks}
@@ -102,8 +105,9 @@ def _data(run: Run, notebooks: list[Notebook], known: dict) -> list[str]:
 
 
 def _on_a_gpu(run: Run, notebooks: list[Notebook], names: list[str], known: dict) -> list[str]:
-    """How long it takes, but for a try; and the largest model's weights in the precision that it is read
-    in."""
+    """How long it takes, but for a try; and the largest model's weights in the precision that it is
+    read in.
+    """
     lines = []
     if not run.sizes.items:
         minutes = {one.number: known["minutes"].get(one.number, 0) for one in notebooks}

@@ -1,4 +1,6 @@
-"""The figures of notebook 12: the board as tiles, tests over retrainings, three papers' remedies."""
+"""The figures of notebook 12: the board as tiles, tests over retrainings, three papers'
+remedies.
+"""
 
 import textwrap
 
@@ -54,7 +56,9 @@ EFFECT_COLOURS = {
 
 # ---- the board
 def decided(board: pd.DataFrame, runs: list[str]) -> str:
-    """Whether most applicable claims are decided, and how many are supported in each run, in words."""
+    """Whether most applicable claims are decided, and how many are supported in each run,
+    in words.
+    """
     said = []
     is_clear = []
     for run in runs:
@@ -65,9 +69,8 @@ def decided(board: pd.DataFrame, runs: list[str]) -> str:
         supported = int((of_run == Outcome.SUPPORTED).sum())
         mixed = int((of_run == MIXED).sum())
         contradicted = int((of_run == Outcome.CONTRADICTED).sum())
-        said.append(
-            f"{run_name(run)} {supported} of {tested} supported, {mixed} mixed, {contradicted} contradicted"
-        )
+        counts = f"{supported} of {tested} supported, {mixed} mixed, {contradicted} contradicted"
+        said.append(f"{run_name(run)} {counts}")
         is_clear.append(supported + mixed + contradicted > tested / 2)
     if not said:
         return "no run tests a claim"
@@ -176,7 +179,9 @@ def _explain_tiles(figure, ax):
 
 # ---- retrainings
 def across(over: pd.DataFrame, title: str):
-    """Of each claim its first test over retrainings: mean, interval and the retrainings as strokes."""
+    """Of each claim its first test over retrainings: mean, interval and the retrainings as
+    strokes.
+    """
     rows = over.drop_duplicates("id").to_dict("records")[::-1]
     figure, ax = plt.subplots(figsize=(look.PAGE, 0.24 * len(rows) + 1.6), layout="constrained")
     colours = {Outcome.SUPPORTED: look.GOOD, Outcome.CONTRADICTED: look.BAD}
@@ -192,7 +197,8 @@ def across(over: pd.DataFrame, title: str):
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_ylim(-0.7, len(rows) - 0.3)
     ax.set_xlabel(
-        f"distance on the claim's side of its threshold, in half widths of the interval (cut at {CUT})"
+        "distance on the claim's side of its threshold, in half widths of the interval "
+        f"(cut at {CUT})"
     )
     n = len(over["estimates"].iloc[0])
     return look.sign(

@@ -91,7 +91,9 @@ def _scores(run: Run, options, name: str, bias: str) -> dict:
 
 
 def patches(run: Run, options):
-    """`patching.measure` of the run's models on gender: a minute on a GPU, half an hour on a CPU."""
+    """`patching.measure` of the run's models on gender: a minute on a GPU, half an hour on
+    a CPU.
+    """
     sizes = run.sizes
     for name in (run.encoder, run.decoder):
         args = name, run.data, sizes.heads_contexts, sizes.heads_folds, run.seed, options.limit

@@ -1,8 +1,9 @@
-"""The notebooks of a run: which of them are up to date and why not, executing one, keeping its outputs.
+"""The notebooks of a run: which of them are up to date and why not, executing one, keeping its
+outputs.
 
-A notebook is up to date while its cells and parameters, the data, the weights and records of the run's
-models and the modules of lib that it imports are what they were when it ran (lib/stale.py), and its
-results are the files that it wrote.
+A notebook is up to date while its cells and parameters, the data, the weights and records of the
+run's models and the modules of lib that it imports are what they were when it ran (lib/stale.py),
+and its results are the files that it wrote.
 """
 
 import contextlib
@@ -56,7 +57,9 @@ FOLDED = 2  # code cells that open a notebook, imports and parameters: JupyterLa
 
 
 class Kernel(AsyncKernelManager):
-    """A kernel of the interpreter that runs this, whatever else is installed under the name python3."""
+    """A kernel of the interpreter that runs this, whatever else is installed under the name
+    python3.
+    """
 
     running = weakref.WeakSet()
 
@@ -67,7 +70,8 @@ class Kernel(AsyncKernelManager):
     @classmethod
     def seeing(cls, **variables: str) -> type["Kernel"]:
         """Kernels that see these variables of the environment besides those of this process."""
-        # it would warn on the terminal of an unencrypted connection (to itself), and complain at Ctrl-C
+        # it would warn on the terminal of an unencrypted connection (to itself), and complain at
+        # Ctrl-C
         about = get_kernel_dict(extra_arguments=["--log-level=CRITICAL"])
         return type("OwnKernel", (cls,), {"kernel_spec": KernelSpec(**about, env=variables)})
 
@@ -163,7 +167,9 @@ class Notebook:
         return {file: file.read_bytes() for file in own if file.is_file()}
 
     def is_done(self) -> bool:
-        """Whether it ran to its end on these very inputs, and all that it wrote is still as it was."""
+        """Whether it ran to its end on these very inputs, and all that it wrote is still
+        as it was.
+        """
         return not self.why_stale()
 
     def why_stale(self) -> list[str]:
@@ -189,8 +195,8 @@ class Notebook:
 
     # ---- executing
     def execute(self, threads: str = "", lane: int = 0):
-        """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what was
-        there stays.
+        """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what
+        was there stays.
 
         threads   of its arithmetic
         lane      on which line of the terminal its bar stands
@@ -241,7 +247,9 @@ class Notebook:
             replace(file, before[file])
 
     def store(self):
-        """Take the outputs of the copy over into the notebook, without what differs from run to run."""
+        """Take the outputs of the copy over into the notebook, without what differs from run to
+        run.
+        """
         content = nbformat.v4.new_notebook(
             metadata={
                 "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
@@ -276,7 +284,9 @@ def _read_by_the_board(run: Run) -> list[Path]:
 
 
 def _clean_outputs(cell, count: int):
-    """Number a code cell, and leave out bars, warnings and widgets, which say nothing without a kernel."""
+    """Number a code cell, and leave out bars, warnings and widgets, which say nothing without a
+    kernel.
+    """
     kept = []
     for output in cell.outputs:
         if output.get("name") == "stderr" or WIDGET in output.get("data", {}):
@@ -290,8 +300,9 @@ def _clean_outputs(cell, count: int):
 
 @cache  # for a run, since hashing takes a second
 def revision(name: str) -> str:
-    """Which model it is now: hashes of a folder's weights and record, or the hub's commit; nothing is
-    fetched."""
+    """Which model it is now: hashes of a folder's weights and record, or the hub's commit; nothing
+    is fetched.
+    """
     hub_id = hub_id_of(name)
     if hub_id:
         return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
@@ -328,8 +339,9 @@ def is_bundled(name: str) -> bool:
 
 
 def to_make(run: Run, notebooks: list[Notebook]) -> str:
-    """The folder of a classifier that is to be made from the encoder before one of these notebooks runs;
-    "" where there is none to make."""
+    """The folder of a classifier that is to be made from the encoder before one of these notebooks
+    runs; "" where there is none to make.
+    """
     name = run.classifier
     if name in ("", run.model) or is_bundled(name) or models.draw_of(name):
         return ""
@@ -340,7 +352,9 @@ def to_make(run: Run, notebooks: list[Notebook]) -> str:
 
 
 def select(notebooks: list[Path], only: str) -> list[Path]:
-    """Those of the notebooks that `only` names, by numbers and ranges; all of them where it names none."""
+    """Those of the notebooks that `only` names, by numbers and ranges; all of them where it names
+    none.
+    """
     numbers = {int(path.name[:2]): path for path in notebooks}
     if not numbers:
         raise CompanionError("There are no notebooks: restore them with `git checkout notebooks`.")
@@ -365,7 +379,9 @@ def select(notebooks: list[Path], only: str) -> list[Path]:
 
 # ---- what is shown of an executed notebook
 def without_bars(content: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """A notebook without what progress bars leave behind, which a page would show as empty red boxes."""
+    """A notebook without what progress bars leave behind, which a page would show as empty red
+    boxes.
+    """
     for cell in content.cells:
         if cell.cell_type == "code":
             is_bar = [one.get("name") == "stderr" and not one.text.strip() for one in cell.outputs]

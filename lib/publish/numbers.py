@@ -43,8 +43,8 @@ def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, Compare
 def every_number(
     counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | None = None
 ) -> pd.DataFrame:
-    """source (the paper), table, row, column, printed; of each run `ours, <run>` and `verdict, <run>`,
-    "not run" where no notebook compares it.
+    """source (the paper), table, row, column, printed; of each run `ours, <run>` and `verdict,
+    <run>`, "not run" where no notebook compares it.
 
     counts   {(paper, table, row, column): (ours, match)}, of numbers that need no model
     """
@@ -152,8 +152,9 @@ def _occupations() -> dict[tuple, float]:
 
 
 def coverage(table: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
-    """Of a table of `every_number`: how many numbers each printed table has, how many the text at hand
-    has lost, and how many each run has beside them."""
+    """Of a table of `every_number`: how many numbers each printed table has, how many the text at
+    hand has lost, and how many each run has beside them.
+    """
     is_there = table["printed"] != ""
     counted = pd.DataFrame({"paper": table["source"], "table": table["table"]})
     counted["printed"] = is_there
@@ -179,7 +180,8 @@ def contradictions() -> pd.DataFrame:
         "Appendix A, lowest PPPL",
         table1["Top-3"],
         table1["Random-3"],
-        "three random heads cost less than the Top-3; these are said to have the lowest of three strategies",
+        "three random heads cost less than the Top-3; these are said to have the lowest of three "
+        "strategies",
     )
     table2 = printed.printed("bias_a_head", "Table 2")
     for name, row in table2[table2["All"] > table2["0 (Full)"]].iterrows():

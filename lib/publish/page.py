@@ -1,8 +1,8 @@
 """Everything that runs found, on one page: build/report/inventory.html, what the article rests on.
 
 Verdicts come from the records in claims/NN.json, printed numbers from numbers/NN.json, figures and
-tables from their files and the json beside each. The same files give the same page: the only times on
-it are those of notebooks executed here. Look and filters are in page.html.
+tables from their files and the json beside each. The same files give the same page: the only times
+on it are those of notebooks executed here. Look and filters are in page.html.
 """
 
 import base64
@@ -95,8 +95,9 @@ class Result:
         return found
 
     def rows(self) -> tuple[list[str], list[list[str]]]:
-        """Of a table: its header and its rows, all text. A header of two lines, as pandas writes it,
-        becomes one."""
+        """Of a table: its header and its rows, all text. A header of two lines, as pandas writes
+        it, becomes one.
+        """
         with open(self.file, newline="", encoding="utf-8") as stream:
             rows = [row for row in csv.reader(stream) if row]
         if not rows:
@@ -107,7 +108,9 @@ class Result:
         return rows[0], rows[1:]
 
     def picture(self) -> tuple[str, int, int]:
-        """(data address, width, height): the drawing where it is small, else its pixels in few colours."""
+        """(data address, width, height): the drawing where it is small, else its pixels in few
+        colours.
+        """
         drawing = self.file.with_suffix(".svg")
         with Image.open(self.file) as image:
             width, height = image.size
@@ -135,7 +138,9 @@ def _data_address(kind: str, content: bytes) -> str:
 
 
 def collect(folders: dict[str, Path]) -> list[Result]:
-    """Every figure and table of these runs, by name and then by run, so that runs stand side by side."""
+    """Every figure and table of these runs, by name and then by run, so that runs stand side by
+    side.
+    """
     found = []
     for run, folder in folders.items():
         for file in folder.glob("[0-9][0-9]_*"):
@@ -147,8 +152,9 @@ def collect(folders: dict[str, Path]) -> list[Result]:
 
 
 def write(folders: dict[str, Path] | None = None) -> Path:
-    """Make both pages of these runs, all that are stored or made here where left out; the article's path.
-    What is damaged is left out, and said."""
+    """Make both pages of these runs, all that are stored or made here where left out; the article's
+    path. What is damaged is left out, and said.
+    """
     target = paths.BUILD / "report" / "index.html"
     if folders is None:
         folders = results.runs_shown()
@@ -168,8 +174,8 @@ def write(folders: dict[str, Path] | None = None) -> Path:
             replace(target.with_name(name), pages[name].encode())
     except OSError as error:
         raise CompanionError(
-            f"The report could not be written ({error.strerror}): make {target.parent} writable, then "
-            "run ./reproduce.sh report."
+            f"The report could not be written ({error.strerror}): make {target.parent} "
+            "writable, then run ./reproduce.sh report."
         ) from None
     return target
 
@@ -266,7 +272,9 @@ def _kinds_that_occur(board: list[dict], rows: list[dict]) -> list[str]:
 
 
 def _board_row(row: dict, runs: list[str], pictures: set[str]) -> dict:
-    """One row of the board: the claim, where it is made, what each run says of it, the figure behind it."""
+    """One row of the board: the claim, where it is made, what each run says of it, the figure
+    behind it.
+    """
     tested = [run for run in runs if row[run].kind not in (NOT_TESTABLE, Outcome.NOT_RUN)]
     nearest_first = [f"{run}.{row['figure']}" for run in [*tested[::-1], *runs]]
     figures = [name for name in nearest_first if name in pictures]
@@ -341,7 +349,9 @@ def _number_rows(folders: dict[str, Path]) -> Iterator[dict]:
 
 
 def _grouped(rows: list[dict], *keys: str) -> list:
-    """Rows by their first key, and within it by the next: (key, rows) pairs in order of appearance."""
+    """Rows by their first key, and within it by the next: (key, rows) pairs in order of
+    appearance.
+    """
     if not keys:
         return rows
     groups = {}
@@ -361,7 +371,9 @@ def _paper_title(number: str) -> str:
 
 
 def _notebooks(used: set[str], folders: dict[str, Path]) -> dict:
-    """{number: (title, {run: (address of the executed copy, when)})} of notebooks that made something."""
+    """{number: (title, {run: (address of the executed copy, when)})} of notebooks that made
+    something.
+    """
     files = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     stems = {file.stem[:2]: file.stem for file in files}
     found = {}

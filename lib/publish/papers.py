@@ -1,7 +1,7 @@
 """The papers, in the order in which pages show them, and all their claims.
 
-A paper is a folder of lib that has PAPER in its __init__.py and CLAIMS in claims.py; its line here is
-all that registers it (CONTRIBUTING.md, "A paper").
+A paper is a folder of lib that has PAPER in its __init__.py and CLAIMS in claims.py; its line here
+is all that registers it (CONTRIBUTING.md, "A paper").
 """
 
 from importlib import import_module
@@ -15,7 +15,8 @@ REGISTERED = (
     "counteracts",
 )
 
-# Runs as readers see them, nearest to the papers first: a figure is taken from the first that has it.
+# Runs as readers see them, nearest to the papers first: a figure is taken from the first that has
+# it.
 RUNS = {
     "paper": "the papers' models on the papers' data",
     "mini-real": "the bundled models on the papers' data or stand-ins",

@@ -1,4 +1,5 @@
-"""Whether an environment has the versions that lists of requirements pin: `python -m lib.publish.pins LIST ...`
+"""Whether an environment has the versions that lists of requirements pin: `python -m
+lib.publish.pins LIST ...`
 
 For an environment that somebody else made, such as conda's. Needs nothing but Python.
 """
@@ -34,8 +35,8 @@ def main(lists: list[str]) -> int:
         return 0
     others = f" and {len(found) - 3} more" if len(found) > 3 else ""
     print(
-        f"The environment at {sys.prefix} has {', '.join(found[:3])}{others}: bring it up to date with "
-        "`conda env update -f environment.yml`, or deactivate it to have .venv used.",
+        f"The environment at {sys.prefix} has {', '.join(found[:3])}{others}: bring it up to date "
+        "with `conda env update -f environment.yml`, or deactivate it to have .venv used.",
         file=sys.stderr,
     )
     return 2

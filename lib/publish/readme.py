@@ -1,5 +1,6 @@
-"""The parts of README.md that stored runs make: what stands between <!-- scoreboard --> and
-<!-- /scoreboard -->, say. Nobody writes them by hand, and a test fails where they say something else."""
+"""The parts of README.md that stored runs make: what stands between <!-- scoreboard --> and <!--
+/scoreboard -->, say. Nobody writes them by hand, and a test fails where they say something else.
+"""
 
 import re
 
@@ -42,7 +43,9 @@ def renewed(text: str) -> str:
 
 
 def scoreboard_part() -> str:
-    """Claims by paper and run, with what each run is, what controls say, and what depends on the seed."""
+    """Claims by paper and run, with what each run is, what controls say, and what depends on the
+    seed.
+    """
     stored = {}
     for name, folder in results.runs().items():
         if name in RUNS or control_of(name):

@@ -1,9 +1,9 @@
 """The verdicts that runs keep, figures/<run>/claims/NN.json, judged by today's claims.
 
-A record holds the estimate, the control and whether preconditions were met. `judge` is applied to it
-again, so that an edited threshold changes every run alike, whenever it was made. What a record cannot
-answer, because its threshold came from the data or its count was made under another threshold, keeps
-the outcome that its notebook gave and says so in its remark.
+A record holds the estimate, the control and whether preconditions were met. `judge` is applied to
+it again, so that an edited threshold changes every run alike, whenever it was made. What a record
+cannot answer, because its threshold came from the data or its count was made under another
+threshold, keeps the outcome that its notebook gave and says so in its remark.
 
 `folders` is {run: folder}, all stored runs where it is left out.
 """
@@ -20,9 +20,10 @@ OLDER_THRESHOLD = "counted under another threshold: run its notebook again"
 
 
 def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]:
-    """{run: what its notebooks found of the papers' claims}, in the order of the notebooks; claims that
-    the notebook's own table leaves out come last. Of retrainings only what is about their BERT, since
-    their decoder is untrained."""
+    """{run: what its notebooks found of the papers' claims}, in the order of the notebooks; claims
+    that the notebook's own table leaves out come last. Of retrainings only what is about their
+    BERT, since their decoder is untrained.
+    """
     found = {}
     for run, folder in (folders or results.runs()).items():
         kept = stored(run, folder)
@@ -43,8 +44,8 @@ def stored(run: str, folder: Path) -> list[Verdict]:
         for one in verdict.read(file):
             if one.claim not in CLAIMS:
                 raise CompanionError(
-                    f"figures/{run}/claims tests '{one.claim}', which no paper's claims.py has: add it "
-                    "there, or run its notebook again."
+                    f"figures/{run}/claims tests '{one.claim}', which no paper's claims.py has: add "
+                    "it there, or run its notebook again."
                 )
             found.append(rejudged(CLAIMS[one.claim], one, is_control))
     return found
@@ -88,7 +89,9 @@ def is_about_bert(one: Verdict) -> bool:
 
 
 def control_of(run: str) -> str:
-    """Which control a run is, by its name: null-real is null, mini-balanced balanced; "" of any other."""
+    """Which control a run is, by its name: null-real is null, mini-balanced balanced; "" of any
+    other.
+    """
     for control in CONTROLS:
         if control in run.split("-"):
             return control

@@ -242,9 +242,8 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
     """Compare with what is stored, store if asked to, make the report; exit status."""
     if run.sizes.items:
         print(f"Figures and tables: {short(run.out)}")
-        print(
-            f"This was a try on {run.sizes.items} items in each measurement: its numbers say nothing"
-        )
+        items = f"{run.sizes.items} items in each measurement"
+        print(f"This was a try on {items}: its numbers say nothing")
         return 0
     found = compare.run(run, {notebook.number for notebook in wanted})
     if stores:
@@ -258,7 +257,9 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
 
 
 def store(run: Run, wanted: list[Notebook]):
-    """Put results where the repository keeps them, outputs into notebooks, and the board into README."""
+    """Put results where the repository keeps them, outputs into notebooks, and the board into
+    README.
+    """
     numbers = {notebook.number for notebook in wanted}
     changed = compare.store(run, numbers)
     print(f"Stored in {short(run.stored)}: {changed} files changed")

@@ -1,7 +1,7 @@
 """What is left of a claim with another training in mind: mini-bert trained again from other seeds.
 
-The runs trainings-seed1 and on measure BERTs that are alike in text and length and differ in their seed
-alone. `folders` is {run: folder}, all stored runs where it is left out.
+The runs trainings-seed1 and on measure BERTs that are alike in text and length and differ in their
+seed alone. `folders` is {run: folder}, all stored runs where it is left out.
 """
 
 import itertools
@@ -24,7 +24,8 @@ FEWEST = 3  # retrainings that say something of another one
 
 
 def by_claim(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """In how many retrainings a claim is supported: one row per claim about BERT that all of them test.
+    """In how many retrainings a claim is supported: one row per claim about BERT that all of them
+    test.
 
     `supported in` counts retrainings, so not the bundled model. Empty without these.
     """
@@ -80,8 +81,8 @@ class Paired:
 
 
 def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """Each test about BERT over three or more retrainings, seeds and items resampled together: a row per
-    test that has an interval in all of them.
+    """Each test about BERT over three or more retrainings, seeds and items resampled together: a
+    row per test that has an interval in all of them.
 
     estimates   of the retrainings
     mean        over them, with the interval of another training on other items
@@ -123,9 +124,10 @@ def _mean_control(tests: tuple[Verdict, ...]) -> Control | None:
 
 
 def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """As `across`, for tests by a count, which has no interval: `samples_met` is the share of draws, first
-    of a retraining and then of its items, in which the count is met. Even five of five leave room for
-    a sixth that does not."""
+    """As `across`, for tests by a count, which has no interval: `samples_met` is the share of
+    draws, first of a retraining and then of its items, in which the count is met. Even five of five
+    leave room for a sixth that does not.
+    """
     rows = []
     for paired in _paired(folders):
         shares = [one.samples_met for one in paired.tests]
@@ -150,8 +152,9 @@ def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def _paired(folders: dict[str, Path] | None) -> Iterator[Paired]:
-    """The tests about BERT that are applicable in all of three or more retrainings, paired by the order
-    in which notebooks keep them."""
+    """The tests about BERT that are applicable in all of three or more retrainings, paired by the
+    order in which notebooks keep them.
+    """
     again = [tests for run, tests in verdicts(folders).items() if run.startswith(RETRAININGS)]
     if len(again) < FEWEST:
         return
@@ -175,8 +178,9 @@ def _on(tests: tuple[Verdict, ...]) -> str:
 
 
 def towards(row: dict) -> tuple[stats.Estimate, list[float]]:
-    """A row of `across` for a plot of many: how far mean, interval and retrainings lie on the claim's side
-    of its threshold (above 0), in half widths of that interval."""
+    """A row of `across` for a plot of many: how far mean, interval and retrainings lie on the
+    claim's side of its threshold (above 0), in half widths of that interval.
+    """
     claim = CLAIMS[row["id"]]
     half_width = (row["mean"].high - row["mean"].low) / 2
 
@@ -194,13 +198,13 @@ def towards(row: dict) -> tuple[stats.Estimate, list[float]]:
 
 
 def heads_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """Whether the scores of heads on gender in one retraining say anything of another: a row per pair, and
-    the mean.
+    """Whether the scores of heads on gender in one retraining say anything of another: a row per
+    pair, and the mean.
 
-    Rank correlations of all heads by their place, within layers, and of the means of layers; and how far
-    the ten highest of either lie above the other's mean, in its standard deviations. A head has no name
-    that outlives its training: the same place in another model is another head, so that places can agree
-    no further than layers do.
+    Rank correlations of all heads by their place, within layers, and of the means of layers; and
+    how far the ten highest of either lie above the other's mean, in its standard deviations. A head
+    has no name that outlives its training: the same place in another model is another head, so that
+    places can agree no further than layers do.
     """
     scores = _head_scores(folders or results.runs())
     rows = []
@@ -239,7 +243,9 @@ def _head_scores(folders: dict[str, Path]) -> dict[str, pd.DataFrame]:
 
 
 def _top_ten(heads: np.ndarray) -> float:
-    """How far the ten highest of one lie above the other's mean, in its deviations; both ways averaged."""
+    """How far the ten highest of one lie above the other's mean, in its deviations; both ways
+    averaged.
+    """
     distances = []
     for own, other in ((heads[0], heads[1]), (heads[1], heads[0])):
         highest = own.argsort()[-10:]
@@ -250,10 +256,12 @@ def _top_ten(heads: np.ndarray) -> float:
 def in_a_sentence(over: pd.DataFrame) -> str:
     """What a table of `across` comes to, in words."""
     count = over["outcome"].value_counts()
+    supported = count.get(Outcome.SUPPORTED, 0)
+    contradicted = count.get(Outcome.CONTRADICTED, 0)
     low, high = np.median([*over["share"]], axis=0)
+    n = len(over["estimates"].iloc[0])
     return (
-        f"Over {len(over['estimates'].iloc[0])} retrainings of mini-bert, resampled with the items, "
-        f"{count.get(Outcome.SUPPORTED, 0)} of {len(over)} tests are supported and "
-        f"{count.get(Outcome.CONTRADICTED, 0)} contradicted; {low:.0%} to {high:.0%} of the variance is "
-        "between retrainings (medians)"
+        f"Over {n} retrainings of mini-bert, resampled with the items, {supported} of {len(over)} "
+        f"tests are supported and {contradicted} contradicted; {low:.0%} to {high:.0%} of the "
+        "variance is between retrainings (medians)"
     )

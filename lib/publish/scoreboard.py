@@ -1,13 +1,13 @@
 """What every run found of the papers' claims, side by side; and what control models say of each.
 
-All of it is read from the records that notebooks keep (lib/publish/records.py), so that the same folder
-gives the same tables. Nothing is decided here. `folders` is {run: folder}, all stored runs where it is
-left out.
+All of it is read from the records that notebooks keep (lib/publish/records.py), so that the same
+folder gives the same tables. Nothing is decided here. `folders` is {run: folder}, all stored runs
+where it is left out.
 
-Two runs are controls and no columns of the board: models that cannot have the effect, judged without
-preconditions. `null` is untrained networks (figures/null the first draw, figures/null/draws/K another),
-`balanced` a BERT trained on text whose gender words were swapped at random. A claim that they support
-too often is matched by controls, and says nothing of stereotypes.
+Two runs are controls and no columns of the board: models that cannot have the effect, judged
+without preconditions. `null` is untrained networks (figures/null the first draw,
+figures/null/draws/K another), `balanced` a BERT trained on text whose gender words were swapped at
+random. A claim that they support too often is matched by controls, and says nothing of stereotypes.
 """
 
 from collections import defaultdict
@@ -106,9 +106,10 @@ def _counts_in_words(is_matched: bool, counts: dict[str, tuple[int, int]]) -> st
 
 # ---- the board
 def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """One row per claim: id, source (the paper: a run may be called `paper`), made in, claim, tested by
-    (the notebook), figure (the picture behind it), controls and retrainings (what these say), and one
-    column of Cells per run that tests any claim, controls aside."""
+    """One row per claim: id, source (the paper: a run may be called `paper`), made in, claim,
+    tested by (the notebook), figure (the picture behind it), controls and retrainings (what these
+    say), and one column of Cells per run that tests any claim, controls aside.
+    """
     said_by_controls = controls(folders)
     said_by_retrainings = retrainings.in_words(folders)
     matched = {claim for claim, said in said_by_controls.items() if said.is_matched}
@@ -144,7 +145,9 @@ def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def behind(one: Verdict, said: dict[str, ControlResult]) -> dict[str, str]:
-    """The interval that decides, preconditions, the control of equal size, what control models say."""
+    """The interval that decides, preconditions, the control of equal size, what control
+    models say.
+    """
     interval = ""
     if one.samples_met is not None:
         interval = f"met in {one.samples_met:.1%} of samples"
@@ -166,7 +169,9 @@ def behind(one: Verdict, said: dict[str, ControlResult]) -> dict[str, str]:
 
 
 def summary(folders: dict[str, Path] | None = None) -> str:
-    """Claims by paper and run as a markdown table: how many are supported, contradicted and so on."""
+    """Claims by paper and run as a markdown table: how many are supported, contradicted
+    and so on.
+    """
     table = board(folders)
     names = [name for name in folders or results.runs() if name in table]
     lines = [["paper", "claims", *map(run_name, names)], ["---"] * (len(names) + 2)]
@@ -187,7 +192,9 @@ def counted(column: pd.Series) -> str:
 
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path]) -> str:
-    """The same, and how many claims that the bundled model supports are supported over retrainings."""
+    """The same, and how many claims that the bundled model supports are supported over
+    retrainings.
+    """
     table = board(folders)
     said = controls(folders)
     once = [run for run in folders if run in table and not run.startswith(RETRAININGS)]
@@ -197,7 +204,11 @@ def lasting(over: pd.DataFrame, folders: dict[str, Path]) -> str:
     kept = len(bundled & lasting_claims)
     own = sum(not said[claim].is_matched for claim in lasting_claims)
     return (
-        f"{retrainings.in_a_sentence(over)}. Of {len(bundled)} claims that the bundled model supports, {kept} "
-        f"{'is' if kept == 1 else 'are'} supported over retrainings; of {len(lasting_claims)} that are, "
-        f"{own} {'is' if own == 1 else 'are'} not matched by controls"
+        f"{retrainings.in_a_sentence(over)}. Of {len(bundled)} claims that the bundled model "
+        f"supports, {_are(kept)} supported over retrainings; of {len(lasting_claims)} that are, "
+        f"{_are(own)} not matched by controls"
     )
+
+
+def _are(n: int) -> str:
+    return f"{n} is" if n == 1 else f"{n} are"

