@@ -5,9 +5,9 @@
     python -m lib.projective.classifier choose RUN... --out FOLDER        keep the best
     python -m lib.projective.classifier make --model bert-base            all three, on all of SNLI
 
-Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs, but for
-1,000 of these (with all pairs of their premises). Embeddings stay as they are, so that the difference
-is small.
+Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs, but
+for 1,000 of these (with all pairs of their premises). Embeddings stay as they are, so that the
+difference is small.
 """
 
 import argparse
@@ -18,26 +18,25 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 
-from lib import CompanionError, Lazy, paths
+from lib import CompanionError, paths
 from lib.engine import files, finetune, models, stats
 from lib.text import readers
 from lib.text.readers import NLI_LABELS
 
-pd = Lazy("pandas")  # `train` can do without
-
 HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
-USUAL = dict(
-    rate=2e-5, epochs=3, batch=32, frozen=()
-)  # among those of Devlin et al. 2019, A.3; Projective has none
+# Settings of `make`: among those of Devlin et al. 2019, A.3; Projective methods gives none.
+USUAL = {"rate": 2e-5, "epochs": 3, "batch": 32, "frozen": ()}
 
 
 def _accuracy(logits: np.ndarray, wanted: np.ndarray) -> float:
     return finetune.accuracy(logits.argmax(1), wanted)
 
 
+# ---- the examples
 def prepare(
     name: str,
     prepared: Path = PREPARED,
@@ -45,44 +44,55 @@ def prepare(
     held_out: int = HELD_OUT,
     items: int = 0,
 ) -> dict[str, int]:
-    """Encode the pairs into train.npz, validation.npz (held out) and test.npz; returns how many of each.
+    """Encode the pairs into train.npz, validation.npz (held out) and test.npz; how many of each.
 
     full   all of SNLI, from the model hub: what the paper's BERT-base was trained on
-    items  so many pairs of each of SNLI's parts, for a try; 0: all"""
-    snli = {
-        split: stats.first(readers.snli(split, full), items)
-        for split in ("train", "validation", "test")
-    }
-    premises = snli["validation"]["premise"].unique()
-    order = dict(zip(np.random.default_rng(0).permutation(premises), range(len(premises))))
-    mixed = snli["validation"].sort_values(
-        "premise", key=lambda column: column.map(order), kind="stable"
-    )
-    apart = mixed["premise"].isin(mixed["premise"].iloc[:held_out])  # whole premises
-    parts = snli | {
-        "train": pd.concat([snli["train"], mixed[~apart]]),
-        "validation": mixed.iloc[:held_out],
-    }
-    pairs = {
-        part: list(
-            zip(*(frame[column].str.lower().str.strip() for column in ("premise", "hypothesis")))
-        )
-        for part, frame in parts.items()
-    }
-    unseen = {*pairs["validation"], *pairs["test"]}
-    parts["train"] = parts["train"][[pair not in unseen for pair in pairs["train"]]]
+    items  so many pairs of each of SNLI's parts, for a try; 0: all
+    """
+    snli = {}
+    for split in ("train", "validation", "test"):
+        snli[split] = stats.first(readers.snli(split, full), items)
+    parts = _divided(snli, held_out)
     model = models.load(name, device="cpu")
     for part, frame in parts.items():
-        finetune.encode(
-            model,
-            list(frame["premise"]),
-            list(frame["hypothesis"]),
-            [NLI_LABELS.index(label) for label in frame["label"]],
-        ).save(prepared / f"{part}.npz")
+        labels = [NLI_LABELS.index(label) for label in frame["label"]]
+        examples = finetune.encode(model, list(frame["premise"]), list(frame["hypothesis"]), labels)
+        examples.save(prepared / f"{part}.npz")
     finetune.sign(prepared, model, "hub" if full else "files")
     return {part: len(frame) for part, frame in parts.items()}
 
 
+def _divided(snli: dict[str, pd.DataFrame], held_out: int) -> dict[str, pd.DataFrame]:
+    """SNLI's parts with all of its validation pairs but `held_out` moved to the training pairs.
+
+    Premises are shuffled first. None of those held out is trained on, and no pair that is held out
+    or in the test set, in whatever case it is written.
+    """
+    shuffled = _shuffled_by_premise(snli["validation"])
+    validation = shuffled.iloc[:held_out]
+    has_held_out_premise = shuffled["premise"].isin(validation["premise"])
+    train = pd.concat([snli["train"], shuffled[~has_held_out_premise]])
+    unseen = {*_plain_pairs(validation), *_plain_pairs(snli["test"])}
+    is_new = [pair not in unseen for pair in _plain_pairs(train)]
+    return {"train": train[is_new], "validation": validation, "test": snli["test"]}
+
+
+def _shuffled_by_premise(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows with their premises in random order; those of one premise stay together."""
+    premises = frame["premise"].unique()
+    shuffled = np.random.default_rng(0).permutation(premises)
+    order = {premise: place for place, premise in enumerate(shuffled)}
+    return frame.sort_values("premise", key=lambda column: column.map(order), kind="stable")
+
+
+def _plain_pairs(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """(premise, hypothesis) in lower case and without spaces around them."""
+    premises = frame["premise"].str.lower().str.strip()
+    hypotheses = frame["hypothesis"].str.lower().str.strip()
+    return list(zip(premises, hypotheses))
+
+
+# ---- training
 def train(
     name: str,
     prepared: Path,
@@ -91,103 +101,140 @@ def train(
     frozen=("embeddings",),
     **settings,
 ) -> dict:
-    """One run: the best epoch's model as a difference in `out`; returns what its training.json says.
-    Embeddings stay as they are, so that the difference is small, unless `frozen` has them not."""
-    made, settings = finetune.check(prepared, name), finetune.Settings(frozen=frozen, **settings)
-    parts = {part: finetune.load(prepared / f"{part}.npz") for part in ("train", "validation")}
+    """One run: the best epoch's model as a difference in `out`; returns its training.json.
+
+    Embeddings stay as they are, so that the difference is small, unless `frozen` leaves them out.
+    """
+    made = finetune.check(prepared, name)
+    settings = finetune.Settings(frozen=frozen, **settings)
+    training = finetune.load(prepared / "train.npz")
+    validation = finetune.load(prepared / "validation.npz")
     torch.manual_seed(settings.seed)  # the new head's weights
     model = models.load(name, device=device, task="sequence-classification", labels=len(NLI_LABELS))
     model.net.config.id2label = dict(enumerate(NLI_LABELS))
     model.net.config.label2id = {label: i for i, label in enumerate(NLI_LABELS)}
     done = finetune.fit(
         model,
-        *parts.values(),
+        training,
+        validation,
         _accuracy,
         settings,
         checkpoint=out.with_name(out.name + ".checkpoint"),
         progress=out.name,
     )
-    known = dict(
-        source=made["source"], pairs={part: len(examples) for part, examples in parts.items()}
+    return models.save_difference(
+        model,
+        name,
+        out,
+        source=made["source"],
+        pairs={"train": len(training), "validation": len(validation)},
+        settings=asdict(settings),
+        **done,
     )
-    return models.save_difference(model, name, out, **known, settings=asdict(settings), **done)
 
 
 def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = None) -> dict:
-    """Ship the run that does best on validation: measured as it ships, rounded to float16, once, on the test pairs."""
+    """Keep the run that does best on validation; returns its record.
+
+    It is measured once on the test pairs, as it is kept: rounded to float16.
+    """
     records = {run: json.loads((run / "training.json").read_text()) for run in runs}
     best = max(runs, key=lambda run: (records[run]["validation"], run.name))
     test = finetune.load(prepared / "test.npz")
     model = models.load(str(best), device=device, task="sequence-classification")
-    record = records[best] | {
-        "pairs": records[best]["pairs"] | {"test": len(test)},
-        "test": round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4),
-        "tried": [
-            {name: one["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
-            | {"validation": one["validation"]}
-            for one in records.values()
-        ],
-    }
+    record = dict(records[best])
+    record["pairs"] = record["pairs"] | {"test": len(test)}
+    record["test"] = round(_accuracy(finetune.predict(model, test), test.targets.numpy()), 4)
+    record["tried"] = [_tried(one) for one in records.values()]
     with files.new_folder(out) as folder:
         shutil.copytree(best, folder, dirs_exist_ok=True)
         (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
     return record
 
 
+def _tried(record: dict) -> dict:
+    """What a run was trained with, and what it came to."""
+    tried = {name: record["settings"][name] for name in ("rate", "epochs", "dropout", "seed")}
+    return tried | {"validation": record["validation"]}
+
+
 def make(name: str, out: Path | None = None, device: str | None = None, items: int = 0) -> dict:
     """`prepare` all of SNLI, `train` by the usual settings and `choose` the one run there is.
-    Stopped, it goes on from the pairs that were encoded and the epochs that were done. out: left out, in the cache"""
-    prepared, run, usual = (
-        PREPARED / f"{files.slug(name)}-{part}{f'-limit{items}' if items else ''}"
-        for part in ("hub", "run", "nli")
-    )
+
+    Stopped, it goes on from the pairs that were encoded and the epochs that were done.
+    out   left out, in the cache
+    """
+    limit = f"-limit{items}" if items else ""
+    prepared = PREPARED / f"{files.slug(name)}-hub{limit}"
+    run = PREPARED / f"{files.slug(name)}-run{limit}"
+    kept = PREPARED / f"{files.slug(name)}-nli{limit}"
     try:
         finetune.check(prepared, name)
     except CompanionError:
         prepare(name, prepared, full=True, items=items)
     train(name, prepared, run, device, **USUAL)
-    return choose([run], prepared, out or usual, device)
+    return choose([run], prepared, out or kept, device)
 
 
+# ---- the command line
 def parser() -> argparse.ArgumentParser:
     every = argparse.ArgumentParser(
         prog="python -m lib.projective.classifier", description=__doc__.split("\n")[0]
     )
     commands = every.add_subparsers(dest="command", required=True)
+
     encode = commands.add_parser("prepare", help="encode SNLI")
+    _add_model(encode)
+    _add_prepared(encode)
+    _add_items(encode)
     encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+
     fit = commands.add_parser("train", help="one run")
-    for option, value in (
-        ("rate", 3e-4),
-        ("epochs", 6),
-        ("batch", 128),
-        ("dropout", 0.1),
-        ("seed", 0),
-    ):
-        fit.add_argument(f"--{option}", type=type(value), default=value)
+    _add_model(fit)
+    _add_prepared(fit)
+    _add_out(fit, required=True)
+    fit.add_argument("--rate", type=float, default=3e-4)
+    fit.add_argument("--epochs", type=int, default=6)
+    fit.add_argument("--batch", type=int, default=128)
+    fit.add_argument("--dropout", type=float, default=0.1)
+    fit.add_argument("--seed", type=int, default=0)
+
     best = commands.add_parser("choose", help="the best run, tested once")
     best.add_argument("runs", nargs="+", type=Path)
+    _add_prepared(best)
+    _add_out(best, required=True)
+
     whole = commands.add_parser("make", help="all of it, on all of SNLI")
-    for command in (encode, fit, whole):
-        command.add_argument("--model", default="mini-bert", dest="name")
-    for command in (encode, fit, best):
-        command.add_argument(
-            "--prepared", type=Path, default=PREPARED, help="folder of encoded pairs"
-        )
-    for command in (encode, whole):
-        command.add_argument("--items", type=int, default=0, help="so many pairs a part, for a try")
-    for command in (fit, best, whole):
-        command.add_argument("--out", type=Path, required=command is not whole)
-        command.add_argument("--device")
+    _add_model(whole)
+    _add_items(whole)
+    _add_out(whole, required=False)
     return every
+
+
+def _add_model(command: argparse.ArgumentParser):
+    command.add_argument("--model", default="mini-bert", dest="name")
+
+
+def _add_prepared(command: argparse.ArgumentParser):
+    command.add_argument("--prepared", type=Path, default=PREPARED, help="folder of encoded pairs")
+
+
+def _add_items(command: argparse.ArgumentParser):
+    command.add_argument("--items", type=int, default=0, help="so many pairs a part, for a try")
+
+
+def _add_out(command: argparse.ArgumentParser, required: bool):
+    command.add_argument("--out", type=Path, required=required)
+    command.add_argument("--device")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit status: 0, or 2 where something cannot be done."""
     given = vars(parser().parse_args(arguments))
     commands = {"prepare": prepare, "train": train, "choose": choose, "make": make}
+    command = commands[given.pop("command")]
     try:
-        result = commands[given.pop("command")](**given)
+        result = command(**given)
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2

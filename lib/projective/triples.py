@@ -1,7 +1,9 @@
-"""Triples of sentences with a model's probabilities, and an audit of their file: Projective methods, section 2.
+"""Triples of sentences with a model's probabilities, and an audit of their file.
 
-Data "mini" are this project's own triples, "paper" the authors' file. Of the latter no sentence is ever shown: tables
-name its triples by context_id and line, counted from 1 with the header."""
+Projective methods, section 2. Data "mini" are this project's own triples, "paper" the authors'
+file. No sentence of the authors' file is ever shown: tables name its triples by context_id and
+line, counted from 1 with the header.
+"""
 
 import re
 
@@ -12,112 +14,150 @@ from lib import printed
 from lib.engine import models, nsp, stats
 from lib.text import data as sources, english, readers
 
+# The end of a complete sentence.
 ENDS = re.compile(r"[.!?]['\"]?$")
+# The columns of sentence A and sentence B, by the prefix that nsp.COLUMNS gives to a side.
 SIDES = {
     "": ("context", "next_sentence"),
     "gs_": ("gender_swapped_context", "gender_swapped_next_sentence"),
 }
-TEXTS = [name for names in SIDES.values() for name in names]
+TEXTS = ["context", "next_sentence", "gender_swapped_context", "gender_swapped_next_sentence"]
 
 
 def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
-    """Sentences, three rows per triple with either side: the columns of readers.TRIPLE, and the line of the file that
-    each stands on. items: so many triples (0: all), those that the paper prints among them."""
+    """The sentences, three rows per triple with both sides in each.
+
+    Columns: those of readers.TRIPLE, and the line of the file that a row stands on.
+    items   how many triples to take, 0 for all; those that the paper prints are always among them
+    """
     rows = sources.demo("triples") if data == "mini" else readers.stereoset()
     rows = rows.assign(line=np.arange(len(rows)) + 2)
     ids = list(dict.fromkeys(rows["context_id"]))
-    always = (
-        sorted({ids.index(number) for number in printed_ids()["value"]}) if data != "mini" else []
-    )
-    return rows[rows["context_id"].isin(stats.first(ids, items, always))].reset_index(drop=True)
+    always = []
+    if data != "mini":
+        always = sorted({ids.index(number) for number in printed_ids()["value"]})
+    chosen = stats.first(ids, items, always)
+    return rows[rows["context_id"].isin(chosen)].reset_index(drop=True)
 
 
 def printed_ids() -> pd.DataFrame:
     """Which triples the paper prints: columns table, row, value (a context_id)."""
-    return (
-        printed.numbers("projective_examples")
-        .query("column == 'context_id'")
-        .astype({"value": int})
-    )
+    examples = printed.numbers("projective_examples")
+    return examples.query("column == 'context_id'").astype({"value": int})
 
 
 # ---- the measurement
 def pairs(triples: pd.DataFrame) -> list[tuple[str, str]]:
-    """Sentence pairs for nsp.is_next: those of the file in its order, then those of the swapped side."""
-    return [pair for names in SIDES.values() for pair in zip(*(triples[name] for name in names))]
+    """Sentence pairs for nsp.is_next: those of the file in its order, then the swapped side's."""
+    every = []
+    for first, second in SIDES.values():
+        every += zip(triples[first], triples[second])
+    return every
 
 
 def frame(triples: pd.DataFrame, probabilities) -> pd.DataFrame:
-    """One row per triple (index context_id): gender and the columns of nsp.py, from the probabilities of `pairs`."""
-    keys = triples["context_id"], triples["label"].map(nsp.LABELS)
-    sides = np.asarray(probabilities, dtype=float).reshape(2, len(triples))
-    wide = {
-        side + name: column
-        for side, values in zip(SIDES, sides)
-        for name, column in pd.Series(values).groupby([*keys], sort=True).first().unstack().items()
-    }
-    gender = triples.groupby("context_id")["gender"].first()
-    return pd.DataFrame({"gender": gender} | {name: wide[name] for name in nsp.COLUMNS})
+    """The probabilities of `pairs` as one row per triple.
+
+    Index: context_id. Columns: gender, and the columns of nsp.py.
+    """
+    keys = [triples["context_id"], triples["label"].map(nsp.LABELS)]
+    by_side = np.asarray(probabilities, dtype=float).reshape(2, len(triples))
+    wide = {"gender": triples.groupby("context_id")["gender"].first()}
+    for side, values in zip(SIDES, by_side):
+        labels = pd.Series(values).groupby(keys, sort=True).first().unstack()
+        for name, column in labels.items():
+            wide[side + name] = column
+    return pd.DataFrame(wide)[["gender", *nsp.COLUMNS]]
 
 
 def measure(name: str, data: str = "mini", device=None, items: int = 0) -> dict[str, pd.DataFrame]:
-    """p(next) of every triple by `frame`, as the sentences stand in the file ("file") and with the full stops that
-    some of them lack ("stops"). Each pair goes through the model once, however often it occurs."""
-    model, rows = models.load(name, device=device), triples(data, items)
-    ended = {
-        name: [text if ENDS.search(text) else text + "." for text in rows[name]] for name in TEXTS
-    }
-    wanted = {"file": pairs(rows), "stops": pairs(rows.assign(**ended))}
-    unique = list(dict.fromkeys(pair for chosen in wanted.values() for pair in chosen))
+    """p(next) of every triple as `frame` arranges it.
+
+    "file" is the sentences as they stand in the file, "stops" the same with the full stops that
+    some of them lack. Each pair goes through the model once, however often it occurs.
+    """
+    model = models.load(name, device=device)
+    rows = triples(data, items)
+    with_stops = {column: rows[column].map(_ended) for column in TEXTS}
+    asked = {"file": pairs(rows), "stops": pairs(rows.assign(**with_stops))}
+    unique = list(dict.fromkeys(asked["file"] + asked["stops"]))
     follows = dict(zip(unique, nsp.is_next(model, unique, progress="sentence pairs").tolist()))
-    return {key: frame(rows, [follows[pair] for pair in chosen]) for key, chosen in wanted.items()}
+    measured = {}
+    for key, chosen in asked.items():
+        measured[key] = frame(rows, [follows[pair] for pair in chosen])
+    return measured
+
+
+def _ended(text: str) -> str:
+    """The sentence, with a full stop if it has no end mark."""
+    return text if ENDS.search(text) else text + "."
+
+
+def strength_lead(s: np.ndarray) -> stats.Estimate:
+    """By how much Strength exceeds its opposite, the same measure of anti-stereotypes.
+
+    The interval is over triple pairs.
+    """
+    return stats.bootstrap(lambda values: nsp.top_mean(values) - nsp.top_mean(-values), s)
 
 
 # ---- the audit of the file: needs no model
 def quirks(triples: pd.DataFrame) -> pd.DataFrame:
-    """What is odd in a file of triples: how many rows or triples, and which (context_id), never a sentence."""
-    same = triples["next_sentence"] == triples["gender_swapped_next_sentence"]
-    unrelated = triples["label"] == "unrelated"
-    first = triples.drop_duplicates("context_id")
-    gendered = set(sources.words("gender_pairs")[["female", "male"]].to_numpy().ravel())
-    words = triples["next_sentence"].str.lower().str.findall("[a-z]+")
-    names_gender = words.map(lambda in_sentence: not gendered.isdisjoint(in_sentence))
-    texts = triples[TEXTS]
-    odd = {
-        "unrelated sentence differs between the sides": triples[unrelated & ~same],
-        "other sentence unchanged by the swap": triples[~unrelated & same],
-        "- of these, with a word of the gender lists": triples[~unrelated & same & names_gender],
-        "swapped context differs within a triple": first[
-            (triples.groupby("context_id")["gender_swapped_context"].nunique() > 1).to_numpy()
-        ],
-        "context of an earlier triple": first[first["context"].duplicated()],
-        "a sentence without an end mark": triples[
-            ~texts.map(lambda text: bool(ENDS.search(text))).all(axis=1)
-        ],
-        "a sentence that begins in lower case": triples[
-            texts.map(lambda text: text[:1].islower()).any(axis=1)
-        ],
-        "a for an, or an for a": triples[
-            texts.map(
-                lambda text: any(
-                    english.article(word) != an.lower()
-                    for an, word in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE)
-                )
-            ).any(axis=1)
-        ],
-    }
-    ids = {
-        quirk: [str(number) for number in dict.fromkeys(rows["context_id"])]
-        for quirk, rows in odd.items()
-    }
-    return pd.DataFrame(
-        [
+    """What is odd in a file of triples: how many rows and triples, and which, never a sentence.
+
+    Columns: quirk, rows, triples, context_id.
+    """
+    listed = []
+    for quirk, rows in _odd_rows(triples).items():
+        ids = [str(number) for number in dict.fromkeys(rows["context_id"])]
+        listed.append(
             {
                 "quirk": quirk,
                 "rows": len(rows),
-                "triples": len(ids[quirk]),
-                "context_id": ", ".join(ids[quirk]),
+                "triples": len(ids),
+                "context_id": ", ".join(ids),
             }
-            for quirk, rows in odd.items()
-        ]
-    )
+        )
+    return pd.DataFrame(listed)
+
+
+def _odd_rows(triples: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows that each quirk is found in, by the quirk's name."""
+    is_same = triples["next_sentence"] == triples["gender_swapped_next_sentence"]
+    is_unrelated = triples["label"] == "unrelated"
+    is_unchanged = ~is_unrelated & is_same
+    gender_words = set(sources.words("gender_pairs")[["female", "male"]].to_numpy().ravel())
+    words = triples["next_sentence"].str.lower().str.findall("[a-z]+")
+    names_gender = ~words.map(gender_words.isdisjoint)
+    first = triples.drop_duplicates("context_id")
+    contexts = triples.groupby("context_id")["gender_swapped_context"].nunique()
+    texts = triples[TEXTS]
+    lacks_end = ~texts.map(_has_end).all(axis=1)
+    is_lower = texts.map(_is_lower_case).any(axis=1)
+    has_wrong_article = texts.map(_has_wrong_article).any(axis=1)
+    return {
+        "unrelated sentence differs between the sides": triples[is_unrelated & ~is_same],
+        "other sentence unchanged by the swap": triples[is_unchanged],
+        "- of these, with a word of the gender lists": triples[is_unchanged & names_gender],
+        "swapped context differs within a triple": first[(contexts > 1).to_numpy()],
+        "context of an earlier triple": first[first["context"].duplicated()],
+        "a sentence without an end mark": triples[lacks_end],
+        "a sentence that begins in lower case": triples[is_lower],
+        "a for an, or an for a": triples[has_wrong_article],
+    }
+
+
+def _has_end(text: str) -> bool:
+    return bool(ENDS.search(text))
+
+
+def _is_lower_case(text: str) -> bool:
+    return text[:1].islower()
+
+
+def _has_wrong_article(text: str) -> bool:
+    """Whether some "a" or "an" does not fit the sound of the word after it."""
+    for article, word in re.findall(r"\b(an?) ([a-z]+)", text, re.IGNORECASE):
+        if english.article(word) != article.lower():
+            return True
+    return False
