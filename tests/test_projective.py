@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from lib import paths, printed, verdict
 from lib.engine import hooks, models, nsp
-from lib.projective import claims, nli, projection, tables, triples
+from lib.projective import claims, nli, projection, split_half, tables, triples
 from lib.projective.claims import CLAIMS
 from lib.projective.projection import LEVELS, WRITTEN, Level
 from lib.projective.tables import NAMES
@@ -349,7 +349,8 @@ def test_measure_on_a_saved_classifier(tmp_path):
     model.net.save_pretrained(tmp_path)
     model.tokenizer.model_max_length = 256
     model.tokenizer.save_pretrained(tmp_path)
-    both, pairs = nli.measure(str(tmp_path), "mini", 1, 1, items=8), nli.pairs(contexts=1, items=8)
+    both = nli.measure(str(tmp_path), "mini", nli.PairSet(contexts=1), draws=1, items=8)
+    pairs = nli.pairs(contexts=1, items=8)
     single = nli.under(both, nli.SINGLE)
     assert single["labels"] == order and nli.asked(both).equals(pairs)
     model = models.load(str(tmp_path), task="sequence-classification")
@@ -601,7 +602,7 @@ def test_on_the_papers_own_numbers_its_claims_are_counted_and_the_best_judged_on
     in_sample = tables.by_model(measured)["S"]
     assert in_sample[2:].min() < in_sample.iloc[0] - 0.02 and best.change.low < 0 < best.change.high
     fitted, base = (
-        tables.tops(measured["s"][0][:, half]) for half in nli.halves(200, np.random.default_rng(0))
+        tables.tops(measured["s"][0][:, half]) for half in split_half.split(200, np.random.default_rng(0))
     )
     assert halves.choose(claims.EVERY) == [2 + base[2:].argmin(), 2 + fitted[2:].argmin()]
 
