@@ -1,9 +1,9 @@
 """What Projective methods claims of projections and S and D, each claim beside its test.
 
-Section 5, notebook 08. An interval over triples decides, or the share of bootstrap samples that meet
-a claim which counts several things. A best setting is chosen on one half of the triples and judged
-on the other (split_half.py); what it does is compared with random directions. The margins are ours
-where the paper gives none. They were written before the runs that they judge.
+Section 5, notebook 08. An interval over triples decides, or the share of bootstrap samples that
+meet a claim which counts several things. A best setting is chosen on one half of the triples and
+judged on the other (split_half.py); what it does is compared with random directions. The margins
+are ours where the paper gives none. They were written before the runs that they judge.
 """
 
 from collections.abc import Sequence
