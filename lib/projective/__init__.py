@@ -1,4 +1,4 @@
-"""Projective Methods: what 74 projections inside BERT do: Dawkins, Nejadgholi, Gillis and McCuaig."""
+"""Projective Methods: 74 projections inside BERT, by Dawkins, Nejadgholi, Gillis and McCuaig."""
 
 from lib.verdict import Paper
 

@@ -1,264 +1,472 @@
-"""Figures of notebooks 07 to 09. `interventions` is the paper's Figure 1, drawn.
+"""The figures of notebooks 07 to 09, each under its name there.
 
-It shows BERT from tokens to next-sentence prediction, and where projections act.
+A function draws and returns the figure. Its title, which states the finding, is the notebook's.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-import matplotlib.pyplot as plt
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.ticker import PercentFormatter
 
 from lib import look
-from lib.projective.projection import LEVELS, Level
+from lib.engine.stats import Estimate
+from lib.projective import nli, tables
+from lib.projective.projection import LEVELS, Cut, Level
+from lib.projective.split_half import Best
 
 COLORS = dict(zip(LEVELS, look.LEVELS))  # in every figure of notebooks 07 to 09
-
-# Colours of the diagram.
-INK = "#333333"
-PALE = "#F4F4F2"
-EDGE = "#B9B9B5"
-GREY = "#8A8A86"
-LIGHT_GREY = "#CFCFCB"
-
-WORDS = ("[CLS]", "My", "aunt", "...", "[SEP]", "She", "...", "[SEP]")
-COLUMNS = [1.0 + 0.95 * i for i in range(len(WORDS))]  # where each word stands, from left to right
-FIRST = COLUMNS[:1]  # of [CLS], the token that the pooler reads
-LEFT = 0.5  # of a layer's box
-WIDTH = 7.7
-NOTE_X = 9.3  # where the line to a note ends
-ARROW_TOP = 11.1
+MEASURES = {"S": "Strength", "D": "Distance"}
 
 
-# ---- Figure 1
-def interventions(n_layers: int, n_heads: int, made_from: str):
-    """The four intervention levels in a BERT of this size.
+def worded(number: Estimate, above: str, below: str, neither: str) -> str:
+    """For a title: which of three wordings fits, by where the whole interval lies around 0."""
+    if number.is_above():
+        return above
+    if number.is_below():
+        return below
+    return neither
 
-    The last two layers are drawn whole, those before as one.
+
+# ---- notebook 07: triples
+def preferences(ahead: pd.Series, ahead_in_twin: pd.Series, s: pd.Series):
+    """07_preferences: one point per triple, its preference before and after the swap of gender.
+
+    ahead           p(stereotype) - p(anti-stereotype), as written
+    ahead_in_twin   the same two sentences after the swap
     """
-    last = f"layer {n_layers}"
-    before = f"layer {n_layers - 1}"
-    figure, ax = plt.subplots(figsize=(10, 7.4), layout="constrained")
-    ax.set(xlim=(0, 16.6), ylim=(-0.1, 12.5), aspect="equal")
-    ax.axis("off")
-    _draw_input(ax, _lower_layers(n_layers))
-    _draw_second_to_last_layer(ax, before, n_heads)
-    _draw_last_layer(ax, last)
-    _draw_output(ax)
-    notes = _notes(last, before, n_heads)
-    for note in notes:
-        note.draw(ax)
-    _draw_reach(ax, notes)
-    title = f"Four places to take gender out of a BERT of {n_layers} layers: 74 settings in all"
-    return look.sign(figure, title, made_from)
+    tenth = max(1, round(len(s) * 0.1))
+    order = np.argsort(s.to_numpy())
+    reach = 1.05 * max(ahead.abs().max(), ahead_in_twin.abs().max()) or 1
+    figure, (ax,) = look.panels(1, width=5.6, height=5)
+    ax.axvspan(0, 1.05, color="#F3F3F3", zorder=0)
+    ax.plot(
+        [-1, 1], [-1, 1], color=look.NEITHER, linewidth=1, zorder=1, label="no effect of gender"
+    )
 
-
-def _lower_layers(n_layers: int) -> str:
-    """The name of the layers below the last two."""
-    match n_layers - 2:
-        case 0:
-            return "no layer below"
-        case 1:
-            return "layer 1"
-        case n:
-            return f"layers 1 to {n}"
-
-
-def _draw_input(ax, lower_layers: str):
-    """The words, their embeddings and the layers below the last two, as a pile."""
-    for x, word in zip(COLUMNS, WORDS):
-        weight = "bold" if x == 1 else "normal"
-        ax.text(x, 0.15, word, ha="center", va="center", fontsize=8.5, color=INK, weight=weight)
-    _Box(LEFT, 0.65, WIDTH, 0.7, "embeddings: word + position + sentence A or B").draw(ax)
-    _arrows(ax, COLUMNS, 1.35, 1.7)
-    for shift in (0.24, 0.12):
-        _Box(LEFT + shift, 1.7 + shift, WIDTH, 1.05).draw(ax)
-    _Box(LEFT, 1.7, WIDTH, 1.05, lower_layers).draw(ax)
-    _arrows(ax, COLUMNS, 2.75 + 0.24, 3.5)
-
-
-def _draw_second_to_last_layer(ax, name: str, n_heads: int):
-    """The layer with its parts; attention is projected in it, all tokens where they leave it."""
-    _Box(LEFT, 3.5, WIDTH, 2.35).draw(ax)
-    ax.text(0.7, 5.6, name, fontsize=9, weight="bold", color=INK, va="center")
-    for i, part in enumerate(("queries", "keys", "values")):
-        _Box(
-            x=0.8 + 1.62 * i,
-            y=3.72,
-            width=1.5,
-            height=0.62,
-            text=f"{part}\n{n_heads} heads",
-            size=7,
-            fill="white",
-            edge=COLORS[Level.ATTENTION],
-            line=1.8,
-        ).draw(ax)
-    _Box(0.8, 4.6, 4.74, 0.55, "attention", size=8, fill="white").draw(ax)
-    _Box(5.85, 3.72, 2.1, 1.43, "feed-\nforward", size=8, fill="white").draw(ax)
-    _arrows(ax, [1.55 + 1.62 * i for i in range(3)], 4.34, 4.6)
-    _arrow(ax, (5.54, 4.87), (5.85, 4.87))
-    _arrows(ax, COLUMNS, 5.85, 6.75)
-    for x in COLUMNS:
-        _projection(ax, x, 6.3, COLORS[Level.LAYER_11])
-
-
-def _draw_last_layer(ax, name: str):
-    """The layer, of which only the first token goes on, projected."""
-    _Box(LEFT, 6.75, WIDTH, 0.9, name, weight="bold").draw(ax)
-    _arrows(ax, COLUMNS[1:], 7.65, 8.0, color=LIGHT_GREY)
-    _arrows(ax, FIRST, 7.65, 9.0)
-    _projection(ax, COLUMNS[0], 8.3, COLORS[Level.LAYER_12])
-    ended = "the other tokens end here"
-    ax.text(2.1, 8.3, ended, fontsize=7.5, color=GREY, va="center", style="italic")
-
-
-def _draw_output(ax):
-    """Pooler, its projected output, head and probability."""
-    _Box(0.25, 9.0, 1.5, 0.7, "pooler", size=8.5).draw(ax)
-    _arrows(ax, FIRST, 9.7, 10.75)
-    _projection(ax, COLUMNS[0], 10.2, COLORS[Level.SENT])
-    _Box(0.25, 10.75, 2.9, 0.7, "next-sentence head", size=8.5).draw(ax)
-    _arrows(ax, FIRST, 11.45, 11.95)
-    ax.text(COLUMNS[0], 12.2, "p(next)", fontsize=10, weight="bold", ha="center", color=INK)
-
-
-@dataclass(frozen=True)
-class _Note:
-    """What a level projects, at the end of a line from where it does so."""
-
-    level: Level
-    line: list[tuple[float, float]]  # corners, from the mark to the note
-    name: str
-    what: str
-
-    @property
-    def height(self) -> float:
-        return self.line[-1][1]
-
-    def draw(self, ax):
-        x, y = zip(*self.line)
-        ax.plot(x, y, color=COLORS[self.level], linewidth=1.2, zorder=1)
-        left = NOTE_X + 0.15
-        ax.text(
-            left,
-            self.height + 0.12,
-            self.name,
-            fontsize=9.5,
-            weight="bold",
-            color=INK,
-            va="bottom",
-        )
-        ax.text(
-            left, self.height + 0.02, self.what, fontsize=8, color=INK, va="top", linespacing=1.35
-        )
-
-
-def _notes(last: str, before: str, n_heads: int) -> list[_Note]:
-    """One note per level, from the output inwards."""
-    return [
-        _Note(
-            level=Level.SENT,
-            line=[(1.32, 10.2), (NOTE_X, 10.2)],
-            name="[SENT]   2 settings",
-            what="the pooled sentence vector; one direction;\n"
-            "hard ($n_p$ = 0) or weighted ($n_p$ = 1)",
-        ),
-        _Note(
-            level=Level.LAYER_12,
-            line=[(1.32, 8.3), (1.9, 8.3), (2.1, 8.65), (NOTE_X, 8.65)],
-            name=f"[{last}]   8 settings",
-            what="the [CLS] vector; one direction or two (c);\nhard or weighted (n)",
-        ),
-        _Note(
-            level=Level.LAYER_11,
-            line=[(COLUMNS[-1] + 0.32, 6.3), (NOTE_X, 6.3)],
-            name=f"[{before}]   32 settings",
-            what="every token; one direction or two (c);\nhard or weighted (n)",
-        ),
-        _Note(
-            level=Level.ATTENTION,
-            line=[(4.79, 3.72), (4.79, 3.12), (NOTE_X, 3.12)],
-            name=f"[{before} + attn]   32 settings",
-            what="each head's query, key and value; one hard\n"
-            f"direction each, {3 * n_heads} in all",
-        ),
-    ]
-
-
-def _draw_reach(ax, notes: list[_Note]):
-    """An arrow per level: it applies the projections of all levels that follow it too."""
-    for i, note in enumerate(notes):
-        x = 15.15 + 0.32 * i
-        color = COLORS[note.level]
-        arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2}
-        ax.annotate("", (x, ARROW_TOP), (x, note.height), arrowprops=arrow)
-        ax.add_patch(Circle((x, note.height), 0.09, color=color))
-    said = "each level applies\nall that follow it"
-    ax.text(15.63, 11.3, said, fontsize=7.5, ha="center", va="bottom", color=INK)
-
-
-# ---- parts of the diagram
-@dataclass(frozen=True)
-class _Box:
-    """A rounded box with text in its middle; x and y are its lower left corner."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    text: str = ""
-    size: float = 9
-    fill: str = PALE
-    edge: str = EDGE
-    weight: str = "normal"
-    line: float = 1
-
-    def draw(self, ax):
-        ax.add_patch(
-            FancyBboxPatch(
-                (self.x, self.y),
-                self.width,
-                self.height,
-                boxstyle="round,pad=0,rounding_size=.12",
-                facecolor=self.fill,
-                edgecolor=self.edge,
-                linewidth=self.line,
-            )
-        )
-        ax.text(
-            self.x + self.width / 2,
-            self.y + self.height / 2,
-            self.text,
-            ha="center",
-            va="center",
-            fontsize=self.size,
-            color=INK,
-            weight=self.weight,
-        )
-
-
-def _arrow(ax, start: tuple[float, float], end: tuple[float, float], color: str = GREY):
-    ax.add_patch(
-        FancyArrowPatch(
-            start,
-            end,
-            arrowstyle="-|>",
-            mutation_scale=7,
+    def points(rows, color, size, zorder, label=None):
+        ax.scatter(
+            ahead.iloc[rows],
+            ahead_in_twin.iloc[rows],
+            s=size,
             color=color,
-            linewidth=0.9,
-            shrinkA=0,
-            shrinkB=0,
+            edgecolor="white",
+            linewidth=0.4,
+            zorder=zorder,
+            label=label,
         )
+
+    points(order[tenth:-tenth], "#9A9A9A", 20, 2)
+    points(order[-tenth:], look.BAD, 30, 3, f"the {tenth} highest s: Strength")
+    points(order[:tenth], look.GOOD, 30, 3, f"the {tenth} lowest s: the opposite")
+    ax.set(
+        xlim=(-reach, reach),
+        ylim=(-reach, reach),
+        aspect="equal",
+        xlabel="p(stereotype) - p(anti-stereotype), as written",
+        ylabel="the same two sentences after the swap of gender",
+    )
+    counted = "SS counts\nthis half"
+    ax.text(0.97 * reach, -0.97 * reach, counted, ha="right", fontsize=8, color="#555555")
+    ax.legend(loc="upper left", fontsize=8)
+    return figure
+
+
+def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate]):
+    """07_distributions: s and d of all triple pairs; in colour, the tenths that are averaged.
+
+    estimates   of S, its opposite and D, by these names: the means of the coloured tenths
+    """
+    tenth = max(1, round(len(s) * 0.1))
+    reach = 1.05 * s.abs().max() or 1
+    farthest = 1.05 * d.max() or 1
+    strength = estimates["S"].value
+    opposite = estimates["S, opposite"].value
+    distance = estimates["D"].value
+    highest = s >= s.nlargest(tenth).min()
+    lowest = s <= s.nsmallest(tenth).max()
+    farthest_apart = d >= d.nlargest(tenth).min()
+    figure, axes = look.panels(2)
+    bins = np.linspace(-reach, reach, 42)
+    _histogram(axes[0], s, bins, {look.BAD: highest, look.GOOD: lowest})
+    _histogram(axes[1], d, np.linspace(0, farthest, 32), {look.ACCENT: farthest_apart})
+    _mark_mean(axes[0], f"S = {strength:.2f}", strength, look.BAD)
+    _mark_mean(axes[0], f"opposite {opposite:.2f}", -opposite, look.GOOD)
+    _mark_mean(axes[1], f"D = {distance:.2f}", distance, look.ACCENT)
+    axes[0].set(
+        title=f"s: {np.mean(s.abs() <= 0.05):.0%} within .05 of 0",
+        xlabel="s of a triple pair",
+        ylabel="triple pairs, log above 5",
+    )
+    axes[1].set(title=f"d: {np.mean(d <= 0.05):.0%} within .05 of 0", xlabel="d of a triple pair")
+    return figure
+
+
+def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Series]):
+    """Counts of values; those of each averaged tail, by its colour, are stacked on the others."""
+    is_rest = ~np.any(list(tails.values()), axis=0)
+    stacked = [values[is_rest]]
+    for is_in_tail in tails.values():
+        stacked.append(values[is_in_tail])
+    colors = ["#C4C4C4", *tails]
+    ax.hist(stacked, bins, stacked=True, edgecolor="white", linewidth=0.3, color=colors)
+    ax.set_yscale("symlog", linthresh=5)  # the tails are a few pairs beside many
+    ticks = [0, 2, 5, 10, 20, 50, 100]
+    ax.set_yticks(ticks, [str(tick) for tick in ticks])
+    ax.minorticks_off()
+    ax.set_ylim(0, None)
+
+
+def _mark_mean(ax, name: str, at: float, color: str):
+    """An arrow from a mean's name, in the colour of its tail, down to its place on the axis."""
+    ax.annotate(
+        name,
+        (at, 0),
+        (at, 0.86),
+        ax.get_xaxis_transform(),
+        ha="center",
+        fontsize=9,
+        color=color,
+        fontweight="bold",
+        arrowprops={"arrowstyle": "->", "color": "#333333", "linewidth": 0.8},
     )
 
 
-def _arrows(ax, columns: list[float], bottom: float, top: float, color: str = GREY):
-    """An arrow upwards at each column."""
-    for x in columns:
-        _arrow(ax, (x, bottom), (x, top), color)
+def threshold(curve: pd.DataFrame):
+    """07_threshold: Strength and Distance over the share of triple pairs that is averaged.
+
+    curve   columns measure, share, value, low, high
+    """
+    figure, axes = look.panels(2, sharey=True)
+    colors = ({"S": look.BAD, "S, opposite": look.GOOD}, {"D": look.ACCENT})
+    for ax, color_of in zip(axes, colors):
+        for name, color in color_of.items():
+            line = curve[curve["measure"] == name]
+            share = line["share"]
+            ax.fill_between(share, line["low"], line["high"], color=color, alpha=0.15, linewidth=0)
+            ax.plot(share, line["value"], color=color, marker="o", markersize=3, label=name)
+        ax.axvline(0.1, color="black", linewidth=0.8, linestyle=":")
+        ax.axhline(0, color="black", linewidth=0.8)
+        ax.set(xscale="log", xlabel="share averaged (dotted: the paper's)")
+        ax.set_xticks([0.01, 0.03, 0.1, 0.3, 1])
+        ax.xaxis.set_major_formatter(PercentFormatter(1, 0))
+        ax.minorticks_off()
+    axes[0].set(title="Strength", ylabel="mean s")
+    axes[1].set(title="Distance", ylabel="mean d")
+    axes[0].legend(fontsize=8)
+    return figure
 
 
-def _projection(ax, x: float, y: float, color: str):
-    """The mark of a projection: h - <h, g> g."""
-    ax.add_patch(Circle((x, y), 0.24, facecolor=color, edgecolor="white", linewidth=1.2, zorder=3))
-    minus = [x - 0.11, x + 0.11]
-    ax.plot(minus, [y, y], color="white", linewidth=1.8, zorder=4, solid_capstyle="round")
+# ---- notebook 08: projections, S and D
+PART_NAMES = {
+    "sent": "SENT (pooler)",
+    "cls": "CLS, last layer",
+    "tokens": "tokens, layer before",
+    "sent_debias": "sent-debias",
+}
+
+
+def explained(vectors: pd.DataFrame, heads: pd.DataFrame):
+    """08_explained: the share of variance that the components explain.
+
+    vectors   a row per part of PART_NAMES, in its order; columns 1 and 2, the components
+    heads     a row each for queries, keys and values; a column per head
+    """
+    ratios = {"width_ratios": [1, 1.25]}
+    figure, axes = look.panels(2, width=4.8, height=3, gridspec_kw=ratios)
+    rows = np.arange(len(PART_NAMES))[::-1]
+    ax = axes[0]
+    ax.barh(rows, vectors[1], color=look.SKY, height=0.65, label="first component")
+    ax.barh(
+        rows, vectors[2], left=vectors[1], color=look.SKY, alpha=0.4, height=0.65, label="second"
+    )
+    for row, (first, second) in zip(rows, vectors.to_numpy()):
+        ax.text(first / 2, row, f"{first:.0%}", ha="center", va="center", fontsize=8)
+        ax.text(first + second + 0.01, row, f"+ {second:.0%}", va="center", fontsize=8)
+    ax.set_yticks(rows, PART_NAMES.values())
+    ax.set(title="Hidden vectors", xlabel="share of variance explained", xlim=(0, 1))
+    ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-0.02, -0.26), ncols=2)
+    ax.grid(axis="y", visible=False)
+    ax = axes[1]
+    sns.heatmap(
+        heads,
+        ax=ax,
+        cmap=look.SHADES,
+        vmin=0,
+        vmax=1,
+        annot=100 * heads,
+        fmt=".0f",
+        cbar=False,
+        annot_kws={"fontsize": 8},
+        linewidths=0.5,
+    )
+    ax.set_yticks([0.5, 1.5, 2.5], ["queries", "keys", "values"], rotation=0)
+    ax.set(
+        title="Attention, one component per head (percent)",
+        xlabel="head of the second-to-last layer",
+        ylabel="",
+    )
+    return figure
+
+
+def plane(theirs: pd.DataFrame, ours: pd.DataFrame, encoder: str):
+    """08_plane: Strength and Distance of 76 models, by the level where projections begin."""
+    figure, axes = look.panels(2, width=4.6, height=4)
+    _draw_plane(axes[0], theirs, "BERT-base (printed)")
+    _draw_plane(axes[1], ours, f"{encoder} (this run)")
+    axes[1].sharex(axes[0])
+    axes[1].sharey(axes[0])
+    axes[1].scatter([], [], color=look.NEITHER, marker="X", label="(0, 1) at layer 11")
+    figure.legend(
+        *axes[1].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=7,
+        fontsize=8,
+        handletextpad=0.1,
+        columnspacing=1,
+    )
+    return figure
+
+
+def _draw_plane(ax, table: pd.DataFrame, name: str):
+    """One panel of `plane`: S and D in percent of base's; a cross where (0, 1) is at layer 11."""
+    hard2 = Cut(weighted=False, second=True)
+    is_hard2 = np.array([setting.tokens == hard2 for setting in tables.MODELS])
+    percent = 100 * table[["S", "D"]] / table[["S", "D"]].iloc[0]
+    for level, color in COLORS.items():
+        is_level = table["level"] == level
+        look_alike = {"color": color, "s": 34, "edgecolor": "white", "linewidth": 0.5, "zorder": 3}
+        dots = percent[is_level & ~is_hard2]
+        ax.scatter(dots["S"], dots["D"], marker="o", label=level, **look_alike)
+        crosses = percent[is_level & is_hard2]
+        ax.scatter(crosses["S"], crosses["D"], marker="X", **look_alike)
+    ax.scatter(100, 100, color="black", marker="*", s=140, zorder=5, label="base")
+    strength, distance = percent.iloc[1]
+    ax.scatter(strength, distance, color="black", marker="D", s=28, zorder=4, label="sent-debias")
+    ax.axvline(100, color="black", linewidth=0.8, linestyle=":")
+    ax.axhline(100, color="black", linewidth=0.8, linestyle=":")
+    base = table.iloc[0]
+    best = table.iloc[2:][["S", "D"]].min()
+    ax.set_title(
+        f"{name}: S {base['S']:.2f}, best of 74 {best['S']:.2f}\n"
+        f"D {base['D']:.2f}, best of 74 {best['D']:.2f}",
+        fontsize=9.5,
+    )
+    ax.set(xlabel="Strength, percent of base's", ylabel="Distance, percent of base's")
+
+
+def control(best: Mapping[str, Mapping[str, Best]]):
+    """08_control: what the best setting of each level does, and random directions in its place.
+
+    best   by measure (S, D) and level
+    """
+    figure, axes = look.panels(2, width=4.6, height=3.2, sharex=True, sharey=True)
+    for ax, (column, by_level) in zip(axes, best.items()):
+        for row, found in enumerate(by_level.values()):
+            is_first = row == 0
+            label = "gender directions" if is_first else None
+            _draw_interval(ax, found.change, row - 0.12, look.ACCENT, label)
+            label = "random ones" if is_first else None
+            _draw_interval(ax, found.random, row + 0.12, look.NEITHER, label)
+        ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
+        ax.set(title=MEASURES[column], xlabel="fall below base, on the half that did not choose")
+        ax.grid(axis="y", visible=False)
+        ax.locator_params(axis="x", nbins=5)
+    levels = list(best["S"])
+    axes[0].set_yticks(range(len(levels)), levels)
+    axes[0].invert_yaxis()
+    labels = axes[0].get_legend_handles_labels()
+    figure.legend(*labels, loc="outside lower center", ncols=2, fontsize=8)
+    return figure
+
+
+def _draw_interval(ax, number: Estimate, height: float, color: str, label: str | None):
+    ax.plot([number.low, number.high], [height] * 2, color=color, linewidth=1.6)
+    ax.plot(number.value, height, "o", color=color, markersize=5, label=label)
+
+
+def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
+    """08_choices: Strength and Distance of the 74 settings under seven fits of the subspaces.
+
+    by_fit        the table of models under each fit, the fit of the other figures first
+    sensitivity   a row per fit; columns "rho of S" and "rho of D", with the first fit
+    """
+    figure, axes = look.panels(2, width=4.8, height=4, sharey=True)
+    rng = np.random.default_rng(0)  # dots beside each other
+    first = next(iter(by_fit.values()))
+    for ax, (column, measure) in zip(axes, MEASURES.items()):
+        for row, (fit, table) in enumerate(by_fit.items()):
+            for level, color in COLORS.items():
+                values = table.loc[table["level"] == level, column]
+                heights = row + rng.uniform(-0.22, 0.22, len(values))
+                label = level if row == 0 else None
+                ax.scatter(values, heights, s=13, color=color, alpha=0.85, linewidth=0, label=label)
+            rho = f"{sensitivity.loc[fit, f'rho of {column}']:.2f}"
+            ax.text(1.02, row, rho, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+        ax.axvline(first[column].iloc[0], color="black", linewidth=0.9, linestyle=":")
+        beside = {"transform": ax.get_yaxis_transform(), "va": "center"}
+        ax.text(1.02, -0.75, "rho", fontsize=8, style="italic", **beside)
+        ax.locator_params(axis="x", nbins=4)  # an untrained network's values have long names
+        ax.set(xlabel=f"{measure} (dotted: base)", ylim=(len(by_fit) - 0.5, -1.1))
+        ax.grid(axis="y", visible=False)
+    axes[0].set_yticks(range(len(by_fit)), list(by_fit))
+    labels = axes[0].get_legend_handles_labels()
+    figure.legend(*labels, loc="outside lower center", ncols=4, fontsize=8)
+    return figure
+
+
+# ---- notebook 09: inference
+MARKERS = {
+    Level.BASE: "*",
+    Level.SENT_DEBIAS: "X",
+    Level.SENT: "o",
+    Level.LAYER_12: "s",
+    Level.LAYER_11: "^",
+    Level.ATTENTION: "D",
+}
+
+
+def tradeoff(panels: Mapping[str, pd.DataFrame], task: str):
+    """09_tradeoff: eta against accuracy at the task, one mark per model.
+
+    panels   tables of the 76 models by title, the paper's first
+    task     the pairs that our accuracy is measured on
+    """
+    figure, axes = look.panels(3, width=3.4, height=4.3, sharex=True, sharey=True)
+    for ax, (title, table) in zip(axes, panels.items()):
+        _draw_etas(ax, table, table["SNLI"])
+        base = table.loc["Base", "SNLI"]
+        line = {"color": "black", "linewidth": 0.9}
+        ax.axvline(base - 0.05, linestyle="--", label="5 points below base", **line)
+        ax.axvline(base * 0.95, linestyle=":", label="5 % below base", **line)
+        count = nli.viable(table["SNLI"], base)[2:].sum()
+        ax.set(title=f"{title}\n{count} of 74 are viable", xlabel=f"accuracy, {task}")
+    axes[0].set(xlabel="accuracy, SNLI's test set", ylabel="eta, higher is fairer")
+    _draw_legend_of_etas(figure, axes[0])
+    return figure
+
+
+def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Series]):
+    """09_strength: eta against Strength, one mark per model.
+
+    panels      tables of the 76 models by title
+    strengths   S of the 76 models, by the same titles
+    """
+    figure, axes = look.panels(3, width=3.4, height=3.9, sharex=True, sharey=True)
+    for ax, (title, table) in zip(axes, panels.items()):
+        s = strengths[title]
+        _draw_etas(ax, table, 100 * s / s["Base"])
+        ax.set(title=title, xlabel="Strength, percent of base's")
+        ax.locator_params(axis="x", nbins=5)
+    axes[0].set_ylabel("eta, higher is fairer")
+    _draw_legend_of_etas(figure, axes[0])
+    return figure
+
+
+def _draw_etas(ax, table: pd.DataFrame, x: pd.Series):
+    """Eta over x, one mark per model, coloured by level; hollow where np = 0."""
+    for level, marker in MARKERS.items():
+        models = table[table["level"] == level]
+        is_hollow = models["np"] == 0
+        _draw_marks(ax, x, models.loc[~is_hollow, "eta"], level, marker, is_filled=True)
+        _draw_marks(ax, x, models.loc[is_hollow, "eta"], level, marker, is_filled=False)
+
+
+def _draw_marks(ax, x: pd.Series, eta: pd.Series, level: Level, marker: str, is_filled: bool):
+    """The models of one level that are filled, or those that are hollow."""
+    if eta.empty:
+        return
+    color = COLORS.get(level, look.NEITHER)
+    size = 30
+    edge = color
+    zorder = 3
+    if level == Level.BASE:
+        color = "black"
+        size = 110
+        edge = "white"
+        zorder = 5
+    elif level == Level.SENT_DEBIAS:
+        zorder = 4
+    ax.scatter(
+        x[eta.index],
+        eta,
+        marker=marker,
+        s=size,
+        linewidth=1.1,
+        facecolor=color if is_filled else "none",
+        edgecolor=edge,
+        alpha=0.9,
+        zorder=zorder,
+        label=level if is_filled else None,
+    )
+
+
+def _draw_legend_of_etas(figure, ax):
+    """Below all panels, with what filled and hollow mean."""
+    hollow = {"facecolor": "none", "edgecolor": look.NEITHER, "label": "hollow: np = 0"}
+    ax.scatter([], [], marker="s", s=26, **hollow)
+    labels = ax.get_legend_handles_labels()
+    figure.legend(*labels, loc="outside lower center", ncols=5, fontsize=7.5, handletextpad=0.3)
+
+
+def table6_dots(panels: Mapping[str, pd.DataFrame]):
+    """09_table6_dots: the accuracy that each of 37 pairs of models gains by weighting at SENT.
+
+    panels   two tables of `tables.gains`, by title
+    """
+    figure, axes = look.panels(2, height=3.3, sharey=True)
+    rng = np.random.default_rng(0)  # dots beside each other
+    for ax, (title, gains) in zip(axes, panels.items()):
+        for place, level in enumerate(LEVELS):
+            increase = gains.loc[gains["level"] == level, "increase"]
+            shifts = rng.uniform(-0.18, 0.18, len(increase))
+            if len(increase) == 1:
+                shifts = 0
+            ax.scatter(
+                place + shifts,
+                increase,
+                s=22,
+                alpha=0.8,
+                color=COLORS[level],
+                edgecolor="white",
+                linewidth=0.4,
+            )
+            ax.hlines(increase.mean(), place - 0.3, place + 0.3, color="black", linewidth=1.4)
+        ax.axhline(0, color="black", linewidth=0.8, linestyle=":")
+        ax.set_xticks(range(4), LEVELS)
+        gain = gains["increase"]
+        ax.set_title(f"{title}\n{(gain > 1e-9).sum()} of 37 gain, mean {gain.mean():+.3f}")
+    axes[0].set_ylabel("accuracy gained by np = 1")
+    return figure
+
+
+def occupations(panels: Mapping[str, pd.DataFrame]):
+    """09_occupations: p(neutral) of the woman's pairs over that of the man's, one dot each.
+
+    panels   by model, a row per occupation; columns female and male
+    """
+    figure, axes = look.panels(2, height=4.0, sharex=True, sharey=True)
+    for ax, (name, table) in zip(axes, panels.items()):
+        gap = table["female"] - table["male"]
+        ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
+        ax.scatter(
+            table["male"],
+            table["female"],
+            s=16,
+            alpha=0.8,
+            edgecolor="white",
+            linewidth=0.3,
+            color=np.where(gap > 0, look.FEMALE, look.MALE),
+        )
+        ax.set(
+            title=f"{name}: mean gap {gap.abs().mean():.2f}",
+            xlabel="p(neutral), The man ...",
+            xlim=(-0.02, 1.02),
+            ylim=(-0.02, 1.02),
+        )
+        ends = np.argsort(gap.to_numpy())[[0, 1, 2, -3, -2, -1]]
+        names = {end: table.index[end] for end in ends}
+        look.name_points(ax, table["male"], table["female"], names)
+    axes[0].set_ylabel("p(neutral), The woman ...")
+    return figure
