@@ -1,262 +1,253 @@
-"""The counter-stereotype experiment of Bias A-head (section 5.2): does a head look harder at the stereotyped pair?
+"""The counter-stereotype experiment of Bias A-head (section 5.2).
 
-    pairs = counter.sentences("gender", "mini", n=500)        "women are emotional" and "men are emotional"
-    weights = counter.attention(model, pairs)["raw"]          of "emotional" on "women" and on "men"
-    counter.test(weights, heads.positive(scores), pairs)      is the first one greater in the biased heads?
-    counter.balanced(weights, biased, pairs, regular)         and by how much more than in the regular ones?
-    counter.per_head(weights)                                 and in which heads, corrected for testing them all
+Does a head attend more to the attribute in the stereotyped pair than in the swapped one?
 
-A raw weight is the share of the target's attention (its row) that the attribute gets (its column). Footnote 12
-normalises by min-max over the sentence, maybe in Fig. 4 too: between the least and the most attended token, special
-ones left out. Of words in pieces attribute columns are added and target rows averaged; the paper does not say."""
+    pairs = counter.sentences("gender", "mini", n=500)      # "women are emotional", "men are
+    emotional"
+    weights = counter.attention(model, pairs)["raw"]        # of "emotional" on "women" and on "men"
+    counter.test(weights, heads.positive(scores), pairs)    # is the first greater in biased heads?
+    counter.balanced(weights, biased, pairs, regular)       # by how much more than in regular ones?
+    counter.per_head(weights)                               # in which heads, corrected for testing
+    all
+
+A raw weight is the share of the target's attention (its row) that the attribute gets (its column).
+Footnote 12 normalises by min-max over the sentence, perhaps in Fig. 4 too: 0 is the least and 1 the
+most attended token, special ones left out. For words in several pieces attribute columns are added
+and target rows averaged; the paper does not say.
+"""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy import stats
+from scipy import stats as scipy_stats
 
 from lib import CompanionError
-from lib.engine import batches, embed, models
-from lib.engine.stats import Estimate
+from lib.engine import batches, embed, models, stats
 from lib.text import contexts, data, english, readers
 from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
 
-MAP_BYTES = 2**28  # what the maps of one batch may take, all layers and heads together
-READINGS = "raw", "min-max"  # of what a weight is
+MAP_BYTES = 2**28  # memory for the maps of one batch, of all layers and heads together
+VARIANTS = ("raw", "min-max")  # of what a weight is
 SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
 LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists and run-ons
+COLUMNS = ["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"]
 
 
-# Attention
+# ---- attention
 @torch.inference_mode()
 def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch.Tensor]:
-    """Weight of the target on the attribute: [n_sentences, 2 (original, counter), n_layers, n_heads], on the CPU, by
-    either variant of what a weight is. Maps are read and dropped batch by batch. A causal model is refused a sentence
-    whose attribute stands after its target, which could not attend to it whatever the model had learned."""
+    """{variant: weight of the target on the attribute}, on the CPU.
+
+    A weight is [n_sentences, 2 (original, counter), n_layers, n_heads]. Maps are read and dropped
+    batch by batch. A causal model refuses a sentence whose attribute stands after its target: the
+    target could not attend to it whatever the model had learned.
+    """
     if pairs.empty:
         raise CompanionError("There are no sentence pairs to measure: give at least one.")
-    if (kind := model.net.config._attn_implementation) != "eager":
+    kind = model.net.config._attn_implementation
+    if kind != "eager":
         raise CompanionError(
             f"{model.name} has {kind} attention, which hands out no maps: load it with "
             "attention='eager'."
         )
     texts = [*pairs["original"], *pairs["counter"]]
-    attributes = list(map(place, texts, [*pairs["attribute"], *pairs["counterpart"]]))
-    targets = list(map(place, texts, [*pairs["target"]] * 2))
-    if model.is_causal and any(a > t for a, t in zip(attributes, targets)):
-        raise CompanionError(
-            f"{model.name} reads from left to right, and in some sentence the attribute stands after "
-            "the target, which cannot attend to it: take sentences with causal=True."
-        )
-    rows, columns = (
-        embed.tokens_of(model, texts, targets),
-        embed.tokens_of(model, texts, attributes),
-    )
+    rows, columns = _tokens_of_words(model, pairs, texts)
     encoded = batches.encode(model, texts)
-    seen = [
-        range(target.stop if model.is_causal else len(text["input_ids"]))
-        for target, text in zip(rows, encoded)
-    ]
+    visible = []
+    for text, target in zip(encoded, rows):
+        visible.append(range(target.stop if model.is_causal else len(text["input_ids"])))
+
+    def of_batch(batch, indices):
+        row = embed.inside([rows[i] for i in indices], batch["input_ids"]).float()
+        column = embed.inside([columns[i] for i in indices], batch["input_ids"]).float()
+        is_visible = embed.inside([visible[i] for i in indices], batch["input_ids"])
+        return _target_on_attribute(model, batch, row, column, is_visible).cpu()
+
+    longest = max(len(text["input_ids"]) for text in encoded)
+    tokens = _tokens_a_batch(model, longest)
+    weights = torch.stack(batches.each(model, encoded, of_batch, tokens, progress))
+    result = {}
+    for i, variant in enumerate(VARIANTS):
+        of_sentences = weights[:, i].unflatten(0, (2, len(pairs)))
+        result[variant] = of_sentences.transpose(0, 1).contiguous()
+    return result
+
+
+def _tokens_of_words(
+    model, pairs: pd.DataFrame, texts: list[str]
+) -> tuple[list[range], list[range]]:
+    """The tokens of target and attribute in each text: all originals, then all counters."""
+    attributes = list(map(place, texts, [*pairs["attribute"], *pairs["counterpart"]]))
+    targets = list(map(place, texts, [*pairs["target"], *pairs["target"]]))
+    is_late = [attribute > target for attribute, target in zip(attributes, targets)]
+    if model.is_causal and any(is_late):
+        raise CompanionError(
+            f"{model.name} reads from left to right, and in some sentence the attribute stands "
+            "after the target, which cannot attend to it: take sentences with causal=True."
+        )
+    return embed.tokens_of(model, texts, targets), embed.tokens_of(model, texts, attributes)
+
+
+def _target_on_attribute(
+    model, batch: dict, row: torch.Tensor, column: torch.Tensor, is_visible: torch.Tensor
+) -> torch.Tensor:
+    """[n, 2 variants, n_layers, n_heads]: the attention of the target on the attribute in a batch.
+
+    row, column, is_visible   [n, tokens]: the target's tokens, the attribute's, and those that the
+                              target can see
+    """
+    maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
+    assert len(maps) == model.n_layers, "a layer handed out no map"
+    assert all(layer is not None for layer in maps), "a layer handed out no map"
+    # the mean over the target's pieces, the sum over the attribute's
+    row = row / row.sum(1, keepdim=True)
+    given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in maps], 1)
+    raw = (given * column[:, None, None]).sum(-1)
     special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
-
-    def target_on_attribute(batch, indices):
-        row, column, here = (
-            embed.inside([side[i] for i in indices], batch["input_ids"]).float()
-            for side in (rows, columns, seen)
-        )
-        maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
-        assert len(maps) == model.n_layers and all(layer is not None for layer in maps), (
-            "a layer handed out no map"
-        )
-        row = row / row.sum(
-            1, keepdim=True
-        )  # the mean of the target's pieces, the sum of the attribute's
-        given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in maps], 1)
-        raw, left_out = (
-            (given * column[:, None, None]).sum(-1),
-            (here == 0) | torch.isin(batch["input_ids"], special),
-        )
-        least = given.masked_fill(left_out[:, None, None], torch.inf).amin(-1)
-        most = given.masked_fill(left_out[:, None, None], -torch.inf).amax(-1)
-        return torch.stack([raw, (raw - least) / (most - least).clamp(min=1e-12)], 1).cpu()
-
-    a_token = 4 * model.n_layers * model.n_heads * max(len(text["input_ids"]) for text in encoded)
-    tokens = min(MAP_BYTES // a_token, batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"]))
-    weights = torch.stack(
-        batches.each(model, encoded, target_on_attribute, max(tokens, 1), progress)
-    )
-    return {
-        variant: weights[:, i].unflatten(0, (2, len(pairs))).transpose(0, 1).contiguous()
-        for i, variant in enumerate(READINGS)
-    }
+    left_out = (~is_visible | torch.isin(batch["input_ids"], special))[:, None, None]
+    least = given.masked_fill(left_out, torch.inf).amin(-1)
+    most = given.masked_fill(left_out, -torch.inf).amax(-1)
+    scaled = (raw - least) / (most - least).clamp(min=1e-12)
+    return torch.stack([raw, scaled], 1)
 
 
-# Sentences
+def _tokens_a_batch(model, longest: int) -> int:
+    """How many tokens a batch may have for its maps to fit MAP_BYTES."""
+    bytes_a_token = 4 * model.n_layers * model.n_heads * longest
+    usual = batches.TOKENS.get(model.device.type, batches.TOKENS["cpu"])
+    return max(min(MAP_BYTES // bytes_a_token, usual), 1)
+
+
+# ---- sentences
 def sentences(
     bias: str, source: str = "mini", n: int = 500, seed: int = 0, causal: bool = False
 ) -> pd.DataFrame:
-    """Up to n sentence pairs in the shape of contexts.counter_sentences. source: "mini", the patterns of data/demo, or
-    "paper", Reddit posts that stand in for the paper's. causal: only those whose attribute stands before the target."""
+    """Up to n sentence pairs, with the columns of contexts.counter_sentences.
+
+    source   "mini": the patterns of data/demo; "paper": Reddit posts that stand in for the paper's
+    causal   take only sentences whose attribute stands before the target
+    """
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
     if source != "paper":
         raise CompanionError(f"There are no sentences called '{source}': take 'mini' or 'paper'.")
-    return from_texts(
-        [text for name in SUBREDDITS for text in readers.reddit(name)], bias, n, seed, causal
-    )
+    texts = []
+    for name in SUBREDDITS:
+        texts += readers.reddit(name)
+    return from_texts(texts, bias, n, seed, causal)
 
 
 def from_texts(
     texts: Sequence[str], bias: str, n: int = 500, seed: int = 0, causal: bool = False
 ) -> pd.DataFrame:
-    """Steps 1 and 2 of the experiment on real text: n random sentences that fit, each with its swapped twin. A sentence
-    fits when it holds exactly one attribute word of the lists and exactly one target word, which the lists tie to the
-    attribute's group; pattern_id is the text it is from. Where fewer than n fit, all are returned."""
+    """Steps 1 and 2 of the experiment on real text: n random sentences that fit, with their twins.
+
+    A sentence fits when it holds exactly one attribute word of the lists and exactly one target
+    word, which the lists tie to the attribute's group. pattern_id says which text it is from. Where
+    fewer than n fit, all are returned.
+    """
     listed = data.words("gender_stereotypes" if bias == "gender" else "race_roles").to_numpy()
     targets = {word: group for word, group in listed if contexts.usable([word])}
-    frame = pd.DataFrame(
-        [
-            {**pair, "pattern_id": f"text-{number}"}
-            for number, text in enumerate(texts, start=1)
-            for pair in _fitting(text, bias, counterparts(bias), targets)
-        ],
-        columns=[
-            "original",
-            "counter",
-            "attribute",
-            "counterpart",
-            "target",
-            "group",
-            "pattern_id",
-        ],
-    )
-    frame = frame.drop_duplicates("original")  # posts are posted again
+    rows = []
+    for number, text in enumerate(texts, start=1):
+        for pair in _fitting(text, bias, targets):
+            rows.append({**pair, "pattern_id": f"text-{number}"})
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    frame = frame.drop_duplicates("original")  # some posts are posted again
     if causal:
-        frame = frame[
-            [
-                place(row.original, row.attribute) < place(row.original, row.target)
-                for row in frame.itertuples()
-            ]
-        ]
+        is_before = []
+        for row in frame.itertuples():
+            attribute = place(row.original, row.attribute)
+            is_before.append(attribute < place(row.original, row.target))
+        frame = frame[is_before]
     return frame.sample(min(n, len(frame)), random_state=seed).reset_index(drop=True)
 
 
-def _fitting(
-    text: str, bias: str, attributes: dict[str, tuple[str, str]], targets: dict[str, str]
-) -> Iterator[dict]:
-    """attributes: {word: (its group, its counterpart)}; targets: {word: its group}."""
-    for sentence in (own for line in text.splitlines() for own in english.sentences(line)):
-        words = [match[0].lower() for match in WORD.finditer(sentence)]
-        here, there = (
-            [word for word in words if word in listed] for listed in (attributes, targets)
-        )
-        fits = len(here) == len(there) == 1 and attributes[here[0]][0] == targets[there[0]]
-        if (
-            fits
-            and len(words) in LENGTH
-            and not OTHERWISE_USED & {*here, *there}
-            and "http" not in sentence
-        ):
-            counter, counterpart = swap(sentence, here[0], bias)
+def _fitting(text: str, bias: str, targets: dict[str, str]) -> Iterator[dict]:
+    """The sentences of a text that fit, each with its twin; targets: {word: its group}."""
+    attributes = counterparts(bias)  # {word: (its group, its counterpart)}
+    for line in text.splitlines():
+        for sentence in english.sentences(line):
+            words = [match[0].lower() for match in WORD.finditer(sentence)]
+            found_attributes = [word for word in words if word in attributes]
+            found_targets = [word for word in words if word in targets]
+            if len(found_attributes) != 1 or len(found_targets) != 1:
+                continue
+            attribute = found_attributes[0]
+            target = found_targets[0]
+            is_same_group = attributes[attribute][0] == targets[target]
+            is_ambiguous = attribute in OTHERWISE_USED or target in OTHERWISE_USED
+            if not is_same_group or is_ambiguous:
+                continue
+            if len(words) not in LENGTH or "http" in sentence:
+                continue
+            counter, counterpart = swap(sentence, attribute, bias)
             yield {
                 "original": sentence,
                 "counter": counter,
-                "attribute": here[0],
+                "attribute": attribute,
                 "counterpart": counterpart,
-                "target": there[0],
-                "group": targets[there[0]],
+                "target": target,
+                "group": targets[target],
             }
 
 
-# Tests
+# ---- tests
 def test(
     weights: torch.Tensor, chosen: Sequence[tuple[int, int]], pairs: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Step 3: the mean over the chosen heads ((layer, head), from 1) per sentence; is the original greater?
+    """Step 3: is the mean weight over the chosen heads greater in the original than in the counter?
 
-    The row "sentence" is the paper's test: paired, one-tailed, one value per sentence. Columns: n; original and
-    counter, mean weights; difference with its 95 % interval (low, high); t and p.
+    The row "sentence" is the paper's test: paired, one-tailed, one value per sentence. Columns: n;
+    original and counter, mean weights; difference with its 95 % interval (low, high); t and p.
+    Heads are (layer, head), both from 1.
 
-    With `pairs`, more rows. Sentences that share a pattern (or a post) or a target word are not independent: in the
-    rows "pattern" and "target" each of them has one value, the mean of its sentences. Then each group's sentences
-    alone: a head that looks harder at "women" than at "men" whatever is said pulls them opposite ways. The row
-    "word pair" cancels this: every pair of attribute words that occurs both ways round, both ways weighted alike."""
+    With `pairs` there are more rows. Sentences that share a pattern (or a post) or a target word
+    are not independent: in the rows "pattern" and "target" each of them has one value, the mean of
+    its sentences. Then each group's sentences alone: a head that attends more to "women" than to
+    "men" whatever is said pulls them opposite ways. The row "word pair" cancels this: it has every
+    pair of attribute words that occurs both ways round, with both ways weighted alike.
+    """
     if not chosen:
         raise CompanionError("No head was chosen: give at least one (layer, head), both from 1.")
     layers, numbers = (torch.tensor(side) - 1 for side in zip(*chosen))
-    frame = pd.DataFrame(
-        weights[:, :, layers, numbers].double().mean(-1).numpy(), columns=["original", "counter"]
-    )
-    units = {"sentence": frame}
+    means = weights[:, :, layers, numbers].double().mean(-1).numpy()
+    by_sentence = pd.DataFrame(means, columns=["original", "counter"])
+    units = {"sentence": by_sentence}
     if pairs is not None:
-        frame.index = pd.MultiIndex.from_frame(
-            pairs[["pattern_id", "target", "group"]].assign(
-                words=[
-                    " ".join(sorted(both)) for both in zip(pairs["attribute"], pairs["counterpart"])
-                ]
-            )
-        )
-        units |= {
-            "pattern": frame.groupby("pattern_id").mean(),
-            "target": frame.groupby("target").mean(),
-        }
-        units |= {f"{group} only": rows for group, rows in frame.groupby("group")}
-        both_ways = (
-            frame.groupby(["words", "group"])
-            .mean()
-            .groupby("words")
-            .filter(lambda rows: len(rows) == 2)
-        )
-        units["word pair"] = both_ways.groupby("words").mean()
-    tested = pd.DataFrame(
-        {name: _paired(unit) for name, unit in units.items() if len(unit) > 1}
-    ).T.astype({"n": int})
-    tested.attrs["heads"] = len(chosen)
-    return tested
+        units |= _units(by_sentence, pairs)
+    tested = {name: _paired(unit) for name, unit in units.items() if len(unit) > 1}
+    table = pd.DataFrame(tested).T.astype({"n": int})
+    table.attrs["heads"] = len(chosen)
+    return table
 
 
-def balanced(
-    weights: torch.Tensor,
-    chosen: Sequence[tuple[int, int]],
-    pairs: pd.DataFrame,
-    less: Sequence[tuple[int, int]] = (),
-    draws: int = 2_000,
-    seed: int = 0,
-) -> Estimate:
-    """Original minus counter over the chosen heads, less the same over the heads `less` on the same sentences, in
-    percentage points. The two groups weigh alike however many sentences speak of each, so that what their words draw by
-    themselves, whatever is said of them, does not count as a stereotype; nan where only one group occurs. The interval
-    draws patterns (or posts) again: sentences of one are not independent."""
-    change = (weights[:, 0] - weights[:, 1]).double().numpy()
-    over = [change[:, *np.transpose(which) - 1].mean(1) for which in (chosen, less) if which]
-    of_sentence = over[0] - over[1] if less else over[0]
-    (patterns, pattern), (groups, group) = (
-        np.unique(pairs[column], return_inverse=True) for column in ("pattern_id", "group")
-    )
-    if len(groups) < 2 or len(patterns) < 2:
-        return Estimate(np.nan)
-    sums, counts = np.zeros((2, len(patterns), len(groups)))
-    np.add.at(sums, (pattern, group), 100 * of_sentence)
-    np.add.at(counts, (pattern, group), 1)
-    drawn = np.random.default_rng(seed).multinomial(
-        len(patterns), np.full(len(patterns), 1 / len(patterns)), draws
-    )
-    with np.errstate(invalid="ignore"):  # a draw without one of the groups
-        means = (drawn @ sums / (drawn @ counts)).mean(1)
-    value = (sums.sum(0) / counts.sum(0)).mean()
-    return Estimate(
-        float(value),
-        *map(float, np.nanquantile(means, [0.025, 0.975])),
-        len(pairs),
-        "percentage points",
-    )
+def _units(by_sentence: pd.DataFrame, pairs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The weights of sentences, averaged over what counts once: {unit: original, counter}."""
+    words = []
+    for both in zip(pairs["attribute"], pairs["counterpart"]):
+        words.append(" ".join(sorted(both)))
+    about = pairs[["pattern_id", "target", "group"]].assign(words=words)
+    frame = by_sentence.set_index(pd.MultiIndex.from_frame(about))
+    units = {
+        "pattern": frame.groupby("pattern_id").mean(),
+        "target": frame.groupby("target").mean(),
+    }
+    for group, rows in frame.groupby("group"):
+        units[f"{group} only"] = rows
+    by_direction = frame.groupby(["words", "group"]).mean()
+    both_ways = by_direction.groupby("words").filter(lambda rows: len(rows) == 2)
+    units["word pair"] = both_ways.groupby("words").mean()
+    return units
 
 
 def _paired(frame: pd.DataFrame) -> dict:
-    one_tailed = stats.ttest_rel(frame["original"], frame["counter"], alternative="greater")
-    interval = stats.ttest_rel(frame["original"], frame["counter"]).confidence_interval(0.95)
+    """Student's paired test of original > counter, with the two-sided 95 % interval."""
+    one_tailed = scipy_stats.ttest_rel(frame["original"], frame["counter"], alternative="greater")
+    two_tailed = scipy_stats.ttest_rel(frame["original"], frame["counter"])
+    interval = two_tailed.confidence_interval(0.95)
     return {
         "n": len(frame),
         **frame.mean(),
@@ -268,30 +259,76 @@ def _paired(frame: pd.DataFrame) -> dict:
     }
 
 
-def per_head(weights: torch.Tensor) -> pd.DataFrame:
-    """The paired one-tailed test in every head, one row each: layer, head (from 1), difference, t, p, and q: p after
-    Benjamini and Hochberg's correction for testing all heads (5 % of those with q < .05 are expected to be false)."""
+def balanced(
+    weights: torch.Tensor,
+    chosen: Sequence[tuple[int, int]],
+    pairs: pd.DataFrame,
+    less: Sequence[tuple[int, int]] = (),
+    draws: int = 2_000,
+    seed: int = 0,
+) -> stats.Estimate:
+    """Original minus counter over the chosen heads, in percentage points, groups weighted alike.
+
+    The two groups weigh alike however many sentences speak of each, so that what their words
+    attract by themselves, whatever is said of them, does not count as a stereotype; nan where only
+    one group occurs. The interval resamples patterns (or posts): sentences of one are not
+    independent.
+
+    less   heads whose difference on the same sentences is subtracted
+    """
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
-    tested = stats.ttest_1samp(change, 0, alternative="greater")
+    of_sentence = _mean_over(change, chosen)
+    if less:
+        of_sentence = of_sentence - _mean_over(change, less)
+    patterns, pattern = np.unique(pairs["pattern_id"], return_inverse=True)
+    groups, group = np.unique(pairs["group"], return_inverse=True)
+    if len(groups) < 2 or len(patterns) < 2:
+        return stats.Estimate(np.nan)
+    sums = np.zeros((len(patterns), len(groups)))
+    np.add.at(sums, (pattern, group), 100 * of_sentence)
+    counts = np.zeros((len(patterns), len(groups)))
+    np.add.at(counts, (pattern, group), 1)
+    value = (sums.sum(0) / counts.sum(0)).mean()
+    drawn = stats.bootstrap_weights(len(patterns), draws, seed)
+    with np.errstate(invalid="ignore"):  # a draw without one of the groups
+        means = (drawn @ sums / (drawn @ counts)).mean(1)
+    low, high = np.nanquantile(means, [0.025, 0.975])
+    return stats.Estimate(float(value), float(low), float(high), len(pairs), "percentage points")
+
+
+def _mean_over(change: np.ndarray, chosen: Sequence[tuple[int, int]]) -> np.ndarray:
+    """The mean over heads (layer, head), both from 1, of values [n, n_layers, n_heads]."""
+    layers, numbers = np.transpose(chosen) - 1
+    return change[:, layers, numbers].mean(1)
+
+
+def per_head(weights: torch.Tensor) -> pd.DataFrame:
+    """The paired one-tailed test in every head, one row each.
+
+    Columns: layer and head (from 1), difference, p, t, and q, which is p after Benjamini and
+    Hochberg's correction for testing all heads (5 % of those with q < .05 are expected to be
+    false).
+    """
+    change = (weights[:, 0] - weights[:, 1]).double().numpy()
+    tested = scipy_stats.ttest_1samp(change, 0, alternative="greater")
+    p = np.nan_to_num(tested.pvalue.ravel(), nan=1.0)  # nan: all differences are 0
     layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
-    p, t = (
-        np.nan_to_num(tested.pvalue.ravel(), nan=1.0),
-        np.nan_to_num(tested.statistic.ravel()),
-    )  # nan: all alike
     return pd.DataFrame(
         {
             "layer": layer,
             "head": head,
             "difference": change.mean(0).ravel(),
             "p": p,
-            "t": t,
-            "q": stats.false_discovery_control(p),
+            "t": np.nan_to_num(tested.statistic.ravel()),
+            "q": scipy_stats.false_discovery_control(p),
         }
     )
 
 
-def measure(name: str, bias: str, source: str, n: int, seed: int, device: str | None = None):
-    """`sentences` of these arguments, and a model's `attention` on them: with plain arguments, for run.cached."""
+def measure(
+    name: str, bias: str, source: str, n: int, seed: int, device: str | None = None
+) -> tuple[pd.DataFrame, dict[str, torch.Tensor]]:
+    """`sentences`, and a model's `attention` on them; by name, for Run.cached."""
     model = models.load(name, device=device, attention="eager")
     pairs = sentences(bias, source, n, seed, model.is_causal)
     return pairs, attention(model, pairs)

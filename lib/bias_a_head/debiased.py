@@ -1,7 +1,9 @@
-"""Debiased models beside their base (Bias A-head, Fig. 5), and chat models beside theirs (Fig. 6-7).
+"""Debiased models beside their base (Bias A-head, Fig. 5), chat models beside theirs (Fig. 6-7).
 
-Which of the models are at hand, which base each is compared with, and what is measured beyond `heads.measure`: the
-odds of she and he; heads that turned; what base and chat model answer."""
+It says which of the models are available and which base each is compared with, and measures what
+`heads.measure` does not: the odds of she and he, the heads that turned, and what base and chat
+model answer.
+"""
 
 from pathlib import Path
 
@@ -9,73 +11,86 @@ import numpy as np
 import torch
 
 from lib import CompanionError
-from lib.bias_a_head import heads, tables
+from lib.bias_a_head import heads, masking, tables
 from lib.engine import models, stats
 from lib.text import contexts
 
-FORM = "Question: {question}\nAnswer:"  # what a decoder in its chat form reads
+FORM = "Question: {question}\nAnswer:"  # what a decoder without a chat template reads
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
-SHAPES = {
-    "bert-base": (12, 12, 768),
-    "bert-large": (24, 16, 1024),
-}  # layers, heads, width: the bases of Fig. 5
+# layers, heads and width of the bases of Fig. 5
+SHAPES = {"bert-base": (12, 12, 768), "bert-large": (24, 16, 1024)}
 
 
+# ---- which models
 def short(name: str) -> str:
     """A model as tables and figures call it: a folder or a hub id by its last part."""
     return Path(name).name
 
 
 def at_hand(names: list[str]) -> tuple[list[str], list[dict]]:
-    """Those of the models that can be loaded here, and a record for each other one: model, why it is not run."""
-    there, missing = [], []
+    """The models that can be loaded here; for each other one a record: model, why it is not run."""
+    available = []
+    missing = []
     for name in names:
         try:
             models.locate(name)
-            there.append(name)
+            available.append(name)
         except CompanionError as error:
             missing.append({"model": short(name), "not run, since": str(error)})
-    return there, missing
+    return available, missing
 
 
 def base_of(name: str, usual: str) -> str:
-    """What a model is compared with: the base its folder names, else `usual` or Fig. 5's, whichever has its shape."""
-    folder = models.locate(name)[0]
-    if base := models.base_of(folder):
-        return base
-    shapes = {usual: _shape(models.locate(usual)[0])} | SHAPES
-    fitting = [base for base, shape in shapes.items() if shape == _shape(folder)]
-    if not fitting:
-        raise CompanionError(
-            f"{name} has the shape of none of {', '.join(shapes)}: there is no base to compare its "
-            "heads with."
-        )
-    return fitting[0]
+    """What a model is compared with: the base that its folder names, or one of its shape.
+
+    Where the folder names none, it is `usual` or one of Fig. 5's, whichever has the model's shape.
+    """
+    folder, _ = models.locate(name)
+    named = models.base_of(folder)
+    if named:
+        return named
+    usual_folder, _ = models.locate(usual)
+    shapes = {usual: _shape(usual_folder)} | SHAPES
+    for base, shape in shapes.items():
+        if shape == _shape(folder):
+            return base
+    raise CompanionError(
+        f"{name} has the shape of none of {', '.join(shapes)}: there is no base to compare its "
+        "heads with."
+    )
 
 
 def _shape(folder: Path) -> tuple[int, int, int]:
+    """Layers, heads and width; 0 where the configuration does not say."""
     config = models.config_of(folder)
-    return tuple(
-        config.get(key, 0) for key in ("num_hidden_layers", "num_attention_heads", "hidden_size")
-    )
+    keys = ("num_hidden_layers", "num_attention_heads", "hidden_size")
+    return tuple(config.get(key, 0) for key in keys)
 
 
 def pairs(names: list[str]) -> list[tuple[str, str]]:
-    """Base and chat models as the profile lists them in turn; a model alone is taken as a chat model without a base."""
-    return list(zip(names[::2], names[1::2])) if len(names) > 1 else [("", name) for name in names]
+    """(base, chat model), as a profile lists them in turn; of a single model, ("", model)."""
+    if len(names) > 1:
+        return list(zip(names[::2], names[1::2]))
+    return [("", name) for name in names]
 
 
+# ---- what is measured of them
 def seat_change(base: dict, other: dict) -> stats.Estimate:
-    """|SEAT| of the other model less the base's (heads.measure's); over target words, drawn for both alike."""
-    drawn = np.abs(tables.seats(other)) - np.abs(tables.seats(base))
-    return tables.spread(
-        abs(other["seat"]) - abs(base["seat"]), drawn, n=len(base["s"]), unit="target words"
-    )
+    """|SEAT| of the other model minus the base's; both are results of heads.measure.
+
+    The interval resamples target words, the same ones for both models.
+    """
+    resampled = np.abs(tables.resampled_seats(other)) - np.abs(tables.resampled_seats(base))
+    change = abs(other["seat"]) - abs(base["seat"])
+    return tables.percentile_interval(change, resampled, n=len(base["s"]), unit="target words")
 
 
 def leaning(name: str, device: str | None = None) -> dict:
-    """Another look at bias than SEAT: what the model puts for "[MASK] works as a nurse.", over 58 occupations. Keys:
-    size, the mean |log2 odds she : he|; and rho, their rank correlation with the share of women."""
+    """Another measure of bias than SEAT: how a model fills "[MASK] works as a nurse.".
+
+    Over 58 occupations. Keys: size, the mean |log2 odds she : he|; rho, the rank correlation of
+    these odds with the share of women.
+    """
     jobs = contexts.pronoun_odds(models.load(name, device=device))
     return {
         "size": float(jobs.log_odds.abs().mean()),
@@ -93,29 +108,70 @@ def count_turned(scores: np.ndarray, base: np.ndarray) -> np.ndarray:
     return sum((scores[..., layer - 1, head - 1] > 0).astype(int) for layer, head in followed(base))
 
 
+def turned(result: dict, base: dict) -> np.ndarray:
+    """How many of the base's most anti-biased heads are positive in another model: [1 + draws].
+
+    The heads are chosen on one half of the sentences and counted on the other: the mean of both
+    ways, as it is, and with folds resampled.
+    """
+    of_base = masking.halves(base)
+    counts = []
+    for half, scores in enumerate(masking.halves(result)):
+        judging = {"scores": scores, "folds": result["folds"][half::2]}
+        counts.append(count_turned(tables.with_resamples(judging), of_base[1 - half]))
+    return np.mean(counts, axis=0)
+
+
+def darker(result: dict, base: dict) -> list[np.ndarray]:
+    """For each slightly biased head of the base, whether it is darker in another model.
+
+    A head is slightly biased where one half of the sentences gives it a positive score within a
+    quarter of the largest one. It is darker where the paired difference of the scores on the other
+    half is above 0. One array for each choice of the half.
+    """
+    grown = result["folds"] - base["folds"]
+    both = []
+    for half, scores in enumerate(masking.halves(base)):
+        is_slight = (scores > 0) & (scores < np.abs(scores).max() / 4)
+        both.append(tables.above_zero(grown[1 - half :: 2])[is_slight])
+    return both
+
+
 def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Heads beyond the base's upper Tukey fence, in the base and in the chat model; scores [..., n_layers, n_heads]."""
-    return tuple(tables.standing_out(scores, (-2, -1), of=base)[1] for scores in (base, chat))
+    """Heads beyond the base's upper Tukey fence, in the base and in the chat model.
+
+    Both are scores [..., n_layers, n_heads].
+    """
+    _, in_base = tables.outliers(base, (-2, -1), of=base)
+    _, in_chat = tables.outliers(chat, (-2, -1), of=base)
+    return in_base, in_chat
 
 
 @torch.inference_mode()
 def answers(
     name: str, questions: list[str], tokens: int = 24, device: str | None = None
 ) -> list[str]:
-    """The likeliest continuation of each question, up to so many tokens; in its tokenizer's chat form if it has one."""
-    model, said = models.load(name, device=device), []
+    """The likeliest continuation of each question, up to so many tokens.
+
+    A question is put in the form of the tokenizer's chat template, where it has one.
+    """
+    model = models.load(name, device=device)
+    given_answers = []
     for question in questions:
         text = FORM.format(question=question)
         if model.tokenizer.chat_template:
+            messages = [{"role": "user", "content": question}]
             text = model.tokenizer.apply_chat_template(
-                [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
+                messages, tokenize=False, add_generation_prompt=True
             )
-        given = model.tokenizer(text, return_tensors="pt").to(model.device)
-        ids = model.net.generate(
-            **given,
+        prompt = model.tokenizer(text, return_tensors="pt").to(model.device)
+        (ids,) = model.net.generate(
+            **prompt,
             max_new_tokens=tokens,
             do_sample=False,
             pad_token_id=model.tokenizer.eos_token_id,
-        )[0, given["input_ids"].shape[1] :]
-        said.append(" ".join(model.tokenizer.decode(ids, skip_special_tokens=True).split()))
-    return said
+        )
+        continuation = ids[prompt["input_ids"].shape[1] :]
+        answer = model.tokenizer.decode(continuation, skip_special_tokens=True)
+        given_answers.append(" ".join(answer.split()))
+    return given_answers

@@ -1,13 +1,17 @@
-"""GLUE with heads masked: the measurement behind Bias A-head's Table 2, one run per task, mask and seed.
+"""GLUE with heads masked: the measurement behind Bias A-head's Table 2.
 
-    python -m lib.bias_a_head.glue prepare --model mini-bert    encode the tasks, rank the heads (needs the texts)
+    python -m lib.bias_a_head.glue prepare --model mini-bert    # encode the tasks, rank the heads
     python -m lib.bias_a_head.glue run --model mini-bert --tasks CoLA RTE --part 2/8 --device cuda
 
-`run` needs only the model and what `prepare` wrote, so it can happen on another machine. Each result is a file of its
-own, TASK_MASK_SEED.json. None is made twice or removed, nor written over by one of other weights, settings or examples:
-that one gets a fingerprint in its name, and `stored` hands out those that are asked for.
-A mask is on from the first step of fine-tuning: whether the paper masks before or after it is not stated.
-Choices (the best epoch) are made on a part of the training set, never on the evaluation set."""
+There is one run per task, mask and seed. `prepare` needs the texts; `run` needs only the model and
+what `prepare` wrote, so that it can happen on another machine. Each result is a file of its own,
+TASK_MASK_SEED.json. No result is computed twice, removed, or overwritten by one of other weights,
+settings or examples: that one gets a fingerprint in its name, and `stored` returns those asked for.
+
+A mask is on from the first step of fine-tuning: whether the paper masks before or after it is not
+stated. Choices (the best epoch) are made on a part of the training set, never on the evaluation
+set.
+"""
 
 import argparse
 import hashlib
@@ -18,74 +22,90 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
-from scipy.stats import rankdata
+from scipy import stats as scipy_stats
+from sklearn import metrics as sklearn_metrics
 
 from lib import CompanionError, paths
 from lib.bias_a_head import heads
 from lib.engine import files, finetune, models, stats
-from lib.engine.finetune import accuracy
 from lib.text import data, readers
 
-MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}  # with their names in Table 2
-RANDOM = {
-    "random3": "Random-3",
-    "randomall": "Random-All",
-}  # as many heads, drawn by the seed: of tasks learned
-LEARNED = 0.02  # by how much the unmasked model must be above one answer for all, or masking has nothing to take away
+# what is masked, with its name in Table 2
+MASKS = {"none": "0 (Full)", "top3": "Top-3", "all": "All"}
+# as many heads, drawn by the seed: for tasks that the unmasked model has learned
+RANDOM = {"random3": "Random-3", "randomall": "Random-All"}
+# by how much the unmasked model must beat one answer for all: otherwise masking can lower nothing
+LEARNED = 0.02
 SEEDS = 6  # of every task and mask
 HELD_OUT = 0.1  # of the training set, where the files have no validation part
-LARGE = 20_000  # training examples from which on a profile's glue_large applies, not glue_small
+LARGE = 20_000  # training examples from which a profile's glue_large applies, not glue_small
+# `--profile paper` reads these tasks from the model hub
 MISSING = {
     "QNLI": "of its files only the dev set is at hand",
     "QQP": "its files are not at hand",
     "MNLI": "its files are not at hand",
-}  # --profile paper reads them from the model hub
+}
 
 
-# Metrics, of predictions and labels
+# ---- metrics, of predictions and labels
+def accuracy(given: np.ndarray, wanted: np.ndarray) -> float:
+    """The share of right answers."""
+    return float(sklearn_metrics.accuracy_score(wanted, given))
+
+
 def f1(given: np.ndarray, wanted: np.ndarray) -> float:
-    """Of class 1; 0 where it is neither given nor wanted."""
-    both = ((given == 1) & (wanted == 1)).sum()
-    return float(2 * both / max((given == 1).sum() + (wanted == 1).sum(), 1))
-
-
-def pearson(given: np.ndarray, wanted: np.ndarray) -> float:
-    """The correlation; 0 where one side is constant."""
-    return float(np.corrcoef(given, wanted)[0, 1]) if np.ptp(given) and np.ptp(wanted) else 0.0
+    """F1 of class 1; 0 where it is neither given nor wanted."""
+    return float(sklearn_metrics.f1_score(wanted, given, zero_division=0))
 
 
 def matthews(given: np.ndarray, wanted: np.ndarray) -> float:
-    """Matthews' correlation of two classes is Pearson's of zeros and ones."""
-    return pearson(given.astype(float), wanted.astype(float))
+    """Matthews' correlation of two classes; 0 where one side is constant."""
+    return float(sklearn_metrics.matthews_corrcoef(wanted, given))
+
+
+def pearson(given: np.ndarray, wanted: np.ndarray) -> float:
+    """Pearson's correlation; 0 where one side is constant (scipy gives nan)."""
+    if np.ptp(given) == 0 or np.ptp(wanted) == 0:
+        return 0.0
+    return float(scipy_stats.pearsonr(given, wanted).statistic)
 
 
 def spearman(given: np.ndarray, wanted: np.ndarray) -> float:
-    return pearson(rankdata(given), rankdata(wanted))
+    """Spearman's rank correlation; 0 where one side is constant (scipy gives nan)."""
+    if np.ptp(given) == 0 or np.ptp(wanted) == 0:
+        return 0.0
+    return float(scipy_stats.spearmanr(given, wanted).statistic)
 
 
 @dataclass(frozen=True)
 class Task:
-    """`metrics` as Table 2 prints them; `sets` are the evaluation sets; labels = 1: a number is to be met."""
+    """One task of GLUE."""
 
-    metrics: tuple
-    labels: int = 2
-    sets: tuple[str, ...] = ("evaluation",)
+    metrics: tuple  # functions, in Table 2's order
+    labels: int = 2  # classes; 1: regression
+    sets: tuple[str, ...] = ("evaluation",)  # the evaluation sets
 
     @property
     def names(self) -> list[str]:
-        return (
-            [metric.__name__ for metric in self.metrics] if len(self.sets) == 1 else list(self.sets)
-        )
+        """What Table 2 calls the scores: by metric, or by set where there are several."""
+        if len(self.sets) > 1:
+            return list(self.sets)
+        return [metric.__name__ for metric in self.metrics]
 
     def scores(self, logits: np.ndarray, wanted: np.ndarray) -> list[float]:
+        """The score by each metric."""
         given = logits[:, 0] if self.labels == 1 else logits.argmax(1)
         return [metric(given, wanted) for metric in self.metrics]
 
     def constant(self, wanted: np.ndarray) -> list[float]:
-        """For each metric the best score of one answer for all: a model that has no more has learned nothing."""
-        answers = [np.tile(row, (len(wanted), 1)) for row in np.eye(self.labels)]
-        return [max(scores) for scores in zip(*(self.scores(logits, wanted) for logits in answers))]
+        """The best score of one answer for all, by each metric: what chance can reach."""
+        by_answer = []
+        for row in np.eye(self.labels):
+            logits = np.tile(row, (len(wanted), 1))
+            by_answer.append(self.scores(logits, wanted))
+        return [max(scores) for scores in zip(*by_answer)]
 
 
 TASKS = {  # in Table 2's order
@@ -97,153 +117,199 @@ TASKS = {  # in Table 2's order
     "MRPC": Task((f1, accuracy)),
     "QQP": Task((f1, accuracy)),
     "STS-B": Task((pearson, spearman), labels=1),
-    "MNLI": Task((accuracy,), 3, ("matched", "mismatched")),
+    "MNLI": Task((accuracy,), labels=3, sets=("matched", "mismatched")),
 }
 
 
-# What all runs share, and where their results are
+# ---- what all runs share, and where their results are
 @dataclass(frozen=True)
 class Setup:
-    """`sizes` are a profile's: heads_contexts, glue_small, glue_large. `source` is "files", the copies at hand
-    (readers.GLUE), or "hub", all nine tasks. `items` cuts each part of a task for a try; 0: all."""
+    """What all runs of a model share."""
 
     model: str
-    sizes: dict
-    out: Path
-    source: str = "files"
-    items: int = 0
+    sizes: dict  # a profile's: heads_contexts, glue_small, glue_large
+    out: Path  # the folder of results
+    source: str = "files"  # "files": the copies at hand (readers.GLUE); "hub": all nine tasks
+    items: int = 0  # cuts each part of a task for a try; 0: all
     device: str | None = None
 
     @property
     def texts(self) -> str:
         """What is learned from, as results name it."""
-        return self.source + (f"-limit{self.items}" if self.items else "")
+        return f"{self.source}-limit{self.items}" if self.items else self.source
 
     @property
     def prepared(self) -> Path:
+        """The folder that `prepare` writes."""
         return paths.CACHE / "glue" / f"{files.slug(self.model)}-{self.texts}"
 
     @property
     def tasks(self) -> list[str]:
+        """The tasks whose texts this source has."""
         return [task for task in TASKS if self.source == "hub" or task not in MISSING]
 
     def settings(self, n_train: int) -> dict:
+        """How a training set of this size is fine-tuned on."""
         return self.sizes["glue_large" if n_train >= LARGE else "glue_small"]
 
 
-def asked(run, shown: Path) -> tuple[Setup, bool]:
-    """A run's setup, and whether it fine-tunes: on the papers' data, with the profile paper, or where everything is to
-    be computed again and the files are at hand. Every other run takes the results in `shown`, the full run's folder."""
-    at_hand = all(
-        data.available(f"glue/{name}.tsv")
-        for parts in readers.GLUE.values()
-        for name in parts.values()
+def setup_of(run, shown: Path) -> tuple[Setup, bool]:
+    """The setup of a run, and whether it fine-tunes.
+
+    It does so on the papers' data, with the profile paper, or where everything is to be computed
+    again and the files are at hand. Every other run takes the results in `shown`, the full run's
+    folder.
+    """
+    trains = run.data == "paper" and (
+        run.profile == "paper" or (run.recompute and _has_all_files())
     )
-    trains = run.data == "paper" and (run.profile == "paper" or run.recompute and at_hand)
-    if not trains and (paths.BUILD / shown.name / "figures" / "05_glue").is_dir():  # made here
-        shown = paths.BUILD / shown.name / "figures"
-    folder, items = (run.out, run.sizes.items) if trains else (shown, 0)
-    source = "hub" if run.profile == "paper" else "files"
-    return Setup(
-        run.encoder, vars(run.sizes), folder / "05_glue", source, items, run.device
-    ), trains
+    if trains:
+        folder = run.out
+        items = run.sizes.items
+    else:
+        made_here = paths.BUILD / shown.name / "figures"
+        folder = made_here if (made_here / "05_glue").is_dir() else shown
+        items = 0
+    setup = Setup(
+        model=run.encoder,
+        sizes=vars(run.sizes),
+        out=folder / "05_glue",
+        source="hub" if run.profile == "paper" else "files",
+        items=items,
+        device=run.device,
+    )
+    return setup, trains
+
+
+def _has_all_files() -> bool:
+    """Whether the texts of all tasks that do not need the hub are at hand."""
+    for parts in readers.GLUE.values():
+        for name in parts.values():
+            if not data.available(f"glue/{name}.tsv"):
+                return False
+    return True
 
 
 def stored(setup: Setup) -> tuple[list[dict], int]:
-    """The model's results, one per task, mask and seed; and how many are of other weights, settings or examples."""
+    """The model's results, one per task, mask and seed; and how many stored ones do not apply.
+
+    Those are of other weights, settings or examples.
+    """
     places = sorted(setup.out.glob("*_*_*.json"), key=lambda file: (len(file.name), file.name))
     revision = models.locate(setup.model)[1] if places else ""
     results = {}
-    for result in (json.loads(file.read_text()) for file in places):
-        same_settings = (
-            setup.settings(result["examples"]["train"]).items() <= result["settings"].items()
-        )
-        same_texts = (
-            result["source"] == setup.texts if setup.items else "-limit" not in result["source"]
-        )
-        if same_settings and same_texts and result["revision"] == revision:
+    for file in places:
+        result = json.loads(file.read_text())
+        if result["revision"] == revision and _has_same_settings(setup, result):
             results.setdefault((result["task"], result["mask"], result["seed"]), result)
     return list(results.values()), len(places) - len(results)
 
 
+def _has_same_settings(setup: Setup, result: dict) -> bool:
+    """Whether a stored result was made with the settings and texts of this setup."""
+    wanted = setup.settings(result["examples"]["train"])
+    if not wanted.items() <= result["settings"].items():
+        return False
+    if setup.items:
+        return result["source"] == setup.texts
+    return "-limit" not in result["source"]
+
+
 def _place(out: Path, name: str, question: dict) -> Path:
-    """Where the answer to a question is stored: name.json, or beside it, where that file answers another one."""
-    file, question = out / f"{name}.json", json.loads(json.dumps(question))
+    """Where the answer to a question is stored.
+
+    It is name.json, or a file beside it where that file answers another question.
+    """
+    file = out / f"{name}.json"
+    question = json.loads(json.dumps(question))  # as a file has it: lists for tuples
     if not file.exists() or question.items() <= json.loads(file.read_text()).items():
         return file
-    return (
-        out
-        / f"{name}.{hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:8]}.json"
-    )
+    text = json.dumps(question, sort_keys=True)
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return out / f"{name}.{fingerprint}.json"
 
 
-# Preparing and running
+# ---- preparing
 def prepare(setup: Setup, tasks: list[str] | None = None):
-    """Rank the heads, and encode the parts of the tasks (none: all): train, validation, and each evaluation set."""
+    """Rank the heads, and encode the parts of the tasks; None: all tasks.
+
+    The parts are train, validation, and each evaluation set.
+    """
     ranked(setup)
-    model, on_hub = models.load(setup.model, device="cpu"), setup.source == "hub"
+    model = models.load(setup.model, device="cpu")
     for task in tasks or setup.tasks:
-        own = ["validation"] if not on_hub and "validation" in readers.GLUE.get(task, {}) else []
-        parts = {
-            part: stats.first(readers.glue(task, part, on_hub), setup.items)
-            for part in ("train", *TASKS[task].sets, *own)
-        }
-        if not own:
-            whole = parts["train"]
-            order = np.random.default_rng(0).permutation(
-                len(whole)
-            )  # the same for every seed and mask
-            n = round(HELD_OUT * len(order))
-            parts |= {
-                "validation": whole.iloc[np.sort(order[:n])],
-                "train": whole.iloc[np.sort(order[n:])],
-            }
-        for part, frame in parts.items():
-            pairs = list(frame["second"]) if (frame["second"] != "").any() else None
-            encoded = finetune.encode(model, list(frame["first"]), pairs, frame["label"].tolist())
+        for part, frame in _parts(setup, task).items():
+            has_pairs = (frame["second"] != "").any()
+            encoded = finetune.encode(
+                model,
+                list(frame["first"]),
+                list(frame["second"]) if has_pairs else None,
+                frame["label"].tolist(),
+            )
             encoded.save(setup.prepared / f"{task}.{part}.npz")
     finetune.sign(setup.prepared, model, setup.texts)
 
 
+def _parts(setup: Setup, task: str) -> dict[str, pd.DataFrame]:
+    """The texts and labels of a task's parts.
+
+    Where the files have no validation part, it is drawn from the training set.
+    """
+    on_hub = setup.source == "hub"
+    names = ["train", *TASKS[task].sets]
+    has_validation = not on_hub and "validation" in readers.GLUE.get(task, {})
+    if has_validation:
+        names.append("validation")
+    parts = {}
+    for part in names:
+        parts[part] = stats.first(readers.glue(task, part, on_hub), setup.items)
+    if not has_validation:
+        whole = parts["train"]
+        order = np.random.default_rng(0).permutation(len(whole))  # the same for every seed and mask
+        n = round(HELD_OUT * len(order))
+        parts["validation"] = whole.iloc[np.sort(order[:n])]
+        parts["train"] = whole.iloc[np.sort(order[n:])]
+    return parts
+
+
 def ranked(setup: Setup) -> list:
-    """The heads of positive bias score, highest first, as notebook 04 ranks them on the papers' data; measured once."""
+    """The heads of positive bias score on the papers' data, highest first; measured once."""
     question = {
         "model": setup.model,
         "revision": models.locate(setup.model)[1],
         "bias": "gender",
         "data": "paper",
         "contexts": setup.sizes["heads_contexts"],
-    } | ({"items": setup.items} if setup.items else {})
+    }
+    if setup.items:
+        question["items"] = setup.items
     file = _place(setup.out, "heads", question)
     if not file.exists():
         readers.corpus(stand_ins=setup.source != "hub")  # the profile paper takes none
-        scored = heads.measure(
-            setup.model,
-            "gender",
-            "paper",
-            question["contexts"],
-            1,
-            items=setup.items,
-            device=setup.device,
-        )
+        sample = heads.Sample("paper", contexts=question["contexts"], items=setup.items)
+        scored = heads.measure(setup.model, "gender", sample, device=setup.device)
         record = question | {
             "sentences": scored["sentences"],
             "seat": round(scored["seat"], 4),
             "heads": heads.positive(scored["scores"]),
         }
-        files.replace(file, (json.dumps(record) + "\n").encode())
+        _write(file, record)
     return json.loads(file.read_text())["heads"]
 
 
+def _write(file: Path, record: dict):
+    files.replace(file, (json.dumps(record) + "\n").encode())
+
+
+# ---- running
 def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> dict:
-    """One fine-tuning, or what it gave when it was done before, unless it is to be done `again`."""
-    rule, made = TASKS[task], finetune.check(setup.prepared, setup.model)
-    chosen = [] if mask == "none" else ranked(setup)[: 3 if mask.endswith("3") else None]
-    parts = {
-        part: finetune.load(setup.prepared / f"{task}.{part}.npz")
-        for part in ("train", "validation", *rule.sets)
-    }
-    how = finetune.Settings(**setup.settings(len(parts["train"])), seed=seed)
+    """One fine-tuning, or its stored result, unless it is to be done `again`."""
+    made = finetune.check(setup.prepared, setup.model)
+    parts = {}
+    for part in ("train", "validation", *TASKS[task].sets):
+        parts[part] = finetune.load(setup.prepared / f"{task}.{part}.npz")
+    chosen = _heads_to_mask(setup, mask)
+    settings = finetune.Settings(**setup.settings(len(parts["train"])), seed=seed)
     record = {
         "task": task,
         "mask": mask,
@@ -252,59 +318,83 @@ def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> d
         "revision": made["revision"],
         "source": made["source"],
         "heads": len(chosen),
-        "examples": {part: len(parts[part]) for part in parts},
-        "cut": sum(int(parts[part].cut) for part in parts),
-        "settings": asdict(how),
+        "examples": {part: len(examples) for part, examples in parts.items()},
+        "cut": sum(int(examples.cut) for examples in parts.values()),
+        "settings": asdict(settings),
     }
     file = _place(setup.out, f"{task}_{mask}_{seed}", record)
     if file.exists() and not again:
         return json.loads(file.read_text())
-    torch.manual_seed(seed)  # the new head's weights
+    checkpoint = file.with_suffix(".safetensors")
+    record |= _fine_tuned(setup, record, parts, chosen, settings, checkpoint)
+    _write(file, record)
+    return record
+
+
+def _heads_to_mask(setup: Setup, mask: str) -> list:
+    """(layer, head) of the heads of a mask; of a random one these say how many."""
+    if mask == "none":
+        return []
+    if mask.endswith("3"):
+        return ranked(setup)[:3]
+    return ranked(setup)
+
+
+def _fine_tuned(
+    setup: Setup,
+    about: dict,
+    parts: dict[str, finetune.Examples],
+    chosen: list,
+    settings: finetune.Settings,
+    checkpoint: Path,
+) -> dict:
+    """Fine-tune with heads masked, and score the evaluation sets: what a record says of that."""
+    rule = TASKS[about["task"]]
+    torch.manual_seed(settings.seed)  # the new head's weights
     model = models.load(
         setup.model, device=setup.device, task="sequence-classification", labels=rule.labels
     )
-    if mask in RANDOM:
-        chosen = heads.random(torch.ones(model.n_layers, model.n_heads), len(chosen), seed)
+    if about["mask"] in RANDOM:
+        every_head = torch.ones(model.n_layers, model.n_heads)
+        chosen = heads.random(every_head, len(chosen), settings.seed)
     zeros = heads.mask(model, chosen).to(model.device) if chosen else None
-    record |= finetune.fit(
+    found = finetune.fit(
         model,
         parts["train"],
         parts["validation"],
         lambda logits, wanted: np.mean(rule.scores(logits, wanted)),
-        how,
+        settings,
         zeros,
-        file.with_suffix(".safetensors"),
-        progress=f"{task} {mask} {seed}",
+        checkpoint,
+        progress="{task} {mask} {seed}".format(**about),
     )
-    record |= {
-        "scores": [],
-        "constant": [],
+    scores = []
+    constant = []
+    for part in rule.sets:
+        wanted = parts[part].targets.numpy()
+        logits = finetune.predict(model, parts[part], zeros)
+        scores += [round(score, 6) for score in rule.scores(logits, wanted)]
+        constant += [round(score, 6) for score in rule.constant(wanted)]
+    return found | {
+        "scores": scores,
+        "constant": constant,
         "device": model.device.type,
         "torch": torch.__version__.split("+")[0],
     }
-    for part in rule.sets:
-        wanted = parts[part].targets.numpy()
-        scores = rule.scores(finetune.predict(model, parts[part], zeros), wanted)
-        record["scores"] += [round(score, 6) for score in scores]
-        record["constant"] += [round(score, 6) for score in rule.constant(wanted)]
-    files.replace(file, (json.dumps(record) + "\n").encode())
-    return record
 
 
 def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False):
-    """Every run of these tasks (none: all) that is not stored yet, or all of them `again`: hours on a CPU. Random heads
-    are masked in tasks that the unmasked model is known to have learned: ask again once it is done."""
+    """Every run of these tasks that is not stored yet, or all of them `again`: hours on a CPU.
+
+    Random heads are masked in tasks that the unmasked model is known to have learned: call it a
+    second time once those are done.
+
+    tasks   None: all
+    part    "2/8": the second eighth of the runs
+    """
     first, step = map(int, part.split("/"))
-    full = [result for result in stored(setup)[0] if result["mask"] == "none"]
-    learned = {
-        result["task"] for result in full if result["scores"][0] > result["constant"][0] + LEARNED
-    }
-    every = [
-        (task, mask, seed)
-        for task in tasks or setup.tasks
-        for mask in MASKS | (RANDOM if task in learned else {})
-        for seed in range(2 if setup.items else SEEDS)
-    ]  # dealt out to nine processes, each gets one of every task
+    every = _runs(setup, tasks or setup.tasks)
+    # dealt out to nine processes, each gets one of every task
     for task, mask, seed in every[first - 1 :: step]:
         done = run(setup, task, mask, seed, again)
         print(
@@ -313,7 +403,47 @@ def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again:
         )
 
 
-def main(arguments=None):
+def _runs(setup: Setup, tasks: list[str]) -> list[tuple[str, str, int]]:
+    """(task, mask, seed) of every run that these tasks ask for."""
+    learned = set()
+    for result in stored(setup)[0]:
+        is_unmasked = result["mask"] == "none"
+        if is_unmasked and result["scores"][0] > result["constant"][0] + LEARNED:
+            learned.add(result["task"])
+    seeds = 2 if setup.items else SEEDS
+    every = []
+    for task in tasks:
+        masks = [*MASKS, *RANDOM] if task in learned else [*MASKS]
+        for mask in masks:
+            every += [(task, mask, seed) for seed in range(seeds)]
+    return every
+
+
+# ---- the command line
+def main(arguments=None) -> int:
+    """Exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        profile = tomllib.loads((paths.PROFILES / f"{options.profile}.toml").read_text())
+        setup = Setup(
+            model=options.model or profile["models"]["encoder"],
+            sizes=profile["sizes"],
+            out=options.out,
+            source="hub" if options.profile == "paper" else "files",
+            items=options.limit,
+            device=options.device,
+        )
+        if options.command == "prepare":
+            prepare(setup, options.tasks)
+        else:
+            make(setup, options.tasks, options.part)
+    except CompanionError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m lib.bias_a_head.glue", description=__doc__.split("\n")[0]
     )
@@ -339,24 +469,7 @@ def main(arguments=None):
         "--limit", type=int, default=0, help="so many examples of each part: for a try"
     )
     parser.add_argument("--device")
-    given = parser.parse_args(arguments)
-    try:
-        profile = tomllib.loads((paths.PROFILES / f"{given.profile}.toml").read_text())
-        setup = Setup(
-            given.model or profile["models"]["encoder"],
-            profile["sizes"],
-            given.out,
-            "hub" if given.profile == "paper" else "files",
-            given.limit,
-            given.device,
-        )
-        prepare(setup, given.tasks) if given.command == "prepare" else make(
-            setup, given.tasks, given.part
-        )
-    except CompanionError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    return parser
 
 
 if __name__ == "__main__":

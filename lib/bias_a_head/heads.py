@@ -2,12 +2,17 @@
 
     result = heads.bias_scores(model, heads.gender_sets().only(contexts), contexts)
     result.scores, result.seat, result.p
-    heads.top(result, 3)                       [(9, 12), ...]: layer and head, both from 1 as in the paper
+    heads.top(result, 3)          # [(9, 12), ...]: layer and head, both counted from 1 as in the
+                                  paper
     with hooks.head_mask(model, heads.mask(model, heads.top(result, 3))): ...
 
-The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4): positive in a biased head, whose
-removal lowers |SEAT| as far as the gradient sees, negative in an anti-biased one. `without_each` really removes it."""
+The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4). It is positive in a
+biased head, whose removal lowers |SEAT| as far as the gradient predicts, and negative in an
+anti-biased one. `without_each` removes each head and measures what happens.
+"""
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +21,16 @@ import torch
 from lib import CompanionError
 from lib.bias_a_head import seat
 from lib.engine import batches, embed, hooks, models, stats
-from lib.text import contexts, data, readers
+from lib.text import contexts as sentence_sources, data, readers
 
 # SEAT's own tests of gender
 STANDARD = ["sent-weat6", "sent-weat6b", "sent-weat7", "sent-weat7b", "sent-weat8", "sent-weat8b"]
-KEPT = (
-    2**30
-)  # bytes of graphs that `bias_scores` keeps in a CPU's memory rather than make them twice
+
+# Bytes of graphs that `bias_scores` keeps in a CPU's memory, so as not to compute them twice.
+KEPT = 2**30
 
 
+# ---- word sets
 class Sets(NamedTuple):
     """Target words X and Y, attribute words A and B; the stereotype ties X to A, and Y to B."""
 
@@ -38,89 +44,158 @@ class Sets(NamedTuple):
         return list(dict.fromkeys(self.X + self.Y + self.A + self.B))
 
     def only(self, words) -> "Sets":
-        """The sets without what is not among `words` (a list, or contexts)."""
-        return Sets(*(tuple(word for word in side if word in words) for side in self))
+        """The sets restricted to `words` (a collection, or contexts by word)."""
+        kept = []
+        for side in self:
+            kept.append(tuple(word for word in side if word in words))
+        return Sets(*kept)
 
-    def of(self, vectors: torch.Tensor, words) -> list[torch.Tensor]:
+    def of(self, vectors: torch.Tensor, words: Iterable[str]) -> list[torch.Tensor]:
         """The rows of X, Y, A and B, where `vectors` has a row for each of `words`."""
         row = {word: i for i, word in enumerate(words)}
-        if missing := [word for word in self.words if word not in row]:
+        missing = [word for word in self.words if word not in row]
+        if missing:
             raise CompanionError(
                 f"{len(missing)} words of the sets have no contexts ({', '.join(missing[:3])}): "
                 "give them some, or pass sets.only(contexts)."
             )
-        return [vectors[[row[word] for word in side]] for side in self]
+        sides = []
+        for side in self:
+            sides.append(vectors[[row[word] for word in side]])
+        return sides
 
 
 def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
-    """X, A female and Y, B male: 82 + 84 targets and 202 + 207 attributes (Kaneko and Bollegala's lists).
+    """X, A female and Y, B male: 82 + 84 targets and 202 + 207 attributes.
 
-    That lines of the list alternate female and male is inferred: the paper counts 84 targets, the list has 84 of
-    each. `tailor` and `waiter` are attributes too, and so left out of the targets; the corpus rules of
-    `contexts.from_text` would leave them without a line.
-    every       take only one in so many targets of either side and pairs of attributes. Whole pairs: where A and B hold
-                unlike kinds of words, SEAT measures the kinds.
-    attributes  and of the pairs of attributes one in so many times `every`: s(w) is over the mean of many"""
-    pairs, targets = data.rows("gender_pairs"), data.rows("gender_stereotypes")
-    listed = {word for pair in pairs for word in (pair["female"], pair["male"])}
-    sides = [
-        [row["word"] for row in targets if row["stereotype"] == side and row["word"] not in listed]
-        for side in ("female", "male")
-    ]
+    The lists are Kaneko and Bollegala's. That their lines alternate female and male is inferred:
+    the paper counts 84 targets, and the list has 84 of each. `tailor` and `waiter` are attributes
+    too and so left out of the targets; the corpus rules of `contexts.from_text` would leave them
+    without a line.
+
+    every       keep one in so many targets of either side and one in so many pairs of attributes.
+                Whole pairs: where A and B hold unlike kinds of words, SEAT measures the kinds.
+    attributes  keep one in `every * attributes` pairs of attributes: s(w) is over the mean of many
+    """
+    pairs = data.rows("gender_pairs")
+    listed = {pair["female"] for pair in pairs} | {pair["male"] for pair in pairs}
+    targets = {"female": [], "male": []}
+    for row in data.rows("gender_stereotypes"):
+        if row["word"] not in listed and row["stereotype"] in targets:
+            targets[row["stereotype"]].append(row["word"])
+    kept = pairs[:: every * attributes]
     return Sets(
-        *(tuple(words[::every]) for words in sides),
-        *(
-            tuple(dict.fromkeys(pair[side] for pair in pairs[:: every * attributes]))
-            for side in ("female", "male")
-        ),
+        X=tuple(targets["female"][::every]),
+        Y=tuple(targets["male"][::every]),
+        A=tuple(dict.fromkeys(pair["female"] for pair in kept)),
+        B=tuple(dict.fromkeys(pair["male"] for pair in kept)),
     )
 
 
 def race_sets() -> Sets:
-    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists). All are kept: the
-    paper has ten roles, and does not say which. Its three pairs of attributes are inferred (lists/race_words.csv)."""
-    groups = "african-american", "caucasian"
+    """X, A African-American and Y, B Caucasian: 5 + 6 roles and 3 + 3 attributes (Manzini's lists).
+
+    All roles are kept: the paper has ten, and does not say which. Its three pairs of attributes are
+    inferred (lists/race_words.csv).
+    """
+    roles = {"african-american": [], "caucasian": []}
+    for row in data.rows("race_roles"):
+        roles[row["stereotype"]].append(row["word"])
+    attributes = {"african-american": [], "caucasian": []}
+    for row in data.rows("race_words"):
+        if row["pair"]:
+            attributes[row["group"]].append(row["word"])
     return Sets(
-        *(
-            tuple(
-                row["word"]
-                for row in data.rows(words)
-                if row[column] == group and row.get("pair", "in none")
-            )
-            for words, column in (("race_roles", "stereotype"), ("race_words", "group"))
-            for group in groups
-        )
+        X=tuple(roles["african-american"]),
+        Y=tuple(roles["caucasian"]),
+        A=tuple(attributes["african-american"]),
+        B=tuple(attributes["caucasian"]),
     )
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Which words and sentences a measurement is made on."""
+
+    source: str  # "mini": the written patterns; "paper": the news corpus
+    contexts: int  # sentences of each word, at most
+    folds: int = 1  # disjoint parts of the sentences, each of which is scored by itself
+    seed: int = 0
+    items: int = 0  # for a try: a quarter of so many words of each set, two at least; 0: all
+    attributes: int = 1  # of gender: keep one in so many pairs of attributes
+
+
+def sets_and_contexts(
+    bias: str, sample: Sample, every: int = 1
+) -> tuple[Sets, dict[str, list[str]]]:
+    """The sets of a bias, without words that have no context, and the contexts of each word.
+
+    every  keep one in so many words of gender, as in `gender_sets`
+    """
+    if bias not in ("gender", "race") or sample.source not in ("mini", "paper"):
+        raise CompanionError(
+            f"There are no contexts for '{bias}' in '{sample.source}': take gender or race, mini "
+            "or paper."
+        )
+    sets = gender_sets(every, sample.attributes) if bias == "gender" else race_sets()
+    if sample.source == "mini":
+        words = sentence_sources.usable(sets.words)
+        sentences = sentence_sources.from_patterns(words, sample.contexts, sample.seed)
+    else:
+        sentences = sentence_sources.from_text(
+            sets.words, readers.news(), sample.contexts, sample.seed, apart=(sets.A, sets.B)
+        )
+    few = max(2, sample.items // 4) if sample.items else 0
+    sets = Sets(*(tuple(stats.first(side, few)) for side in sets.only(sentences)))
+    return sets, {word: sentences[word] for word in sets.words}
+
+
+# ---- bias scores
 class HeadScores(NamedTuple):
     """What `bias_scores` finds of a model."""
 
     scores: torch.Tensor  # [n_layers, n_heads]
     seat: float  # with its sign
     p: float  # of SEAT
-    folds: torch.Tensor  # the scores of each, [n_folds, n_layers, n_heads]
+    folds: torch.Tensor  # the scores on each fold, [n_folds, n_layers, n_heads]
     s: torch.Tensor | None = None  # the association of each target word, those of X first
+
+
+@dataclass
+class _Fold:
+    """One of the disjoint parts of the contexts."""
+
+    pairs: list[tuple[str, str]]  # (word, sentence)
+    row: torch.Tensor  # for each pair, which of the words it is of
+    total: torch.Tensor  # [words, hidden]: the sum of a word's vectors, filled by pass 1
+    kept: list = field(default_factory=list)  # (vectors, indices) of batches whose graphs are kept
+
+    @property
+    def count(self) -> torch.Tensor:
+        """How many sentences each word has here."""
+        return torch.bincount(self.row, minlength=len(self.total))
 
 
 def bias_scores(
     model, sets: Sets, contexts: dict[str, list[str]], folds: int = 1, progress: str = ""
 ) -> HeadScores:
-    """The bias score of every head, exact, in the memory of one batch and KEPT however many contexts there are.
+    """The bias score of every head: exact, and in the memory of one batch and KEPT.
 
-    |SEAT| needs all word vectors at once, so one graph through it would hold the whole corpus. But each vector is a
-    sum over sentences, and by the chain rule the gradient is too: pass 1 embeds, |SEAT| is differentiated with
-    respect to the few hundred word vectors, and pass 2 sends those gradients back, a batch at a time, adding up
-    what reaches the mask. Its graphs are pass 1's in the folds that KEPT holds, made again in the others.
+    |SEAT| needs all word vectors at once, so one graph through it would hold the whole corpus. But
+    each vector is a sum over sentences, and by the chain rule the gradient is too. Pass 1 embeds
+    all sentences; |SEAT| is differentiated with respect to the few hundred word vectors; pass 2
+    sends those gradients back, a batch at a time, and adds up what reaches the mask. Pass 2 uses
+    the graphs of pass 1 for the folds that KEPT holds and makes them again for the others.
     tests/test_heads.py compares it with the one big graph.
-    folds   also score each of so many disjoint folds of the contexts by itself: every word's sentences are dealt
-            out in turn, and a word with too few is missing in the last folds"""
+
+    folds   also score each of so many disjoint folds of the contexts by itself: every word's
+            sentences are dealt out in turn, so that a word with too few is missing in the last
+            folds
+    """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
-    pairs = [(word, sentence) for word, sentences in contexts.items() for sentence in sentences]
-    row, count = embed.rows(contexts)
-    fold = torch.cat([torch.arange(n) for n in count]) % folds
-    members = [(fold == n).nonzero()[:, 0] for n in range(folds)]
-    of_fold = [[pairs[i] for i in mine] for mine in members]
+    words = list(contexts)
+    _, count = embed.rows(contexts)
+    parts = _deal_out(model, contexts, folds)
     mask = torch.ones(
         model.n_layers,
         model.n_heads,
@@ -128,97 +203,145 @@ def bias_scores(
         device=model.device,
         requires_grad=True,
     )
+    tokens, budget = _tokens_with_graph(model)
 
-    total = torch.zeros(folds, len(contexts), model.net.config.hidden_size, dtype=torch.float64)
-    at_once, room = _tokens(model)
-    graphs = [[] for _ in range(folds)]  # the batches of a fold, where they are kept
-    for n, mine in enumerate(members):
-
-        def add(vectors, which, n=n, mine=mine):
-            total[n].index_add_(0, row[mine[which]], vectors.detach().cpu().double())
-            graphs[n] += [(vectors, which)] if vectors.requires_grad else []
-
-        may_fit = (
-            len(mine) <= room
-        )  # a sentence has a token at least: those of too many are not counted
-        room -= (
-            sum(len(one["input_ids"]) for one in embed.prepare(model, of_fold[n])[0])
-            if may_fit
-            else len(mine)
-        )
-        with torch.set_grad_enabled(room >= 0), hooks.head_mask(model, mask):
-            embed.each(model, of_fold[n], add, progress, at_once if room >= 0 else None)
-    vectors, slope = _slope(sets, list(contexts), total.sum(0), count)
+    for part, keeps_graphs in zip(parts, _which_to_keep(model, parts, budget)):
+        _embed(model, mask, part, tokens if keeps_graphs else None, progress)
+    total = torch.stack([part.total for part in parts]).sum(0)
+    vectors, slope = _slope(sets, words, total, count)
 
     scores = torch.zeros(model.n_layers, model.n_heads, dtype=torch.float64)
     by_fold = torch.zeros(folds, *scores.shape, dtype=torch.float64)
-    for n, mine in enumerate(members):
-        here = torch.bincount(row[mine], minlength=len(contexts))
-        own = _slope(
-            sets.only({word for word, k in zip(contexts, here) if k}),
-            list(contexts),
-            total[n],
-            here,
-        )[1]
+    for part, scores_of_fold in zip(parts, by_fold):
+        sums = [(slope, scores)]
+        if folds > 1:
+            sums.append((_slope_of_fold(sets, words, part), scores_of_fold))
+        _send_back(model, mask, part, sums, tokens, progress)
+    if folds == 1:
+        by_fold[0] = scores
 
-        def send_back(vectors, which, n=n, mine=mine, own=own):
-            at = row[mine[which]]
-            values = [
-                (vectors * way[at].to(vectors)).sum()
-                for way in ([slope, own] if folds > 1 else [slope])
-            ]
-            grads = [
-                torch.autograd.grad(value, mask, retain_graph=i + 1 < len(values))[0].cpu().double()
-                for i, value in enumerate(values)
-            ]
-            scores.add_(grads[0])
-            by_fold[n].add_(grads[-1])
-
-        with torch.enable_grad(), hooks.head_mask(model, mask):
-            for batch in graphs[n]:
-                send_back(*batch)
-            if not graphs[n]:
-                embed.each(model, of_fold[n], send_back, progress, at_once)
-    x, y, a, b = rows = sets.of(vectors, contexts)
+    x, y, a, b = sets.of(vectors, words)
     return HeadScores(
-        scores.float(),
-        seat.effect_size(*rows).item(),
-        seat.p_value(*rows),
-        by_fold.float(),
-        seat.associations(torch.cat([x, y]), a, b),
+        scores=scores.float(),
+        seat=seat.effect_size(x, y, a, b).item(),
+        p=seat.p_value(x, y, a, b),
+        folds=by_fold.float(),
+        s=seat.associations(torch.cat([x, y]), a, b),
     )
 
 
-def _tokens(model) -> tuple[int, int]:
-    """Tokens a batch of which a graph is made, on a GPU as many as its free memory should hold (one that is too large
-    after all is halved), and tokens whose graphs are kept from pass 1, none on a GPU."""
-    size = (
-        33 * model.net.dtype.itemsize * model.n_layers * model.net.config.hidden_size // 2
-    )  # LLaMA's; BERT's is 2/3
+def _deal_out(model, contexts: dict[str, list[str]], folds: int) -> list[_Fold]:
+    """The sentences of each word, dealt out to the folds in turn."""
+    parts = []
+    for n in range(folds):
+        pairs = []
+        row = []
+        for i, (word, sentences) in enumerate(contexts.items()):
+            for sentence in sentences[n::folds]:
+                pairs.append((word, sentence))
+                row.append(i)
+        total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
+        parts.append(_Fold(pairs, torch.tensor(row, dtype=torch.long), total))
+    return parts
+
+
+def _tokens_with_graph(model) -> tuple[int, int]:
+    """How many tokens a batch with a graph may have, and the graphs of how many tokens are kept.
+
+    On a GPU a batch has as many as the free memory should hold (one that is too large after all is
+    halved), and no graph is kept from pass 1.
+    """
+    # bytes of graph for each token: LLaMA's; BERT's are 2/3 of it
+    size = 33 * model.net.dtype.itemsize * model.n_layers * model.net.config.hidden_size // 2
     if model.device.type != "cuda":
         return batches.TOKENS["cpu"] // 4, KEPT // size
-    return min(batches.TOKENS["cuda"], 1 + torch.cuda.mem_get_info(model.device)[0] // size), 0
+    free, _ = torch.cuda.mem_get_info(model.device)
+    return min(batches.TOKENS["cuda"], 1 + free // size), 0
 
 
-def _slope(sets, words, total, count):
+def _which_to_keep(model, parts: list[_Fold], budget: int) -> list[bool]:
+    """For each fold, whether pass 1 keeps its graphs: the first folds that fit the token budget."""
+    keeps_graphs = []
+    for part in parts:
+        if len(part.pairs) <= budget:
+            encoded, _ = embed.prepare(model, part.pairs)
+            budget -= sum(len(one["input_ids"]) for one in encoded)
+        else:
+            budget = -1  # a sentence has at least one token: so many are not even counted
+        keeps_graphs.append(budget >= 0)
+    return keeps_graphs
+
+
+def _embed(model, mask: torch.Tensor, part: _Fold, tokens: int | None, progress: str):
+    """Pass 1 on a fold: fill in its totals and, in batches of `tokens`, keep the graphs.
+
+    tokens  None: keep no graph, and take batches of the usual size
+    """
+
+    def add(vectors, indices):
+        part.total.index_add_(0, part.row[indices], vectors.detach().cpu().double())
+        if vectors.requires_grad:
+            part.kept.append((vectors, indices))
+
+    with torch.set_grad_enabled(tokens is not None), hooks.head_mask(model, mask):
+        embed.each(model, part.pairs, add, progress, tokens)
+
+
+def _send_back(model, mask: torch.Tensor, part: _Fold, sums: list, tokens: int, progress: str):
+    """Pass 2 on a fold: add d|SEAT| / d(mask) to each sum.
+
+    sums  (slope, sum): d|SEAT| / d(vector of a sentence) for each word, and what to add to
+    """
+
+    def send(vectors, indices):
+        row = part.row[indices]
+        values = [(vectors * slope[row].to(vectors)).sum() for slope, _ in sums]
+        gradients = []
+        for i, value in enumerate(values):
+            is_last = i + 1 == len(values)
+            (gradient,) = torch.autograd.grad(value, mask, retain_graph=not is_last)
+            gradients.append(gradient.cpu().double())
+        for (_, total), gradient in zip(sums, gradients):
+            total.add_(gradient)
+
+    with torch.enable_grad(), hooks.head_mask(model, mask):
+        for vectors, indices in part.kept:
+            send(vectors, indices)
+        if not part.kept:
+            embed.each(model, part.pairs, send, progress, tokens)
+
+
+def _slope(
+    sets: Sets, words: list[str], total: torch.Tensor, count: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Word vectors, and for one sentence of each word d|SEAT| / d(its vector there)."""
-    vectors = (total / count.clamp(min=1)[:, None]).requires_grad_()
+    count = count.clamp(min=1)[:, None]
+    vectors = (total / count).requires_grad_()
     with torch.enable_grad():
-        (slope,) = torch.autograd.grad(seat.effect_size(*sets.of(vectors, words)).abs(), vectors)
-    return vectors.detach(), slope / count.clamp(min=1)[:, None]
+        size = seat.effect_size(*sets.of(vectors, words)).abs()
+        (slope,) = torch.autograd.grad(size, vectors)
+    return vectors.detach(), slope / count
+
+
+def _slope_of_fold(sets: Sets, words: list[str], part: _Fold) -> torch.Tensor:
+    """The slope where |SEAT| is that of this fold's sentences, and of the words that have some."""
+    count = part.count
+    present = {word for word, n in zip(words, count) if n}
+    _, slope = _slope(sets.only(present), words, part.total, count)
+    return slope
 
 
 def associations(
     model, sets: Sets, contexts: dict[str, list[str]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The association of each target word, and whether it is of X: what an interval of SEAT over words needs."""
+    """The association of each target word, and whether it is of X: for intervals over words."""
     x, y, a, b = sets.of(embed.words(model, contexts).double(), contexts)
-    return seat.associations(torch.cat([x, y]), a, b).numpy(), np.repeat(
-        [True, False], [len(x), len(y)]
-    )
+    s = seat.associations(torch.cat([x, y]), a, b).numpy()
+    in_x = np.repeat([True, False], [len(x), len(y)])
+    return s, in_x
 
 
-# Choosing heads. `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1.
+# ---- choosing heads: `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1
 def top(scores, k: int) -> list[tuple[int, int]]:
     """The k heads of the highest scores, highest first."""
     return _first(k, _ranked(scores), scores)
@@ -236,7 +359,8 @@ def positive(scores) -> list[tuple[int, int]]:
 
 def random(scores, k: int, seed: int = 0) -> list[tuple[int, int]]:
     """k heads drawn from all, whatever their scores."""
-    order = torch.randperm(as_tensor(scores).numel(), generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(as_tensor(scores).numel(), generator=generator)
     return _first(k, order, scores)
 
 
@@ -254,10 +378,12 @@ def mask(model, chosen: list[tuple[int, int]]) -> torch.Tensor:
 
 
 def as_tensor(scores) -> torch.Tensor:
+    """The scores [n_layers, n_heads] of a HeadScores, a tensor or an array."""
     return scores.scores if isinstance(scores, HeadScores) else torch.as_tensor(scores)
 
 
 def _ranked(scores) -> torch.Tensor:
+    """The places of all heads, flattened, by falling score."""
     if not as_tensor(scores).isfinite().all():
         raise CompanionError(
             "Head scores that are nan or infinite have no rank: check the weights of the model."
@@ -266,11 +392,12 @@ def _ranked(scores) -> torch.Tensor:
 
 
 def _settled(scores) -> torch.Tensor:
-    """Scores without the digits that differ from machine to machine: equal ones keep the order of their places."""
+    """Scores without the digits that differ from machine to machine; ties keep their order."""
     return as_tensor(scores).double().round(decimals=stats.SETTLED)
 
 
 def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
+    """The first k of these places as (layer, head), both from 1."""
     if not 0 <= k <= len(order):
         raise CompanionError(
             f"{k} heads cannot be chosen from {len(order)}: ask for 0 to {len(order)}."
@@ -279,89 +406,101 @@ def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
     return [(i // n_heads + 1, i % n_heads + 1) for i in order[:k].tolist()]
 
 
-# Does the gradient tell the truth?
+# ---- removing heads, to check what the gradient predicts
 @torch.no_grad()
 def without_each(
     model, sets: Sets, contexts: dict[str, list[str]], every: int = 1, progress: str = ""
-):
-    """(layer, head) of one in `every` heads, both from 1, and the associations of the target words in the full model
-    and then without each of these, all others on: [1 + n_heads, n_targets]. Without a head of layer l nothing changes
-    before that layer: each run starts there, from the full model's states. It is still one run per head, so give it few
-    contexts, or take every third head: they lie on diagonals, to be of all layers and of all places in a layer."""
-    contexts = {word: contexts[word] for word in sets.words if word in contexts}
-    row, count = embed.rows(contexts)
-    encoded, places = embed.prepare(
-        model, [(word, sentence) for word in contexts for sentence in contexts[word]]
-    )
-    chosen = [
-        (layer, head)
-        for layer in range(1, model.n_layers + 1)
-        for head in range(1, model.n_heads + 1)
-        if (layer + head) % every == 0
-    ]
-    entries = [
-        "embeddings",
-        *(f"layer.{n}" for n in range(model.n_layers - 1)),
-    ]  # what enters each layer (hooks.py)
-    total = torch.zeros(
-        1 + len(chosen), len(contexts), model.net.config.hidden_size, dtype=model.net.dtype
-    )
+) -> tuple[list[tuple[int, int]], torch.Tensor]:
+    """(layer, head) of one in `every` heads, and the associations of all target words without it.
 
-    def of_each(batch, indices):
-        here, own = [places[i] for i in indices], torch.zeros_like(total)
-        for i, off in enumerate([None, *chosen]):
-            if off is None:  # the full model, whose states all others start from
-                with hooks.record(model, entries) as entering:
-                    states = model.net.base_model(**batch).last_hidden_state
-            else:
-                layer = off[0] - 1
-                with (
-                    hooks.resume(model, layer, entering[entries[layer]]),
-                    hooks.head_mask(model, mask(model, [off])),
-                ):
-                    states = model.net.base_model(**batch).last_hidden_state
-            own[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
-        total.add_(
-            own
-        )  # last: a batch that does not fit is tried again in halves, and must not count twice
+    The associations are [1 + heads, targets]: in the full model first, then without each head, all
+    others on. Without a head of layer l nothing changes before that layer, so that each run starts
+    there, from the full model's states. It is still one run per head: give it few contexts, or take
+    every third head. These lie on diagonals, to be of all layers and of all places in a layer.
+    """
+    contexts = {word: contexts[word] for word in sets.words if word in contexts}
+    words = list(contexts)
+    row, count = embed.rows(contexts)
+    pairs = [(word, sentence) for word in words for sentence in contexts[word]]
+    encoded, places = embed.prepare(model, pairs)
+    chosen = _on_diagonals(model, every)
+    hidden_size = model.net.config.hidden_size
+    total = torch.zeros(1 + len(chosen), len(words), hidden_size, dtype=model.net.dtype)
+
+    def add_each(batch, indices):
+        here = [places[i] for i in indices]
+        found = torch.zeros_like(total)
+        for i, states in enumerate(_states_without_each(model, batch, chosen)):
+            found[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
+        # last: a batch that does not fit is tried again in halves, and must not count twice
+        total.add_(found)
         return indices
 
-    batches.each(model, encoded, of_each, progress=progress)
-    sides = (sets.of(vectors.double() / count[:, None], list(contexts)) for vectors in total)
-    return chosen, torch.stack([seat.associations(torch.cat([x, y]), a, b) for x, y, a, b in sides])
+    batches.each(model, encoded, add_each, progress=progress)
+    rows = []
+    for vectors in total:
+        x, y, a, b = sets.of(vectors.double() / count[:, None], words)
+        rows.append(seat.associations(torch.cat([x, y]), a, b))
+    return chosen, torch.stack(rows)
 
 
-# By name, with plain results, for Run.measured and Run.cached
-def asked(run, name: str, bias: str) -> tuple:
-    """The arguments of `measure` for a run, alike in all notebooks and in lib/publish, which stores results by them."""
+def _on_diagonals(model, every: int) -> list[tuple[int, int]]:
+    """(layer, head), both from 1, of one head in so many."""
+    chosen = []
+    for layer in range(1, model.n_layers + 1):
+        for head in range(1, model.n_heads + 1):
+            if (layer + head) % every == 0:
+                chosen.append((layer, head))
+    return chosen
+
+
+def _states_without_each(model, batch: dict, chosen: list[tuple[int, int]]):
+    """The last states of a batch: in the full model, then without each of the chosen heads."""
+    entries = ["embeddings"]  # what enters each layer, as hooks.py names it
+    entries += [f"layer.{layer}" for layer in range(model.n_layers - 1)]
+    with hooks.record(model, entries) as entering:
+        states = model.net.base_model(**batch).last_hidden_state
+    yield states
+    for layer, head in chosen:
+        entry = entering[entries[layer - 1]]
+        off = mask(model, [(layer, head)])
+        with hooks.resume(model, layer - 1, entry), hooks.head_mask(model, off):
+            states = model.net.base_model(**batch).last_hidden_state
+        yield states
+
+
+# ---- by name, with plain results, for Run.measured and Run.cached
+def arguments(run, name: str, bias: str) -> tuple[str, str, Sample]:
+    """The arguments of `measure` for a run.
+
+    All notebooks and lib/publish, which stores results by these arguments, take them from here.
+    """
     if run.data == "paper":
-        readers.corpus(
-            run.stand_ins
-        )  # where the run allows none and News-commentary cannot be had, it ends here
-    contexts = {"gender": run.sizes.heads_contexts, "race": run.sizes.heads_race_contexts}
-    thin = run.sizes.heads_attributes[run.data] if bias == "gender" else 1
-    more = (run.sizes.items, thin) if thin > 1 else (run.sizes.items,) if run.sizes.items else ()
-    return name, bias, run.data, contexts[bias], run.sizes.heads_folds, run.seed, *more
+        # ends the run here where it allows no stand-in and News-commentary cannot be had
+        readers.corpus(run.stand_ins)
+    sizes = run.sizes
+    is_gender = bias == "gender"
+    sample = Sample(
+        source=run.data,
+        contexts=sizes.heads_contexts if is_gender else sizes.heads_race_contexts,
+        folds=sizes.heads_folds,
+        seed=run.seed,
+        items=sizes.items,
+        attributes=sizes.heads_attributes[run.data] if is_gender else 1,
+    )
+    return name, bias, sample
 
 
-def measure(
-    name: str,
-    bias: str,
-    source: str,
-    n: int,
-    folds: int,
-    seed: int = 0,
-    items: int = 0,
-    attributes: int = 1,
-    device: str | None = None,
-) -> dict:
-    """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores`, each word in n contexts.
-    source  "mini": the written patterns; "paper": the news corpus
-    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, ...], s and in_x (the association of each target
-    word, and whether it is of X), words (how many in each set), sentences."""
-    sets, sentences = sets_and_contexts(bias, source, n, seed, items=items, attributes=attributes)
+def measure(name: str, bias: str, sample: Sample, device: str | None = None) -> dict:
+    """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores` on a sample.
+
+    Keys: family, seat, p, scores [n_layers, n_heads], folds [n_folds, n_layers, n_heads], s and
+    in_x (the association of each target word, and whether it is of X), words (how many in each
+    set), sentences (how many).
+    """
+    sets, sentences = sets_and_contexts(bias, sample)
     model = models.load(name, device=device)
-    result = bias_scores(model, sets, sentences, folds)
+    result = bias_scores(model, sets, sentences, sample.folds)
     return {
         "family": model.family,
         "seat": result.seat,
@@ -370,29 +509,31 @@ def measure(
         "folds": result.folds.numpy(),
         "s": result.s.numpy(),
         "in_x": np.arange(len(result.s)) < len(sets.X),
-        "words": dict(zip("XYAB", map(len, sets))),
-        "sentences": sum(map(len, sentences.values())),
+        "words": {"X": len(sets.X), "Y": len(sets.Y), "A": len(sets.A), "B": len(sets.B)},
+        "sentences": sum(len(own) for own in sentences.values()),
     }
 
 
 def measure_ablation(
     name: str,
-    source: str,
-    n: int,
-    every: int,
-    some: int,
-    seed: int = 0,
-    items: int = 0,
+    sample: Sample,
+    every_word: int,
+    every_head: int,
     device: str | None = None,
 ) -> dict:
-    """Gender scores by gradient and by ablation of one head in `some`, on the same n contexts of one word in `every`.
-    Keys: seat, words; of each head switched off: heads (layer, head), gradient, ablation (the fall of |SEAT|);
-    s [1 + n_heads, n_targets] and in_x, the associations in the full model and without each head."""
-    sets, sentences = sets_and_contexts("gender", source, n, seed, every, items)
+    """Gender scores by gradient and by removing heads, on the same contexts.
+
+    every_word   keep one in so many words
+    every_head   remove one in so many heads
+    Keys: seat, words (how many); of each head removed: heads (layer, head), gradient, ablation (by
+    how much |SEAT| falls without it); s [1 + heads, targets] and in_x, the associations in the full
+    model and without each head.
+    """
+    sets, sentences = sets_and_contexts("gender", sample, every_word)
     model = models.load(name, device=device)
     gradient = bias_scores(model, sets, sentences)
-    some = min(some, model.n_layers * model.n_heads)  # of a network with fewer heads, all
-    chosen, s = without_each(model, sets, sentences, some)
+    every_head = min(every_head, model.n_layers * model.n_heads)  # a small network: one head
+    chosen, s = without_each(model, sets, sentences, every_head)
     size = seat.size_of(s, len(sets.X)).abs()
     layers, numbers = np.array(chosen).T - 1
     return {
@@ -406,43 +547,17 @@ def measure_ablation(
     }
 
 
-def sets_and_contexts(
-    bias: str,
-    source: str,
-    n: int,
-    seed: int = 0,
-    every: int = 1,
-    items: int = 0,
-    attributes: int = 1,
-) -> tuple[Sets, dict[str, list[str]]]:
-    """The sets of a bias, less the words that have no context, and up to n contexts for each word.
-    items               for a try: a quarter of so many words of each set, two at least; 0: all
-    every, attributes   see gender_sets"""
-    if bias not in ("gender", "race") or source not in ("mini", "paper"):
-        raise CompanionError(
-            f"There are no contexts for '{bias}' in '{source}': take gender or race, mini or paper."
-        )
-    sets = gender_sets(every, attributes) if bias == "gender" else race_sets()
-    if source == "mini":
-        sentences = contexts.from_patterns(contexts.usable(sets.words), n, seed)
-    else:
-        sentences = contexts.from_text(sets.words, readers.news(), n, seed, apart=(sets.A, sets.B))
-    few = max(2, items // 4) if items else 0
-    sets = Sets(*(tuple(stats.first(side, few)) for side in sets.only(sentences)))
-    return sets, {word: sentences[word] for word in sets.words}
-
-
 def standard_seat(name: str, device: str | None = None) -> list[dict]:
     """SEAT's own gender tests on one model, sentence by sentence as sent-bias encodes them."""
-    model, rows = models.load(name, device=device), []
+    model = models.load(name, device=device)
+    rows = []
     for test in STANDARD:
         vectors = [embed.sentences(model, texts) for texts in readers.seat(test).values()]
-        rows.append(
-            {
-                "model": name,
-                "test": test,
-                "effect size": seat.effect_size(*vectors).item(),
-                "p": seat.p_value(*vectors, n=10_000),
-            }
-        )
+        row = {
+            "model": name,
+            "test": test,
+            "effect size": seat.effect_size(*vectors).item(),
+            "p": seat.p_value(*vectors, n=10_000),
+        }
+        rows.append(row)
     return rows

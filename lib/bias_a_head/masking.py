@@ -1,11 +1,15 @@
-"""What masking heads does to bias and to language: the measurement behind Bias A-head's Table 1 (appendix A).
+"""What masking heads does to bias and to language: the measurement behind Bias A-head's Table 1.
 
-A plan is a list of (strategy, draw, factor, heads, half): the output of these heads is multiplied by the factor, 0 to
-mask them, above 1 to amplify them, and SEAT is measured on this half of the sentences. Heads that were chosen by score
-were chosen on the other half: what selects them does not judge them. `prepare` loads what all masks need, `under`
-measures one, so that lib/publish can share a plan out and resume it. Needs no pandas: a GPU machine may lack it."""
+A plan is a list of steps. In each step the output of some heads is multiplied by a factor (0 masks
+them, more than 1 amplifies them), and SEAT is measured on one half of the sentences. Heads chosen
+by score were chosen on the other half: the sentences that select a head do not judge it. `prepare`
+loads what all steps need and `under` measures one, so that lib/publish can share out a plan and
+resume it.
+"""
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,143 +18,186 @@ from tqdm import tqdm
 
 from lib import CompanionError
 from lib.bias_a_head import heads
-from lib.engine import hooks, models, pppl
+from lib.engine import hooks, models, pppl, stats
 from lib.text import data as sources, factual, readers
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 DOSE = 45 / 144  # of all heads: what "All" masks in the paper's BERT
 LOUDER = 2.0  # the factor at which amplified heads are judged, and random ones beside them
-# One pair of attribute words in so many for SEAT under a mask. A target's association is with the mean of the rest, so
-# this shifts all of a mask's associations alike: the interval of a change is over the 165 targets, about .1 either way.
+
+# Keep one in so many pairs of attribute words for SEAT under a mask. A target's association is with
+# the mean of these, so that this shifts all of a mask's associations alike. The interval of a
+# change is over the 165 targets, about .1 either way.
 ATTRIBUTES = {"mini": 4, "paper": 1}
 
 
+class Step(NamedTuple):
+    """One mask of a plan."""
+
+    strategy: str  # full, top, bottom, amplified, random, random amplified
+    draw: int  # which of several random choices
+    factor: float  # what the output of the heads is multiplied by
+    heads: list[tuple[int, int]]  # (layer, head), both from 1
+    half: int  # of the sentences, on which SEAT is measured: 0 or 1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """How much is measured under each mask."""
+
+    sentences: int  # of each word and half, at most, for SEAT
+    lines: int  # of text for PPPL: the shortest, as a line's cost grows with its square; 0: all
+    sampled_lines: int  # of these, evenly spaced, for random and amplified heads; 0: all
+
+
+# ---- the two halves of the sentences
 def halves(result: dict) -> list[np.ndarray]:
-    """The scores of all heads on either half of the sentences: of the folds by turns, those of each half averaged."""
+    """The scores of all heads on either half of the sentences: the mean of every second fold."""
     return [result["folds"][half::2].mean(0) for half in (0, 1)]
 
 
 def sentences_of(
     half: int, sentences: dict[str, list[str]], folds: int, n: int
 ) -> dict[str, list[str]]:
-    """Of each word up to n sentences that are of this half of the folds (heads.bias_scores deals them out in turn)."""
-    return {
-        word: [one for i, one in enumerate(own) if i % folds % 2 == half][:n]
-        for word, own in sentences.items()
-    }
+    """Up to n sentences of each word that are in this half of the folds.
+
+    heads.bias_scores deals out a word's sentences to the folds in turn.
+    """
+    kept = {}
+    for word, own in sentences.items():
+        of_half = [sentence for i, sentence in enumerate(own) if i % folds % 2 == half]
+        kept[word] = of_half[:n]
+    return kept
 
 
+def in_halves(
+    sets: heads.Sets, sentences: dict[str, list[str]], folds: int, n: int
+) -> tuple[heads.Sets, list[dict[str, list[str]]]]:
+    """The words that have a sentence in both halves, and their sentences (up to n) in either."""
+    first, second = (sentences_of(half, sentences, folds, n) for half in (0, 1))
+    sets = sets.only({word for word in sentences if first[word] and second[word]})
+    return sets, [{word: of_half[word] for word in sets.words} for of_half in (first, second)]
+
+
+# ---- the plan
 def sizes(scores: np.ndarray) -> tuple[int, int, int]:
-    """How many heads Table 1 masks: k = 3, "All" of positive score, and "All" at the paper's dose."""
+    """How many heads Table 1 masks: k = 3, "All" of positive score, "All" at the paper's dose."""
     k = min(3, scores.size)
-    return k, max(k, len(heads.positive(scores))), max(k, round(DOSE * scores.size))
+    every = max(k, len(heads.positive(scores)))
+    dose = max(k, round(DOSE * scores.size))
+    return k, every, dose
 
 
 def plan(
-    result: dict, draws: int, seed: int = 0, curve: list[int] = (), amplify: list[float] = ()
-) -> list[tuple]:
-    """Table 1's strategies, "All" at its own size and at the paper's dose; the Top-K at the sizes of `curve`; the k
-    lowest heads multiplied by `amplify`. At each size as many heads are drawn at random, `draws` times, from all heads;
-    the draws of one number contain each other. A model of fewer heads has them all masked; with fewer than k positive
-    ones "All" is the top k (claims.py: no case)."""
-    scores, chosen = result["scores"], halves(result)
+    result: dict,
+    draws: int,
+    seed: int = 0,
+    curve: Sequence[int] = (),
+    amplify: Sequence[float] = (),
+) -> list[Step]:
+    """The strategies of Table 1, with "All" at its own size and at the paper's dose.
+
+    At each size as many heads are drawn at random from all heads, `draws` times; the choices of one
+    draw are nested. A model of few heads has all of them masked; where fewer than k scores are
+    positive, "All" is the top k (claims.py calls that not applicable).
+
+    curve    further sizes at which the top heads are masked
+    amplify  factors by which the k lowest heads are multiplied
+    """
+    scores = result["scores"]
     k, every, dose = sizes(scores)
-    at = sorted({k, dose, every, *(size for size in curve if k < size < every)})
-    steps = [("full", 0, 0.0, [], half) for half in (0, 1)]
+    masked = sorted({k, dose, every, *(size for size in curve if k < size < every)})
+    steps = [Step("full", 0, 0.0, [], half) for half in (0, 1)]
     for half in (0, 1):
-        steps += [("top", 0, 0.0, heads.top(chosen[1 - half], n), half) for n in at]
-        lowest = heads.bottom(chosen[1 - half], k)
-        steps += [
-            ("bottom", 0, 0.0, lowest, half),
-            *(("amplified", 0, float(by), lowest, half) for by in amplify),
-        ]
-    steps += [
-        ("random", i, 0.0, heads.random(scores, n, seed + i), i % 2)
-        for n in at
-        for i in range(draws)
-    ]
-    return steps + [
-        ("random amplified", draw, LOUDER, heads.random(scores, k, seed=seed + draw), draw % 2)
-        for draw in range(draws if LOUDER in amplify else 0)
-    ]
+        choosing = halves(result)[1 - half]
+        for size in masked:
+            steps.append(Step("top", 0, 0.0, heads.top(choosing, size), half))
+        lowest = heads.bottom(choosing, k)
+        steps.append(Step("bottom", 0, 0.0, lowest, half))
+        for factor in amplify:
+            steps.append(Step("amplified", 0, float(factor), lowest, half))
+    for size in masked:
+        for draw in range(draws):
+            drawn = heads.random(scores, size, seed + draw)
+            steps.append(Step("random", draw, 0.0, drawn, draw % 2))
+    if LOUDER in amplify:
+        for draw in range(draws):
+            drawn = heads.random(scores, k, seed + draw)
+            steps.append(Step("random amplified", draw, LOUDER, drawn, draw % 2))
+    return steps
 
 
-def asked(run, result: dict) -> tuple:
-    """The arguments of `measure` for a run, alike in notebook 04 and in lib/publish, which stores results by them."""
-    draws, curve, contexts, lines, sample = (
-        getattr(run.sizes, f"masking_{name}")[run.data]
-        for name in ("draws", "curve", "contexts", "lines", "sample")
+# ---- the measurement
+def arguments(run, result: dict) -> tuple[str, list[Step], heads.Sample, Workload]:
+    """The arguments of `measure` for a run; result: heads.measure of its encoder on gender.
+
+    Notebook 04 and lib/publish, which stores results by these arguments, take them from here.
+    """
+    sizes = run.sizes
+    steps = plan(
+        result,
+        draws=sizes.masking_draws[run.data],
+        seed=run.seed,
+        curve=sizes.masking_curve[run.data],
+        amplify=sizes.masking_amplify,
     )
-    steps = plan(result, draws, run.seed, curve=curve, amplify=run.sizes.masking_amplify)
-    return (
-        run.encoder,
-        steps,
-        run.data,
-        contexts,
-        lines,
-        sample,
-        run.sizes.heads_contexts,
-        run.sizes.heads_folds,
-        run.seed,
-        run.sizes.items,
+    sample = heads.Sample(
+        source=run.data,
+        contexts=sizes.heads_contexts,
+        folds=sizes.heads_folds,
+        seed=run.seed,
+        items=sizes.items,
+        attributes=ATTRIBUTES[run.data],
     )
+    workload = Workload(
+        sentences=sizes.masking_contexts[run.data],
+        lines=sizes.masking_lines[run.data],
+        sampled_lines=sizes.masking_sample[run.data],
+    )
+    return run.encoder, steps, sample, workload
 
 
 def measure(
     name: str,
-    plan: list[tuple],
-    data: str,
-    contexts: int,
-    lines: int,
-    sample: int,
-    n: int,
-    folds: int,
-    seed: int = 0,
-    items: int = 0,
-    device=None,
+    plan: list[Step],
+    sample: heads.Sample,
+    workload: Workload,
+    device: str | None = None,
     precision: str = "float32",
 ) -> dict[str, np.ndarray]:
     """|SEAT| and PPPL under each mask of the plan, as columns: one row per mask (see `under`).
-    contexts        sentences per word and half for SEAT
-    lines           of text for PPPL: so many shortest, as a line's cost grows with the square of its length; 0: all
-    sample          random and amplified heads read only so many of these lines, evenly spaced; 0: all
-    n, folds, seed  of the sentences that the heads were scored on, as in heads.measure
-    items           for a try on few words, as in heads.sets_and_contexts; 0: all
-    precision       of PPPL's arithmetic, "float32", "tf32" or "bfloat16"; SEAT's is always float32"""
-    bench = prepare(
-        name, plan, data, contexts, lines, sample, n, folds, seed, items, device, precision
-    )
-    return columns(
-        [under(bench, step) for step in tqdm(range(len(plan)), desc="masks", leave=False)]
-    )
+
+    sample      the sentences that the heads were scored on
+    precision   of PPPL's arithmetic, one of PRECISIONS; SEAT's is always float32
+    """
+    bench = prepare(name, plan, sample, workload, device, precision)
+    rows = []
+    for step in tqdm(range(len(plan)), desc="masks", leave=False):
+        rows.append(under(bench, step))
+    return columns(rows)
 
 
-class Bench(NamedTuple):
-    """What all masks of a plan need: a model, the same for PPPL, words in contexts of either half, texts, a sample."""
+@dataclass(frozen=True)
+class Bench:
+    """What all masks of a plan need."""
 
-    plan: list[tuple]
+    plan: list[Step]
     model: models.Model
-    reader: models.Model
+    reader: models.Model  # the same model, for PPPL: it may have another precision
     sets: heads.Sets
-    words: list[dict[str, list[str]]]
+    words: list[dict[str, list[str]]]  # for each half, the sentences of each word
     texts: list[str]
-    sampled: np.ndarray
+    sampled: np.ndarray  # for each text, whether it is in the sample
     precision: str
     items: int
 
 
 def prepare(
     name: str,
-    plan: list[tuple],
-    data: str,
-    contexts: int,
-    lines: int,
-    sample: int,
-    n: int,
-    folds: int,
-    seed: int = 0,
-    items: int = 0,
-    device=None,
+    plan: list[Step],
+    sample: heads.Sample,
+    workload: Workload,
+    device: str | None = None,
     precision: str = "float32",
 ) -> Bench:
     """Load all that `under` needs; the arguments are those of `measure`."""
@@ -159,53 +206,67 @@ def prepare(
             f"PPPL has no precision '{precision}': choose one of {', '.join(PRECISIONS)}."
         )
     model = models.load(name, device=device)
-    reader = (
-        models.load(name, device=device, dtype=torch.bfloat16) if precision == "bfloat16" else model
+    reader = model
+    if precision == "bfloat16":
+        reader = models.load(name, device=device, dtype=torch.bfloat16)
+    sets, sentences = heads.sets_and_contexts("gender", sample)
+    sets, words = in_halves(sets, sentences, sample.folds, workload.sentences)
+    texts = sources.demo("prose") if sample.source == "mini" else readers.wikitext()
+    if workload.lines:
+        texts = sorted(texts, key=len)[: workload.lines]
+    return Bench(
+        plan=plan,
+        model=model,
+        reader=reader,
+        sets=sets,
+        words=words,
+        texts=texts,
+        sampled=_evenly_spaced(len(texts), workload.sampled_lines),
+        precision=precision,
+        items=sample.items,
     )
-    sets, sentences = heads.sets_and_contexts(
-        "gender", data, n, seed, items=items, attributes=ATTRIBUTES[data]
-    )
-    words = [sentences_of(half, sentences, folds, contexts) for half in (0, 1)]
-    sets = sets.only({word for word in sentences if all(own[word] for own in words)})
-    words = [{word: own[word] for word in sets.words} for own in words]
-    texts = sources.demo("prose") if data == "mini" else readers.wikitext()
-    texts = sorted(texts, key=len)[:lines] if lines else texts
-    read = min(sample or len(texts), len(texts))
-    sampled = np.isin(np.arange(len(texts)), np.linspace(0, len(texts) - 1, read).round())
-    return Bench(plan, model, reader, sets, words, texts, sampled, precision, items)
+
+
+def _evenly_spaced(n: int, wanted: int) -> np.ndarray:
+    """For each of n places, whether it is one of so many evenly spaced ones; 0 wanted: all."""
+    wanted = min(wanted or n, n)
+    return np.isin(np.arange(n), np.linspace(0, n - 1, wanted).round())
 
 
 def under(bench: Bench, step: int) -> dict:
-    """One row of `measure`, under the step's mask. Keys: step, strategy, k (how many heads), draw, factor, half; seat,
-    in absolute value; pppl, over all lines (missing where only the sample was read); pppl_sample, over the sample. For
-    intervals: associations, in_x per target; likelihoods, lengths per line; facts per sentence of factual gender."""
-    strategy, draw, factor, chosen, half = bench.plan[step]
-    whole = (
-        strategy in ("top", "bottom") or step == 0
-    )  # the full model's language does not depend on the half
-    read = np.ones_like(bench.sampled) if whole else bench.sampled
-    mask = heads.mask(bench.model, chosen)
-    mask = torch.where(mask == 0, factor, mask).to(bench.model.device)
+    """One row of `measure`, under the step's mask.
+
+    Keys: step, strategy, k (how many heads), draw, factor, half; seat, in absolute value; pppl,
+    over all lines (nan where only the sample was read); pppl_sample, over the sample. For
+    intervals: associations and in_x per target; likelihoods and lengths per line; facts per
+    sentence of factual gender.
+    """
+    chosen = bench.plan[step]
+    # the full model's language does not depend on the half: its first step is enough
+    reads_all = chosen.strategy in ("top", "bottom") or step == 0
+    read = np.ones_like(bench.sampled) if reads_all else bench.sampled
+    texts = [text for text, is_read in zip(bench.texts, read) if is_read]
+    mask = heads.mask(bench.model, chosen.heads)
+    mask = torch.where(mask == 0, chosen.factor, mask).to(bench.model.device)
     with hooks.head_mask(bench.model, mask):
-        s, in_x = heads.associations(bench.model, bench.sets, bench.words[half])
+        s, in_x = heads.associations(bench.model, bench.sets, bench.words[chosen.half])
         facts = factual.log_odds(bench.model, items=bench.items)
     with hooks.head_mask(bench.reader, mask), matmuls(bench.precision):
-        result = pppl.pseudo_perplexity(
-            bench.reader, [text for text, wanted in zip(bench.texts, read) if wanted]
-        )
-    likelihoods, lengths = np.full(len(read), np.nan), np.zeros(len(read))
-    likelihoods[read], lengths[read] = result.log_likelihoods, result.lengths
-    sample = pppl.perplexity(likelihoods[bench.sampled], lengths[bench.sampled])
+        result = pppl.pseudo_perplexity(bench.reader, texts)
+    likelihoods = np.full(len(read), np.nan)
+    likelihoods[read] = result.log_likelihoods
+    lengths = np.zeros(len(read))
+    lengths[read] = result.lengths
     return {
         "step": step,
-        "strategy": strategy,
-        "k": len(chosen),
-        "draw": draw,
-        "factor": factor,
-        "half": half,
+        "strategy": chosen.strategy,
+        "k": len(chosen.heads),
+        "draw": chosen.draw,
+        "factor": chosen.factor,
+        "half": chosen.half,
         "seat": seat_of(s, in_x),
         "pppl": result.value if read.all() else np.nan,
-        "pppl_sample": sample,
+        "pppl_sample": pppl.perplexity(likelihoods[bench.sampled], lengths[bench.sampled]),
         "associations": s.astype(np.float32),
         "in_x": in_x,
         "likelihoods": likelihoods.astype(np.float32),
@@ -227,20 +288,24 @@ def signed_seat(associations: np.ndarray, in_x: np.ndarray) -> float:
 
 
 def seat_of(associations: np.ndarray, in_x: np.ndarray) -> float:
-    """|SEAT|, likewise."""
+    """|SEAT| from the association of each target word, and whether it is of X."""
     return abs(signed_seat(associations, in_x))
 
 
-def over_draws(values: np.ndarray) -> np.ndarray:
-    """The mean of columns, one a random mask: in the first row as they are, in all others drawn again."""
-    again = np.random.default_rng(0).integers(values.shape[1], size=values.shape)
-    again[0] = np.arange(values.shape[1])
-    return np.take_along_axis(values, again, 1).mean(1)
+def mean_over_masks(values: np.ndarray) -> np.ndarray:
+    """The mean over random masks, which are the columns of values [1 + draws, masks].
+
+    The first row is the measurement itself, with the masks as they are. The others are bootstrap
+    samples: in each the masks are resampled too.
+    """
+    indices = stats.bootstrap_indices(values.shape[1], draws=len(values), seed=0)
+    indices[0] = np.arange(values.shape[1])
+    return np.take_along_axis(values, indices, axis=1).mean(1)
 
 
 @contextlib.contextmanager
 def matmuls(precision: str):
-    """TF32 for float32 products on a GPU, inside alone."""
+    """Inside, products of float32 matrices on a GPU use TF32 where the precision is "tf32"."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
     try:

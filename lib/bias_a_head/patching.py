@@ -9,11 +9,13 @@ what is taken away:
               it gets its output for the same sentence with *king*, and the other way round;
               sentences of target words are left alone, and so are those that the swap makes longer
 
-One forward a head and batch, begun at the head's layer from the full model's states. The gradient
-score is the first-order guess at these (attribution patching; Kramar et al., AtP*, arXiv 2403.00745).
+It takes one forward pass per head and batch, begun at the head's layer from the full model's
+states. The gradient score is the first-order estimate of the patch "zero" (attribution patching;
+Kramar et al., AtP*, arXiv 2403.00745).
 """
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -25,32 +27,29 @@ from lib.text import data
 KINDS = ("zero", "mean", "swapped")
 
 
-def measure(
-    name: str, source: str, n: int, folds: int, seed: int = 0, items: int = 0, device=None
-) -> dict:
+def measure(name: str, sample: heads.Sample, device: str | None = None) -> dict:
     """The associations of all target words under every patch, on either half of the sentences.
 
-    n, folds, seed   of the sentences, as in heads.measure: the halves are those of masking.halves,
-                     so that heads chosen on one half can be judged on the other
+    sample   the halves of its folds are those of masking.halves, so that heads chosen on one half
+             can be judged on the other
     Keys: in_x, whether a target is of X; for each kind of patch s, [2 halves, 1 + heads, targets],
     of which the first row is the full model; gradient [2 halves, layers, heads]; sentences [2];
     swapped_sentences [2], how many sentences of attribute words have a counterpart as long
     """
-    sets, sentences = heads.sets_and_contexts("gender", source, n, seed, items=items)
+    sets, sentences = heads.sets_and_contexts("gender", sample)
     model = models.load(name, device=device)
-    halves = [masking.sentences_of(half, sentences, folds, n) for half in (0, 1)]
-    sets = sets.only({word for word in sentences if all(own[word] for own in halves)})
-    halves = [{word: own[word] for word in sets.words} for own in halves]
-    found = [of_half(model, sets, own) for own in halves]
-    result = {kind: np.stack([one[kind] for one in found]).astype(np.float32) for kind in KINDS}
-    return result | {
+    sets, halves = masking.in_halves(sets, sentences, sample.folds, sample.contexts)
+    found = [of_half(model, sets, half) for half in halves]
+    gradient = [heads.bias_scores(model, sets, half).scores.numpy() for half in halves]
+    result = {
         "in_x": np.arange(len(sets.X) + len(sets.Y)) < len(sets.X),
-        "gradient": np.stack(
-            [heads.bias_scores(model, sets, own).scores.numpy() for own in halves]
-        ),
-        "sentences": np.array([sum(map(len, own.values())) for own in halves]),
+        "gradient": np.stack(gradient),
+        "sentences": np.array([sum(map(len, half.values())) for half in halves]),
         "swapped_sentences": np.array([one["swapped_sentences"] for one in found]),
     }
+    for kind in KINDS:
+        result[kind] = np.stack([one[kind] for one in found]).astype(np.float32)
+    return result
 
 
 @torch.no_grad()
@@ -59,66 +58,85 @@ def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: s
     row, count = embed.rows(contexts)
     pairs = [(word, sentence) for word, own in contexts.items() for sentence in own]
     encoded, places = embed.prepare(model, pairs)
-    other_half = counterparts(sets)
-    swapped, _ = embed.prepare(
-        model, [swap(word, sentence, other_half) for word, sentence in pairs]
-    )
-    lengths = [len(one["input_ids"]) for one in encoded]
-    can_swap = torch.tensor(
-        [
-            len(other["input_ids"]) == length and other["input_ids"] != one["input_ids"]
-            for one, other, length in zip(encoded, swapped, lengths, strict=True)
-        ]
-    )
+    others, n_swapped = swapped_texts(model, sets, pairs, encoded)
     mean = mean_outputs(model, encoded)
     shape = 1 + model.n_layers * model.n_heads, len(contexts), model.net.config.hidden_size
     total = {kind: torch.zeros(shape, dtype=torch.float64) for kind in KINDS}
 
-    def patched(batch, indices):
+    def add_patched(batch, indices):
         here = [places[i] for i in indices]
-        length = batch["input_ids"].shape[1]
-        # a text that is left alone gets its own output: the patch changes nothing there
-        others = [swapped[i] if can_swap[i] else encoded[i] for i in indices]
-        other = batches.pad(model, others)
-        assert other["input_ids"].shape[1] == length
-        own = {kind: torch.zeros_like(total[kind]) for kind in KINDS}
-        outputs, entering, states = everything(model, batch)
-        counterpart = everything(model, other)[0]
-        for kind in KINDS:
-            own[kind][0].index_add_(0, row[indices], embed.pool(states, here).cpu().double())
-        for layer in range(model.n_layers):
-            for head in range(model.n_heads):
-                values = {
-                    "zero": 0.0,
-                    "mean": mean[layer, head],
-                    "swapped": counterpart[layer][:, :, head],
-                }
-                for kind, value in values.items():
-                    with (
-                        hooks.resume(model, layer, entering[layer]),
-                        hooks.patch(model, layer, head, value),
-                    ):
-                        states = model.net.base_model(**batch).last_hidden_state
-                    at = 1 + layer * model.n_heads + head
-                    own[kind][at].index_add_(
-                        0, row[indices], embed.pool(states, here).cpu().double()
-                    )
+        other = batches.pad(model, [others[i] for i in indices])
+        assert other["input_ids"].shape == batch["input_ids"].shape
+        found = {kind: torch.zeros_like(total[kind]) for kind in KINDS}
+        for kind, place, states in patched_states(model, batch, other, mean):
+            vectors = embed.pool(states, here).cpu().double()
+            found[kind][place].index_add_(0, row[indices], vectors)
         for kind in KINDS:  # last: a batch that does not fit is tried again in halves
-            total[kind].add_(own[kind])
+            total[kind].add_(found[kind])
         return indices
 
-    batches.each(model, encoded, patched, progress=progress)
-    result = {
-        kind: associations(sets, vectors / count[:, None], list(contexts))
-        for kind, vectors in total.items()
-    }
-    return result | {"swapped_sentences": int(can_swap.sum())}
+    batches.each(model, encoded, add_patched, progress=progress)
+    result = {"swapped_sentences": n_swapped}
+    for kind, vectors in total.items():
+        result[kind] = associations(sets, vectors / count[:, None], list(contexts))
+    return result
+
+
+def swapped_texts(
+    model, sets: heads.Sets, pairs: list[tuple[str, str]], encoded: list[dict]
+) -> tuple[list[dict], int]:
+    """The text whose head outputs the patch "swapped" puts in, for each; and how many are swapped.
+
+    A text that is left alone gets its own outputs, which change nothing: that of a target word, and
+    one that the swap makes longer or shorter.
+    """
+    known = counterparts(sets)
+    swapped, _ = embed.prepare(model, [swap(word, sentence, known) for word, sentence in pairs])
+    texts = []
+    n_swapped = 0
+    for own, other in zip(encoded, swapped, strict=True):
+        is_as_long = len(own["input_ids"]) == len(other["input_ids"])
+        if is_as_long and own["input_ids"] != other["input_ids"]:
+            texts.append(other)
+            n_swapped += 1
+        else:
+            texts.append(own)
+    return texts, n_swapped
+
+
+def patched_states(
+    model, batch: dict, other: dict, mean: torch.Tensor
+) -> Iterator[tuple[str, int, torch.Tensor]]:
+    """(kind of patch, place, last states): the full model at place 0, then each head patched.
+
+    other  the texts whose head outputs the patch "swapped" puts in
+    mean   [layers, heads, head size], which the patch "mean" puts in
+    """
+    _, entering, states = everything(model, batch)
+    counterpart, _, _ = everything(model, other)
+    for kind in KINDS:
+        yield kind, 0, states
+    for layer in range(model.n_layers):
+        for head in range(model.n_heads):
+            values = {
+                "zero": 0.0,
+                "mean": mean[layer, head],
+                "swapped": counterpart[layer][:, :, head],
+            }
+            for kind, value in values.items():
+                with (
+                    hooks.resume(model, layer, entering[layer]),
+                    hooks.patch(model, layer, head, value),
+                ):
+                    states = model.net.base_model(**batch).last_hidden_state
+                yield kind, 1 + layer * model.n_heads + head, states
 
 
 def everything(model, batch) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
     """Of one forward: each layer's head outputs, what enters each layer, and the last states."""
     outputs = [f"attn.out.{layer}" for layer in range(model.n_layers)]
-    entries = ["embeddings", *(f"layer.{layer}" for layer in range(model.n_layers - 1))]
+    entries = ["embeddings"]
+    entries += [f"layer.{layer}" for layer in range(model.n_layers - 1)]
     with hooks.record(model, outputs + entries) as seen:
         states = model.net.base_model(**batch).last_hidden_state
     return [seen[name] for name in outputs], [seen[name] for name in entries], states
@@ -127,7 +145,8 @@ def everything(model, batch) -> tuple[list[torch.Tensor], list[torch.Tensor], to
 @torch.no_grad()
 def mean_outputs(model, encoded: list[dict]) -> torch.Tensor:
     """[layers, heads, head size]: the mean output of each head over all tokens of all sentences."""
-    total, tokens = 0.0, 0
+    total = 0.0
+    tokens = 0
 
     def add(batch, indices):
         nonlocal total, tokens
@@ -142,7 +161,7 @@ def mean_outputs(model, encoded: list[dict]) -> torch.Tensor:
 
 
 def swap(word: str, sentence: str, counterparts: dict[str, str]) -> tuple[str, str]:
-    """An attribute word's counterpart in the same sentence; another word and its sentence as they are."""
+    """An attribute word's counterpart in the same sentence; any other word as it is."""
     other = counterparts.get(word)
     if other is None:
         return word, sentence
@@ -152,7 +171,7 @@ def swap(word: str, sentence: str, counterparts: dict[str, str]) -> tuple[str, s
 
 
 def counterparts(sets: heads.Sets) -> dict[str, str]:
-    """{attribute word: the other half of its pair}; of a word in several pairs, of the first."""
+    """{attribute word: the other word of its pair}; of a word in several pairs, of the first."""
     known = {}
     for pair in data.rows("gender_pairs"):
         female, male = pair["female"], pair["male"]
@@ -163,7 +182,7 @@ def counterparts(sets: heads.Sets) -> dict[str, str]:
 
 
 def associations(sets: heads.Sets, vectors: torch.Tensor, words: list[str]) -> np.ndarray:
-    """s of each target word, X first, from word vectors [patches, words, width]: [patches, targets]."""
+    """s of each target word, X first, [patches, targets], from vectors [patches, words, width]."""
     rows = []
     for of_patch in vectors:
         x, y, a, b = sets.of(of_patch, words)

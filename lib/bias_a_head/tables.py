@@ -1,9 +1,12 @@
 """What several notebooks of Bias A-head, or their claims, tabulate: head scores, Tables 1 to 3.
 
 02, 06  result   what heads.measure returns
-04      masks    what masking.measure returns, one row per mask; changes   what seat_changes returns of them
+04      masks    what masking.measure returns, one row per mask
+        changes  what seat_changes or fact_changes returns of them
         curve    the first that lpbs.top_k returns
-05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score, constant"""
+05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score,
+                 constant (the best score of one answer for all)
+"""
 
 import numpy as np
 import pandas as pd
@@ -12,138 +15,218 @@ from scipy import stats as scipy_stats
 from lib.bias_a_head import glue, lpbs, masking
 from lib.engine import stats
 
-RANDOM = {
-    "All": "Random-All",
-    "Dose": "Random-Dose",
-}  # the control of each row of Table 1; of the others Random-3
+# The control of the rows of Table 1 that mask more than three heads; of the others it is Random-3.
+RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}
 
 
+# ---- numbers as text
 def p_text(p: float) -> str:
-    """Two digits after the point, or what p is below: sampled p-values wobble."""
-    return "< .001" if p < 0.001 else "< .01" if p < 0.01 else f"{p:.2f}"
+    """Two digits after the point, or what p is below: sampled p-values vary a little."""
+    if p < 0.001:
+        return "< .001"
+    if p < 0.01:
+        return "< .01"
+    return f"{p:.2f}"
 
 
+def three_digits(value: float) -> float:
+    """A value rounded to three digits: a PPPL may be 4 or 40,000."""
+    return float(f"{value:.3g}")
+
+
+def ratio_text(estimate: stats.Estimate) -> str:
+    """value [low, high], in three digits each."""
+    value, low, high = (three_digits(number) for number in estimate)
+    return f"{value:g} [{low:g}, {high:g}]"
+
+
+# ---- 02, 06: scores of heads and SEAT, with their uncertainty
 def intervals(result: dict) -> pd.DataFrame:
-    """One row per head, highest score first: layer, head, score, low, high. The 95 % interval is Student's over the
-    folds: the spread of the scores of each fold's contexts says how far a score depends on the sentences taken."""
-    scores, folds = result["scores"], result["folds"]
-    reach = scipy_stats.t.ppf(0.975, len(folds) - 1) * folds.std(0, ddof=1) / np.sqrt(len(folds))
+    """One row per head, highest score first: layer, head, score, low, high.
+
+    The 95 % interval is Student's over the folds: the spread of the scores on each fold's contexts
+    says how far a score depends on the sentences taken.
+    """
+    scores = result["scores"]
+    reach = _reach(result["folds"])
     layer, head = (np.indices(scores.shape) + 1).reshape(2, -1)
-    ends = {"score": scores, "low": scores - reach, "high": scores + reach}
-    columns = {name: stats.settled(values.astype(float)).ravel() for name, values in ends.items()}
-    frame = pd.DataFrame({"layer": layer, "head": head} | columns)
+    columns = {"layer": layer, "head": head}
+    for name, values in (("score", scores), ("low", scores - reach), ("high", scores + reach)):
+        columns[name] = stats.settled(values.astype(float)).ravel()
+    frame = pd.DataFrame(columns)
     return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
 
 
-def undecided(frame: pd.DataFrame) -> list[tuple[int, int]]:
-    """(layer, head) of those in `intervals` whose interval includes 0."""
-    return list(
-        frame.loc[(frame.low <= 0) & (frame.high >= 0), ["layer", "head"]].itertuples(
-            index=False, name=None
-        )
-    )
+def _reach(folds: np.ndarray) -> np.ndarray:
+    """Half the width of Student's 95 % interval over folds [n_folds, ...]."""
+    n = len(folds)
+    return scipy_stats.t.ppf(0.975, n - 1) * folds.std(0, ddof=1) / np.sqrt(n)
 
 
-def redrawn(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
-    """[draws, n_layers, n_heads]: the scores, had the folds been others: they are drawn with replacement."""
-    folds, n = result["folds"], len(result["folds"])
-    shares = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws) / n
+def above_zero(folds: np.ndarray) -> np.ndarray:
+    """For each head, whether Student's 95 % interval of its score over folds lies above 0."""
+    if len(folds) < 2:
+        return np.zeros(folds.shape[1:], dtype=bool)
+    return folds.mean(0) > _reach(folds)
+
+
+def heads_including_zero(frame: pd.DataFrame) -> list[tuple[int, int]]:
+    """(layer, head) of the heads in `intervals` whose interval includes zero."""
+    includes_zero = (frame.low <= 0) & (frame.high >= 0)
+    chosen = frame.loc[includes_zero, ["layer", "head"]]
+    return list(chosen.itertuples(index=False, name=None))
+
+
+def resampled_scores(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
+    """[draws, n_layers, n_heads]: the scores, had other folds been drawn (with replacement)."""
+    folds = result["folds"]
+    shares = stats.bootstrap_weights(len(folds), draws, seed) / len(folds)
     return result["scores"] + np.einsum("df,flh->dlh", shares, folds - folds.mean(0))
 
 
-def seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
-    """[draws, ...]: SEAT, had the target words been others; drawn with replacement, of X and of Y as many as there are.
-    s may have an axis before the words: then SEAT of each row (of ablations, the full model and without each head)."""
-    rng, in_x, n = np.random.default_rng(seed), result["in_x"], len(result["in_x"])
-    counts, sign = np.zeros((draws, n)), np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
+def with_resamples(result: dict) -> np.ndarray:
+    """[1 + draws, n_layers, n_heads]: the scores, and then `resampled_scores`."""
+    return np.concatenate([result["scores"][None], resampled_scores(result)])
+
+
+def resampled_seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
+    """[draws, ...]: SEAT, had other target words been drawn, of X and of Y as many as there are.
+
+    s may have an axis before the words; then it is SEAT of each row. In ablations these are the
+    full model and the model without each head.
+    """
+    in_x = result["in_x"]
+    n = len(in_x)
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((draws, n))
     for side in (np.flatnonzero(in_x), np.flatnonzero(~in_x)):
-        counts[:, side] = rng.multinomial(len(side), np.full(len(side), 1 / len(side)), draws)
+        counts[:, side] = stats.bootstrap_weights(len(side), draws, rng)
+    sign = np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
     s = result["s"].T
-    return (counts * sign @ s) / np.sqrt((counts @ s**2 - (counts @ s) ** 2 / n) / (n - 1))
+    difference = (counts * sign) @ s
+    variance = (counts @ s**2 - (counts @ s) ** 2 / n) / (n - 1)
+    return difference / np.sqrt(variance)
 
 
-def spread(value: float, drawn: np.ndarray, **about) -> stats.Estimate:
-    """A value with the middle 95 % of what it is in other draws; counts stay counts."""
-    return stats.redrawn([value, *drawn], method="inverted_cdf", **about)
+def percentile_interval(value: float, resampled: np.ndarray, **about) -> stats.Estimate:
+    """A value with the middle 95 % of what it is in resamples; counts stay whole numbers."""
+    return stats.redrawn([value, *resampled], method="inverted_cdf", **about)
+
+
+def interval_of_count(counts: np.ndarray) -> stats.Estimate:
+    """A number of heads, from counts [1 + draws]: as measured, then in resamples."""
+    return percentile_interval(counts[0], counts[1:], unit="heads")
 
 
 def seat_interval(result: dict) -> stats.Estimate:
-    """SEAT with Welch's interval of the difference of the means, in the same deviation: for few words."""
+    """SEAT with Welch's interval of the difference of means, in s's deviation: for few words."""
     if "s" not in result:  # stored before associations were
         return stats.Estimate(result["seat"])
-    gap = scipy_stats.ttest_ind(
-        result["s"][result["in_x"]], result["s"][~result["in_x"]], equal_var=False
-    )
-    low, high = np.array(gap.confidence_interval()) / result["s"].std(ddof=1)
-    return stats.Estimate(result["seat"], float(low), float(high), len(result["s"]), "words")
+    s = result["s"]
+    in_x = result["in_x"]
+    difference = scipy_stats.ttest_ind(s[in_x], s[~in_x], equal_var=False)
+    low, high = np.array(difference.confidence_interval()) / s.std(ddof=1)
+    return stats.Estimate(result["seat"], float(low), float(high), len(s), "words")
 
 
 def same_sign(ablation: dict) -> stats.Estimate:
-    """In what share of the heads the gradient has the sign of what switching the head off does; over heads."""
-    return stats.wilson(
-        (stats.settled(ablation["gradient"]) > 0) == (stats.settled(ablation["ablation"]) > 0)
-    )
+    """The share of heads whose gradient has the sign of what switching the head off does."""
+    predicted = stats.settled(ablation["gradient"]) > 0
+    found = stats.settled(ablation["ablation"]) > 0
+    return stats.wilson(predicted == found)
 
 
-def standing_out(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:
-    """Heads beyond Tukey's fences, 1.5 interquartile ranges off the quartiles (`of` others, if given): left, right."""
+def outliers(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:
+    """How many heads lie beyond Tukey's fences: below the lower one, above the upper one.
+
+    The fences are 1.5 interquartile ranges off the quartiles. of: scores whose fences are taken, if
+    not those of `scores`
+    """
     low, high = np.quantile(scores if of is None else of, [0.25, 0.75], axis=axis, keepdims=True)
     reach = 1.5 * (high - low)
     return np.sum(scores < low - reach, axis=axis), np.sum(scores > high + reach, axis=axis)
 
 
 def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
-    """How many layers have biased heads. low: those in which more intervals lie above 0 than chance explains (2.5 % of
-    heads without effect; binomial, p < .05); high: those that are not shown to have none, all below the margin."""
-    by_layer = [(rows.low > 0, rows.high > margin) for _, rows in frame.groupby("layer")]
-    there = [
-        scipy_stats.binomtest(int(above.sum()), len(above), 0.025, "greater").pvalue < 0.05
-        for above, _ in by_layer
-    ]
-    maybe = [is_there or large.any() for is_there, (_, large) in zip(there, by_layer)]
-    return stats.Estimate(sum(there), sum(there), sum(maybe), len(by_layer), "layers")
+    """How many layers have biased heads; frame: `intervals`.
 
-
-def carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
-    """What share of the score of all biased heads the highest carry, a `share` of all heads; and what as many biased
-    ones would, drawn at random. Heads are ranked, and called biased, on one half of the folds and summed on each fold
-    of the other, both ways. A ratio of means, Student's interval over folds (linearised); nan if none carries over."""
-    folds = result["folds"].reshape(len(result["folds"]), -1)
-    half, sums, chance = len(folds) // 2, [], []
-    for choosing, judging in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
-        order, biased = (
-            np.argsort(-choosing.mean(0), kind="stable"),
-            int((choosing.mean(0) > 0).sum()),
-        )
-        few = min(round(share * folds.shape[1]), biased)
-        sums += [(fold[order[:few]].sum(), fold[order[:biased]].sum()) for fold in judging]
-        chance.append(few / max(biased, 1))
-    top, every = np.transpose(sums)
-    if every.mean() <= 0:
-        return stats.Estimate(np.nan), float(np.mean(chance))
-    ratio = top.mean() / every.mean()
-    return stats.mean((top - ratio * every) / every.mean()) + ratio, float(np.mean(chance))
-
-
-def carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> stats.Estimate:
-    """The same share of what switching heads off one by one does, added up: ranked by the gradient, judged by the fall
-    of |SEAT| without each; over target words drawn again. Where nothing falls, none of it is carried."""
-    order, biased = (
-        np.argsort(-ablation["gradient"], kind="stable"),
-        int((ablation["gradient"] > 0).sum()),
+    low: the layers in which more intervals lie above 0 than the 2.5 % expected of heads without an
+    effect (binomial test, p < .05). high: the layers that may have such heads, since some interval
+    reaches above the margin.
+    """
+    significant = []
+    possible = []
+    for _, rows in frame.groupby("layer"):
+        n_above = int((rows.low > 0).sum())
+        p = scipy_stats.binomtest(n_above, len(rows), 0.025, "greater").pvalue
+        significant.append(p < 0.05)
+        possible.append(p < 0.05 or (rows.high > margin).any())
+    return stats.Estimate(
+        value=sum(significant),
+        low=sum(significant),
+        high=sum(possible),
+        n=len(significant),
+        unit="layers",
     )
-    few, sizes = min(round(share * len(order)), biased), np.abs(seats(ablation, draws))
+
+
+def share_carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
+    """Of the score of all biased heads, the share that the highest `share` of all heads carry.
+
+    Beside it, what as many biased heads would carry that are drawn at random. Heads are ranked, and
+    called biased, on one half of the folds and summed on each fold of the other, both ways. It is a
+    ratio of means, with Student's interval over folds (linearised); nan if none carries over.
+    """
+    folds = result["folds"].reshape(len(result["folds"]), -1)
+    half = len(folds) // 2
+    of_top = []
+    of_biased = []
+    chance = []
+    for choosing, judging in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
+        scores = choosing.mean(0)
+        order = np.argsort(-scores, kind="stable")
+        n_biased = int((scores > 0).sum())
+        n_top = min(round(share * folds.shape[1]), n_biased)
+        for fold in judging:
+            of_top.append(fold[order[:n_top]].sum())
+            of_biased.append(fold[order[:n_biased]].sum())
+        chance.append(n_top / max(n_biased, 1))
+    top = np.array(of_top)
+    biased = np.array(of_biased)
+    if biased.mean() <= 0:
+        return stats.Estimate(np.nan), float(np.mean(chance))
+    ratio = top.mean() / biased.mean()
+    residuals = (top - ratio * biased) / biased.mean()
+    return stats.mean(residuals) + ratio, float(np.mean(chance))
+
+
+def share_carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> stats.Estimate:
+    """The same share of what switching heads off one by one does, added up.
+
+    Heads are ranked by the gradient and judged by the fall of |SEAT| without each; the interval
+    resamples target words. Where nothing falls, the share is 0.
+    """
+    gradient = ablation["gradient"]
+    order = np.argsort(-gradient, kind="stable")
+    n_biased = int((gradient > 0).sum())
+    n_top = min(round(share * len(order)), n_biased)
+    sizes = np.abs(resampled_seats(ablation, draws))
     falls = np.vstack([ablation["ablation"], sizes[:, :1] - sizes[:, 1:]])[:, order]
-    every = falls[:, :biased].sum(1)
-    shares = np.where(every > 0, falls[:, :few].sum(1) / np.where(every > 0, every, 1), 0)
-    return spread(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
+    total = falls[:, :n_biased].sum(1)
+    falls_at_all = total > 0
+    shares = np.where(falls_at_all, falls[:, :n_top].sum(1) / np.where(falls_at_all, total, 1), 0)
+    return percentile_interval(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
 
 
-def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.DataFrame]:
-    """The rows of a measurement that are Table 1's, by the names that they have there; sizes: masking.sizes. "All"
-    masks as many heads as have a positive score, "Dose" the share of all heads that "All" is in the paper's BERT."""
-    masked, (k, every, dose) = masks[masks["factor"] == 0], sizes
-    rows = {
+# ---- 04: Tables 1 and 3
+def rows_by_name(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.DataFrame]:
+    """The rows of a measurement that are in Table 1, by their names there; sizes: masking.sizes.
+
+    "All" masks as many heads as have a positive score, "Dose" the share of all heads that "All" is
+    in the paper's BERT.
+    """
+    k, every, dose = sizes
+    strategies = {
         "full": ("full", 0),
         "Top-3": ("top", k),
         "Bottom-3": ("bottom", k),
@@ -153,98 +236,121 @@ def named(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.Data
         "Random-All": ("random", every),
         "Random-Dose": ("random", dose),
     }
-    return {
-        name: masked[(masked["strategy"] == kind) & (masked["k"] == n)]
-        for name, (kind, n) in rows.items()
-    }
+    masked = masks[masks["factor"] == 0]
+    rows = {}
+    for name, (strategy, n_heads) in strategies.items():
+        rows[name] = masked[(masked["strategy"] == strategy) & (masked["k"] == n_heads)]
+    return rows
 
 
 def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
-    """[1 + draws, masks]: |SEAT| less the full model's on the same half, as it is, then with target words resampled."""
+    """[1 + draws, masks]: |SEAT| minus the full model's on the same half of the sentences.
+
+    The first row is as measured; the others have target words resampled.
+    """
     measured = {"s": np.stack(masks["associations"]), "in_x": masks["in_x"].iloc[0].astype(bool)}
-    sizes = np.vstack([masks["seat"], np.abs(seats(measured, draws))])
+    sizes = np.vstack([masks["seat"], np.abs(resampled_seats(measured, draws))])
     full = masks[masks["strategy"] == "full"].reset_index().set_index("half")["index"]
     return sizes - sizes[:, full[masks["half"]].to_numpy()]
 
 
 def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
-    """[1 + draws, masks]: the same of the share of right pronouns of factual gender, pairs of sentences resampled."""
+    """[1 + draws, masks]: the change of the share of right pronouns of factual gender.
+
+    The first row is as measured; the others have pairs of sentences resampled. nan where the model
+    has no such pronouns.
+    """
     right = (np.stack(masks["facts"]) > 0).reshape(len(masks), -1, 2).mean(2)
     n = right.shape[1]
-    weights = (
-        np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), draws)
-        if n
-        else np.zeros((draws, 0))
-    )
-    return np.vstack([np.ones(n), weights]) @ (right - right[0]).T / (n or np.nan)
+    if not n:
+        return np.full((1 + draws, len(masks)), np.nan)
+    weights = np.vstack([np.ones(n), stats.bootstrap_weights(n, draws, seed=0)])
+    return weights @ (right - right[0]).T / n
 
 
-def change(
+def mean_change(
     changes: np.ndarray,
     rows: pd.DataFrame,
     less: pd.DataFrame | None = None,
     unit: str = "target words",
 ) -> stats.Estimate:
-    """The mean of `seat_changes` or `fact_changes` of these masks, less that of others; random ones are resampled too."""
+    """The mean of `changes` over these masks, minus that over the masks `less`.
 
-    def mean(rows):
-        values = changes[:, rows.index]
-        return (
-            masking.over_draws(values)
-            if rows["strategy"].iloc[0].startswith("random")
-            else values.mean(1)
-        )
+    Random masks are resampled too.
+    """
+    values = _mean_over_rows(changes, rows)
+    if less is not None:
+        values = values - _mean_over_rows(changes, less)
+    return percentile_interval(values[0], values[1:], unit=unit)
 
-    values = mean(rows) - (0 if less is None else mean(less))
-    return spread(values[0], values[1:], unit=unit)
+
+def _mean_over_rows(changes: np.ndarray, rows: pd.DataFrame) -> np.ndarray:
+    """[1 + draws]: the mean of the changes under some masks."""
+    values = changes[:, rows.index]
+    if rows["strategy"].iloc[0].startswith("random"):
+        return masking.mean_over_masks(values)
+    return values.mean(1)
 
 
 def change_at_equal_pppl(
     masks: pd.DataFrame, changes: np.ndarray, rows: pd.DataFrame
 ) -> stats.Estimate:
-    """The mean of `seat_changes` of these masks, less that of random heads which cost as much PPPL. The masks of a draw
-    contain each other: SEAT is interpolated between them over log PPPL, from the full model on; nan beyond the last."""
+    """The mean of `changes` over these masks, minus that of random heads which cost as much PPPL.
+
+    The masks of one draw are nested. SEAT is interpolated between them over log PPPL, from the full
+    model on; it is nan beyond the last.
+    """
     random = masks[(masks["strategy"] == "random") & (masks["factor"] == 0)]
-    cost, start = np.log(masks["pppl_sample"]), np.log(masks["pppl_sample"].iloc[0])
-    at, drawn = cost[rows.index].mean(), []
-    for _, own in random.groupby("draw"):
-        x, y = (
-            np.append(start, cost[own.index]),
-            np.hstack([np.zeros((len(changes), 1)), changes[:, own.index]]),
-        )
+    cost = np.log(masks["pppl_sample"])
+    start = np.log(masks["pppl_sample"].iloc[0])
+    wanted = cost[rows.index].mean()
+    interpolated = []
+    for _, of_draw in random.groupby("draw"):
+        x = np.append(start, cost[of_draw.index])
+        y = np.hstack([np.zeros((len(changes), 1)), changes[:, of_draw.index]])
         order = np.argsort(x, kind="stable")
-        drawn.append([np.interp(at, x[order], row[order], right=np.nan) for row in y])
-    values = changes[:, rows.index].mean(1) - masking.over_draws(np.array(drawn).T)
-    return spread(values[0], values[1:], unit="target words")
+        values = [np.interp(wanted, x[order], row[order], right=np.nan) for row in y]
+        interpolated.append(values)
+    of_random = masking.mean_over_masks(np.array(interpolated).T)
+    values = changes[:, rows.index].mean(1) - of_random
+    return percentile_interval(values[0], values[1:], unit="target words")
 
 
-def times(
+def pppl_ratio(
     masks: pd.DataFrame, rows: pd.DataFrame, start: pd.DataFrame | None = None
 ) -> stats.Estimate:
-    """How many times the PPPL of `start`, the full model if left out, this one is: 1.02 is two percent worse. Over
-    lines; of random masks, which read a sample of the lines, over draws."""
+    """PPPL under these masks, divided by that under `start`, or that of the full model.
+
+    1.02 is two percent worse. The interval is over lines; of random masks, which read a sample of
+    the lines, over draws.
+    """
     full = masks.iloc[[0]]
     if rows["strategy"].iloc[0] == "random":
-        ratio = stats.mean(np.log(rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0]))
-        return stats.Estimate(*(float(np.exp(end)) for end in ratio), len(rows), "draws")
-    ours, theirs = (
-        np.stack(part["likelihoods"]).mean(0) for part in (rows, full if start is None else start)
-    )
-    return stats.bootstrap(
-        lambda masked, plain, n: np.exp((plain.sum() - masked.sum()) / n.sum()),
-        ours,
-        theirs,
-        full["lengths"].iloc[0],
-        draws=1_000,
-    )
+        ratios = rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0]
+        value, low, high = (float(np.exp(end)) for end in stats.mean(np.log(ratios)))
+        return stats.Estimate(value, low, high, len(rows), "draws")
+    ours = np.stack(rows["likelihoods"]).mean(0)
+    theirs = np.stack((full if start is None else start)["likelihoods"]).mean(0)
+    lengths = full["lengths"].iloc[0]
+    return stats.bootstrap(_ratio, ours, theirs, lengths, draws=1_000)
+
+
+def _ratio(masked: np.ndarray, plain: np.ndarray, lengths: np.ndarray) -> float:
+    """The ratio of two perplexities, from log likelihoods and numbers of tokens per line."""
+    return np.exp((plain.sum() - masked.sum()) / lengths.sum())
 
 
 def table1(masks: pd.DataFrame, sizes: tuple[int, int, int], changes: np.ndarray) -> pd.DataFrame:
-    """Table 1: one row per strategy, the mean of both halves or of the draws. `change` of SEAT against the full model,
-    and `beyond random` heads of the same number; PPPL, and how many `times` the full model's it is. 95 % intervals draw
-    target words (SEAT) and lines (PPPL) again, and random heads."""
-    table, by_name = [], named(masks, sizes)
-    seat, pppl = (masks[masks["strategy"] == "full"][key].mean() for key in ("seat", "pppl"))
+    """Table 1: one row per strategy, the mean of both halves or of the draws.
+
+    Columns: `change` of SEAT against the full model, and `beyond random` heads of the same number;
+    PPPL, and how many `times` the full model's it is. 95 % intervals resample target words (SEAT),
+    lines (PPPL) and random heads.
+    """
+    table = []
+    by_name = rows_by_name(masks, sizes)
+    seat = by_name["full"]["seat"].mean()
+    pppl = by_name["full"]["pppl"].mean()
     for name, rows in by_name.items():
         row = {
             "masked": name,
@@ -257,46 +363,33 @@ def table1(masks: pd.DataFrame, sizes: tuple[int, int, int], changes: np.ndarray
             "times": "",
         }
         if name != "full":
-            moved, cost = change(changes, rows), times(masks, rows)
-            row |= {
-                "SEAT": seat + moved.value,
-                "change": str(moved),
-                "PPPL": pppl * cost.value,
-                "times": three(cost),
-            }
+            moved = mean_change(changes, rows)
+            cost = pppl_ratio(masks, rows)
+            row["SEAT"] = seat + moved.value
+            row["change"] = str(moved)
+            row["PPPL"] = pppl * cost.value
+            row["times"] = ratio_text(cost)
         if rows["strategy"].iloc[0] in ("top", "bottom"):
-            row["beyond random"] = str(change(changes, rows, by_name[RANDOM.get(name, "Random-3")]))
+            random = by_name[RANDOM.get(name, "Random-3")]
+            row["beyond random"] = str(mean_change(changes, rows, random))
         table.append(row)
     table = pd.DataFrame(table).set_index("masked")
-    return table.assign(PPPL=table["PPPL"].map(digits)).round(2)
+    return table.assign(PPPL=table["PPPL"].map(three_digits)).round(2)
 
 
 def table3(curve: pd.DataFrame) -> pd.DataFrame:
     """Table 3: one row per K, one column per test under either variant of the prior."""
     wide = curve.pivot(index="k", columns="test", values=list(lpbs.PRIORS))
-    return (
-        wide.reindex(columns=[(prior, test) for prior in lpbs.PRIORS for test in lpbs.TESTS]).round(
-            2
-        )
-        + 0.0
-    )
+    columns = [(prior, test) for prior in lpbs.PRIORS for test in lpbs.TESTS]
+    return wide.reindex(columns=columns).round(2) + 0.0  # no -0.0
 
 
-def three(estimate: stats.Estimate) -> str:
-    """Three digits of each."""
-    return "{:g} [{:g}, {:g}]".format(*map(digits, estimate))
-
-
-def digits(value: float) -> float:
-    """Three digits: a PPPL may be 4 or 40,000."""
-    return float(f"{value:.3g}")
-
-
+# ---- 05: GLUE
 def learned(runs: pd.DataFrame) -> list[str]:
-    """The rows (task and metric) where the unmasked model is above one answer for all by more than glue.LEARNED."""
-    full = (
-        runs[runs["mask"] == glue.MASKS["none"]]
-        .groupby("row", sort=False)[["score", "constant"]]
-        .mean()
-    )
-    return list(full.index[full["score"] > full["constant"] + glue.LEARNED])
+    """The rows (task and metric) where the unmasked model beats one answer for all.
+
+    It has to by more than glue.LEARNED.
+    """
+    unmasked = runs[runs["mask"] == glue.MASKS["none"]]
+    means = unmasked.groupby("row", sort=False)[["score", "constant"]].mean()
+    return list(means.index[means["score"] > means["constant"] + glue.LEARNED])
