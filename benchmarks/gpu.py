@@ -109,7 +109,7 @@ def contexts(n: int) -> tuple[heads.Sets, dict[str, list[str]]]:
     All words have equally many sentences, but for those that have fewer and for one less where n
     is exceeded.
     """
-    sets, found = heads.sets_and_contexts("gender", "paper", n)
+    sets, found = heads.sets_and_contexts("gender", heads.Sample("paper", n))
     most = sentences_a_word(found, n)
     found = {word: lines[:most] for word, lines in found.items()}
     for word in reversed(found):

@@ -25,7 +25,7 @@ EVERY = 8  # one gender word in so many: about 70
 
 def sentences(contexts: int) -> tuple[heads.Sets, dict[str, list[str]]]:
     """Every eighth gender word in so many sentences."""
-    return heads.sets_and_contexts("gender", "mini", contexts, every=EVERY)
+    return heads.sets_and_contexts("gender", heads.Sample("mini", contexts), every=EVERY)
 
 
 def two_passes(model, sets: heads.Sets, contexts: dict[str, list[str]]) -> torch.Tensor:

@@ -152,9 +152,8 @@ class Encoder:
         self.subspaces = (
             projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
         )
-        sets, found = heads.sets_and_contexts(
-            "gender", data, n, seed, items=items, attributes=masking.ATTRIBUTES[data]
-        )
+        sample = heads.Sample(data, n, seed=seed, items=items, attributes=masking.ATTRIBUTES[data])
+        sets, found = heads.sets_and_contexts("gender", sample)
         halves = [
             masking.sentences_of(half, found, folds, SIZES[data]["sentences"]) for half in (0, 1)
         ]

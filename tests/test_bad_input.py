@@ -60,7 +60,7 @@ def small_card(few_draws, monkeypatch, tmp_path):
 def test_a_card_of_an_untrained_network_has_seat_around_0_and_says_that_it_is_untrained(
     small_card, monkeypatch
 ):
-    few = heads.sets_and_contexts("gender", "mini", 2, items=60)
+    few = heads.sets_and_contexts("gender", heads.Sample("mini", 2, items=60))
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *asked: few)
     monkeypatch.setattr(card, "MEASURES", {"seat": card.seat, "perplexity": card.perplexity})
     save_tiny("bert", small_card / "random")
@@ -267,7 +267,8 @@ def test_a_network_of_one_head_is_ablated_too(tmp_path, monkeypatch):
     )
     transformers.BertForPreTraining(config).save_pretrained(tmp_path)
     tiny("bert").tokenizer.save_pretrained(tmp_path)
-    found = heads.measure_ablation(str(tmp_path), "mini", 1, 8, 3, items=8, device="cpu")
+    sample = heads.Sample("mini", 1, items=8)
+    found = heads.measure_ablation(str(tmp_path), sample, 8, 3, device="cpu")
     assert found["heads"].tolist() == [[1, 1]] and len(found["ablation"]) == 1
 
 

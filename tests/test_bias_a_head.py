@@ -46,8 +46,8 @@ def test_intervals_and_what_stands_out_by_hand():
     assert frame.high[1] - 2 == pytest.approx(4.3027 / 3**0.5, abs=1e-4) == 2 - frame.low[1]
     assert frame.low[0] == frame.high[0] == 5
     # quartiles of 0 .. 8 are 2 and 6: the fences are at -4 and 12
-    assert tables.standing_out(np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
-    assert tables.standing_out(np.array([-50.0, 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
+    assert tables.outliers(np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8])) == (0, 0)
+    assert tables.outliers(np.array([-50.0, 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
 
 
 def test_layers_with_heads_redrawn_seats_and_what_the_highest_heads_carry():
@@ -64,27 +64,32 @@ def test_layers_with_heads_redrawn_seats_and_what_the_highest_heads_carry():
     )  # one of twelve is not rare, two are; in the third none is large
     assert (found.value, found.low, found.high, found.n) == (1, 1, 2, 3)
     measured = result(np.zeros((1, 1)), seat=0.5)
-    drawn = tables.seats(measured, draws=200)
+    drawn = tables.resampled_seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
-    found, few = tables.spread(size, drawn), tables.seat_interval(measured | {"seat": size})
+    found, few = (
+        tables.percentile_interval(size, drawn),
+        tables.seat_interval(measured | {"seat": size}),
+    )
     assert found.low < size < found.high and drawn.shape == (200,)
     assert (few.low, few.high) == pytest.approx(
         (found.low, found.high), abs=0.15
     )  # 40 words: two ways agree
-    both = tables.seats(measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200)
+    both = tables.resampled_seats(
+        measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200
+    )
     np.testing.assert_allclose(both, np.stack([drawn, -drawn], 1))
     scores = np.array([[6.0, 2, 1, 1, -1, -1, -1, -1, -1, -1]])
-    share, chance = tables.carried(result(scores), 0.1)
+    share, chance = tables.share_carried(result(scores), 0.1)
     assert (share.value, share.low, share.high, chance) == pytest.approx((0.6, 0.6, 0.6, 0.25))
     noise = np.random.default_rng(0).normal(size=(10, 12, 12))
-    share, chance = tables.carried(
+    share, chance = tables.share_carried(
         result(noise.mean(0), noise), 0.1
     )  # heads chosen on noise carry nothing over
     assert not share.low > chance
     s, in_x = np.repeat(result(scores)["s"][None], 11, 0), result(scores)["in_x"]
     s[1, in_x] -= 0.5  # only the first head matters
     ablation = {"gradient": scores[0], "ablation": scores[0], "s": s, "in_x": in_x}
-    found = tables.carried_by_ablation(ablation, 0.1)
+    found = tables.share_carried_by_ablation(ablation, 0.1)
     assert found.value == pytest.approx(0.6) and (found.low, found.high) == pytest.approx((1, 1))
 
 
@@ -159,7 +164,7 @@ def by_unit(difference, low, high, original=0.1, t=5.74, p=0.00001):
 
 
 def attention(biased, regular, contrast, example=EXAMPLE, **about):
-    """Verdicts on the paper's tests of two groups of heads (difference, low, high) and a contrast in points."""
+    """Verdicts on tests of two groups of heads (difference, low, high), and on a contrast."""
     tests = {"biased": by_unit(*biased), "regular": by_unit(*regular)}
     shifts = {
         (variant, kind): stats.Estimate(*(100 * end for end in ends))
@@ -232,8 +237,10 @@ BIASED = result(SCORES)
 
 
 def measured(seat, pppl):
-    """A frame as masking.measure gives it: a shift of X's associations and PPPL for each of KEYS, on both halves; of
-    random heads two draws, a little apart."""
+    """A frame as masking.measure gives it: X's associations shifted, and PPPL, for each of KEYS.
+
+    On both halves; of random heads two draws, a little apart.
+    """
     side, base, rows = np.repeat([True, False], 40), np.random.default_rng(0).normal(size=80), []
     for (strategy, k), more, perplexity in zip(KEYS, seat, pppl):
         for half in (0, 1):
@@ -335,14 +342,17 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random
     assert table.loc["Top-3", "beyond random"].startswith("-0.0")
     masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
     masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
-    changes, rows = tables.seat_changes(masks, 50), tables.named(masks, (3, 7, 4))
-    # random heads fall from 0 at a PPPL of 4 to where four of them are at 16: half of it at 8, the cost of those chosen
+    changes, rows = tables.seat_changes(masks, 50), tables.rows_by_name(masks, (3, 7, 4))
+    # random heads fall from 0 at a PPPL of 4 to where four of them are at 16: half of it at 8, the
+    # cost of those chosen
     half = (
-        tables.change(changes, rows["Random-3"]).value
-        + tables.change(changes, rows["Random-Dose"]).value
+        tables.mean_change(changes, rows["Random-3"]).value
+        + tables.mean_change(changes, rows["Random-Dose"]).value
     ) / 2
     found = tables.change_at_equal_pppl(masks, changes, rows["Dose"])
-    assert found.value == pytest.approx(tables.change(changes, rows["Dose"]).value - half, abs=0.01)
+    assert found.value == pytest.approx(
+        tables.mean_change(changes, rows["Dose"]).value - half, abs=0.01
+    )
     masks.loc[rows["Dose"].index, "pppl_sample"] = 99.0
     assert np.isnan(tables.change_at_equal_pppl(masks, changes, rows["Dose"]).value)
 
@@ -354,19 +364,19 @@ def test_factual_gender_under_a_mask_by_hand():
         np.array({"top": half, "random": none}.get(strategy, known))
         for strategy in masks["strategy"]
     ]
-    changes, rows = tables.fact_changes(masks, 200), tables.named(masks, (3, 7, 4))
-    assert tuple(tables.change(changes, rows["Top-3"])) == (
+    changes, rows = tables.fact_changes(masks, 200), tables.rows_by_name(masks, (3, 7, 4))
+    assert tuple(tables.mean_change(changes, rows["Top-3"])) == (
         -0.5,
         -0.5,
         -0.5,
     )  # one of each pair, whichever are drawn
-    random = tables.change(changes, rows["Random-3"], unit="pairs")
+    random = tables.mean_change(changes, rows["Random-3"], unit="pairs")
     assert (
         random.value == -0.5 and random.low < -0.6 and random.high > -0.4 and random.unit == "pairs"
     )
-    assert tables.change(changes, rows["Top-3"], rows["Random-3"]).value == 0
+    assert tables.mean_change(changes, rows["Top-3"], rows["Random-3"]).value == 0
     masks["facts"] = [np.zeros(0)] * len(masks)  # a vocabulary without the pronouns
-    assert np.isnan(tables.change(tables.fact_changes(masks, 20), rows["Top-3"]).value)
+    assert np.isnan(tables.mean_change(tables.fact_changes(masks, 20), rows["Top-3"]).value)
 
 
 # 06: debiased models and LLaMA
@@ -387,17 +397,17 @@ def test_heads_that_turned_grew_darker_and_are_above_zero():
     after[1, 3] = 0.1  # the most anti-biased
     after[0, 1] = 0.1  # the fifth
     assert debiased.count_turned(np.stack([after, BASE]), BASE).tolist() == [2, 0]
-    assert set(claims.turned(with_spread(after), with_spread(BASE))) == {2.0}
+    assert set(debiased.turned(with_spread(after), with_spread(BASE))) == {2.0}
     base = with_spread(np.array([[8.0, 1.0, 1.8, 2.2, -1.0, 0.5]]))
     grown = base | {"folds": base["folds"] + np.array([[1, 1, 1, 1, 9, 0.0]])}
-    assert [hits.tolist() for hits in claims.darker(grown, base)] == [
+    assert [hits.tolist() for hits in debiased.darker(grown, base)] == [
         [True, True, False]
     ] * 2  # the slight ones
     noise = np.array([9, 9, -9, -9])[:, None, None]  # other sentences take back what some say
-    assert not np.concatenate(claims.darker(base | {"folds": base["folds"] + noise}, base)).any()
+    assert not np.concatenate(debiased.darker(base | {"folds": base["folds"] + noise}, base)).any()
     counted = claims.counted(np.arange(200) < 55)
     assert counted.value == pytest.approx(50) and 38 < counted.low < 50 < counted.high < 64
-    assert not claims.above_zero(np.ones((1, 2, 2))).any()  # one fold has no spread
+    assert not tables.above_zero(np.ones((1, 2, 2))).any()  # one fold has no spread
 
 
 def test_claims_on_debiased_models_hold_or_fail_by_their_rules():

@@ -1,7 +1,6 @@
 """A card for any model, one of each family end to end on tiny networks; and what the papers presuppose of theirs."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,8 @@ def small(few_draws, monkeypatch, tmp_path):
         "STORED": tmp_path / "cards",
     }.items():
         monkeypatch.setattr(card, name, value)
-    monkeypatch.setattr(heads, "sets_and_contexts", partial(heads.sets_and_contexts, items=60))
+    few = heads.sets_and_contexts("gender", heads.Sample("mini", 2, items=60))
+    monkeypatch.setattr(heads, "sets_and_contexts", lambda *_: few)
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(look, "odds_by_share", lambda ax, frame, title: ax.set(title=title))
     monkeypatch.setitem(

@@ -1,4 +1,4 @@
-"""Attention read off the right entry, sentences swapped into good English, tests that equal scipy's by hand."""
+"""Attention read off the right entry, sentences swapped, tests that equal scipy's by hand."""
 
 import numpy as np
 import pandas as pd
@@ -62,7 +62,7 @@ def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
 
 
 def by_decoding(model, text, word):
-    """The tokens of a word: those that are there once the text is read up to its end and not up to its start."""
+    """The tokens of a word: those of the text up to its end that the text up to its start lacks."""
     start, end = counter.place(text, word)
     special = model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"].index(0)
     before, upto = (
@@ -95,9 +95,11 @@ test_what_cannot_be_is_said = refuses(
 
 def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source():
     texts = [
-        "Women are emotional. Men are emotional. Women and men are emotional.\nThe women saw a boss.",
+        "Women are emotional. Men are emotional. Women and men are emotional.\n"
+        "The women saw a boss.",
         "Women are emotional and sweet. Women are emotional and strong. Women are here.",
-        "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty much a dancer.",
+        "An emotional woman spoke. The waiter is weak. The waiter left the room. A woman is pretty "
+        "much a dancer.",
         "Men are strong. Men are strong, see http://example.org. I miss you and all the pink.",
     ]
     found = counter.from_texts(texts, "gender")
@@ -167,7 +169,7 @@ def test_the_papers_test_is_scipys_for_heads_together_and_each():
 
 
 def frame_of(n, **columns):
-    """The columns of sentence pairs that tests look at: everything different, women and men in turn."""
+    """The columns of sentence pairs that tests look at: all different, women and men in turn."""
     columns = {
         "pattern_id": range(n),
         "target": range(n),
@@ -213,8 +215,10 @@ def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
 
 
 def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
-    """It sees the first word of four pairs 1 more than the second, whatever is said: with nine sentences in ten
-    about the first that looks like a stereotype, and is none."""
+    """A head that sees the first word of four pairs 1 more than the second, whatever is said.
+
+    With nine sentences in ten about the first, that looks like a stereotype and is none.
+    """
     group = np.array((["female"] * 9 + ["male"]) * 40)
     pair = np.arange(400) // 100
     first, second = (np.char.add(name, pair.astype(str)) for name in ("a", "b"))

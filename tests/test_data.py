@@ -228,17 +228,19 @@ def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_st
             said.split()[0],
             "",
         )  # results are kept by it
-        assert heads.asked(paper, "bert-base", "gender")[2] == "paper"  # its own is fetched
+        assert (
+            heads.arguments(paper, "bert-base", "gender")[2].source == "paper"
+        )  # its own is fetched
     monkeypatch.setattr(
         data, "path", lambda file: data._one_of({}, file, "file")
     )  # refused, as when out of reach
     setup = glue.Setup("mini-bert", {"heads_contexts": 1}, paths.BUILD, "hub")
-    said = refusal(heads.asked, paper, "bert-base", "gender"), refusal(glue.ranked, setup)
+    said = refusal(heads.arguments, paper, "bert-base", "gender"), refusal(glue.ranked, setup)
     assert all(
         re.search(f"'{own}': .*; a profile with stand_ins = true takes the BBC's", one)
         for one in said
     )
-    assert heads.asked(mini, "mini-bert", "race")[2] == "paper"
+    assert heads.arguments(mini, "mini-bert", "race")[2].source == "paper"
 
 
 def test_real_files(real_data):

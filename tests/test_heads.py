@@ -1,4 +1,4 @@
-"""Head scores: two passes are one big graph, which is the real change; choosing heads, and measuring under a mask."""
+"""Head scores: two passes are one big graph, the real change; choosing heads, and masking them."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -73,7 +73,7 @@ def test_each_fold_is_scored_as_if_it_were_all_whether_its_graphs_are_kept_or_ma
     each, runs = embed.each, []
     monkeypatch.setattr(embed, "each", lambda *given: (runs.append(given), each(*given)))
     monkeypatch.setattr(
-        heads, "KEPT", (0, 100, 160, 1_000)[kept] * heads.KEPT // heads._tokens(model)[1]
+        heads, "KEPT", (0, 100, 160, 1_000)[kept] * heads.KEPT // heads._tokens_with_graph(model)[1]
     )
     found = heads.bias_scores(model, SETS, fewer, folds=3)
     assert len(runs) == 6 - kept  # a fold goes through the model twice, or once
@@ -127,7 +127,7 @@ test_what_cannot_be_is_said = refuses(
             lambda: heads.random(SCORES, -1),
             lambda: heads.mask(tiny("bert"), [(0, 1)]),
             lambda: heads.mask(tiny("bert"), [(1, 5)]),
-            lambda: heads.sets_and_contexts("age", "mini", 1),
+            lambda: heads.sets_and_contexts("age", heads.Sample("mini", 1)),
             lambda: heads.associations(tiny("bert"), SETS, {"she": ["she"]}),
         )
     )
@@ -145,7 +145,8 @@ def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question()
     )
     assert not set(gender.X + gender.Y) & set(gender.A + gender.B)
     assert [len(side) for side in heads.gender_sets(every=111)] == [1, 1, 2, 2]
-    whole, few = (heads.sets_and_contexts("race", "mini", 1, items=items)[0] for items in (0, 12))
+    whole, _ = heads.sets_and_contexts("race", heads.Sample("mini", 1))
+    few, _ = heads.sets_and_contexts("race", heads.Sample("mini", 1, items=12))
     assert few == tuple(side[:3] for side in whole)
     thin = heads.gender_sets(attributes=4)
     assert (
@@ -166,13 +167,14 @@ def test_the_sets_are_the_papers_fewer_are_a_part_of_them_and_another_question()
             items=0,
         ),
     )
-    assert heads.asked(run, "bert-base", "race") == ("bert-base", "race", "paper", 50, 10, 0)
-    run.sizes.items, run.sizes.heads_attributes["paper"] = (
-        8,
-        2,
-    )  # of gender alone: race has three pairs
-    assert heads.asked(run, "gpt2", "gender") == ("gpt2", "gender", "paper", 100, 10, 0, 8, 2)
-    assert heads.asked(run, "gpt2", "race")[3:] == (50, 10, 0, 8)
+    sample = heads.Sample("paper", contexts=50, folds=10, seed=0, items=0, attributes=1)
+    assert heads.arguments(run, "bert-base", "race") == ("bert-base", "race", sample)
+    run.sizes.items = 8
+    run.sizes.heads_attributes["paper"] = 2  # of gender alone: race has three pairs
+    sample = heads.Sample("paper", contexts=100, folds=10, seed=0, items=8, attributes=2)
+    assert heads.arguments(run, "gpt2", "gender") == ("gpt2", "gender", sample)
+    sample = heads.Sample("paper", contexts=50, folds=10, seed=0, items=8, attributes=1)
+    assert heads.arguments(run, "gpt2", "race") == ("gpt2", "race", sample)
 
 
 def test_some_heads_are_switched_off_as_all_are_also_where_memory_runs_out_half_way(monkeypatch):
@@ -262,18 +264,21 @@ def encoder(tmp_path, monkeypatch):
 
 
 PLAN = [
-    ("full", 0, 0.0, [], 0),
-    ("full", 0, 0.0, [], 1),
-    ("top", 0, 0.0, [(1, 1)], 0),
-    ("top", 0, 0.0, [(1, 1), (2, 2)], 1),
-    ("random", 0, 0.0, [(2, 4)], 0),
-    ("amplified", 0, 2.0, [(3, 2)], 1),
+    masking.Step("full", 0, 0.0, [], 0),
+    masking.Step("full", 0, 0.0, [], 1),
+    masking.Step("top", 0, 0.0, [(1, 1)], 0),
+    masking.Step("top", 0, 0.0, [(1, 1), (2, 2)], 1),
+    masking.Step("random", 0, 0.0, [(2, 4)], 0),
+    masking.Step("amplified", 0, 2.0, [(3, 2)], 1),
 ]
+SAMPLE = heads.Sample("mini", contexts=2, folds=2)
+SHORT = masking.Workload(sentences=1, lines=2, sampled_lines=0)
 
 
 def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
     name, sets, words = encoder
-    found = masking.measure(name, PLAN, "mini", 1, 3, 2, 2, 2, device="cpu")
+    workload = masking.Workload(sentences=1, lines=3, sampled_lines=2)
+    found = masking.measure(name, PLAN, SAMPLE, workload, device="cpu")
     assert {name: len(values) for name, values in found.items()} == dict.fromkeys(found, len(PLAN))
     assert list(np.isnan(found["pppl"])) == [False, True, False, False, True, True]
     assert list((found["lengths"] > 0).sum(1)) == [3, 2, 3, 3, 2, 2]
@@ -289,14 +294,9 @@ def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
     with hooks.head_mask(model, 2 - heads.mask(model, [(3, 2)])):  # twice as loud
         size = masking.seat_of(*heads.associations(model, sets, words[1]))
     assert found["seat"][5] == pytest.approx(size, abs=1e-5)
-    full, quick = (
-        masking.measure(
-            encoder[0], PLAN[2:4], "mini", 1, 2, 0, 2, 2, device="cpu", precision=precision
-        )
-        for precision in ("float32", "bfloat16")
-    )
+    given = name, PLAN[2:4], SAMPLE, SHORT, "cpu"
+    full = masking.measure(*given)
+    quick = masking.measure(*given, precision="bfloat16")
     assert 0 < np.abs(quick["pppl"] / full["pppl"] - 1).max() < 0.1
     np.testing.assert_allclose(quick["seat"], full["seat"], rtol=1e-4)
-    refusal(
-        masking.measure, encoder[0], PLAN[:2], "mini", 1, 2, 0, 2, 2, device="cpu", precision="int8"
-    )
+    refusal(masking.measure, *given, precision="int8")

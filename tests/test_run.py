@@ -542,7 +542,7 @@ def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
     for name in ("x", "y"):  # a pickle, and a damaged file
         assert "not a stored result" in refusal(results.read, tmp_path / f"{name}.npz")
     run = Run(data="paper")
-    args = heads.asked(run, "mini-bert", "gender")
+    args = heads.arguments(run, "mini-bert", "gender")
     monkeypatch.setattr(Run, "cached", lambda *args, **kwargs: "computed")
     made_from = {
         "question": results.question(heads.measure, args, run.weights(args)),
@@ -554,7 +554,8 @@ def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
     results.write(stored, {"seat": 0.5}, made_from)
     assert run.measured(heads.measure, *args) == {"seat": 0.5} and "mini-bert" in run.revisions
     assert "as stored: the command (a GPU, float32)" in capsys.readouterr().out
-    assert run.measured(heads.measure, *args[:-1], 1) == "computed"  # another seed, the same file
+    other = dataclasses.replace(args[2], seed=1)  # another seed, the same file
+    assert run.measured(heads.measure, *args[:2], other) == "computed"
     assert "made from other arguments" in capsys.readouterr().out
     assert Run(data="paper", recompute=True).measured(heads.measure, *args) == "computed"
     other = made_from | {
@@ -601,7 +602,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     )
     counted.clear()
     run = Run()
-    args = masking.asked(run, RESULT)
+    args = masking.arguments(run, RESULT)
     file, n = (
         results.place(paths.BUILD / "mini" / "measured", masking.measure, args),
         len(args[1]),

@@ -23,7 +23,8 @@ def sets(seed, *sizes, width=5):
 
 
 def test_effect_size_by_hand_and_it_is_differentiable():
-    # s of a unit vector at angle t is cos t - sin t: here 1, 0 | 0, -1. Means 1/2, -1/2; deviation sqrt(2/3)
+    # s of a unit vector at angle t is cos t - sin t: here 1, 0 | 0, -1. The means are 1/2 and -1/2,
+    # the deviation is sqrt(2/3)
     diagonal = (EAST + NORTH) * 7  # its length must not matter
     size = seat.effect_size(torch.cat([EAST, diagonal]), torch.cat([diagonal, NORTH]), EAST, NORTH)
     assert size.item() == pytest.approx(1 / math.sqrt(2 / 3))
@@ -91,7 +92,7 @@ WORDS = ["he", "she", "boys", "men", "girls", "women"]
 
 @pytest.fixture(params=ENCODERS)
 def model(request, monkeypatch):
-    """A tiny encoder in float64; its vocabulary lacks most of the words, so that other tokens stand for them."""
+    """A tiny encoder in float64; unknown tokens stand for most words, which it does not have."""
     model = tiny(request.param, dtype=torch.float64)
     monkeypatch.setattr(
         type(model), "token_id", lambda self, word, inside=True: 100 + WORDS.index(word.lower())

@@ -60,6 +60,7 @@ ALL_LAYERS = Claim(
     short="biased heads appear in all layers",
     side=Side.AT_LEAST,
     controls=CONTROLS,
+    threshold_from_data=True,  # the number of layers
 )
 SMALL_SET = Claim(
     id="heads-small-set",

@@ -62,6 +62,8 @@ def f1(given: np.ndarray, wanted: np.ndarray) -> float:
 
 def matthews(given: np.ndarray, wanted: np.ndarray) -> float:
     """Matthews' correlation of two classes; 0 where one side is constant."""
+    if np.ptp(given) == 0 or np.ptp(wanted) == 0:
+        return 0.0  # of a single label scikit-learn would warn
     return float(sklearn_metrics.matthews_corrcoef(wanted, given))
 
 
@@ -69,7 +71,9 @@ def pearson(given: np.ndarray, wanted: np.ndarray) -> float:
     """Pearson's correlation; 0 where one side is constant (scipy gives nan)."""
     if np.ptp(given) == 0 or np.ptp(wanted) == 0:
         return 0.0
-    return float(scipy_stats.pearsonr(given, wanted).statistic)
+    # float64: of a network's float32 outputs scipy would compute in float32
+    found = scipy_stats.pearsonr(given.astype(float), wanted.astype(float))
+    return float(found.statistic)
 
 
 def spearman(given: np.ndarray, wanted: np.ndarray) -> float:

@@ -116,7 +116,7 @@ def occupations(card: Card, model):
 
 def seat(card: Card, model):
     """SEAT on gender, and the score of every head: d|SEAT| / d(its mask)."""
-    sets, sentences = heads.sets_and_contexts("gender", "mini", CONTEXTS)
+    sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
     result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
     associations, in_x = heads.associations(model, sets, sentences)
     signed = stats.bootstrap(masking.signed_seat, associations, in_x)
@@ -140,7 +140,7 @@ def seat(card: Card, model):
         linewidths=0.3,
         cbar_kws={"label": "d|SEAT| / d(mask)"},
     )
-    for layer, head in tables.undecided(intervals):
+    for layer, head in tables.heads_including_zero(intervals):
         ax.add_patch(
             plt.Rectangle(
                 (head - 1, layer - 1), 1, 1, fill=False, hatch="/////", ec="#8C8C8C", linewidth=0

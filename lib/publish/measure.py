@@ -17,6 +17,7 @@ import inspect
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -74,7 +75,7 @@ def head_scores(run: Run, options):
 
 def _scores(run: Run, options, name: str, bias: str) -> dict:
     """What `heads.measure` gives, as stored, or computed and written."""
-    args = heads.asked(run, name, bias)
+    args = heads.arguments(run, name, bias)
     precision = str(models.usual_dtype(name)).removeprefix("torch.")
     made_from = _made_from(run, heads.measure, args, "heads", precision)
     file = place(folder_of(run, options), heads.measure, args)
@@ -91,12 +92,16 @@ def _scores(run: Run, options, name: str, bias: str) -> dict:
 
 
 def patches(run: Run, options):
-    """`patching.measure` of the run's models on gender: a minute on a GPU, half an hour on
-    a CPU.
-    """
-    sizes = run.sizes
+    """`patching.measure` of both models on gender: a minute on a GPU, half an hour on a CPU."""
+    sample = heads.Sample(
+        source=run.data,
+        contexts=run.sizes.heads_contexts,
+        folds=run.sizes.heads_folds,
+        seed=run.seed,
+        items=options.limit,
+    )
     for name in (run.encoder, run.decoder):
-        args = name, run.data, sizes.heads_contexts, sizes.heads_folds, run.seed, options.limit
+        args = name, sample
         made_from = _made_from(run, patching.measure, args, "patching", "float32")
         result = patching.measure(*args, device=run.device)
         if not options.limit:
@@ -107,10 +112,10 @@ def patches(run: Run, options):
 
 def table1(run: Run, options):
     """`masking.measure`, its masks shared out among the parts, each kept as soon as it is done."""
-    args = masking.asked(run, _scores(run, options, run.encoder, "gender"))
+    args = masking.arguments(run, _scores(run, options, run.encoder, "gender"))
     if options.limit:
-        name, plan, data, contexts, _, *rest = args
-        args = name, plan[: options.limit], data, contexts, options.limit, *rest
+        name, plan, sample, workload = args
+        args = name, plan[: options.limit], sample, replace(workload, lines=options.limit)
     made_from = _made_from(run, masking.measure, args, "table1", options.precision)
     file = place(folder_of(run, options), masking.measure, args)
     n_masks = len(args[1])
