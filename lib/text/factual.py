@@ -1,13 +1,14 @@
-"""What a remedy must not break: factual gender. "The queen took off [MASK] crown." is no stereotype.
+"""What a remedy must not break: factual gender. "The queen took off [MASK] crown."
 
-    with hooks.head_mask(model, mask):                 or hooks.project, or any other change of the model
-        after = factual.log_odds(model)                log2 p(right) : p(wrong), one per sentence
-    before = factual.log_odds(model)
-    factual.knowledge(before)                          Knowledge(right=..., odds=...), each with its interval
-    factual.knowledge(after, before)                   the change, paired
+    before = factual.log_odds(model)             log2 p(right) : p(wrong), one per sentence
+    with hooks.head_mask(model, mask):           or hooks.project, or any other change
+        after = factual.log_odds(model)
+    factual.knowledge(before)                    Knowledge(right=..., odds=...), with intervals
+    factual.knowledge(after, before)             the change, paired
 
-The 84 sentences of data/demo/factual_gender.csv are 42 pairs (queen, king), which intervals are drawn over: a model
-that says "he" whatever it reads is right in half of them, and has odds of about 0."""
+The 84 sentences of data/demo/factual_gender.csv are 42 pairs (queen, king). Intervals are over
+pairs: a model that always says "he" is right in half of the sentences, and has odds of about 0.
+"""
 
 from typing import NamedTuple
 
@@ -27,20 +28,32 @@ class Knowledge(NamedTuple):
 
 
 def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) -> np.ndarray:
-    """log2 p(right) : p(wrong) of each sentence, in the file's order; of pairs whose fillers the vocabulary holds.
-    after: a text that stands before each sentence; items: other than 0, of the first so many pairs."""
-    asked = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
-    known = {word for word in {row["right"] for row in asked} if _is_whole(model, word)}
-    asked = [row for row in asked if {row["right"], row["wrong"]} <= known]
-    prompts = [f"{after} {row['sentence']}".strip().format(fill.BLANK) for row in asked]
-    return (
-        fill.log_odds(model, prompts, [(row["right"], row["wrong"]) for row in asked], bos)
-        if asked
-        else np.zeros(0)
-    )
+    """log2 p(right) : p(wrong) of each sentence, in the file's order.
+
+    Sentences with a filler that the vocabulary does not hold as one token are left out.
+
+    after: a text that is put before each sentence
+    items: 0 (all), or how many of the first pairs are asked about
+    """
+    rows = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
+    words = {
+        row["right"] for row in rows
+    }  # each wrong one is right in the other sentence of its pair
+    known = {word for word in words if _is_whole(model, word)}
+    prompts = []
+    fillers = []
+    for row in rows:
+        if {row["right"], row["wrong"]} <= known:
+            text = f"{after} {row['sentence']}".strip()
+            prompts.append(text.format(fill.BLANK))
+            fillers.append((row["right"], row["wrong"]))
+    if not prompts:
+        return np.zeros(0)
+    return fill.log_odds(model, prompts, fillers, bos)
 
 
 def _is_whole(model, word: str) -> bool:
+    """Whether the word is one token of the model."""
     try:
         return model.token_id(word) is not None
     except CompanionError:
@@ -48,10 +61,22 @@ def _is_whole(model, word: str) -> bool:
 
 
 def knowledge(odds: np.ndarray, before: np.ndarray | None = None, draws: int = 2_000) -> Knowledge:
-    """What `log_odds` come to, with intervals over pairs of sentences (nan for fewer than 2); or a change, paired."""
+    """What `log_odds` come to, or how they changed since `before` (paired).
 
-    def estimate(of):
-        pairs = (of(odds) - (of(before) if before is not None else 0.0)).reshape(-1, 2).mean(1)
-        return stats.bootstrap(np.mean, pairs, draws=draws) if len(pairs) > 1 else Estimate(np.nan)
+    Intervals are bootstrapped over pairs of sentences; fewer than two pairs give nan.
+    """
+    odds = np.asarray(odds)
+    right = (odds > 0).astype(float)
+    if before is not None:
+        before = np.asarray(before)
+        right = right - (before > 0).astype(float)
+        odds = odds - before
+    return Knowledge(right=_over_pairs(right, draws), odds=_over_pairs(odds, draws))
 
-    return Knowledge(estimate(lambda values: (values > 0).astype(float)), estimate(np.asarray))
+
+def _over_pairs(values: np.ndarray, draws: int) -> Estimate:
+    """The mean over pairs of sentences, with its interval."""
+    pairs = values.reshape(-1, 2).mean(1)
+    if len(pairs) < 2:
+        return Estimate(np.nan)
+    return stats.bootstrap(np.mean, pairs, draws=draws)

@@ -1,18 +1,17 @@
 """Shaping data: the outside files, each read into one plain shape. data.py finds or fetches them.
 
-A reader returns a DataFrame or a list of strings; labels are words, not codes; nothing is shuffled."""
-
-from __future__ import annotations  # pd.DataFrame is not looked up, so that pandas stays unimported
+A reader returns a DataFrame or a list of strings. Labels are words, not codes. Nothing is shuffled.
+"""
 
 import csv
 import gzip
 import html
 import json
 
-from lib import CompanionError, Lazy
-from lib.text import data
+import pandas as pd
 
-pd = Lazy("pandas")
+from lib import CompanionError
+from lib.text import data
 
 TRIPLE = [
     "context_id",
@@ -26,7 +25,8 @@ TRIPLE = [
 TRIPLE_LABELS = {"stereotype", "anti-stereotype", "unrelated"}
 NLI_LABELS = ["entailment", "neutral", "contradiction"]  # in SNLI's own order: 0, 1, 2
 
-# GLUE's tasks at hand: the file of each part. Where "validation" is missing, it is to be held out from train.
+# The GLUE tasks that single files hold: the file of each part. Where "validation" is missing, the
+# caller holds a part of train out.
 GLUE = {
     "RTE": {"train": "RTE_becel_train", "evaluation": "RTE_becel_validation"},
     "SST-2": {
@@ -39,7 +39,8 @@ GLUE = {
     "MRPC": {"train": "MRPC_becel_train", "evaluation": "MRPC_becel_validation"},
     "STS-B": {"train": "STS-B_train", "evaluation": "STS-B_dev"},
 }
-GLUE_HEADERS = {  # of files that have none
+# Column names of files that have no header, by file or by task.
+GLUE_HEADERS = {
     "CoLA": ["source", "label", "star", "sentence"],
     "WNLI_val": ["index", "sentence1", "sentence2", "label"],
     "STS-B": [
@@ -55,6 +56,8 @@ GLUE_HEADERS = {  # of files that have none
         "label",
     ],
 }
+# How the columns that hold texts begin, in all GLUE tasks.
+GLUE_TEXTS = ("sentence", "question", "premise", "hypothesis")
 
 NEWS = {
     "news_commentary": "news_commentary/news-commentary-v15.en.gz",
@@ -63,121 +66,164 @@ NEWS = {
 
 
 def stereoset() -> pd.DataFrame:
-    """Projective methods' triples: 234 contexts, three rows each, labelled as on the original side; on the swapped side
-    stereotype and anti-stereotype change places. `data.demo("triples")` has the same columns."""
-    frame = pd.read_csv(data.path("gender_swapped_stereoset/dev.csv"), keep_default_na=False)[
-        TRIPLE
-    ]
+    """The triples of Projective Methods: 234 contexts, three rows each.
+
+    The label is that of the original side; on the swapped side stereotype and anti-stereotype
+    change places. `data.demo("triples")` has the same columns.
+    """
+    frame = pd.read_csv(data.path("gender_swapped_stereoset/dev.csv"), keep_default_na=False)
+    frame = frame[TRIPLE].copy()
     frame["label"] = frame["label"].str.strip().str.lower().str.replace("_", "-")
     assert set(frame["label"]) == TRIPLE_LABELS, set(frame["label"])
     return frame
 
 
 def snli(split: str, full: bool = False) -> pd.DataFrame:
-    """SNLI pairs: premise, hypothesis, label (a word of NLI_LABELS). No training pair is in test or validation.
-    split: "test" (9,824 pairs), "validation" (9,842) or "train": the 26,330 that can be had as single files, 18,000 of
-    SNLI's own and 8,330 counterfactually augmented ones; `full` takes SNLI's 549,367 labelled from the model hub."""
+    """SNLI pairs: premise, hypothesis, label (a word of NLI_LABELS).
+
+    No training pair is in test or validation.
+
+    split: "test" (9,824 pairs), "validation" (9,842) or "train", the 26,330 that single files
+           hold: 18,000 of SNLI's own and 8,330 counterfactually augmented ones
+    full:  take SNLI's 549,367 labelled training pairs, or another split, from the model hub
+    """
     if split not in ("train", "validation", "test"):
         raise CompanionError(f"SNLI has no split {split!r}: take 'train', 'validation' or 'test'.")
     if full:
         frame = data.hub("hub_snli", "plain_text", split).to_pandas()
-        return _labelled(
-            frame[frame["label"] >= 0], dict(enumerate(NLI_LABELS))
-        )  # -1: the annotators did not agree
-    if split != "train":
-        return _labelled(_tsv(f"snli_becel/{split}.tsv"), dict(zip("012", NLI_LABELS)))
+        agreed = frame[frame["label"] >= 0]  # -1: the annotators did not agree
+        return _labelled(agreed, dict(enumerate(NLI_LABELS)))
+    if split == "train":
+        return _snli_train()
+    return _labelled(_tsv(f"snli_becel/{split}.tsv"), dict(zip("012", NLI_LABELS)))
+
+
+def _snli_train() -> pd.DataFrame:
+    """SNLI's own training pairs, then the counterfactually augmented ones."""
     # This copy has its label twice, and codes of its own.
-    own = _labelled(
-        _tsv("snli_cat/train.csv", names=["label", "again", "premise", "hypothesis"]),
-        {"1": "neutral", "2": "contradiction", "3": "entailment"},
-    )
-    augmented = _tsv("snli_cad/all_combined_train.tsv").set_axis(
-        ["premise", "hypothesis", "label"], axis=1
-    )
-    return pd.concat(
-        [own, _labelled(augmented, dict(zip(NLI_LABELS, NLI_LABELS)))], ignore_index=True
-    )
+    copied = _tsv("snli_cat/train.csv", names=["label", "again", "premise", "hypothesis"])
+    copied = _labelled(copied, {"1": "neutral", "2": "contradiction", "3": "entailment"})
+    augmented = _tsv("snli_cad/all_combined_train.tsv")
+    augmented = augmented.set_axis(["premise", "hypothesis", "label"], axis=1)
+    augmented = _labelled(augmented, dict(zip(NLI_LABELS, NLI_LABELS)))
+    return pd.concat([copied, augmented], ignore_index=True)
 
 
 def wikitext() -> list[str]:
     """WikiText-2 raw, test split: its 2,891 lines that are not blank, headings included."""
-    lines = data.path("wikitext2_raw/wiki.test.raw").read_text(encoding="utf-8").split("\n")
-    return [line.strip() for line in lines if line.strip()]
+    text = data.path("wikitext2_raw/wiki.test.raw").read_text(encoding="utf-8")
+    return _stripped(text.split("\n"))
 
 
 def news() -> list[str]:
-    """News texts to take contexts from: Bias A-head's own "news_commentary" (a line each), or "bbc_news" (2,225
-    articles), which stands in for it. Which one it is gets printed."""
+    """News texts to take contexts from; prints whose they are.
+
+    Bias A-head's own are "news_commentary" (a line each); "bbc_news" (2,225 articles) stands in
+    for them. `corpus` chooses.
+    """
     source = corpus()
-    instead = f" (stands in for news_commentary, the paper's own: put {NEWS['news_commentary']} into COMPANION_DATA)"
-    print(f"News texts: {source}" + instead * (source == "bbc_news"))
+    if source == "bbc_news":
+        print(
+            f"News texts: {source} (stands in for news_commentary, the paper's own: put "
+            f"{NEWS['news_commentary']} into COMPANION_DATA)"
+        )
+    else:
+        print(f"News texts: {source}")
     with gzip.open(data.path(NEWS[source]), "rt", encoding="utf-8") as file:
-        texts = [json.loads(line)["text"] if source == "bbc_news" else line for line in file]
-    return [text.strip() for text in texts if text.strip()]
+        lines = list(file)
+    if source == "bbc_news":
+        return _stripped([json.loads(line)["text"] for line in lines])
+    return _stripped(lines)
 
 
 def corpus(stand_ins: bool = True) -> str:
-    """Whose texts `news` reads: those at hand, the paper's own first; where there are none, that one, to be fetched.
-    Without stand-ins it is had here, or refused in a sentence that says where to put it: `news` then reads no other."""
+    """Whose texts `news` reads: "news_commentary", the paper's own, or "bbc_news".
+
+    It is the first of them whose file is at hand; where neither is, the paper's own, which is then
+    fetched. Without stand-ins the paper's own is fetched here; if that fails, the error says where
+    to put the file.
+    """
     if not stand_ins:
         try:
             data.path(NEWS["news_commentary"])
         except CompanionError as error:
+            reason = str(error).removesuffix(".")
             raise CompanionError(
-                f"{str(error)[:-1]}; a profile with stand_ins = true takes the BBC's."
+                f"{reason}; a profile with stand_ins = true takes the BBC's."
             ) from None
-    return next((name for name, file in NEWS.items() if data.available(file)), "news_commentary")
+    for name, file in NEWS.items():
+        if data.available(file):
+            return name
+    return "news_commentary"
 
 
 def reddit(name: str) -> list[str]:
-    """The posts of one subreddit ("TheRedPill"): title, then body where there is one, on lines of their own.
-    Stands in for the corpus of Ferrer et al. 2021. Offensive text: quote as little as possible."""
+    """The posts of one subreddit ("TheRedPill"): title and body, on lines of their own.
+
+    Stands in for the corpus of Ferrer et al. 2021. Offensive text: quote as little as possible.
+    """
     posts = pd.read_csv(data.path(f"reddit_top/{name}.csv"), keep_default_na=False, dtype=str)
     return [html.unescape(text).strip() for text in posts["title"] + "\n" + posts["selftext"]]
 
 
 def seat(test: str) -> dict[str, list[str]]:
-    """One SEAT or WEAT test ("sent-weat6"): targets X and Y, attributes A and B, as sentences or words."""
+    """One SEAT or WEAT test ("sent-weat6"): targets X and Y, attributes A and B.
+
+    The items are sentences (SEAT) or words (WEAT).
+    """
     parts = json.loads(data.path(f"seat/{test}.jsonl").read_text(encoding="utf-8"))
     return {
-        key: parts[part]["examples"]
-        for key, part in zip("XYAB", ("targ1", "targ2", "attr1", "attr2"))
+        "X": parts["targ1"]["examples"],
+        "Y": parts["targ2"]["examples"],
+        "A": parts["attr1"]["examples"],
+        "B": parts["attr2"]["examples"],
     }
 
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
-    """A GLUE task: first, second (empty in a task of single sentences) and label, GLUE's own code (STS-B: 0.0 to 5.0).
-    part: "train", "validation" (a part of GLUE's train set, where files come so) or "evaluation" (its own dev set; of
-    STS-B, a re-split of its train; of MNLI "matched", "mismatched"). `full`: all nine of the hub, no "validation"."""
-    if full:
-        split = {"train": "train", "evaluation": "validation"}.get(part, f"validation_{part}")
-        frame = (
-            data.hub("hub_glue", task.lower().replace("-", ""), split)
-            .to_pandas()
-            .drop(columns="idx")
+    """A part of a GLUE task: first, second (empty for single sentences) and label.
+
+    The label is GLUE's own code (STS-B: 0.0 to 5.0).
+
+    part: "train", "validation" (a part of GLUE's train set, where a file has it) or "evaluation"
+          (GLUE's dev set; for STS-B a re-split of its train set); for MNLI "matched" and
+          "mismatched" in place of "evaluation"
+    full: read from the model hub, which has all nine tasks, and no "validation"
+    """
+    frame = _glue_from_hub(task, part) if full else _glue_from_file(task, part)
+    texts = [name for name in frame.columns if name.startswith(GLUE_TEXTS)]
+    return pd.DataFrame(
+        {
+            "first": frame[texts[0]].str.strip(),
+            "second": frame[texts[1]] if len(texts) > 1 else "",
+            "label": frame["label"].astype(float if task == "STS-B" else int),
+        }
+    )
+
+
+def _glue_from_hub(task: str, part: str) -> pd.DataFrame:
+    splits = {"train": "train", "evaluation": "validation"}
+    split = splits.get(part, f"validation_{part}")
+    config = task.lower().replace("-", "")
+    return data.hub("hub_glue", config, split).to_pandas().drop(columns="idx")
+
+
+def _glue_from_file(task: str, part: str) -> pd.DataFrame:
+    file = GLUE.get(task, {}).get(part)
+    if file is None:
+        raise CompanionError(
+            f"The part {part} of GLUE's {task} is not at hand: take one of {', '.join(GLUE)}, "
+            "or --profile paper, which reads all nine tasks from the model hub."
         )
-    else:
-        file = GLUE.get(task, {}).get(part)
-        if file is None:
-            raise CompanionError(
-                f"The part {part} of GLUE's {task} is not at hand: take one of {', '.join(GLUE)}, "
-                "or --profile paper, which reads all nine tasks from the model hub."
-            )
-        quoting = csv.QUOTE_MINIMAL if "becel" in file else csv.QUOTE_NONE
-        frame = _tsv(f"glue/{file}.tsv", GLUE_HEADERS.get(file) or GLUE_HEADERS.get(task), quoting)
-    texts = [
-        name
-        for name in frame.columns
-        if name.startswith(("sentence", "question", "premise", "hypothesis"))
-    ]
-    labels = frame["label"].astype(float if task == "STS-B" else int)
-    second = frame[texts[1]] if len(texts) > 1 else ""
-    return pd.DataFrame({"first": frame[texts[0]].str.strip(), "second": second, "label": labels})
+    quoting = csv.QUOTE_MINIMAL if "becel" in file else csv.QUOTE_NONE
+    header = GLUE_HEADERS.get(file) or GLUE_HEADERS.get(task)
+    return _tsv(f"glue/{file}.tsv", header, quoting)
 
 
 def _tsv(
     name: str, names: list[str] | None = None, quoting: int = csv.QUOTE_MINIMAL
 ) -> pd.DataFrame:
+    """An outside file of tab-separated strings; `names` are its columns if it has no header."""
     return pd.read_csv(
         data.path(name), sep="\t", dtype=str, keep_default_na=False, names=names, quoting=quoting
     )
@@ -188,3 +234,9 @@ def _labelled(frame: pd.DataFrame, meaning: dict) -> pd.DataFrame:
     frame = frame.assign(label=frame["label"].map(meaning))
     assert frame["label"].notna().all(), "a label code that is not in " + str(meaning)
     return frame[["premise", "hypothesis", "label"]].reset_index(drop=True)
+
+
+def _stripped(texts: list[str]) -> list[str]:
+    """The texts without spaces around them; blank ones are left out."""
+    stripped = [text.strip() for text in texts]
+    return [text for text in stripped if text]
