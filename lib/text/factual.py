@@ -36,9 +36,8 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     items: 0 (all), or how many of the first pairs are asked about
     """
     rows = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
-    words = {
-        row["right"] for row in rows
-    }  # each wrong one is right in the other sentence of its pair
+    # The wrong filler of a sentence is the right one of the other sentence of its pair.
+    words = {row["right"] for row in rows}
     known = {word for word in words if _is_whole(model, word)}
     prompts = []
     fillers = []
