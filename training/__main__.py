@@ -1,15 +1,17 @@
-"""How the shipped models were made, in five commands; each module says what its own does.
+"""How the bundled models were made, in five commands; each module says what its command does.
 
 python -m training people --out data/cache/people
-python -m training prepare --source natural TEXT... --source people data/cache/people/*.xz --unseen FILE...
+python -m training prepare --source natural TEXT... --source people data/cache/people/*.xz
 python -m training train bert --out data/models/mini-bert --minutes 14 --people .4 .3
-python -m training debias prepare            then: debias cda --out data/models/mini-bert-cda --minutes 2
-python -m training chat write --out data/cache/chat   then: chat tune --out data/models/mini-gpt2-chat"""
+python -m training debias prepare
+python -m training debias cda --out data/models/mini-bert-cda --minutes 2
+python -m training chat write --out data/cache/chat
+python -m training chat tune --out data/models/mini-gpt2-chat
+"""
 
 import argparse
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
@@ -17,52 +19,59 @@ from training import chat, corpus, debias, loop, people
 from training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
-BUDGET = dict(minutes=float, steps=int, batch_tokens=int)
 
 
-def command(group, name: str, call, about: str, **options) -> argparse.ArgumentParser:
-    """A command that calls a function with its options, each given by its default or type. out=None may be left out."""
-    parser = group.add_parser(name, help=about)
-    parser.set_defaults(call=call)
-    for option, value in options.items():
-        kind = value if isinstance(value, type) else Path if value is None else type(value)
-        parser.add_argument(
-            f"--{option.replace('_', '-')}",
-            type=kind,
-            default=None if value is kind else value,
-            dest="name" if option == "model" else option,
-            required=option == "out" and value is Path,
-        )
-    return parser
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command: the function `call` of its parser, with the command's options by name."""
+    options = vars(parser().parse_args(arguments))
+    call = options.pop("call")
+    try:
+        result = call(**options)
+    except CompanionError as error:
+        print(error, file=sys.stderr)
+        return 2
+    shown = {name: value for name, value in result.items() if name not in ("history", "settings")}
+    print(json.dumps(shown))
+    return 0
 
 
-def commands() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands; the default `call` of each is the function that runs it."""
     whole = argparse.ArgumentParser(prog="python -m training", description=__doc__.split("\n")[0])
-    top = whole.add_subparsers(required=True)
-    command(
-        top,
-        "people",
-        people.people,
-        "write texts about people (people.py)",
-        out=Path,
-        model=people.WRITER,
-        texts=400_000,
-        shard=people.SHARD,
-        batch=0,
-        seed=0,
-        device=str,
+    commands = whole.add_subparsers(required=True)
+    add_people(commands)
+    add_prepare(commands)
+    add_train(commands)
+
+    debiasing = commands.add_parser("debias", help="retrain by CDA or Dropout (debias.py)")
+    ways = debiasing.add_subparsers(required=True)
+    add_debias_prepare(ways)
+    for way in debias.WAYS:
+        add_debias_train(ways, way)
+
+    chatting = commands.add_parser("chat", help="a chat form of a decoder")
+    steps = chatting.add_subparsers(required=True)
+    add_chat_write(steps)
+    add_chat_tune(steps)
+    return whole
+
+
+def add_people(commands):
+    command = commands.add_parser("people", help="write texts about people (people.py)")
+    command.set_defaults(call=people.people)
+    command.add_argument("--out", type=Path, required=True, help="folder of the texts")
+    add_writer(command)
+    command.add_argument("--texts", type=int, default=400_000, help="openers to continue")
+    command.add_argument(
+        "--shard", type=int, default=people.SHARD, help="texts a file, before the filter"
     )
 
-    cleaned = command(
-        top,
-        "prepare",
-        prepare,
-        "clean, count and set aside (corpus.py)",
-        out=TEXT,
-        heldout=0.01,
-        seed=0,
-    )
-    cleaned.add_argument(
+
+def add_prepare(commands):
+    command = commands.add_parser("prepare", help="clean, count and set aside (corpus.py)")
+    command.set_defaults(call=prepare)
+    command.add_argument("--out", type=Path, default=TEXT, help="folder of the prepared text")
+    command.add_argument(
         "--source",
         nargs="+",
         action="append",
@@ -70,140 +79,143 @@ def commands() -> argparse.ArgumentParser:
         metavar=("NAME", "TEXT"),
         help="a name and its files, one paragraph per line; the natural text first",
     )
-    cleaned.add_argument(
+    command.add_argument(
         "--unseen",
         nargs="*",
         type=Path,
         default=[],
         help="more evaluation files, or folders of them, than data/demo and the data sets at hand",
     )
-    cleaned.add_argument(
+    command.add_argument(
         "--leave-out", nargs="*", default=[people.LEFT_OUT], help="patterns of first lines"
     )
-    cleaned.add_argument(
+    command.add_argument(
+        "--heldout", type=float, default=0.01, help="share of the documents that is set aside"
+    )
+    command.add_argument(
         "--balanced", action="store_true", help="swap the gender words of half of the documents"
     )
+    command.add_argument("--seed", type=int, default=0)
 
-    trained = command(
-        top,
-        "train",
-        loop.train,
-        "tokenizer, training, measures, model folder (loop.py)",
-        text=TEXT,
-        out=Path,
-        **BUDGET,
-        learning_rate=float,
-        warmup=500,
-        seed=0,
-        device=str,
+
+def add_train(commands):
+    command = commands.add_parser(
+        "train", help="tokenizer, training, measures, model folder (loop.py)"
     )
-    trained.add_argument("kind", choices=KINDS)
-    trained.add_argument(
+    command.set_defaults(call=loop.train)
+    command.add_argument("kind", choices=KINDS)
+    command.add_argument("--text", type=Path, default=TEXT, help="folder that `prepare` wrote")
+    command.add_argument("--out", type=Path, required=True, help="folder of the model")
+    add_budget(command)
+    command.add_argument("--learning-rate", type=float, help="by default the kind's own")
+    command.add_argument("--warmup", type=int, default=500, help="steps in which the rate rises")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--device")
+    command.add_argument(
         "--people",
         nargs=2,
         type=float,
         metavar="SHARE",
         help="share of the texts drawn from the source people, at the beginning and at the end",
     )
-    trained.add_argument(
+    command.add_argument(
         "--together",
         type=float,
         metavar="SHARE",
         help="of the texts with several pronouns, the share in which all of them are masked",
     )
 
-    ways = top.add_parser(
-        "debias", help="go on training by CDA or Dropout (debias.py)"
-    ).add_subparsers(required=True)
-    command(
-        ways,
-        "prepare",
-        debias.prepare,
-        "encode the text",
-        text=TEXT,
-        prepared=debias.PREPARED,
-        model="mini-bert",
-        tokens=5_000_000,
-    )
-    for way in debias.WAYS:
-        command(
-            ways,
-            way,
-            partial(debias.train, way),
-            "train",
-            prepared=debias.PREPARED,
-            model="mini-bert",
-            device=str,
-            out=None,
-            **BUDGET,
-            learning_rate=1e-3,
-            warmup=50,
-            measure_batches=40,
-            kept=1.0,
-            seed=0,
-        )
 
-    ways = top.add_parser("chat", help="a chat form of a decoder").add_subparsers(required=True)
-    command(
-        ways,
-        "write",
-        people.answers,
-        "ask a chat model (people.py)",
-        out=Path,
-        model=people.WRITER,
-        texts=8_000,
-        batch=0,
-        seed=0,
-        device=str,
-    )
-    command(
-        ways,
-        "tune",
-        chat.chat,
-        "train on the answers (chat.py)",
-        text=paths.CACHE / "chat",
-        out=Path,
-        model="mini-gpt2",
-        epochs=3,
-        rate=1e-3,
-        batch=32,
-        size=8.0,
-        seed=0,
-        device=str,
+def add_debias_prepare(ways):
+    command = ways.add_parser("prepare", help="encode the text")
+    command.set_defaults(call=debias.prepare)
+    command.add_argument("--text", type=Path, default=TEXT, help="folder that `prepare` wrote")
+    command.add_argument("--prepared", type=Path, default=debias.PREPARED, help="folder to write")
+    command.add_argument("--model", dest="name", default="mini-bert")
+    command.add_argument(
+        "--tokens", type=int, default=5_000_000, help="of the passages, without their twins"
     )
 
-    return whole
+
+def add_debias_train(ways, way: str):
+    command = ways.add_parser(way, help="train")
+    command.set_defaults(call=debias.train, way=way)
+    command.add_argument("--prepared", type=Path, default=debias.PREPARED, help="folder to read")
+    command.add_argument("--model", dest="name", default="mini-bert")
+    command.add_argument("--out", type=Path, help="folder of the model")
+    add_budget(command)
+    command.add_argument("--learning-rate", type=float, default=1e-3)
+    command.add_argument("--warmup", type=int, default=50, help="steps in which the rate rises")
+    command.add_argument(
+        "--measure-batches", type=int, default=40, help="batches of held-out text to measure on"
+    )
+    command.add_argument(
+        "--kept", type=float, default=1.0, help="share of the way to the trained weights"
+    )
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--device")
 
 
-def prepare(source, unseen, **options) -> dict:
-    """A folder stands for the files in it. Data sets that are not at hand are named: COMPANION_DATA says where."""
+def add_chat_write(steps):
+    command = steps.add_parser("write", help="ask a chat model (people.py)")
+    command.set_defaults(call=people.answers)
+    command.add_argument("--out", type=Path, required=True, help="folder of the answers")
+    add_writer(command)
+    command.add_argument("--texts", type=int, default=8_000, help="questions to ask")
+
+
+def add_chat_tune(steps):
+    command = steps.add_parser("tune", help="train on the answers (chat.py)")
+    command.set_defaults(call=chat.chat)
+    command.add_argument(
+        "--text", type=Path, default=paths.CACHE / "chat", help="folder that `chat write` wrote"
+    )
+    command.add_argument("--out", type=Path, required=True, help="folder of the model")
+    command.add_argument("--model", dest="name", default="mini-gpt2")
+    command.add_argument("--epochs", type=int, default=3)
+    command.add_argument("--rate", type=float, default=1e-3, help="learning rate")
+    command.add_argument("--batch", type=int, default=32, help="answers in a batch")
+    command.add_argument("--size", type=float, default=8.0, help="of the changed weights, in MB")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--device")
+
+
+def add_writer(command):
+    """The options of both commands that let a model write."""
+    command.add_argument("--model", dest="name", default=people.WRITER)
+    command.add_argument(
+        "--batch", type=int, default=0, help="texts at a time; 0: 2,048 on a GPU, 8 elsewhere"
+    )
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--device")
+
+
+def add_budget(command):
+    """How long to train, and in which steps."""
+    command.add_argument("--minutes", type=float)
+    command.add_argument("--steps", type=int)
+    command.add_argument("--batch-tokens", type=int, help="of a step; by default the kind's own")
+
+
+def prepare(source: list[list[str]], unseen: list[Path], **options) -> dict:
+    """Call corpus.prepare with the named sources, and with all evaluation files at hand.
+
+    Prints the names of the data sets that are not at hand: COMPANION_DATA says where they are.
+
+    source: [name, file, file, ...] of each source
+    unseen: more evaluation files; a folder stands for the files in it
+    """
     known, missing = corpus.evaluation_files()
     if missing:
         print(f"Not at hand, so not looked for in the text: {', '.join(missing)}", file=sys.stderr)
-    known += [
-        file for place in unseen for file in [place, *sorted(place.rglob("*"))] if not file.is_dir()
-    ]
-    return corpus.prepare(
-        {name: [Path(text) for text in texts] for name, *texts in source},
-        known,
-        prompts=corpus.papers_prompts(),
-        **options,
-    )
-
-
-def main(arguments: list[str] | None = None) -> int:
-    given = vars(commands().parse_args(arguments))
-    try:
-        result = given.pop("call")(**given)
-    except CompanionError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(
-        json.dumps(
-            {name: value for name, value in result.items() if name not in ("history", "settings")}
-        )
-    )
-    return 0
+    for place in unseen:
+        for file in [place, *sorted(place.rglob("*"))]:
+            if not file.is_dir():
+                known.append(file)
+    sources = {}
+    for name, *texts in source:
+        sources[name] = [Path(text) for text in texts]
+    return corpus.prepare(sources, known, prompts=corpus.papers_prompts(), **options)
 
 
 if __name__ == "__main__":
