@@ -1,4 +1,4 @@
-"""Counteracts: its prompts, what models read and answer, the fast way as the slow one; tables and claims by hand."""
+"""Counteracts: its prompts, what models read and answer; tables and claims by hand."""
 
 import contextlib
 from itertools import product
@@ -32,7 +32,7 @@ TABLE_2 = [
 
 @pytest.fixture
 def gendered(monkeypatch):
-    """A verbalizer of words that tiny vocabularies hold whole, and prompts that are short enough for tiny models."""
+    """A verbalizer of words that are tokens of tiny vocabularies, and prompts for tiny models."""
     words = {"female": ["she", "woman"], "male": ["he", "man", "xylophonist"]}
     monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
     return [
@@ -129,7 +129,7 @@ def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
 
 
 def test_a_verbalizer_of_what_models_say():
-    """she and he stand on the list; nurse and soldier are taken for a woman and a man, dog for neither."""
+    """she and he are listed; nurse is taken for a woman, soldier for a man, dog for neither."""
     answers = [
         {"tokens": [["she", "nurse"], ["dog", "."]]},
         {"tokens": [["he", "soldier"], ["nurse", "s"]]},
@@ -277,7 +277,10 @@ KINDS = list(cloze.KINDS)
 
 
 def table(margins: dict, scatter: float = 0.0):
-    """As by_occupation gives it: three occupations a group; margins by kind, one or (female-, male-dominated)."""
+    """As by_occupation gives it, with three occupations a group.
+
+    margins   by kind: one for both groups, or (female-dominated, male-dominated)
+    """
     rows = []
     for (group, dominated), i, kind in product(enumerate(("female", "male")), range(3), KINDS):
         margin = np.broadcast_to(margins.get(kind, margins["base"]), 2)[group] + scatter * (i - 1)
@@ -298,7 +301,10 @@ def table(margins: dict, scatter: float = 0.0):
 
 
 def answered(p, genders, mass=(0.2, 0.1), family="bert", backgrounds=0):
-    """As cloze.measure gives it: the same row for every prompt of winobias, 1 female, -1 male, 0 neither."""
+    """As cloze.measure gives it, with the same row for every prompt of winobias.
+
+    genders   1 female, -1 male, 0 neither
+    """
     prompts = cloze.rows("winobias", backgrounds)
     n = len(prompts)
     p, ids, genders, mass = (
@@ -433,7 +439,8 @@ def claim(expectation, *kinds):
 
 def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **options):
     drawn = tables.resampled(table(FOLLOWS | {U: margins["base"]} | margins, scatter), draws=50)
-    return claims.read(claim(expectation, *kinds), drawn, understood, **options)
+    evidence = claims.Evidence(drawn, understood)
+    return claims.judge_margins(claim(expectation, *kinds), evidence, **options)
 
 
 def test_margins_by_group_and_pooled_as_they_are_and_drawn():
@@ -482,8 +489,8 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
         assert (
             read(claims.MORE, {"base": 0.5, U: unrelated, N: neutral}, [U, N]).outcome == outcome
         )  # last: hardly more
-    # occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that overturns depends on
-    # which occupations are drawn
+    # Occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that
+    # overturns depends on which occupations are drawn.
     assert (
         read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3).outcome
         == Outcome.INCONCLUSIVE
@@ -543,17 +550,20 @@ def test_few_gendered_tokens_are_no_case_on_a_control_too():
     )
 
 
-GATE = [Precondition("tokens", False, "gendered tokens in 2% of the prompts")]
+UNMET = [Precondition("tokens", False, "gendered tokens in 2% of the prompts")]
 
 
 def four(scores):
-    """Verdicts at k = 3, 5, 10 and in full: above 0 met, below not, 0 undecided, None not judged."""
+    """Verdicts at k = 3, 5, 10 and in full.
+
+    scores   above 0 supported, below contradicted, 0 inconclusive, None not applicable
+    """
     return [
         judge(
             claim(claims.KEPT, N),
             Estimate(score or 0, (score or -1) - 0.5, (score or 1) + 0.5),
             on="mini-bert",
-            preconditions=[] if score is not None else GATE,
+            preconditions=[] if score is not None else UNMET,
             variant=name,
         )
         for score, name in zip(scores, ["k = 3", "k = 5", "k = 10", "full"])
@@ -621,7 +631,7 @@ def test_each_model_of_a_claims_families_has_one_verdict():
 
 @pytest.mark.parametrize("draw", range(2))
 def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw):
-    """As an untrained network does: a lean that is there by chance, and the same in every prompt."""
+    """As an untrained network does: it leans by chance, and by as much in every prompt."""
     answer, rng = answered(P, SIDES, backgrounds=1), np.random.default_rng(draw)
     mass = np.array([0.3, 0.1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
     answer["mass"] = dict.fromkeys(answer["mass"], mass)

@@ -1,8 +1,12 @@
 """What knowledge does to a model's preference, from the answers that cloze.py keeps.
 
-`table` is one of `by_occupation`. k = 3, 5, 10 counts the top k tokens alone, as the paper does; k = 0 (FULL) the whole
-distribution. The *margin* is (female - male) / (female + male), from -1 to 1: its sign is the preference. It is
-relative, since knowledge also changes how much of the probability falls on gendered words at all."""
+`table` is one of `by_occupation`. k = 3, 5, 10 counts the top k tokens alone, as the paper does;
+k = 0 (FULL) the whole distribution. The *margin* is (female - male) / (female + male), from -1 to
+1: its sign is the preference. It is relative, since knowledge also changes how much of the
+probability falls on gendered words at all.
+"""
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -10,15 +14,17 @@ import pandas as pd
 from lib.counteracts import cloze
 from lib.engine import stats
 
-K, FULL = (3, 5, 10), 0
-LITTLE = 0.1  # of the margin: a smaller change keeps the preference, a smaller margin is none. Ours; the paper has none.
-CHANGES = ENLARGED, KEPT, WEAKENED, OVERTURNED, NO_TOKEN = [
-    "enlarged",
-    "kept",
-    "weakened",
-    "overturned",
-    "no gendered token",
-]
+K = (3, 5, 10)
+FULL = 0
+# Of the margin: a smaller change keeps the preference, and a smaller margin is none. The threshold
+# is ours; the paper has none.
+LITTLE = 0.1
+ENLARGED = "enlarged"
+KEPT = "kept"
+WEAKENED = "weakened"
+OVERTURNED = "overturned"
+NO_TOKEN = "no gendered token"
+CHANGES = [ENLARGED, KEPT, WEAKENED, OVERTURNED, NO_TOKEN]
 GENDERS = {1: "female", -1: "male", 0: "neither"}
 
 
@@ -28,193 +34,298 @@ def k_name(k: int) -> str:
 
 def margin(female, male):
     """(female - male) / (female + male); missing where both are zero."""
-    female, male = np.asarray(female, float), np.asarray(male, float)
+    female = np.asarray(female, float)
+    male = np.asarray(male, float)
     with np.errstate(invalid="ignore"):
         return (female - male) / (female + male)
 
 
 def by_occupation(answer: dict, k: int = FULL, words: str = "outputs") -> pd.DataFrame:
-    """The probability of female and of male tokens, averaged over backgrounds: one row per occupation and kind. For the
-    full distribution with log_odds, the mean of log2 female : male; of the top k either may be zero."""
+    """The probability of female and of male tokens: one row per occupation and kind.
+
+    They are averaged over backgrounds. For the full distribution there is also log_odds, the mean
+    of log2 female : male; among the top k either may be zero.
+
+    words   the name of the verbalizer that is counted
+    """
     table = pd.DataFrame(answer["prompts"])
+    measures = ["female", "male"]
     if k:
-        p, gender = answer["p"][:, :k], answer["genders"][words][:, :k]
-        table = table.assign(female=(p * (gender > 0)).sum(1), male=(p * (gender < 0)).sum(1))
+        p = answer["p"][:, :k]
+        gender = answer["genders"][words][:, :k]
+        table["female"] = (p * (gender > 0)).sum(1)
+        table["male"] = (p * (gender < 0)).sum(1)
     else:
-        table = table.assign(female=answer["mass"][words][:, 0], male=answer["mass"][words][:, 1])
+        table["female"] = answer["mass"][words][:, 0]
+        table["male"] = answer["mass"][words][:, 1]
         table["log_odds"] = np.log2(table["female"] / table["male"])
+        measures.append("log_odds")
     table["kind"] = pd.Categorical(table["kind"], list(cloze.KINDS))
     keys = ["dominated", "occupation", "percent_women", "kind"]
     grouped = table.groupby(keys, sort=False, dropna=False, observed=True)
-    return (
-        grouped[["female", "male", *table.columns.intersection(["log_odds"])]].mean().reset_index()
-    )
+    return grouped[measures].mean().reset_index()
 
 
-def at_every_k(answers: dict[str, dict], summary) -> dict[tuple[str, str], pd.DataFrame]:
-    """A summary of `by_occupation` for every model, at every k and in full: {(model, k): summary}."""
-    return {
-        (name, k_name(k)): summary(by_occupation(one, k))
-        for name, one in answers.items()
-        for k in (*K, FULL)
-    }
+def at_every_k(
+    answers: dict[str, dict], summary: Callable[[pd.DataFrame], pd.DataFrame]
+) -> dict[tuple[str, str], pd.DataFrame]:
+    """{(model, k): summary} of `by_occupation` for every model, at every k and in full."""
+    summaries = {}
+    for name, answer in answers.items():
+        for k in (*K, FULL):
+            summaries[name, k_name(k)] = summary(by_occupation(answer, k))
+    return summaries
 
 
 def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
-    """By kind, the share of prompts with a gendered token among the top k, in the group of occupations with fewer."""
+    """By kind, the share of prompts with a gendered token among the top k.
+
+    It is that of the group of occupations (of women, of men) in which it is smaller; 1 in full.
+    """
     if not k:
         return pd.Series(1.0, list(cloze.KINDS))
     found = pd.DataFrame(answer["prompts"])[["kind", "dominated"]]
     found["any"] = (answer["genders"][words][:, :k] != 0).any(1)
-    return found.groupby(["kind", "dominated"])["any"].mean().groupby("kind").min()
+    by_group = found.groupby(["kind", "dominated"])["any"].mean()
+    return by_group.groupby("kind").min()
 
 
 def resampled(
     table: pd.DataFrame, pooled: bool = False, draws: int = 2_000, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """The margin of the means by kind, [1 + draws, groups]: as it is, then of occupations drawn with replacement in
-    either group. 0 where there is no gendered token.
-    pooled   one group: of the gender that dominates the occupation ("pro-stereotypical", in the paper's Table 1) and
-             the other one, over all occupations, in place of female and male in two groups"""
-    rng, sides = np.random.default_rng(seed), table[["female", "male"]].to_numpy()
+    """By kind, the margin of the means [1 + draws, groups]: of all occupations, then of resamples.
+
+    A resample draws occupations with replacement in either group. The margin is 0 where there is no
+    gendered token.
+
+    pooled   one group in place of two, of all occupations: the gender that dominates an occupation
+             ("pro-stereotypical", in the paper's Table 1) stands in place of female, the other one
+             in place of male
+    """
+    rng = np.random.default_rng(seed)
+    sides = table[["female", "male"]].to_numpy()
     if pooled:
-        sides = np.where(
-            (table["dominated"] == "female").to_numpy()[:, None], sides, sides[:, ::-1]
-        )
-    table, margins = table.assign(first=sides[:, 0], second=sides[:, 1]), []
-    for _, group in [("", table)] if pooled else table.groupby("dominated"):
+        is_female = (table["dominated"] == "female").to_numpy()
+        sides = np.where(is_female[:, None], sides, sides[:, ::-1])
+    table = table.assign(first=sides[:, 0], second=sides[:, 1])
+    groups = [table] if pooled else [group for _, group in table.groupby("dominated")]
+    by_group = []
+    for group in groups:
         wide = group.pivot(index="occupation", columns="kind", values=["first", "second"])
         values = np.stack([wide["first"], wide["second"]])  # [2 sides, occupations, kinds]
         n = values.shape[1]
         drawn = np.concatenate([np.arange(n)[None], rng.integers(n, size=(draws, n))])
-        margins.append(np.nan_to_num(margin(*values[:, drawn].mean(2))))
-    return dict(zip(wide["first"], np.moveaxis(np.stack(margins, -1), 1, 0)))
+        first, second = values[:, drawn].mean(2)
+        by_group.append(np.nan_to_num(margin(first, second)))
+    margins = np.stack(by_group, -1)  # [1 + draws, kinds, groups]
+    return dict(zip(wide["first"], np.moveaxis(margins, 1, 0)))
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
-    """Fig. 2-4's bars: for either group of occupations and each kind the mean female and male probability, with
-    Student's interval over the occupations. Columns: dominated, kind, gender, value, low, high."""
-    rows = [
-        (dominated, kind, gender, *stats.mean(group[gender].to_numpy()))
-        for (dominated, kind), group in table.groupby(
-            ["dominated", "kind"], sort=False, observed=True
-        )
-        for gender in ("female", "male")
-    ]
+    """The bars of Fig. 2-4: the mean female and male probability of a group of occupations.
+
+    With Student's interval over occupations. Columns: dominated, kind, gender, value, low, high.
+    """
+    rows = []
+    groups = table.groupby(["dominated", "kind"], sort=False, observed=True)
+    for (dominated, kind), group in groups:
+        for gender in ("female", "male"):
+            mean = stats.mean(group[gender].to_numpy())
+            rows.append((dominated, kind, gender, *mean))
     return pd.DataFrame(rows, columns=["dominated", "kind", "gender", "value", "low", "high"])
 
 
 def margins(table: pd.DataFrame) -> pd.DataFrame:
     """The margin: one row per occupation, one column per kind."""
-    return table.assign(margin=margin(table["female"], table["male"])).pivot(
-        index=["dominated", "occupation"], columns="kind", values="margin"
-    )
+    table = table.assign(margin=margin(table["female"], table["male"]))
+    return table.pivot(index=["dominated", "occupation"], columns="kind", values="margin")
 
 
 def change(base: float, after: float) -> str:
-    """What becomes of a margin, one of CHANGES. Overturned: it changes sign; kept: it moves by at most LITTLE."""
+    """What becomes of a margin, one of CHANGES.
+
+    It is overturned if it changes sign, and kept if it moves by at most LITTLE.
+    """
     if np.isnan(base) or np.isnan(after):
         return NO_TOKEN
     if base * after < 0:
         return OVERTURNED
-    grown = abs(after) - abs(base)
-    return KEPT if abs(grown) <= LITTLE else ENLARGED if grown > 0 else WEAKENED
+    growth = abs(after) - abs(base)
+    if abs(growth) <= LITTLE:
+        return KEPT
+    return ENLARGED if growth > 0 else WEAKENED
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of occupations under each of CHANGES, with its interval: columns kind, change, value, low, high."""
+    """The share of occupations under each of CHANGES, with its interval.
+
+    Columns: kind, change, value, low, high.
+    """
     wide = margins(table)
-    changed = wide.drop(columns="base").apply(
-        lambda after: [change(*pair) for pair in zip(wide["base"], after)]
-    )
-    rows = [
-        (kind, name, *stats.share(changed[kind] == name)) for kind in changed for name in CHANGES
-    ]
+    rows = []
+    for kind in wide.columns.drop("base"):
+        changes = [change(base, after) for base, after in zip(wide["base"], wide[kind])]
+        for name in CHANGES:
+            share = stats.share([found == name for found in changes])
+            rows.append((kind, name, *share))
     return pd.DataFrame(rows, columns=["kind", "change", "value", "low", "high"])
 
 
 def relative(answer: dict, k: int = 10) -> pd.DataFrame:
-    """Equation 1: p(w | knowledge) / p(w | base) of every token w among the top k of both prompts. One row per token
-    and prompt: occupation, kind, token, gender (female, male, neither), ratio."""
-    base, rows = {}, []
+    """Equation 1: p(w | knowledge) / p(w | base) of every token w among the top k of both prompts.
+
+    One row per token and prompt. Columns: occupation, kind, token, gender (female, male, neither),
+    ratio. The base prompt of an occupation has to come before its others.
+    """
+    p_in_base = {}
+    rows = []
     for i, prompt in enumerate(answer["prompts"]):
-        p, tokens, genders = (
-            answer["p"][i, :k],
-            answer["ids"][i, :k],
-            answer["genders"]["outputs"][i, :k],
-        )
-        if prompt["kind"] == "base":  # the first of its occupation
-            base = dict(zip(tokens, p))
+        p = answer["p"][i, :k]
+        ids = answer["ids"][i, :k]
+        genders = answer["genders"]["outputs"][i, :k]
+        if prompt["kind"] == "base":
+            p_in_base = dict(zip(ids, p))
             continue
-        rows += [
-            (
-                prompt["occupation"],
-                prompt["kind"],
-                answer["tokens"][i][j],
-                GENDERS[genders[j]],
-                p[j] / base[token],
-            )
-            for j, token in enumerate(tokens)
-            if token in base
-        ]
+        for j, token in enumerate(ids):
+            if token in p_in_base:
+                ratio = p[j] / p_in_base[token]
+                spelled = answer["tokens"][i][j]
+                gender = GENDERS[genders[j]]
+                rows.append((prompt["occupation"], prompt["kind"], spelled, gender, ratio))
     return pd.DataFrame(rows, columns=["occupation", "kind", "token", "gender", "ratio"])
 
 
 def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
-    """Of `relative`, by kind and gender: the geometric mean and how many tokens it is of."""
-    grouped = ratios.assign(log=np.log(ratios["ratio"].astype(float))).groupby(["kind", "gender"])[
-        "log"
-    ]
-    mean, size = (
-        values.unstack("gender").reindex(
-            index=list(cloze.KINDS)[1:], columns=sorted(GENDERS.values())
-        )
-        for values in (np.exp(grouped.mean()), grouped.size())
+    """Of `relative`, by kind and gender: the geometric mean, and of how many tokens it is."""
+    ratios = ratios.assign(log=np.log(ratios["ratio"].astype(float)))
+    logs = ratios.groupby(["kind", "gender"])["log"]
+
+    def wide(values: pd.Series) -> pd.DataFrame:
+        """One row per kind of knowledge, one column per gender."""
+        kinds = list(cloze.KINDS)[1:]
+        return values.unstack("gender").reindex(index=kinds, columns=sorted(GENDERS.values()))
+
+    mean = wide(np.exp(logs.mean()))
+    size = wide(logs.size()).fillna(0).astype(int)
+    return pd.concat({"ratio": mean, "tokens": size}, axis=1)
+
+
+def mean_ratio(ratios: pd.DataFrame) -> stats.Estimate:
+    """The geometric mean of rows of `relative`, with Student's interval over occupations.
+
+    The tokens of one occupation are not independent. A mean of one occupation has no interval.
+    """
+    logs = np.log(ratios["ratio"].astype(float)).groupby(ratios["occupation"])
+    sums = logs.sum()
+    n = logs.size()
+    mean = sums.sum() / n.sum()
+    low = np.nan
+    high = np.nan
+    if len(n) > 1:
+        mean, low, high = stats.mean((sums - mean * n) / n.mean()) + mean
+    return stats.Estimate(
+        *np.exp([mean, low, high]), n=int(n.sum()), unit=f"tokens of {len(n)} occupations"
     )
-    return pd.concat({"ratio": mean, "tokens": size.fillna(0).astype(int)}, axis=1)
 
 
 def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
-    """By kind, how log2 odds female : male rise with ten percent more women in an occupation, with a bootstrap interval
-    over occupations. Occupations without a percentage are left out. Columns: kind, value, low, high."""
+    """By kind, how log2 odds female : male rise with ten percent more women in an occupation.
+
+    With a bootstrap interval over occupations; those without a percentage are left out. Columns:
+    kind, value, low, high.
+    """
     known = table[table["percent_women"].notna()]
-    rows = [
-        (
-            kind,
-            *stats.bootstrap(
-                stats.slope,
-                group["percent_women"].to_numpy() / 10,
-                group["log_odds"].to_numpy(),
-                draws=draws,
-            ),
-        )
-        for kind, group in known.groupby("kind", observed=True)
-    ]
+    rows = []
+    for kind, group in known.groupby("kind", observed=True):
+        tens = group["percent_women"].to_numpy() / 10
+        slope = stats.bootstrap(stats.slope, tens, group["log_odds"].to_numpy(), draws=draws)
+        rows.append((kind, *slope))
     return pd.DataFrame(rows, columns=["kind", "value", "low", "high"])
 
 
 def forms(answers: dict[str, dict]) -> pd.DataFrame:
-    """The margin by group of occupations and kind, one row per choice: how prompts are written (cloze.FORMS), then
-    which words are counted. Choices that give the very same tokens as the first are left out."""
+    """The margin by group of occupations and kind, under other choices: one row per choice.
+
+    First how prompts are written (cloze.FORMS), then which words are counted. Choices of words that
+    give the same probabilities as the first are left out.
+
+    answers   of cloze.measure_forms, by form
+    """
     first, default = next(iter(answers.items()))
-    counted = {
+    words_by_name = {
         "six words": "six",
         "all 126 of the list": "verbalizer",
         "larger list": "larger",
         "tokens without the space": "no space",
         "tokens of either form": "either",
     }
-    choices = {form: (answer, "whole pairs") for form, answer in answers.items()}
-    choices |= {
-        f"{first}; {name}": (default, words)
-        for name, words in counted.items()
-        if not np.allclose(
-            default["mass"][words], default["mass"]["whole pairs"], rtol=1e-4, atol=0
-        )
-    }
     rows = {}
-    for name, (answer, words) in choices.items():
-        table = by_occupation(answer, FULL, words)
-        means = table.groupby(["dominated", "kind"], observed=True)[["female", "male"]].mean()
-        rows[name] = pd.Series(margin(means["female"], means["male"]), means.index)
+    for form, answer in answers.items():
+        rows[form] = _group_margins(answer, "whole pairs")
+    usual = default["mass"]["whole pairs"]
+    for name, words in words_by_name.items():
+        if not np.allclose(default["mass"][words], usual, rtol=1e-4, atol=0):
+            rows[f"{first}; {name}"] = _group_margins(default, words)
     return pd.DataFrame(rows).T
+
+
+def _group_margins(answer: dict, words: str) -> pd.Series:
+    """The margin of the means by group of occupations and kind, over the whole distribution."""
+    table = by_occupation(answer, FULL, words)
+    means = table.groupby(["dominated", "kind"], observed=True)[["female", "male"]].mean()
+    return pd.Series(margin(means["female"], means["male"]), means.index)
+
+
+def coverage(answer: dict) -> dict[str, float]:
+    """How much of a model's answers the verbalizer understands, over all prompts.
+
+    female words, male words   how many of the list's 63 and 63 are tokens
+    mass                       the mean probability of these tokens, and of the larger list's
+    top k                      the share of prompts with a gendered token among the top k, by the
+                               verbalizer made from the outputs and by the list
+    """
+    female, male = answer["whole"]["verbalizer"]
+    covered = {
+        "female words": female,
+        "male words": male,
+        "mass": answer["mass"]["verbalizer"].sum(1).mean(),
+        "mass, larger list": answer["mass"]["larger"].sum(1).mean(),
+    }
+    for name, words in (("outputs", "outputs"), ("list", "verbalizer")):
+        for k in K:
+            has_gendered = (answer["genders"][words][:, :k] != 0).any(1)
+            covered[f"top {k}: {name}"] = has_gendered.mean()
+    return covered
+
+
+def follows(table: pd.DataFrame) -> pd.DataFrame:
+    """The share of occupations whose margin moves towards the gender that the knowledge names.
+
+    One row per kind that names a gender. Columns: names (its own, the other), value, low, high.
+    """
+    wide = margins(table)
+    own = np.where(wide.index.get_level_values("dominated") == "female", 1, -1)
+    rows = []
+    for kind, knowledge in cloze.KINDS.items():
+        if "person}" not in knowledge.pattern and "gender}" not in knowledge.pattern:
+            continue
+        is_counter = "counter_" in knowledge.pattern
+        named = -own if is_counter else own
+        share = stats.share(named * (wide[kind] - wide["base"]) > 0)
+        rows.append((kind, "the other" if is_counter else "its own", *share))
+    return pd.DataFrame(rows, columns=["kind", "names", "value", "low", "high"]).set_index("kind")
+
+
+def by_named_gender(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Log2 odds of the right pronoun, by whom the sentence before names.
+
+    facts   of cloze.facts: nothing before, the man, the woman, and the person of either occupation
+    """
+    nothing, man, woman, person_nurse, person_carpenter = facts.values()
+    is_of_woman = np.arange(len(nothing)) % 2 == 0  # the first sentence of each pair
+    return {
+        "nothing": nothing,
+        "a person": np.where(is_of_woman, person_nurse, person_carpenter),
+        "its own gender": np.where(is_of_woman, woman, man),
+        "the other gender": np.where(is_of_woman, man, woman),
+    }
