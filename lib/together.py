@@ -1,18 +1,23 @@
-"""Three ways to make one model less biased, on every measure of the three papers: what notebook 12 ends on.
+"""Three ways to make one model less biased, on every measure of the three papers (notebook 12).
 
-Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is put before the text
-(Counteracts). Masks and projections act inside the network, whatever it is asked; a prompt, where it can precede text:
+Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is
+put before the text (Counteracts). Masks and projections act inside the network, whatever it is
+asked; a prompt acts where it can precede text:
 
-    cloze           Counteracts' own: "The man worked as a nurse." before "The [MASK] works as a nurse."
+    cloze           as in Counteracts: "The man worked as a nurse." before "The [MASK] works as a
+                    nurse."
     next sentences  PROMPT, two counterexamples in occupations, before sentence A
-    inference       PROMPT before the premise; of the occupations asked for it names two, the pairs stay neutral
-    PPPL            PROMPT before each line, seen and not asked for
+    inference       PROMPT before the premise; it names two of the occupations asked for, and the
+                    pairs stay neutral
+    PPPL            PROMPT before each line, which is seen and not scored
     factual gender  PROMPT before each sentence about a queen or a king
     SEAT            does not apply: a word's vector is measured in sentences without words of gender
 
-Heads are chosen on one half of the sentences and SEAT is measured on the other, both ways; no other measure has a part
-in the choice. The classifier is the encoder fine-tuned: the same heads are masked in it, found in the encoder; a
-projection's subspaces are fitted on each model by itself, on what notebooks 08 and 09 fit them on."""
+Heads are chosen on one half of the sentences and SEAT is measured on the other, both ways; no other
+measure has a part in the choice. The classifier is the encoder fine-tuned: the heads found in the
+encoder are masked in it. A projection's subspaces are fitted on each model by itself, on what
+notebooks 08 and 09 fit them on.
+"""
 
 import contextlib
 from collections.abc import Callable
@@ -31,36 +36,46 @@ from lib.text import data as sources, factual, pairs as sentence_pairs, readers
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
 COUNTER = "target counter syntactic similar"  # the knowledge that Counteracts advises
-# SEAT: sentences per word; NLI: contexts per occupation, every so many-th occupation and pair of the task; PPPL: the
-# shortest lines; draws of random heads. In mini 95 % intervals of a change reach about .1 either way for SEAT (165
-# words), .06 for fairness (28 occupations), .1 for accuracy (66 pairs).
+# In mini, 95 % intervals of a change reach about .1 either way for SEAT (165 words), .06 for
+# fairness (28 occupations), .1 for accuracy (66 pairs).
+#   sentences    of SEAT, per word
+#   contexts     of NLI, per occupation
+#   occupations  of NLI: every so many-th one is taken
+#   task         of NLI: every so many-th pair is taken
+#   lines        of PPPL: the shortest ones
+#   draws        of random heads
 SIZES = {
     "mini": {"sentences": 1, "contexts": 3, "occupations": 6, "task": 3, "lines": 20, "draws": 5},
     "paper": {"sentences": 2, "contexts": 7, "occupations": 1, "task": 10, "lines": 60, "draws": 5},
 }
 
-# What a remedy is there for: the untouched model, heads of the highest scores, as many drawn at random, or any other
-Role = StrEnum("Role", ["NONE", "FOUND", "CONTROL", "REMEDY"])
-# What it does to a measure
-Effect = StrEnum(
-    "Effect",
-    {
-        "BETTER": "better",
-        "WORSE": "worse",
-        "INCONCLUSIVE": "inconclusive",
-        "CONTROL": "control",
-        "NONE": "does not apply",
-    },
-)
+
+class Role(StrEnum):
+    """What a remedy is compared as."""
+
+    NONE = "none"  # the untouched model
+    FOUND = "found"  # masks the heads of the highest scores
+    CONTROL = "control"  # masks as many heads, drawn at random
+    REMEDY = "remedy"  # any other
+
+
+class Effect(StrEnum):
+    """What a remedy does to a measure."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    INCONCLUSIVE = "inconclusive"
+    CONTROL = "control"
+    NONE = "does not apply"
 
 
 class Remedy(NamedTuple):
-    """Heads to mask, a setting to project, whether to prompt, and on which half of the sentences SEAT is measured."""
+    """What is done to the model, and on which half of the sentences SEAT is measured."""
 
     name: str
-    heads: list[tuple[int, int]] = []
-    setting: str = ""
-    prompted: bool = False
+    heads: list[tuple[int, int]] = []  # to mask: (layer, head), from 1
+    setting: str = ""  # to project: a name of projection.settings
+    prompted: bool = False  # whether a counterexample is put before the text
     role: Role = Role.REMEDY
     half: int = 1
 
@@ -68,30 +83,30 @@ class Remedy(NamedTuple):
 def plan(
     result: dict, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0
 ) -> list[Remedy]:
-    """The remedies to compare, none first; one entry per half of the sentences or per draw of random heads.
+    """The remedies to compare, none first.
 
-    result     of heads.measure: the k highest heads by either half of its folds are masked (all, where there are
-               fewer) and judged on the other, and as many drawn at random
-    settings   names of projections"""
+    There is one entry per half of the sentences, or per draw of random heads.
+
+    result     of heads.measure: the k highest heads by either half of its folds are masked (all,
+               where there are fewer) and judged on the other half; and as many drawn at random
+    settings   names of projections
+    """
     by_half = masking.halves(result)
     k = min(k, by_half[0].size)
-    draws = [heads.random(by_half[0], k, seed=seed + draw) for draw in range(SIZES[data]["draws"])]
-    return [
-        *(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
-        *(
-            Remedy(f"mask Top-{k}", heads.top(by_half[1 - half], k), role=Role.FOUND, half=half)
-            for half in (1, 0)
-        ),
-        *(
-            Remedy(f"mask random {k}", drawn, role=Role.CONTROL, half=(n + 1) % 2)
-            for n, drawn in enumerate(draws)
-        ),
-        *(Remedy(f"project {name}", setting=name) for name in settings),
-        Remedy("counter-prompt", prompted=True),
-    ]
+    remedies = [Remedy("none", role=Role.NONE, half=half) for half in (1, 0)]
+    for half in (1, 0):
+        highest = heads.top(by_half[1 - half], k)
+        remedies.append(Remedy(f"mask Top-{k}", highest, role=Role.FOUND, half=half))
+    for draw in range(SIZES[data]["draws"]):
+        drawn = heads.random(by_half[0], k, seed=seed + draw)
+        half = (draw + 1) % 2
+        remedies.append(Remedy(f"mask random {k}", drawn, role=Role.CONTROL, half=half))
+    remedies += [Remedy(f"project {name}", setting=name) for name in settings]
+    remedies.append(Remedy("counter-prompt", prompted=True))
+    return remedies
 
 
-def measure(
+def measure(  # noqa: PLR0913, notebook 12 passes these by position
     name: str,
     classifier: str,
     plan: list[Remedy],
@@ -102,42 +117,56 @@ def measure(
     device=None,
     items: int = 0,
 ) -> list[dict]:
-    """What each remedy of the plan does: a dict each, of arrays with one row per item, for intervals to draw from.
+    """What each remedy of the plan does: a dict of arrays each, with one row per item.
 
-    associations, in_x (per target word; SEAT), s, d (per triple pair), likelihoods, lengths (per line; PPPL), facts
-    (per pair of sentences), margin and dominated (per occupation; cloze), neutral, agree (per occupation; NLI), right
-    (per pair of the task). What does not apply, or has no model, is left out. n, folds, seed: of the sentences that the
-    heads were chosen on, as in heads.measure. `items` other than 0: a try on so many."""
-    benches, measured = [Encoder(models.load(name, device=device), data, n, folds, seed, items)], []
+        associations, in_x    per target word (SEAT)
+        s, d                  per triple pair
+        likelihoods, lengths  per line (PPPL)
+        facts                 per pair of sentences
+        margin, dominated     per occupation (cloze)
+        neutral, agree        per occupation (NLI)
+        right                 per pair of the task (NLI)
+
+    What does not apply, or has no model, is left out.
+
+    n, folds, seed   of the sentences that the heads were chosen on, as in heads.measure
+    items            other than 0, a try on so many
+    """
+    encoder = Encoder(models.load(name, device=device), data, n, folds, seed, items)
+    benches = [encoder]
     if classifier:
-        benches.append(
-            Classifier(
-                models.load(classifier, device=device, task="sequence-classification"), data, items
-            )
-        )
+        net = models.load(classifier, device=device, task="sequence-classification")
+        benches.append(Classifier(net, data, items))
+    measured = []
     for remedy in tqdm(plan, desc="mitigations", leave=False):
-        known = next(
-            (
-                row
-                for other, row in zip(plan, measured)
-                if other == remedy._replace(half=other.half)
-            ),
-            {},
-        )
-        row = dict(known)  # the same on another half: SEAT alone is another there
-        for bench in benches[:1] if known else benches:
-            with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
-                row |= bench.seat(remedy) if known else bench.measure(remedy)
+        row = _same_on_another_half(remedy, plan, measured)
+        if row:
+            with applied(encoder.model, remedy.heads, remedy.setting, encoder.subspaces):
+                row = row | encoder.seat(remedy)
+        else:
+            row = {}
+            for bench in benches:
+                with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
+                    row |= bench.measure(remedy)
         measured.append(row)
     return measured
 
 
+def _same_on_another_half(remedy: Remedy, plan: list[Remedy], measured: list[dict]) -> dict | None:
+    """What was measured of the same remedy on the other half, where only SEAT differs; or None."""
+    for other, row in zip(plan, measured):
+        if other == remedy._replace(half=other.half):
+            return row
+    return None
+
+
 @contextlib.contextmanager
 def applied(model, masked: list[tuple[int, int]], setting: str, subspaces: projection.Subspaces):
-    """The model with these heads masked and this setting projected, inside alone."""
+    """Inside the block the model has these heads masked and this setting projected."""
     with contextlib.ExitStack() as stack:
         if masked:
-            stack.enter_context(hooks.head_mask(model, heads.mask(model, masked).to(model.device)))
+            mask = heads.mask(model, masked).to(model.device)
+            stack.enter_context(hooks.head_mask(model, mask))
         if setting:
             chosen = next(known for known in projection.settings() if known.name == setting)
             stack.enter_context(hooks.project(model, subspaces.interventions(chosen)))
@@ -149,86 +178,132 @@ class Encoder:
 
     def __init__(self, model, data: str, n: int, folds: int, seed: int = 0, items: int = 0):
         self.model = model
-        self.subspaces = (
-            projection.fit(model, sentence_pairs.written()) if model.n_layers > 1 else None
-        )
-        sample = heads.Sample(data, n, seed=seed, items=items, attributes=masking.ATTRIBUTES[data])
-        sets, found = heads.sets_and_contexts("gender", sample)
-        halves = [
-            masking.sentences_of(half, found, folds, SIZES[data]["sentences"]) for half in (0, 1)
-        ]
-        both = [word for word in found if all(kept[word] for kept in halves)]
-        self.words = [{word: kept[word] for word in both} for kept in halves]
-        self.sets = sets.only(both)
-        self.triples, self.items = triples.triples(data, items=items), items
-        lines = (
-            sources.demo("prose")
-            if data == "mini"
-            else [line for line in readers.wikitext() if len(line.split()) > 19]
-        )  # shorter are headings and scraps of lists
-        self.texts = stats.first(sorted(lines, key=len)[: SIZES[data]["lines"]], items)
+        self.items = items
+        self.subspaces = None
+        if model.n_layers > 1:
+            self.subspaces = projection.fit(model, sentence_pairs.written())
+        self._choose_sentences(data, n, folds, seed)
+        self.triples = triples.triples(data, items=items)
+        shortest = sorted(_lines(data), key=len)[: SIZES[data]["lines"]]
+        self.texts = stats.first(shortest, items)
         prompts = cloze.rows("winobias", 1, items)
-        self.prompts = {
-            kind: [row for row in prompts if row["kind"] == kind] for kind in ("base", COUNTER)
-        }
+        self.prompts = {}
+        for kind in ("base", COUNTER):
+            self.prompts[kind] = [row for row in prompts if row["kind"] == kind]
+
+    def _choose_sentences(self, data: str, n: int, folds: int, seed: int):
+        """The words of SEAT that have sentences in both halves, and their sentences by half."""
+        sample = heads.Sample(
+            source=data,
+            contexts=n,
+            seed=seed,
+            items=self.items,
+            attributes=masking.ATTRIBUTES[data],
+        )
+        sets, found = heads.sets_and_contexts("gender", sample)
+        per_word = SIZES[data]["sentences"]
+        halves = [masking.sentences_of(half, found, folds, per_word) for half in (0, 1)]
+        both = [word for word in found if halves[0][word] and halves[1][word]]
+        self.words = [{word: half[word] for word in both} for half in halves]
+        self.sets = sets.only(both)
 
     def measure(self, remedy: Remedy) -> dict:
-        before, prompted = f"{PROMPT} " if remedy.prompted else "", remedy.prompted
-        text = pppl.pseudo_perplexity(self.model, self.texts, after=before.strip())
-        asked = self.prompts[COUNTER if prompted else "base"]
-        mass = cloze.answer(self.model, cloze.encoded(self.model, asked))["mass"]["verbalizer"]
-        facts = factual.log_odds(self.model, before.strip(), self.items).reshape(-1, 2)
-        row = {
-            "likelihoods": text.log_likelihoods,
-            "lengths": text.lengths,
-            "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
-            "dominated": np.array(
-                [1 if prompt["dominated"] == "female" else -1 for prompt in asked]
-            ),
-        }
-        row |= {"facts": facts} if len(facts) else {}
+        before = PROMPT if remedy.prompted else ""
+        row = self._perplexity(before) | self._cloze(remedy.prompted)
+        facts = factual.log_odds(self.model, before, self.items).reshape(-1, 2)
+        if len(facts):
+            row["facts"] = facts
         if self.model.has_nsp:
-            follows = nsp.is_next(
-                self.model, [(before + a, b) for a, b in triples.pairs(self.triples)]
-            )
-            frame = triples.frame(self.triples, follows)
-            row |= {"s": nsp.strengths(frame), "d": nsp.distances(frame)}
-        return row if prompted else row | self.seat(remedy)
+            row |= self._next_sentences(before)
+        if not remedy.prompted:
+            row |= self.seat(remedy)
+        return row
+
+    def _perplexity(self, before: str) -> dict:
+        text = pppl.pseudo_perplexity(self.model, self.texts, after=before)
+        return {"likelihoods": text.log_likelihoods, "lengths": text.lengths}
+
+    def _cloze(self, prompted: bool) -> dict:
+        prompts = self.prompts[COUNTER if prompted else "base"]
+        answer = cloze.answer(self.model, cloze.encoded(self.model, prompts))
+        mass = answer["mass"]["verbalizer"]
+        dominated = [1 if prompt["dominated"] == "female" else -1 for prompt in prompts]
+        return {
+            "margin": (mass[:, 0] - mass[:, 1]) / mass.sum(1),
+            "dominated": np.array(dominated),
+        }
+
+    def _next_sentences(self, before: str) -> dict:
+        pairs = triples.pairs(self.triples)
+        if before:
+            pairs = [(f"{before} {first}", second) for first, second in pairs]
+        frame = triples.frame(self.triples, nsp.is_next(self.model, pairs))
+        return {"s": nsp.strengths(frame), "d": nsp.distances(frame)}
 
     def seat(self, remedy: Remedy) -> dict:
-        return dict(
-            zip(
-                ("associations", "in_x"),
-                heads.associations(self.model, self.sets, self.words[remedy.half]),
-            )
-        )
+        sentences = self.words[remedy.half]
+        associations, in_x = heads.associations(self.model, self.sets, sentences)
+        return {"associations": associations, "in_x": in_x}
+
+
+def _lines(data: str) -> list[str]:
+    """The lines of which the shortest are scored by PPPL."""
+    if data == "mini":
+        return sources.demo("prose")
+    # Of WikiText, those of fewer than 20 words are headings and scraps of lists.
+    return [line for line in readers.wikitext() if len(line.split()) > 19]
 
 
 class Classifier:
-    """All that the classifier is asked: pairs of the fairness test, and of the task itself; every so many-th occupation
-    and pair. A try thins nothing more: what it is given is few already."""
+    """All that the classifier is asked: pairs of the fairness test, and of the task itself.
+
+    Every so many-th occupation and pair is taken, except in a try, which has few already.
+    """
 
     def __init__(self, model, data: str, items: int = 0):
-        occupations, task = (1, 1) if items else (SIZES[data]["occupations"], SIZES[data]["task"])
-        pairs = nli.pairs(contexts=SIZES[data]["contexts"], items=items)
-        self.model, self.subspaces = model, projection.fit(model, nli.fitting_pairs())
-        self.pairs = pairs[pairs["occupation"].isin(pairs["occupation"].unique()[::occupations])]
-        self.task = nli.task_pairs(data, items).iloc[::task]
+        size = SIZES[data]
+        every_occupation = 1 if items else size["occupations"]
+        every_pair = 1 if items else size["task"]
+        self.model = model
+        self.subspaces = projection.fit(model, nli.fitting_pairs())
+        pairs = nli.pairs(contexts=size["contexts"], items=items)
+        chosen = pairs["occupation"].unique()[::every_occupation]
+        self.pairs = pairs[pairs["occupation"].isin(chosen)]
+        self.task = nli.task_pairs(data, items).iloc[::every_pair]
 
     def measure(self, remedy: Remedy) -> dict:
         both = pd.concat([self.pairs, self.task])
-        both = both.assign(premise=PROMPT + " " + both["premise"]) if remedy.prompted else both
-        p, labels = nli.probabilities(self.model, both).numpy(), nli.labels(self.model)
-        neutral, agree = nli.fairness(p[: len(self.pairs)], self.pairs, labels)
-        right = nli.predictions(p[len(self.pairs) :], labels) == self.task["label"].to_numpy(
-            dtype=str
-        )
+        if remedy.prompted:
+            both = both.assign(premise=PROMPT + " " + both["premise"])
+        p = nli.probabilities(self.model, both).numpy()
+        labels = nli.labels(self.model)
+        n_pairs = len(self.pairs)
+        neutral, agree = nli.fairness(p[:n_pairs], self.pairs, labels)
+        predicted = nli.predictions(p[n_pairs:], labels)
+        right = predicted == self.task["label"].to_numpy(dtype=str)
         return {"neutral": neutral, "agree": agree, "right": right}
 
 
 def gap(margin: np.ndarray, dominated: np.ndarray) -> float:
-    """By how much the margin (female - male) / (female + male) of occupations of women is above that of men's."""
+    """By how much the mean margin of women's occupations is above that of men's.
+
+    A margin is (female - male) / (female + male).
+    """
     return float(margin[dominated > 0].mean() - margin[dominated < 0].mean())
+
+
+def size_of_gap(margin: np.ndarray, dominated: np.ndarray) -> float:
+    return abs(gap(margin, dominated))
+
+
+def fairness(neutral: np.ndarray, agree: np.ndarray) -> float:
+    """The mean share of neutral answers, times the share of occupations that mostly agree."""
+    return neutral.mean() * (agree > 0.5).mean()
+
+
+def share_right(log_odds: np.ndarray) -> float:
+    """The share of sentences in which the right pronoun is the likelier one."""
+    return (log_odds > 0).mean()
 
 
 class Measure(NamedTuple):
@@ -236,138 +311,215 @@ class Measure(NamedTuple):
 
     keys: tuple[str, ...]
     statistic: Callable[..., float]
-    better: int  # what a smaller bias or cost is: -1 lower, 1 higher
+    better: int  # the direction in which bias or cost is smaller: -1 lower, 1 higher
     is_cost: bool = False
     missing: str = ""  # what a table says where there is none
-    signed: Callable[..., float] | None = (
-        None  # the same with its direction, which a remedy can overturn
-    )
+    # The same with its direction, which a remedy can overturn.
+    signed: Callable[..., float] | None = None
 
 
 MEASURES = {
-    "SEAT": Measure(("associations", "in_x"), masking.seat_of, -1, missing="does not apply"),
-    "Strength": Measure(("s",), nsp.top_mean, -1, missing="no next-sentence head"),
-    "Distance": Measure(("d",), nsp.top_mean, -1, missing="no next-sentence head"),
+    "SEAT": Measure(
+        keys=("associations", "in_x"),
+        statistic=masking.seat_of,
+        better=-1,
+        missing="does not apply",
+    ),
+    "Strength": Measure(
+        keys=("s",),
+        statistic=nsp.top_mean,
+        better=-1,
+        missing="no next-sentence head",
+    ),
+    "Distance": Measure(
+        keys=("d",),
+        statistic=nsp.top_mean,
+        better=-1,
+        missing="no next-sentence head",
+    ),
     "NLI fairness": Measure(
-        ("neutral", "agree"),
-        lambda neutral, agree: neutral.mean() * (agree > 0.5).mean(),
-        1,
+        keys=("neutral", "agree"),
+        statistic=fairness,
+        better=1,
         missing="no classifier",
     ),
     "cloze gap": Measure(
-        ("margin", "dominated"), lambda *arrays: abs(gap(*arrays)), -1, signed=gap
+        keys=("margin", "dominated"),
+        statistic=size_of_gap,
+        better=-1,
+        signed=gap,
     ),
-    "PPPL": Measure(("likelihoods", "lengths"), pppl.perplexity, -1, is_cost=True),
-    "NLI accuracy": Measure(("right",), np.mean, 1, is_cost=True, missing="no classifier"),
+    "PPPL": Measure(
+        keys=("likelihoods", "lengths"),
+        statistic=pppl.perplexity,
+        better=-1,
+        is_cost=True,
+    ),
+    "NLI accuracy": Measure(
+        keys=("right",),
+        statistic=np.mean,
+        better=1,
+        is_cost=True,
+        missing="no classifier",
+    ),
     "factual gender": Measure(
-        ("facts",), lambda odds: (odds > 0).mean(), 1, is_cost=True, missing="no such words"
+        keys=("facts",),
+        statistic=share_right,
+        better=1,
+        is_cost=True,
+        missing="no such words",
     ),
 }
 COSTS = tuple(name for name, measure in MEASURES.items() if measure.is_cost)
+COLUMNS = [
+    "mitigation",
+    "role",
+    "measure",
+    "value",
+    "change",
+    "low",
+    "high",
+    "draws",
+    "overturned",
+    "beyond",
+    "beyond_low",
+    "beyond_high",
+]
+
+
+class Pair(NamedTuple):
+    """A measure's arrays with a remedy, and those of the untouched model on the same half."""
+
+    after: list[np.ndarray]
+    before: list[np.ndarray]
 
 
 def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.DataFrame:
     """One row per remedy and measure; NaN where a measure does not apply.
 
-    The 95 % interval of a change draws items again, the same for both models: target words, triple pairs, occupations,
-    lines, pairs of the task; of several choices of heads it is the mean's, and these are drawn again too, each beside
-    the untouched model on the same half. beyond: of the heads found, the change less that of the random ones.
-    Overturned is a preference of the other direction, which its size does not tell."""
-    rows, groups = [], {}
-    for remedy, row in zip(plan, measured):
-        groups.setdefault((remedy.name, remedy.role), []).append((remedy.half, row))
-    untouched = dict(groups[next(iter(groups))])  # by half
-    random = next((some for (_, role), some in groups.items() if role == Role.CONTROL), [])
-    for (name, role), some in groups.items():
-        mine = [row for _, row in some]
+    low, high    95 % interval of the change. Items are resampled, the same for both models: target
+                 words, triple pairs, occupations, lines, pairs of the task. Where a remedy has
+                 several choices of heads, the change is their mean, and the choices are resampled
+                 too, each beside the untouched model on the same half.
+    beyond       for the heads found, the change less that of the random ones, with its interval
+    overturned   whether the preference has the other direction, which its size does not tell
+    """
+    by_remedy = {}  # {(name, role): [(half, arrays)]}
+    for remedy, arrays in zip(plan, measured):
+        by_remedy.setdefault((remedy.name, remedy.role), []).append((remedy.half, arrays))
+    untouched = dict(by_remedy[plan[0].name, plan[0].role])  # by half
+    random = []
+    for (_, role), choices in by_remedy.items():
+        if role == Role.CONTROL:
+            random = choices
+            break
+    rows = []
+    for (name, role), choices in by_remedy.items():
+        controls = random if role == Role.FOUND else []
         for title, measure in MEASURES.items():
             row = {
                 "mitigation": name,
                 "role": role,
                 "measure": title,
-                "draws": len(mine),
+                "draws": len(choices),
                 "overturned": False,
             }
+            if all(_has(arrays, measure) for _, arrays in choices):
+                pairs = _pairs(measure, choices, untouched)
+                control_pairs = _pairs(measure, controls, untouched)
+                n_draws = 1 if role == Role.NONE else draws
+                row |= _effect(measure, pairs, control_pairs, n_draws)
             rows.append(row)
-            if not all(key in one for one in mine for key in measure.keys):
-                continue
-            pairs, drawn = (
-                [
-                    tuple(
-                        [np.asarray(one[key], dtype=float) for key in measure.keys]
-                        for one in (row_of, untouched[half])
-                    )
-                    for half, row_of in each
-                ]
-                for each in (some, random if role == Role.FOUND else [])
-            )
-            row["value"] = np.mean([measure.statistic(*after) for after, _ in pairs])
-            n = draws if role != Role.NONE else 1
-            row |= dict(zip(("change", "low", "high"), _redrawn(measure.statistic, n, pairs)))
-            if drawn:
-                row |= dict(
-                    zip(
-                        ("beyond", "beyond_low", "beyond_high"),
-                        _redrawn(measure.statistic, n, pairs, drawn),
-                    )
-                )
-            row["overturned"] = measure.signed is not None and all(
-                measure.signed(*after) * measure.signed(*before) < 0 for after, before in pairs
-            )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "mitigation",
-            "role",
-            "measure",
-            "value",
-            "change",
-            "low",
-            "high",
-            "draws",
-            "overturned",
-            "beyond",
-            "beyond_low",
-            "beyond_high",
-        ],
-    )
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _redrawn(statistic, draws: int, *sides: list[tuple]) -> stats.Estimate:
-    """The mean change of a statistic over the pairs (after, before) of the first side, less that over the second, if
-    there is one; items and, of several pairs, these are drawn again."""
-    rng, n, values = np.random.default_rng(0), len(sides[0][0][0][0]), []
-    for again in range(draws + 1):
-        items = rng.integers(n, size=n) if again else np.arange(n)
+def _has(arrays: dict, measure: Measure) -> bool:
+    return all(key in arrays for key in measure.keys)
+
+
+def _pairs(measure: Measure, choices: list[tuple[int, dict]], untouched: dict) -> list[Pair]:
+    """What a measure is computed from, for each choice of heads; `untouched` by half."""
+
+    def arrays_of(row: dict) -> list[np.ndarray]:
+        return [np.asarray(row[key], dtype=float) for key in measure.keys]
+
+    return [Pair(arrays_of(row), arrays_of(untouched[half])) for half, row in choices]
+
+
+def _effect(measure: Measure, pairs: list[Pair], controls: list[Pair], draws: int) -> dict:
+    """The columns of `effects` for one remedy and measure that applies."""
+    change = _mean_change(measure.statistic, draws, pairs)
+    effect = {
+        "value": np.mean([measure.statistic(*pair.after) for pair in pairs]),
+        "change": change.value,
+        "low": change.low,
+        "high": change.high,
+    }
+    if controls:
+        beyond = _mean_change(measure.statistic, draws, pairs, controls)
+        effect["beyond"] = beyond.value
+        effect["beyond_low"] = beyond.low
+        effect["beyond_high"] = beyond.high
+    if measure.signed is not None:
+        signs = [measure.signed(*pair.after) * measure.signed(*pair.before) for pair in pairs]
+        effect["overturned"] = all(sign < 0 for sign in signs)
+    return effect
+
+
+def _mean_change(
+    statistic: Callable[..., float],
+    draws: int,
+    pairs: list[Pair],
+    controls: list[Pair] | None = None,
+) -> stats.Estimate:
+    """The mean change of a statistic over the pairs, less that over the controls if there are any.
+
+    The interval resamples the items, and the pairs and controls among themselves. Both are drawn in
+    turn from one generator, so that the resamples of two measures on the same items are the same.
+    """
+    sides = [pairs, controls] if controls else [pairs]
+    n = len(pairs[0].after[0])
+    rng = np.random.default_rng(0)
+
+    def difference(items, chosen: list) -> float:
+        """The change over the chosen pairs, less that over the chosen controls."""
         means = []
-        for pairs in sides:
-            which = rng.integers(len(pairs), size=len(pairs)) if again else range(len(pairs))
-            after, before = (
-                [statistic(*(one[items] for one in pairs[i][place])) for i in which]
-                for place in (0, 1)
-            )
-            means.append(np.mean(np.subtract(after, before)))
-        values.append(means[0] - sum(means[1:]))
-    low, high = np.nanquantile(values[1:], [0.025, 0.975])
-    return stats.Estimate(values[0], low, high, n)
+        for side, which in zip(sides, chosen):
+            changes = []
+            for number in which:
+                after = statistic(*[array[items] for array in side[number].after])
+                before = statistic(*[array[items] for array in side[number].before])
+                changes.append(np.subtract(after, before))
+            means.append(np.mean(changes))
+        return means[0] - sum(means[1:])
+
+    value = difference(np.arange(n), [range(len(side)) for side in sides])
+    resampled = []
+    for _ in range(draws):
+        items = rng.integers(n, size=n)
+        chosen = [rng.integers(len(side), size=len(side)) for side in sides]
+        resampled.append(difference(items, chosen))
+    low, high = np.nanquantile(resampled, [0.025, 0.975])
+    return stats.Estimate(value, low, high, n)
 
 
 def judged(row) -> Effect:
-    """Of one row of `effects`, by the measure's own direction and the interval of its change."""
+    """What a row of `effects` shows, by the measure's own direction and the change's interval."""
     if pd.isna(row["change"]):
         return Effect.NONE
     if row["role"] == Role.CONTROL:
         return Effect.CONTROL
     if row["low"] <= 0 <= row["high"]:
         return Effect.INCONCLUSIVE
-    return (
-        Effect.BETTER if np.sign(row["change"]) == MEASURES[row["measure"]].better else Effect.WORSE
-    )
+    is_better = np.sign(row["change"]) == MEASURES[row["measure"]].better
+    return Effect.BETTER if is_better else Effect.WORSE
 
 
 def matters(row) -> bool:
-    """Whether the heads found change a measure, and by more than random heads: both intervals on one side of 0."""
-    return any(
-        sign * row[end] > 0 and sign * row[f"beyond_{end}"] > 0
-        for sign, end in ((1, "low"), (-1, "high"))
-    )
+    """Whether the heads found change a measure, and by more than random heads do.
+
+    Both intervals have to lie on the same side of 0.
+    """
+    is_above = row["low"] > 0 and row["beyond_low"] > 0
+    is_below = row["high"] < 0 and row["beyond_high"] < 0
+    return bool(is_above or is_below)

@@ -1,4 +1,4 @@
-"""Remedies: what is applied is applied and taken off again; values and intervals that a person can work out."""
+"""Remedies act and are taken off again; values and intervals that a person can work out."""
 
 import numpy as np
 import pandas as pd
@@ -101,7 +101,7 @@ def test_a_prompt_stands_before_each_premise(monkeypatch):
 
 
 def test_the_encoder_is_asked_everything(monkeypatch):
-    """On the shipped model and a few items: one row per item, and a remedy changes what it can."""
+    """On the bundled model and a few items: one row per item, and a remedy changes what it can."""
     monkeypatch.setattr(sentence_pairs, "written", lambda: PAIRS)
     rows = triples.triples("mini").head(9)
     monkeypatch.setattr(triples, "triples", lambda data, items: rows)
@@ -227,7 +227,7 @@ def test_values_changes_and_what_is_better():
 
 
 def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
-    """Either half has its own level, and the mask lowers both by .2: so does the mean, whichever halves are drawn."""
+    """Each half has its own level; the mask lowers both by .2, and so the mean of any resample."""
     plan = [
         *(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
         *(Remedy("mask Top-3", [(1, 1)], role=Role.FOUND, half=half) for half in (1, 0)),
