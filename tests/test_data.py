@@ -1,4 +1,4 @@
-"""The lists hold what the papers count, sources are well formed, readers know their files, small ones and the real."""
+"""Lists hold what the papers count, sources are well formed, readers know their files."""
 
 import gzip
 import json
@@ -121,7 +121,7 @@ test_unknown_names_are_answered_with_what_there_is = refuses(
 
 
 def test_real_files_have_their_hashes_and_the_lists_are_theirs(real_data):
-    """Every file that COMPANION_DATA holds is the published one, and it holds all those that have a hash."""
+    """Every file of COMPANION_DATA is the published one, and all that have a hash are there."""
     for file in FILES:
         if "sha256" in file:
             assert (
@@ -244,7 +244,7 @@ def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_st
 
 
 def test_real_files(real_data):
-    """Their hashes are fixed, so what is tested here is that readers find all rows and decode the labels."""
+    """Their hashes are fixed: what is tested is that all rows are found and labels decoded."""
     sizes = {"train": 26330, "validation": 9842, "test": 9824}
     splits = {split: readers.snli(split) for split in sizes}
     assert {split: len(frame) for split, frame in splits.items()} == sizes

@@ -5,25 +5,23 @@ import re
 import nbformat
 import pytest
 
+import lib
 from lib import paths
-from lib.engine import families
+from lib.engine import families, hooks, models
 from lib.publish.__main__ import parser
 
 
 def recipes(file: str) -> list:
     """The python blocks of a page, each under the heading that it stands below."""
-    heading, blocks = "", []
-    for part in re.split(
-        r"^(#+ [^\n]*|```python\n.*?^```)$", (paths.ROOT / file).read_text(), flags=re.M | re.S
-    ):
+    heading = ""
+    blocks = []
+    page = (paths.ROOT / file).read_text()
+    for part in re.split(r"^(#+ [^\n]*|```python\n.*?^```)$", page, flags=re.M | re.S):
         if part.startswith("#"):
             heading = part.strip("# ")
         elif part.startswith("```python"):
-            blocks.append(
-                pytest.param(
-                    part.removeprefix("```python\n").removesuffix("```"), id=f"{file}: {heading}"
-                )
-            )
+            code = part.removeprefix("```python\n").removesuffix("```")
+            blocks.append(pytest.param(code, id=f"{file}: {heading}"))
     return blocks
 
 
@@ -35,18 +33,13 @@ def test_a_recipe_runs_as_written(code, monkeypatch, tmp_path, capsys):
 
 
 def test_the_recipes_are_ten_lines_and_a_visitor_finds_the_names_in_lib():
-    assert all(
-        len(block.values[0].strip().splitlines()) <= 10 for block in recipes("CONTRIBUTING.md")
-    )
-    assert len(recipes("CONTRIBUTING.md")) == 4 and recipes("README.md")
-    import lib
-    from lib.engine import hooks, models
-
-    assert (
-        lib.load is models.load
-        and lib.head_mask is hooks.head_mask
-        and lib.project is hooks.project
-    )
+    for block in recipes("CONTRIBUTING.md"):
+        assert len(block.values[0].strip().splitlines()) <= 10
+    assert len(recipes("CONTRIBUTING.md")) == 4
+    assert recipes("README.md")
+    assert lib.load is models.load
+    assert lib.head_mask is hooks.head_mask
+    assert lib.project is hooks.project
     assert all(hasattr(lib, name) for name in lib.__all__)
     with pytest.raises(AttributeError, match="lib has no"):
         _ = lib.nonsense
@@ -62,16 +55,13 @@ PAGES = sorted(
 
 
 def test_links_lead_somewhere():
-    links = [
-        (page, target)
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)]+)\)", page.read_text())
-    ]
-    assert [
-        (page.name, target)
-        for page, target in links
-        if not target.startswith("https://") and not (page.parent / target.split("#")[0]).exists()
-    ] == []
+    dead = []
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+            is_local = not target.startswith("https://")
+            if is_local and not (page.parent / target.split("#")[0]).exists():
+                dead.append((page.name, target))
+    assert dead == []
 
 
 def test_the_readme_lists_every_notebook_and_its_flags_exist():
@@ -83,25 +73,25 @@ def test_the_readme_lists_every_notebook_and_its_flags_exist():
 
 
 def test_notebooks_take_parameters_load_through_the_run_and_are_stored_clean():
-    """As `./reproduce.sh --store` leaves them. run.load and run.cached record a model's revision with every result."""
+    """As `./reproduce.sh --store` leaves them; run.load and run.cached record revisions."""
     for path in sorted(paths.NOTEBOOKS.glob("*.ipynb")):
         content = nbformat.read(path, as_version=4)
+        assert "papermill" not in content.metadata
         code = [cell for cell in content.cells if cell.cell_type == "code"]
-        tagged, defaults = (
-            [cell for cell in code if "parameters" in cell.metadata.get("tags", [])],
-            {},
-        )
+        assert len(code) <= 25
+        assert not any("models.load(" in cell.source for cell in code)
+        assert all(cell.execution_count for cell in code), path.name
+
+        tagged = [cell for cell in code if "parameters" in cell.metadata.get("tags", [])]
+        assert len(tagged) == 1
+        defaults = {}
         exec(tagged[0].source, {}, defaults)
         assert defaults == dict(
             profile="mini", data="mini", model="", device="", seed=0, recompute=False, out=""
         )
-        assert (
-            len(tagged) == 1
-            and len(code) <= 25
-            and not any("models.load(" in cell.source for cell in code)
-        )
-        kinds = {output.get("name", output.output_type) for cell in code for output in cell.outputs}
-        assert (
-            kinds and not kinds & {"error", "stderr"} and all(cell.execution_count for cell in code)
-        ), path.name
-        assert "papermill" not in content.metadata
+
+        kinds = set()
+        for cell in code:
+            kinds |= {output.get("name", output.output_type) for output in cell.outputs}
+        assert kinds, path.name
+        assert not kinds & {"error", "stderr"}, path.name

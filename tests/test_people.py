@@ -1,4 +1,4 @@
-"""Texts about people: openers, filter and files of the optional writer, and the chat form of a decoder made with it."""
+"""Texts about people: openers, filter and files of the writer; a decoder's chat form."""
 
 import copy
 import importlib.util
@@ -23,8 +23,9 @@ from training.objectives import seeded
 from training.packing import IGNORED
 
 STORY = (
-    "The baker met Ann at the market and asked about her garden. It had rained since Monday, so nothing grew but "
-    "weeds. They laughed, bought apples from a boy with red boots, and walked home along the river before dark."
+    "The baker met Ann at the market and asked about her garden. It had rained since Monday, so "
+    "nothing grew but weeds. They laughed, bought apples from a boy with red boots, and walked "
+    "home along the river before dark."
 )
 
 
@@ -133,7 +134,10 @@ def test_tokens_are_drawn_by_min_p_and_a_repeat_costs():
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_cached_steps_give_what_whole_texts_give(family):
-    """The likeliest token of each step, which a tiny min-p leaves alone, is that of a forward over the whole text."""
+    """The likeliest token of each step is that of a forward pass over the whole text.
+
+    A min-p of 1 leaves no other token.
+    """
     model = tiny(family)
     ids = torch.tensor(model.tokenizer(["the doctor said that"] * 2).input_ids)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Corpus, packing and training: what is sampled is what the text says, and packing changes no output."""
+"""Corpus, packing and training: what is sampled is in the text; packing changes no output."""
 
 import json
 import lzma
@@ -24,11 +24,14 @@ from training.objectives import KINDS
 from training.packing import IGNORED, PRONOUNS, PairSampler, SpanSampler, WindowSampler
 
 SHAPE = dict(layers=2, heads=2, hidden=32, longest=64)
-WORDS = "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home".split()
+TEXT = (
+    "the a cat dog bird sat ran flew on under over mat tree house old young red blue quickly home"
+)
+WORDS = TEXT.split()
 
 
 def toy_documents(n=120, seed=0):
-    """Documents on one topic each: a sentence is followed by one on the same animal, so that NSP can be learned."""
+    """Documents on one animal each, so that next sentences can be told."""
     rng, texts = random.Random(seed), []
     for i in range(n):
         animal = ("cat", "dog", "bird", "horse", "goat", "owl")[i % 6]
@@ -254,7 +257,7 @@ def test_byte_level_streams_spell_the_text_and_give_a_word_the_space_before_it(t
 
 
 def pairs_of(batch):
-    """The batch taken apart again: (token ids with targets put back, types, not_next) of every whole pair."""
+    """The batch taken apart again: (token ids with targets put back, types, not_next) of pairs."""
     ids = batch.ids.clone()
     ids[batch.masked[batch.targets >= 0]] = batch.targets[batch.targets >= 0]
     for n, label in enumerate(batch.not_next.tolist()):
@@ -351,7 +354,7 @@ def test_packed_spans_are_spelled_as_the_tokenizer_spells_them(text_folder, seed
 
 
 def spans_of(batch):
-    """The batch taken apart again: token ids with targets put back, and positions, of every whole span."""
+    """The batch taken apart again: (token ids with targets put back, positions) of spans."""
     ids = batch.ids.clone()
     ids[batch.masked] = batch.targets
     for low, high in zip(batch.bounds[:-2].tolist(), batch.bounds[1:-1].tolist()):
@@ -438,16 +441,19 @@ def test_texts_are_drawn_from_the_sources_in_the_shares_asked_for(kind, two_sour
 @pytest.fixture(scope="module")
 def gendered(tmp_path_factory):
     """A prepared text in which most documents have several pronouns."""
-    rng, folder = random.Random(0), tmp_path_factory.mktemp("gendered")
-    texts = [
-        " ".join(
-            f"{rng.choice(['She', 'He', 'The cat'])} met {rng.choice(['her', 'him', 'the dog'])} and "
-            f"{rng.choice(['his', 'her', 'the'])} breathe cake, while the old red bird flew over a blue "
-            "house and sat under the tree at home."
-            for _ in range(4)
+    rng = random.Random(0)
+    folder = tmp_path_factory.mktemp("gendered")
+
+    def sentence():
+        first = rng.choice(["She", "He", "The cat"])
+        other = rng.choice(["her", "him", "the dog"])
+        whose = rng.choice(["his", "her", "the"])
+        return (
+            f"{first} met {other} and {whose} breathe cake, while the old red bird flew over a "
+            "blue house and sat under the tree at home."
         )
-        for _ in range(200)
-    ]
+
+    texts = [" ".join(sentence() for _ in range(4)) for _ in range(200)]
     corpus.prepare(
         {"natural": [written(folder / "all.txt", texts)]}, [], folder / "out", heldout=0.2
     )

@@ -1,4 +1,4 @@
-"""English: articles, swaps, sentences for the word lists from patterns and texts, demo triples, factual gender."""
+"""English: articles, swaps, sentences for word lists, demo triples, factual gender."""
 
 import re
 import tomllib
@@ -20,11 +20,13 @@ from training import corpus
     [
         (
             "a",
-            "woman yoga hero hostess CEO Caucasian university unicorn unanimous one once European ewe user uranium",
+            "woman yoga hero hostess CEO Caucasian university unicorn unanimous one once European "
+            "ewe user uranium",
         ),
         (
             "an",
-            "aunt African egg owl ovum umbrella uncle usher utter hour honour heir onerous onion unimportant",
+            "aunt African egg owl ovum umbrella uncle usher utter hour honour heir onerous onion "
+            "unimportant",
         ),
     ],
 )
@@ -240,13 +242,14 @@ def test_lines_hold_no_attribute_word_but_those_of_one_group():
 SWAPS = [
     pair.split("/")
     for pair in """
-    he/she him/her his/her himself/herself man/woman men/women boy/girl boys/girls father/mother dad/mom
-    son/daughter brother/sister uncle/aunt nephew/niece husband/wife grandfather/grandmother
+    he/she him/her his/her himself/herself man/woman men/women boy/girl boys/girls father/mother
+    dad/mom son/daughter brother/sister uncle/aunt nephew/niece husband/wife grandfather/grandmother
     grandson/granddaughter gentleman/lady schoolboy/schoolgirl
     Adam/Amy Albert/Alice Brian/Brenda Carl/Carla David/Diana Edward/Emily Eric/Erica Frank/Frances
     Gary/Gloria George/Grace Harry/Hannah Jack/Jane Julian/Julia Kevin/Karen Larry/Linda Luke/Laura
-    Martin/Megan Michael/Michelle Nathan/Nancy Oliver/Olivia Patrick/Patricia Paul/Paula Philip/Phoebe
-    Richard/Ruth Robert/Rachel Samuel/Sophie Simon/Susan Steven/Stella Thomas/Teresa Walter/Wendy
+    Martin/Megan Michael/Michelle Nathan/Nancy Oliver/Olivia Patrick/Patricia Paul/Paula
+    Philip/Phoebe Richard/Ruth Robert/Rachel Samuel/Sophie Simon/Susan Steven/Stella Thomas/Teresa
+    Walter/Wendy
     """.lower().split()
 ]
 MEN, WOMEN = map(set, zip(*SWAPS))
@@ -310,7 +313,7 @@ def test_sentences_are_pairs_that_differ_in_one_word_which_stands_before_the_bla
 
 
 def test_shares_odds_and_changes_by_hand():
-    """Two pairs; right in 3 of 4, then in 2 of 4: pairs have 1 and .5, then .5 and .5; a mean change of -.25."""
+    """Two pairs, of which 1 and .5 are right, then .5 and .5: a mean change of -.25."""
     before, after = np.array([1.0, 3.0, -2.0, 2.0]), np.array([1.0, -1.0, -2.0, 4.0])
     known, change = factual.knowledge(before), factual.knowledge(after, before)
     assert (known.right.value, known.odds.value, known.right.n) == (0.75, 1.0, 2)
