@@ -47,14 +47,11 @@ def gendered(monkeypatch):
 )
 def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, occupations, prompts):
     frame = cloze.prompts(which)
-    assert (
-        len(frame) == prompts
-        and not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
-    )
-    assert frame["kind"].value_counts().to_dict() == {
-        kind: occupations * (occupations // 2 if kind in cloze.WITH_BACKGROUND else 1)
-        for kind in cloze.KINDS
-    }
+    assert len(frame) == prompts
+    assert not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
+    counts = dict.fromkeys(cloze.KINDS, occupations)
+    counts |= dict.fromkeys(cloze.WITH_BACKGROUND, occupations * occupations // 2)
+    assert frame["kind"].value_counts().to_dict() == counts
     by_job = frame.drop_duplicates("occupation").set_index("occupation")
     assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(
         ("female", "male"), occupations // 2
@@ -66,24 +63,20 @@ def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, oc
     assert (known["background"].map(by_job["dominated"]) != known["dominated"]).all()
     for text in {*frame["knowledge"], *frame["cloze"]}:
         words = text.rstrip(".").split()
-        assert all(
-            article == english.article(word)
-            for article, word in zip(words, words[1:])
-            if article in ("a", "an")
-        )
-    assert (
-        not frame["knowledge"].str.contains("ceo").any()
-        and frame["cloze"].str.contains("a CEO").any()
-    )
-    few = cloze.prompts(
-        which, 50, items=8
-    )  # a try: of either gender, and those that notebooks show
-    assert few["kind"].value_counts().to_dict() == {
-        kind: 16 if kind in cloze.WITH_BACKGROUND else 8 for kind in cloze.KINDS
-    }
-    assert few.groupby("dominated")["occupation"].nunique().tolist() == [4, 4] and "nurse" in set(
-        few["occupation"]
-    )
+        for article, word in zip(words, words[1:]):
+            if article in ("a", "an"):
+                assert article == english.article(word)
+    assert not frame["knowledge"].str.contains("ceo").any()
+    assert frame["cloze"].str.contains("a CEO").any()
+
+
+@pytest.mark.parametrize("which", ["winobias", "table1"])
+def test_a_try_has_few_prompts_of_either_gender_and_those_that_notebooks_show(which):
+    few = cloze.prompts(which, 50, items=8)
+    counts = dict.fromkeys(cloze.KINDS, 8) | dict.fromkeys(cloze.WITH_BACKGROUND, 16)
+    assert few["kind"].value_counts().to_dict() == counts
+    assert few.groupby("dominated")["occupation"].nunique().tolist() == [4, 4]
+    assert "nurse" in set(few["occupation"])
 
 
 def test_table_2_as_printed_and_fewer_backgrounds_still_use_all_of_them():
@@ -112,14 +105,13 @@ test_what_does_not_exist_is_named = refuses(
 
 
 def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
-    six, usual, larger = (
-        {gender: set(words) for gender, words in cloze.words(size).items()}
-        for size in ("six", "verbalizer", "larger")
-    )
+    six = {gender: set(words) for gender, words in cloze.words("six").items()}
+    usual = {gender: set(words) for gender, words in cloze.words("verbalizer").items()}
+    larger = {gender: set(words) for gender, words in cloze.words("larger").items()}
     assert six == {"female": {"woman", "female", "girl"}, "male": {"man", "male", "boy"}}
-    assert all(
-        six[gender] < usual[gender] < larger[gender] and len(usual[gender]) == 63 for gender in six
-    )
+    for gender in ("female", "male"):
+        assert six[gender] < usual[gender] < larger[gender]
+        assert len(usual[gender]) == 63
     assert not larger["female"] & larger["male"]
     pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
     assert set(zip(*cloze.words().values())) <= pairs
@@ -137,20 +129,15 @@ def test_a_verbalizer_of_what_models_say():
     assert cloze.generated(answers) == ["dog", "he", "nurse", "she", "soldier"]
     known = {"dog": 0.9, "he": -4, "nurse": 2, "she": 5, "soldier": -1, "king": -7, "bride": 1.5}
     chosen = cloze.verbalizer_from_outputs(known, size=4)
-    assert chosen["female"] == ["she", "bride", "nurse", "her"] and chosen["male"] == [
-        "he",
-        "king",
-        "soldier",
-        "him",
-    ]
+    assert chosen["female"] == ["she", "bride", "nurse", "her"]
+    assert chosen["male"] == ["he", "king", "soldier", "him"]
     full = cloze.verbalizer_from_outputs(known)
-    assert all(len(side) == len(set(side)) == 63 for side in full.values()) and not {
-        *full["female"]
-    } & {*full["male"]}
-    none = cloze.verbalizer_from_outputs(
-        dict.fromkeys(known, 0.0)
-    )  # an untrained network's: the list alone
-    assert [set(none[gender]) for gender in none] == [set(cloze.words()[gender]) for gender in none]
+    assert all(len(side) == len(set(side)) == 63 for side in full.values())
+    assert not set(full["female"]) & set(full["male"])
+    # An untrained network's: the list alone.
+    none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))
+    for gender, listed in cloze.words().items():
+        assert set(none[gender]) == set(listed)
     answer = {
         "tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]],
         "genders": {},
@@ -163,10 +150,10 @@ def test_a_verbalizer_of_what_models_say():
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
-    model, tokens = save_tiny(family, tmp_path / family), ["nurse", "person"]
-    p = fill.word_probabilities(
-        model, [f"The {token} said that {fill.BLANK} was tired." for token in tokens], ["she", "he"]
-    )
+    model = save_tiny(family, tmp_path / family)
+    tokens = ["nurse", "person"]
+    sentences = [f"The {token} said that {fill.BLANK} was tired." for token in tokens]
+    p = fill.word_probabilities(model, sentences, ["she", "he"])
     odds = np.log2(p["she"] / p["he"])
     found = cloze.prevalence(str(tmp_path / family), tokens, "cpu")
     assert found == pytest.approx([odds[0] - odds[1], 0], abs=1e-4)
@@ -174,17 +161,17 @@ def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_many_words_are_looked_up_as_one_is(family):
-    model, words = tiny(family), ["she", "doctor", "xylophonist", "the", "Zoë", "office"]
+    model = tiny(family)
+    words = ["she", "doctor", "xylophonist", "the", "Zoë", "office"]
     for inside in (True, False):
         found = {}
         for word in words:
             with contextlib.suppress(CompanionError):
                 found[word] = model.token_id(word, inside)
-        assert (
-            cloze.token_ids(model, words, inside) == found
-            and cloze.token_ids(model, [], inside) == {}
-        )
-        assert "xylophonist" not in found and (found or not inside)
+        assert cloze.token_ids(model, words, inside) == found
+        assert cloze.token_ids(model, [], inside) == {}
+        assert "xylophonist" not in found
+        assert found or not inside
 
 
 @pytest.mark.parametrize(
@@ -242,31 +229,30 @@ def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(g
         place = -1 if model.is_causal else prompt["input_ids"].index(model.tokenizer.mask_token_id)
         whole = logits[0, place].softmax(-1).numpy()
         np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
-        female, male = (
-            whole[list(cloze.token_ids(model, words).values())].sum()
-            for words in cloze.words().values()
-        )
-        np.testing.assert_allclose(together["mass"]["verbalizer"][i], [female, male], atol=1e-6)
+        mass = []
+        for words in cloze.words().values():
+            ids = list(cloze.token_ids(model, words).values())
+            mass.append(whole[ids].sum())
+        np.testing.assert_allclose(together["mass"]["verbalizer"][i], mass, atol=1e-6)
 
 
 def test_one_answer_serves_both_lists_of_occupations(gendered):
-    texts = [
-        {(row["knowledge"], row["cloze"]) for row in cloze.rows(which, n)}
-        for which, n in (("winobias", 0), ("table1", 3), ("both", 3))
-    ]
-    assert texts[0] | texts[1] == texts[2] and len(cloze.rows("both", 3)) == len(texts[2]) == 3_114
-    model, some = tiny("bert"), gendered[:0:-2]
-    whole = {
-        "family": "bert",
-        "prompts": gendered,
-        **cloze.answer(model, cloze.encoded(model, gendered)),
-    }
-    part, alone = cloze.part(whole, some), cloze.answer(model, cloze.encoded(model, some))
-    assert (part["prompts"], part["tokens"], part["family"]) == (
-        some,
-        alone["tokens"],
-        "bert",
-    ) and len(some) > 1
+    def texts(which, backgrounds):
+        return {(row["knowledge"], row["cloze"]) for row in cloze.rows(which, backgrounds)}
+
+    both = texts("both", 3)
+    assert texts("winobias", 0) | texts("table1", 3) == both
+    assert len(cloze.rows("both", 3)) == len(both) == 3_114
+    model = tiny("bert")
+    some = gendered[:0:-2]
+    assert len(some) > 1
+    whole = cloze.answer(model, cloze.encoded(model, gendered))
+    whole |= {"family": "bert", "prompts": gendered}
+    part = cloze.part(whole, some)
+    alone = cloze.answer(model, cloze.encoded(model, some))
+    assert part["prompts"] == some
+    assert part["tokens"] == alone["tokens"]
+    assert part["family"] == "bert"
     for key in ("p", "ids"):
         np.testing.assert_allclose(part[key], alone[key], atol=1e-6)
     for key, name in product(("genders", "mass"), alone["mass"]):
@@ -307,19 +293,20 @@ def answered(p, genders, mass=(0.2, 0.1), family="bert", backgrounds=0):
     """
     prompts = cloze.rows("winobias", backgrounds)
     n = len(prompts)
-    p, ids, genders, mass = (
-        np.tile(np.asarray(row), (n, 1)) for row in (p, range(len(p)), genders, mass)
-    )
+
+    def for_every_prompt(row):
+        return np.tile(np.asarray(row), (n, 1))
+
     names = ("outputs", "verbalizer", "six", "larger", "whole pairs", "no space", "either")
     return {
         "family": family,
         "prompts": prompts,
-        "p": p,
-        "ids": ids,
+        "p": for_every_prompt(p),
+        "ids": for_every_prompt(range(len(p))),
         "tokens": [list("abcdefghij")] * n,
         "whole": dict.fromkeys(names, [3, 4]),
-        "genders": dict.fromkeys(names, genders),
-        "mass": dict.fromkeys(names, mass),
+        "genders": dict.fromkeys(names, for_every_prompt(genders)),
+        "mass": dict.fromkeys(names, for_every_prompt(mass)),
     }
 
 
@@ -343,22 +330,19 @@ def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted(
     mass = answer["mass"]["outputs"].copy()
     mass[np.flatnonzero(mine)[:10]] = 0.4, 0.8  # half of its 20 backgrounds
     answer["mass"]["outputs"] = mass
-    row = (
-        tables.by_occupation(answer)
-        .set_index(["occupation", "kind"])
-        .loc[("nurse", cloze.WITH_BACKGROUND[0])]
-    )
+    averaged = tables.by_occupation(answer).set_index(["occupation", "kind"])
+    row = averaged.loc[("nurse", cloze.WITH_BACKGROUND[0])]
     assert row[["female", "male", "log_odds"]].tolist() == pytest.approx([0.3, 0.45, 0])
     answer = answered(P, SIDES)
-    assert tables.understood(answer, 3).eq(1).all() and tables.understood(answer, 0).eq(1).all()
+    assert tables.understood(answer, 3).eq(1).all()
+    assert tables.understood(answer, 0).eq(1).all()
     genders = answer["genders"]["outputs"].copy()
-    genders[
-        (prompts["kind"] == "base")
-        & (prompts["dominated"] == "male")
-        & (prompts["occupation"] != "chief")
-    ] = 0
+    is_base = prompts["kind"] == "base"
+    is_of_men = prompts["dominated"] == "male"
+    genders[is_base & is_of_men & (prompts["occupation"] != "chief")] = 0
     answer["genders"] = {"outputs": genders}
-    assert tables.understood(answer, 3)["base"] == 1 / 20 and tables.understood(answer, 3)[N] == 1
+    assert tables.understood(answer, 3)["base"] == 1 / 20
+    assert tables.understood(answer, 3)[N] == 1
     assert tables.understood(answer, 1).eq(0).all()  # the likeliest token is neither
 
 
@@ -379,49 +363,78 @@ def test_a_change_of_preference(base, after, change):
     assert tables.change(base, after) == change
 
 
-def test_shares_slopes_and_equation_1_by_hand():
+def test_shares_and_slopes_by_hand():
     shares = tables.shares(table({"base": 0.4, "unrelated": (0.4, -0.4), "target neutral": 0.9}))
     wide = shares.pivot(index="kind", columns="change", values="value")
-    assert (
-        wide.loc["unrelated", "overturned"] == 0.5 and wide.loc["target neutral", "enlarged"] == 1
-    )
+    assert wide.loc["unrelated", "overturned"] == 0.5
+    assert wide.loc["target neutral", "enlarged"] == 1
     assert np.allclose(wide.sum(axis=1), 1)
     frame = table({"base": 0.4})
     frame["log_odds"] = 0.03 * frame["percent_women"] + 1
     frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
     np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], 0.3)
-    # base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, 2 times as likely
+
+
+def test_equation_1_by_hand():
+    """Base: a .3, b .2; after knowledge b .4, c .3: b alone is in both top 2, twice as likely."""
     answer = answered([0.3, 0.2], [0, 1])
     known = (cloze.prompts()["kind"] != "base").to_numpy()
-    answer["ids"][known], answer["p"][known] = [1, 2], [0.4, 0.3]
+    answer["ids"][known] = [1, 2]
+    answer["p"][known] = [0.4, 0.3]
     answer["genders"] = {"outputs": np.where(known[:, None], [1, -1], [0, 1])}
     answer["tokens"] = [["b", "c"] if new else ["a", "b"] for new in known]
     ratios = tables.relative(answer, k=2)
-    assert (
-        len(ratios) == known.sum()
-        and set(ratios["token"]) == {"b"}
-        and set(ratios["gender"]) == {"female"}
-    )
+    assert len(ratios) == known.sum()
+    assert set(ratios["token"]) == {"b"}
+    assert set(ratios["gender"]) == {"female"}
     assert tables.relative(answer, k=1).empty
     means = tables.relative_means(ratios)
-    assert means.loc[
-        "unrelated", [("ratio", "female"), ("tokens", "female")]
-    ].tolist() == pytest.approx([2, 40])
-    none = tables.relative_means(
-        tables.relative(answer, k=1)
-    )  # an untrained network may share no token
-    assert (
-        none.shape == means.shape
-        and none["ratio"].isna().all(axis=None)
-        and not none["tokens"].any(axis=None)
-    )
+    unrelated = means.loc["unrelated", [("ratio", "female"), ("tokens", "female")]]
+    assert unrelated.tolist() == pytest.approx([2, 40])
+    # An untrained network may share no token.
+    none = tables.relative_means(tables.relative(answer, k=1))
+    assert none.shape == means.shape
+    assert none["ratio"].isna().all(axis=None)
+    assert not none["tokens"].any(axis=None)
+    # The mean over occupations: all ratios are 2. One occupation has no interval.
+    mean = tables.mean_ratio(ratios[ratios["kind"] == "unrelated"])
+    assert (list(mean), mean.n) == (pytest.approx([2, 2, 2]), 40)
+    one = tables.mean_ratio(ratios[ratios["occupation"] == "nurse"])
+    assert one.value == pytest.approx(2)
+    assert not one.has_interval
 
 
-U, N, S, C = "unrelated", "target neutral", claims.SYNTACTIC, claims.COUNTER_SYNTACTIC
-FOLLOWS = {
-    S: (0.8, -0.8),
-    C: (-0.8, 0.8),
-}  # the margin follows whoever is named: a model that can be moved
+def test_which_gender_is_followed_and_named_by_hand():
+    frame = table({"base": 0.0, claims.SYNTACTIC: (0.5, -0.5), claims.COUNTER_SYNTACTIC: 0.5})
+    follows = tables.follows(frame)
+    assert follows["names"].tolist() == ["its own"] * 2 + ["the other"] * 2 + ["its own"] * 2
+    assert follows.loc[claims.SYNTACTIC, "value"] == 1
+    assert follows.loc[claims.COUNTER_SYNTACTIC, "value"] == 0.5  # men's occupations alone
+    odds = {before: np.full(4, float(place)) for place, before in enumerate(cloze.FACTS)}
+    named = {who: values.tolist() for who, values in tables.by_named_gender(odds).items()}
+    assert named == {
+        "nothing": [0, 0, 0, 0],
+        "a person": [3, 4, 3, 4],
+        "its own gender": [2, 1, 2, 1],  # the woman, the man
+        "the other gender": [1, 2, 1, 2],
+    }
+
+
+def test_what_the_verbalizer_covers():
+    covered = tables.coverage(answered([0.3, 0.2, 0.1, 0.05], [0, 0, 0, 1]))
+    assert (covered["female words"], covered["male words"]) == (3, 4)
+    assert covered["mass"] == pytest.approx(0.3)
+    assert (covered["top 3: outputs"], covered["top 5: outputs"]) == (0, 1)
+    words = tables.verbalizer_words({"female": ["she", "her", "nurse"]}, ["she", "nurse"])
+    assert words.loc["female"].tolist() == ["she", "nurse"]
+
+
+U = "unrelated"
+N = "target neutral"
+S = claims.SYNTACTIC
+C = claims.COUNTER_SYNTACTIC
+# The margin follows whoever is named: a model that can be moved.
+FOLLOWS = {S: (0.8, -0.8), C: (-0.8, 0.8)}
 EVERY = pd.Series(1.0, KINDS)
 
 
@@ -445,15 +458,12 @@ def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **opti
 
 def test_margins_by_group_and_pooled_as_they_are_and_drawn():
     frame = table({"base": (0.5, -0.3)}, scatter=0.2)
-    by_group, pooled = (
-        tables.resampled(frame, pooled, draws=30)["base"] for pooled in (False, True)
-    )
-    assert by_group.shape == (31, 2) and (*by_group[0], *pooled[0]) == pytest.approx(
-        (0.5, -0.3, 0.4)
-    )
-    assert (by_group[1:] != by_group[0]).any() and np.abs(
-        by_group - by_group[0]
-    ).max() <= 0.2 + 1e-9
+    by_group = tables.resampled(frame, pooled=False, draws=30)["base"]
+    pooled = tables.resampled(frame, pooled=True, draws=30)["base"]
+    assert by_group.shape == (31, 2)
+    assert (*by_group[0], *pooled[0]) == pytest.approx((0.5, -0.3, 0.4))
+    assert (by_group[1:] != by_group[0]).any()
+    assert np.abs(by_group - by_group[0]).max() <= 0.2 + 1e-9
     frame[["female", "male"]] = 0
     assert not tables.resampled(frame, draws=2)["base"].any()
 
@@ -486,15 +496,12 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
         (0.4, -0.5, Outcome.CONTRADICTED),
         (0.55, 0.5, Outcome.CONTRADICTED),
     ):
-        assert (
-            read(claims.MORE, {"base": 0.5, U: unrelated, N: neutral}, [U, N]).outcome == outcome
-        )  # last: hardly more
+        margins = {"base": 0.5, U: unrelated, N: neutral}
+        assert read(claims.MORE, margins, [U, N]).outcome == outcome
     # Occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that
     # overturns depends on which occupations are drawn.
-    assert (
-        read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3).outcome
-        == Outcome.INCONCLUSIVE
-    )
+    drawn = read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3)
+    assert drawn.outcome == Outcome.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
@@ -516,12 +523,10 @@ def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(
     expectation, margins, why
 ):
     shut = read(expectation, margins)
-    assert (shut.outcome, shut.reason) == (Outcome.NOT_APPLICABLE, why) and not all(
-        shut.preconditions.values()
-    )
-    if (
-        why != "at the ceiling"
-    ):  # a model that cannot have the effect does not bear the claim out by having nothing
+    assert (shut.outcome, shut.reason) == (Outcome.NOT_APPLICABLE, why)
+    assert not all(shut.preconditions.values())
+    # A model that cannot have the effect does not support the claim by having nothing.
+    if why != "at the ceiling":
         assert read(expectation, margins, ignore_preconditions=True).outcome == Outcome.CONTRADICTED
 
 
@@ -537,10 +542,9 @@ def test_few_gendered_tokens_are_no_case_on_a_control_too():
             Outcome.NOT_APPLICABLE,
             "gendered tokens in 45% of the prompts",
         )
-    assert (
-        read(claims.KEPT, {"base": 0.5}, understood=EVERY.where(EVERY.index != S, 0.45)).outcome
-        == Outcome.SUPPORTED
-    )
+    few_of_another_kind = EVERY.where(EVERY.index != S, 0.45)
+    enough = read(claims.KEPT, {"base": 0.5}, understood=few_of_another_kind)
+    assert enough.outcome == Outcome.SUPPORTED
     margins = {"base": (0.5, -0.5), N: (-0.2, 0.2)}
     assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(0.7)
     as_much = read(claims.OVERTURNED, margins | {U: (-0.2, 0.2)})
@@ -613,7 +617,8 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     }
     forms = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
     variants = claims.variants(answers, forms, draws=10)
-    verdicts, shown = [claims.overall(lines) for lines in variants], claims.table(variants)
+    verdicts = [claims.overall(by_variant) for by_variant in variants]
+    shown = claims.table(variants)
     assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
     assert [verdict.claim for verdict in verdicts if verdict.on != "one"] == [
         "base-leans",
@@ -632,11 +637,12 @@ def test_each_model_of_a_claims_families_has_one_verdict():
 @pytest.mark.parametrize("draw", range(2))
 def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw):
     """As an untrained network does: it leans by chance, and by as much in every prompt."""
-    answer, rng = answered(P, SIDES, backgrounds=1), np.random.default_rng(draw)
+    answer = answered(P, SIDES, backgrounds=1)
+    rng = np.random.default_rng(draw)
     mass = np.array([0.3, 0.1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
     answer["mass"] = dict.fromkeys(answer["mass"], mass)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
     variants = claims.variants({"null": answer}, every=True, ignore_preconditions=True, draws=200)
-    assert Outcome.SUPPORTED not in {
-        claims.over_k(four).outcome for lines in variants for four in lines.values()
-    }
+    for by_variant in variants:
+        for verdicts in by_variant.values():
+            assert claims.over_k(verdicts).outcome != Outcome.SUPPORTED

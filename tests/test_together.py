@@ -40,15 +40,14 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
         [(12, 12), (12, 11), (12, 10)],
         [(1, 1), (1, 2), (1, 3)],
     ]
-    assert (
-        [row.half for row in plan[:6]] == [1, 0] * 3
-        and plan[4].heads != plan[5].heads
-        and (plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini"))
-    )
+    assert [row.half for row in plan[:6]] == [1, 0] * 3
+    assert plan[4].heads != plan[5].heads
+    assert plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini")
     one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
     assert [row.heads for row in together.plan(one, [], "mini")[2:5]] == [[(1, 1)]] * 3
     model = tiny("bert")
-    subspaces, asked = projection.fit(model, PAIRS), [("she was late .", "he likes poetry .")]
+    subspaces = projection.fit(model, PAIRS)
+    asked = [("she was late .", "he likes poetry .")]
 
     def follows():
         return nsp.is_next(model, asked).item()
@@ -79,7 +78,9 @@ def test_a_prompt_stands_before_each_premise(monkeypatch):
         }
     )
     classifier = object.__new__(together.Classifier)
-    classifier.model, classifier.pairs, classifier.task = None, nli.pairs(contexts=1).head(4), task
+    classifier.model = None
+    classifier.pairs = nli.pairs(contexts=1).head(4)
+    classifier.task = task
     monkeypatch.setattr(nli, "labels", lambda model: list(nli.LABELS))
 
     def probabilities(model, pairs):
@@ -87,16 +88,13 @@ def test_a_prompt_stands_before_each_premise(monkeypatch):
         return torch.tensor([[0, 1, 0.0]] * 3 + [[1, 0, 0.0]] + [[0, 1, 0.0]] * 2)
 
     monkeypatch.setattr(nli, "probabilities", probabilities)
-    row, prompted = (
-        classifier.measure(Remedy("", prompted=prompted)) for prompted in (False, True)
-    )
+    row = classifier.measure(Remedy("", prompted=False))
+    prompted = classifier.measure(Remedy("", prompted=True))
     assert [len(texts) for texts in seen] == [6, 6]
-    assert all(text == f"{together.PROMPT} {plain}" for plain, text in zip(*seen))
-    assert (
-        row["neutral"].tolist() == [1, 0.5]
-        and row["agree"].tolist() == [1, 0]
-        and row["right"].tolist() == [1, 0]
-    )
+    assert seen[1] == [f"{together.PROMPT} {plain}" for plain in seen[0]]
+    assert row["neutral"].tolist() == [1, 0.5]
+    assert row["agree"].tolist() == [1, 0]
+    assert row["right"].tolist() == [1, 0]
     assert all((row[key] == prompted[key]).all() for key in row)
 
 
@@ -132,14 +130,15 @@ def test_the_encoder_is_asked_everything(monkeypatch):
         "in_x": 4,
         "facts": 2,
     }
-    assert (none["dominated"] > 0).sum() == 4 and (abs(none["margin"]) <= 1).all()
-    assert (
-        not np.allclose(none["associations"], other_half["associations"])
-        and (none["s"] == other_half["s"]).all()
-    )
-    assert "associations" not in prompted and (prompted["lengths"] == none["lengths"]).all()
+    assert (none["dominated"] > 0).sum() == 4
+    assert (abs(none["margin"]) <= 1).all()
+    assert not np.allclose(none["associations"], other_half["associations"])
+    assert (none["s"] == other_half["s"]).all()
+    assert "associations" not in prompted
+    assert (prompted["lengths"] == none["lengths"]).all()
     for key in ("s", "likelihoods", "margin", "facts"):
-        assert not np.allclose(none[key], masked[key]) and not np.allclose(none[key], prompted[key])
+        assert not np.allclose(none[key], masked[key])
+        assert not np.allclose(none[key], prompted[key])
 
 
 def measured(seat=1.0, s=0.5, agree=1.0, gap=0.4, pppl=8.0, right=1.0):
@@ -172,11 +171,9 @@ PLAN = [
 
 
 def test_values_changes_and_what_is_better():
-    prompted = {
-        key: value
-        for key, value in measured(gap=-0.6).items()
-        if key not in ("associations", "in_x")
-    }
+    prompted = measured(gap=-0.6)
+    del prompted["associations"]
+    del prompted["in_x"]
     rows = [
         measured(),
         measured(seat=0.0, s=0.3, agree=0.0, pppl=9.0),
@@ -186,32 +183,28 @@ def test_values_changes_and_what_is_better():
     ]
     effects = together.effects(PLAN, rows, draws=50)
     at = effects.set_index(["mitigation", "measure"])
-    assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.5)
-    assert at.loc[("mask Top-3", "Strength"), ["change", "low", "high"]].tolist() == pytest.approx(
-        [-0.2] * 3
-    )
-    assert (
-        at.loc[("mask Top-3", "SEAT"), "value"] == pytest.approx(0)
-        and at.loc[("mask Top-3", "SEAT"), "high"] < 0
-    )
-    assert (
-        at.loc[("none", "NLI fairness"), "value"] == 0.5
-        and at.loc[("mask Top-3", "NLI fairness"), "value"] == 0
-    )
-    assert at.loc[
-        ("random", "Strength"), ["value", "change", "low", "high", "draws"]
-    ].tolist() == pytest.approx([0.5, 0, -0.1, 0.1, 2])
-    assert at.loc[
-        ("mask Top-3", "Strength"), ["beyond", "beyond_low", "beyond_high"]
-    ].tolist() == pytest.approx([-0.2, -0.3, -0.1])
-    assert [
-        measure
-        for measure in together.MEASURES
-        if together.matters(at.loc[("mask Top-3", measure)])
-    ] == ["SEAT", "Strength", "NLI fairness", "PPPL"]
-    assert at.loc[("counter-prompt", "cloze gap"), "value"] == pytest.approx(0.6)
+
+    def values(remedy, measure, *columns):
+        return at.loc[(remedy, measure), list(columns)].tolist()
+
+    change = ("change", "low", "high")
+    assert values("none", "Strength", "value") == pytest.approx([0.5])
+    assert values("mask Top-3", "Strength", *change) == pytest.approx([-0.2] * 3)
+    seat, high = values("mask Top-3", "SEAT", "value", "high")
+    assert seat == pytest.approx(0)
+    assert high < 0
+    assert values("none", "NLI fairness", "value") == [0.5]
+    assert values("mask Top-3", "NLI fairness", "value") == [0]
+    random = values("random", "Strength", "value", *change, "draws")
+    assert random == pytest.approx([0.5, 0, -0.1, 0.1, 2])
+    beyond = values("mask Top-3", "Strength", "beyond", "beyond_low", "beyond_high")
+    assert beyond == pytest.approx([-0.2, -0.3, -0.1])
+    found = at.loc["mask Top-3"]
+    matters = [measure for measure, row in found.iterrows() if together.matters(row)]
+    assert matters == ["SEAT", "Strength", "NLI fairness", "PPPL"]
+    assert values("counter-prompt", "cloze gap", "value") == pytest.approx([0.6])
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
-    assert at.loc[("mask Top-3", "PPPL"), ["value", "change"]].tolist() == pytest.approx([9, 1])
+    assert values("mask Top-3", "PPPL", "value", "change") == pytest.approx([9, 1])
     assert np.isnan(at.loc[("counter-prompt", "SEAT"), "value"])
     expected = {
         ("mask Top-3", "Strength"): Effect.BETTER,
@@ -221,9 +214,8 @@ def test_values_changes_and_what_is_better():
         ("random", "Strength"): Effect.CONTROL,
         ("counter-prompt", "SEAT"): Effect.NONE,
     }
-    assert {
-        key: together.judged(effects.iloc[at.index.get_loc(key)]) for key in expected
-    } == expected
+    judged = {key: together.judged(effects.iloc[at.index.get_loc(key)]) for key in expected}
+    assert judged == expected
 
 
 def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
@@ -235,6 +227,5 @@ def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
     rows = [measured(s=s) for s in (0.9, 0.3, 0.7, 0.1)]
     at = together.effects(plan, rows, draws=50).set_index(["mitigation", "measure"])
     assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.6)
-    assert at.loc[
-        ("mask Top-3", "Strength"), ["value", "change", "low", "high"]
-    ].tolist() == pytest.approx([0.4, -0.2, -0.2, -0.2])
+    masked = at.loc[("mask Top-3", "Strength"), ["value", "change", "low", "high"]]
+    assert masked.tolist() == pytest.approx([0.4, -0.2, -0.2, -0.2])

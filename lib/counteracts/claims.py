@@ -499,18 +499,13 @@ def judge_margins(
     expects = claim.expectation
     margins = evidence.margins
     base = margins["base"]
-    side = np.sign(base)
-    scores = expects.score(side, base, *[margins[kind] for kind in claim.kinds])
+    after = [margins[kind] for kind in claim.kinds]
+    scores = expects.score(np.sign(base), base, *after)
     control = None
     tokens = _enough_tokens(evidence.understood, claim.kinds)
     preconditions = [tokens]
     if expects.is_effect:
-        unrelated = expects.score(side, base, margins["unrelated"])
-        control = Control(
-            name="unrelated knowledge",
-            estimate=redrawn(unrelated, evidence.n),
-            difference=redrawn(scores - unrelated, evidence.n),
-        )
+        control = _unrelated_knowledge(expects, evidence, scores)
     else:
         follows = _follows_named_gender(margins)
         scores = np.minimum(scores, follows)
@@ -533,6 +528,17 @@ def judge_margins(
         control=control,
         ignore_preconditions=ignore_preconditions and tokens.is_met,
         **about,
+    )
+
+
+def _unrelated_knowledge(expects: Expectation, evidence: Evidence, scores: np.ndarray) -> Control:
+    """The score after unrelated knowledge, and by how much `scores` are above it."""
+    base = evidence.margins["base"]
+    unrelated = expects.score(np.sign(base), base, evidence.margins["unrelated"])
+    return Control(
+        name="unrelated knowledge",
+        estimate=redrawn(unrelated, evidence.n),
+        difference=redrawn(scores - unrelated, evidence.n),
     )
 
 

@@ -329,3 +329,18 @@ def by_named_gender(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         "its own gender": np.where(is_of_woman, woman, man),
         "the other gender": np.where(is_of_woman, man, woman),
     }
+
+
+def verbalizer_words(verbalizer: dict[str, list[str]], tokens: list[str]) -> pd.DataFrame:
+    """The words of cloze.verbalizer_from_outputs: one row per side.
+
+    Columns: those of the list that models generate (`tokens`), and the other outputs.
+    """
+    listed = cloze.words()
+    rows = []
+    for gender, side in verbalizer.items():
+        said = [word for word in side if word in listed[gender] and word in tokens]
+        others = [word for word in side if word not in listed[gender]]
+        rows.append((gender, " ".join(said), " ".join(others)))
+    columns = ["side", "of the list, generated", "other outputs, by prevalence"]
+    return pd.DataFrame(rows, columns=columns).set_index("side")
