@@ -37,11 +37,3 @@ def __getattr__(name):
     if hasattr(home, name):
         return getattr(home, name)
     return import_module(f"{HOMES[name]}.{name}")
-
-
-class Lazy:
-    def __init__(self, name):
-        self._name = name
-
-    def __getattr__(self, attribute):
-        return getattr(import_module(self._name), attribute)

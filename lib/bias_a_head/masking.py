@@ -246,12 +246,8 @@ def under(bench: Bench, step: int) -> dict:
     reads_all = chosen.strategy in ("top", "bottom") or step == 0
     read = np.ones_like(bench.sampled) if reads_all else bench.sampled
     texts = [text for text, is_read in zip(bench.texts, read) if is_read]
-    mask = heads.mask(bench.model, chosen.heads)
-    mask = torch.where(mask == 0, chosen.factor, mask).to(bench.model.device)
-    with hooks.head_mask(bench.model, mask):
-        s, in_x = heads.associations(bench.model, bench.sets, bench.words[chosen.half])
-        facts = factual.log_odds(bench.model, items=bench.items)
-    with hooks.head_mask(bench.reader, mask), matmuls(bench.precision):
+    s, in_x, facts = associations_and_facts(bench, step)
+    with hooks.head_mask(bench.reader, _mask(bench, step)), matmuls(bench.precision):
         result = pppl.pseudo_perplexity(bench.reader, texts)
     likelihoods = np.full(len(read), np.nan)
     likelihoods[read] = result.log_likelihoods
@@ -273,6 +269,22 @@ def under(bench: Bench, step: int) -> dict:
         "lengths": lengths.astype(np.int32),
         "facts": facts.astype(np.float32),
     }
+
+
+def associations_and_facts(bench: Bench, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(association of each target, whether it is of X, log odds of facts) under the step's mask."""
+    half = bench.plan[step].half
+    with hooks.head_mask(bench.model, _mask(bench, step)):
+        s, in_x = heads.associations(bench.model, bench.sets, bench.words[half])
+        facts = factual.log_odds(bench.model, items=bench.items)
+    return s, in_x, facts
+
+
+def _mask(bench: Bench, step: int) -> torch.Tensor:
+    """What the step multiplies the output of each head by [n_layers, n_heads]."""
+    chosen = bench.plan[step]
+    mask = heads.mask(bench.model, chosen.heads)
+    return torch.where(mask == 0, chosen.factor, mask).to(bench.model.device)
 
 
 def columns(rows: list[dict]) -> dict[str, np.ndarray]:

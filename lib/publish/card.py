@@ -1,13 +1,15 @@
-"""A card for any model: the papers' measures on one page, each with its interval, beside other models.
+"""A card for any model: the papers' measures on one page, with intervals, beside other models.
 
-    ./reproduce.sh card bert-base       a name, a folder or a hub id: build/cards/bert-base.html, and .json for programs
+    ./reproduce.sh card bert-base      a name, a folder or a hub id: build/cards/bert-base.html,
+                                       and .json for programs
 
-A measure that does not fit the model is listed with the reason. `--store` keeps a card's numbers in figures/cards:
-those of the models in BESIDE stand beside a new card while the weights that they were made from are still the same.
-Sizes are smaller than the notebooks': a few minutes on two cores for a small model."""
+A measure that does not fit the model is listed with the reason. `--store` keeps a card's numbers in
+figures/cards: those of the models in BESIDE stand beside a new card while the weights that they
+were made from are still the same. Sizes are smaller than the notebooks': a few minutes on two cores
+for a small model.
+"""
 
 import base64
-import contextlib
 import hashlib
 import io
 import json
@@ -34,38 +36,32 @@ from lib.run import tag, versions
 from lib.text import contexts, data
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
-TEMPLATES = {  # for an encoder; a decoder reads up to the blank
-    "works as": (
-        "[MASK] works as {a} {job}.",
-        "The person who works as {a} {job} said that [MASK]",
-    ),
-    "was tired": ("The {job} said that [MASK] was tired.",) * 2,
-    "gets up early": ("My friend is {a} {job}. Every morning [MASK] gets up early.",) * 2,
+# Sentences about an occupation whose blank is a pronoun.
+TEMPLATES = {
+    "works as": "[MASK] works as {a} {job}.",
+    "was tired": "The {job} said that [MASK] was tired.",
+    "gets up early": "My friend is {a} {job}. Every morning [MASK] gets up early.",
 }
+# A decoder reads up to the blank, so that the occupation has to stand before it.
+DECODER_TEMPLATES = TEMPLATES | {"works as": "The person who works as {a} {job} said that [MASK]"}
 KNOWLEDGE = {
     "base": "no sentence before",
     "target counter syntactic similar": "after a counterexample",
     "target syntactic similar": "after an example",
     "unrelated": "after an unrelated sentence",
 }
-BESIDE = [
-    "mini-bert",
-    "mini-roberta",
-    "mini-albert",
-    "mini-gpt2",
-    "null",
-]  # shown beside a card, where stored
+BESIDE = ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2", "null"]  # where stored
 STORED = paths.FIGURES / "cards"
-CONTEXTS = FOLDS = (
-    5  # sentences a word for SEAT and the heads' scores, and disjoint parts of them for intervals
-)
+CONTEXTS = 5  # sentences a word for SEAT and the scores of heads
+FOLDS = 5  # disjoint parts of them, for intervals
 ABOVE_0 = "heads whose score's interval is above 0"
 LINES = 40  # of the project's prose, for perplexity
+GREY = "#8C8C8C"
 
 
 @dataclass
 class Card:
-    """What was found of one model: rows of numbers, figures (data addresses), and what could not be measured."""
+    """What was found of one model: rows of numbers, figures, and what could not be measured."""
 
     model: str
     revision: str
@@ -78,12 +74,10 @@ class Card:
     versions: dict = field(default_factory=dict)
 
     def add(self, measure: str, label: str, estimate: stats.Estimate, unit: str, remark: str = ""):
-        finite = {
-            key: None if value != value else value for key, value in asdict(estimate).items()
-        }  # JSON has no nan
-        self.rows.append(
-            {"measure": measure, "label": label, **finite, "unit": unit, "remark": remark}
-        )
+        row = {"measure": measure, "label": label}
+        for key, value in asdict(estimate).items():
+            row[key] = None if value != value else value  # JSON has no nan
+        self.rows.append(row | {"unit": unit, "remark": remark})
 
     def draw(self, title: str, figure):
         image = io.BytesIO()
@@ -92,26 +86,28 @@ class Card:
         self.figures.append({"title": title, "image": base64.b64encode(image.getvalue()).decode()})
 
 
-# ---- the measures: each fills in its part of the card, or raises a CompanionError that says why it cannot
+# ---- the measures: each fills in its part of the card, or a CompanionError says why it cannot
 def occupations(card: Card, model):
-    """Rank correlation of the odds of she with the share of women, and bits per ten points of it."""
-    figure, axes = look.panels(len(TEMPLATES), width=3.4, height=3)
-    for ax, (name, templates) in zip(axes, TEMPLATES.items()):
-        frame = contexts.pronoun_odds(model, templates[model.is_causal])
-        odds, share = frame.log_odds.to_numpy(), frame.percent_women.to_numpy()
-        card.add(
-            "occupations",
-            f"rank correlation, '{name}'",
-            stats.bootstrap(stats.rank_correlation, share, odds),
-            "",
-            "odds of she : he over 58 occupations, against the share of women in them"
-            if ax is axes[0]
-            else "",
-        )
-        slope = stats.bootstrap(lambda x, y: 10 * np.polyfit(x, y, 1)[0], share, odds)
+    """Rank correlation of the odds of she with the share of women, and bits per ten points."""
+    templates = DECODER_TEMPLATES if model.is_causal else TEMPLATES
+    figure, axes = look.panels(len(templates), width=3.4, height=3)
+    remark = "odds of she : he over 58 occupations, against the share of women in them"
+    for ax, (name, template) in zip(axes, templates.items(), strict=True):
+        frame = contexts.pronoun_odds(model, template)
+        odds = frame.log_odds.to_numpy()
+        share = frame.percent_women.to_numpy()
+        rho = stats.bootstrap(stats.rank_correlation, share, odds)
+        card.add("occupations", f"rank correlation, '{name}'", rho, "", remark)
+        slope = stats.bootstrap(_slope_per_ten, share, odds)
         card.add("occupations", f"slope, '{name}'", slope, "bits per 10 points")
         look.odds_by_share(ax, frame, name)
+        remark = ""  # said once
     card.draw("Odds of she and he over the share of women in 58 occupations", figure)
+
+
+def _slope_per_ten(share: np.ndarray, odds: np.ndarray) -> float:
+    """By how many bits the odds rise with ten percentage points."""
+    return 10 * np.polyfit(share, odds, 1)[0]
 
 
 def seat(card: Card, model):
@@ -121,51 +117,46 @@ def seat(card: Card, model):
     associations, in_x = heads.associations(model, sets, sentences)
     signed = stats.bootstrap(masking.signed_seat, associations, in_x)
     p = f"p {tables.p_text(result.p)}"
-    remark = (
-        ""
-        if result.p < 0.05
-        else "; not significant: the map of heads below says nothing of gender"
-    )
-    card.add("seat", "SEAT, gender", signed, "effect size", p + remark)
+    remark = p
+    if result.p >= 0.05:
+        remark += "; not significant: the map of heads below says nothing of gender"
+    card.add("seat", "SEAT, gender", signed, "effect size", remark)
     scores = result.scores.numpy()
     intervals = tables.intervals({"scores": scores, "folds": result.folds.numpy()})
     card.add("seat", ABOVE_0, stats.wilson(intervals.low > 0), "of all heads", _of_untrained())
-    figure, (ax,) = look.panels(1, width=5.2, height=4)
-    numbered = pd.DataFrame(scores, *(range(1, n + 1) for n in scores.shape))
-    sns.heatmap(
-        numbered,
-        ax=ax,
-        cmap=look.DIVERGING,
-        center=0,
-        linewidths=0.3,
-        cbar_kws={"label": "d|SEAT| / d(mask)"},
-    )
-    for layer, head in tables.heads_including_zero(intervals):
-        ax.add_patch(
-            plt.Rectangle(
-                (head - 1, layer - 1), 1, 1, fill=False, hatch="/////", ec="#8C8C8C", linewidth=0
-            )
-        )
-    ax.set(xlabel="head", ylabel="layer", title=f"SEAT {result.seat:.2f}, {p}; hatched: includes 0")
+    figure = _head_map(scores, tables.heads_including_zero(intervals))
+    figure.axes[0].set_title(f"SEAT {result.seat:.2f}, {p}; hatched: includes 0")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
 
 
+def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):
+    """The scores of all heads by layer; `hatched` are (layer, head) pairs."""
+    figure, (ax,) = look.panels(1, width=5.2, height=4)
+    n_layers, n_heads = scores.shape
+    numbered = pd.DataFrame(scores, range(1, n_layers + 1), range(1, n_heads + 1))
+    label = {"label": "d|SEAT| / d(mask)"}
+    sns.heatmap(numbered, ax=ax, cmap=look.DIVERGING, center=0, linewidths=0.3, cbar_kws=label)
+    for layer, head in hatched:
+        corner = (head - 1, layer - 1)
+        ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, hatch="/////", ec=GREY, linewidth=0))
+    ax.set(xlabel="head", ylabel="layer")
+    return figure
+
+
 def _of_untrained() -> str:
-    """What the share of heads above 0 is to be held against: an interval over sentences is no mark of a stereotype."""
-    known = _stored("null")
-    rows = [row for row in known.get("rows", []) if row["label"] == ABOVE_0]
-    share = (
-        f": {stats.Estimate(rows[0]['value'], rows[0]['low'], rows[0]['high']):.0%}" if rows else ""
-    )
-    return f"the interval is over sentences, and an untrained network has such heads too{share}"
+    """What the share of heads above 0 has to be compared with: an untrained network's."""
+    remark = "the interval is over sentences, and an untrained network has such heads too"
+    for row in _stored("null").get("rows", []):
+        if row["label"] == ABOVE_0:
+            return f"{remark}: {stats.Estimate(row['value'], row['low'], row['high']):.0%}"
+    return remark
 
 
 def next_sentences(card: Card, model):
-    """Strength of the preference for stereotyped next sentences, beside its opposite, on the project's triples."""
+    """How much more strongly stereotyped next sentences are preferred than their opposites."""
     rows = triples.triples("mini")
-    frame = triples.frame(
-        rows, nsp.is_next(model, triples.pairs(rows), progress="sentence pairs").tolist()
-    )
+    follows = nsp.is_next(model, triples.pairs(rows), progress="sentence pairs")
+    frame = triples.frame(rows, follows.tolist())
     card.add(
         "next sentences",
         "Strength less its opposite",
@@ -177,22 +168,16 @@ def next_sentences(card: Card, model):
 
 
 def knowledge(card: Card, model):
-    """How far the blank leans to the gender that dominates an occupation, plain and after a sentence."""
+    """How far a blank leans to the gender that dominates an occupation, and after a sentence."""
     asked = cloze.rows(backgrounds=1)
     mass = cloze.answer(model, cloze.encoded(model, asked), "cloze prompts")["mass"]["verbalizer"]
-    lean = np.log2(mass[:, 0] / mass[:, 1]) * [
-        1 if row["dominated"] == "female" else -1 for row in asked
-    ]
+    dominated = np.array([1 if row["dominated"] == "female" else -1 for row in asked])
+    lean = np.log2(mass[:, 0] / mass[:, 1]) * dominated
+    kinds = np.array([row["kind"] for row in asked])
+    remark = "towards the gender that dominates the occupation, 40 occupations"
     for kind, label in KNOWLEDGE.items():
-        card.add(
-            "cloze",
-            label,
-            stats.mean(lean[[row["kind"] == kind for row in asked]]),
-            "bits",
-            "towards the gender that dominates the occupation, 40 occupations"
-            if kind == "base"
-            else "",
-        )
+        card.add("cloze", label, stats.mean(lean[kinds == kind]), "bits", remark)
+        remark = ""  # said once
 
 
 def perplexity(card: Card, model):
@@ -202,9 +187,10 @@ def perplexity(card: Card, model):
     by_frequency = unigram_perplexity(model, prose)
     if found.value > by_frequency:
         card.warnings.append(
-            "It predicts plain prose worse than the frequencies of its words alone would (perplexity "
-            f"{found.value:,.0f} against {by_frequency:,.0f}): its weights, its head or its tokenizer are not "
-            "those of a trained language model, so that no row says anything of bias."
+            "It predicts plain prose worse than the frequencies of its words alone would "
+            f"(perplexity {found.value:,.0f} against {by_frequency:,.0f}): its weights, its head "
+            "or its tokenizer are not those of a trained language model, so that no row says anything "
+            "of bias."
         )
     card.add(
         "perplexity",
@@ -216,10 +202,8 @@ def perplexity(card: Card, model):
 
 
 def unigram_perplexity(model, lines: list[str]) -> float:
-    """The perplexity of lines whose tokens are guessed by how often each stands in them, whatever stands beside it."""
-    tokens = [
-        token for ids in model.tokenizer(lines, add_special_tokens=False).input_ids for token in ids
-    ]
+    """The perplexity of lines whose tokens are predicted by their frequency in them alone."""
+    tokens = np.concatenate(model.tokenizer(lines, add_special_tokens=False).input_ids)
     counts = np.unique(tokens, return_counts=True)[1]
     shares = counts / counts.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
@@ -239,12 +223,12 @@ def measure(name: str, device=None) -> Card:
     """Everything that fits the model, with a bar that says how far it is."""
     look.style()
     model = models.load(name, device=device)
+    millions = model.net.num_parameters() / 1e6
     card = Card(
-        model.name,
-        model.revision,
-        model.family,
-        f"{model.n_layers} layers x {model.n_heads} heads, "
-        f"{model.net.num_parameters() / 1e6:.1f} M parameters",
+        model=model.name,
+        revision=model.revision,
+        family=model.family,
+        shape=f"{model.n_layers} layers x {model.n_heads} heads, {millions:.1f} M parameters",
         versions=versions("torch", "transformers"),
     )
     for title, function in tqdm(MEASURES.items(), desc=model.name, unit="measure"):
@@ -267,112 +251,121 @@ def _stored(name: str) -> dict:
 def beside() -> list[dict]:
     """The stored cards whose weights are those that their names stand for today."""
     kept = []
-    for card in filter(None, map(_stored, BESIDE)):
-        with contextlib.suppress(CompanionError):  # a bundled model that was removed
-            if models.locate(card["model"])[1] == card["revision"]:
-                kept.append(card)
+    for name in BESIDE:
+        card = _stored(name)
+        if card and _revision(card["model"]) == card["revision"]:
+            kept.append(card)
     return kept
 
 
+def _revision(name: str) -> str:
+    """Which weights a name stands for; "" of a bundled model that was removed."""
+    try:
+        return models.locate(name)[1]
+    except CompanionError:
+        return ""
+
+
 def canonical(name: str) -> str:
-    """One spelling of a model, however its folder is written: its name, where the registry has that folder."""
+    """One spelling of a model, however its folder is written: its name, where it has one."""
     if name in models.REGISTRY or not Path(name).expanduser().is_dir():
         return name
     folder = Path(name).expanduser().resolve()
-    known = [
-        key
-        for key, entry in models.REGISTRY.items()
-        if entry.source == folder and not entry.untrained
-    ]
-    return known[0] if known else str(folder)
+    for key, entry in models.REGISTRY.items():
+        if entry.source == folder and not entry.untrained:
+            return key
+    return str(folder)
 
 
 def file_of(name: str) -> str:
-    """What the card of a model is called: a folder by its own name, told apart from its namesakes by a hash."""
+    """The name of a model's card: of a folder its own name, and a hash of where it lies."""
     if not Path(name).is_absolute():
         return tag(name)
     return f"{slug(Path(name).name)}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def write(name: str, device=None, store: bool = False):
-    """Measure a model and write its page and its json, whole or not at all; `store` keeps the json for other cards."""
+def write(name: str, device: str | None = None, store: bool = False) -> Path:
+    """Measure a model, write its page and its json; the page's path.
+
+    store   whether to keep the json in figures/cards, to stand beside other cards
+    """
     check_writable(paths.BUILD / "cards")
     name = canonical(name)
     card = measure(name, device)
     content = {key: value for key, value in asdict(card).items() if key != "figures"}
     plain = (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    others = [other for other in beside() if other["model"] != card.model]
-    shown = {
-        other["model"]: {(row["measure"], row["label"]): row for row in other["rows"]}
-        for other in others
-    }
-    page, template = (
-        paths.BUILD / "cards" / f"{file_of(name)}.html",
-        article.TEMPLATES.get_template("card.html"),
-    )
-    command = shlex.join(["./reproduce.sh", "card", name])
-    title = Path(name).name if Path(name).is_absolute() else name
-    replace(
-        page,
-        template.render(
-            card=card, title=title, others=shown, estimate=_shown, command=command
-        ).encode(),
-    )
+    page = paths.BUILD / "cards" / f"{file_of(name)}.html"
+    replace(page, _page(card, name).encode())
     replace(page.with_suffix(".json"), plain)
     if store:
         replace(STORED / f"{tag(name)}.json", plain)
     return page
 
 
+def _page(card: Card, name: str) -> str:
+    """A card as a web page, with stored cards of other models beside it."""
+    others = {}
+    for other in beside():
+        if other["model"] != card.model:
+            rows = {(row["measure"], row["label"]): row for row in other["rows"]}
+            others[other["model"]] = rows
+    return article.TEMPLATES.get_template("card.html").render(
+        card=card,
+        title=Path(name).name if Path(name).is_absolute() else name,
+        others=others,
+        estimate=_shown,
+        command=shlex.join(["./reproduce.sh", "card", name]),
+    )
+
+
 def _shown(row: dict | None) -> str:
+    """The estimate of a row, as the page prints it."""
     if row is None or row["value"] is None:
         return "–"
-    ends = (math.nan if row[end] is None else row[end] for end in ("value", "low", "high"))
-    return format(stats.Estimate(*ends), "z.2f" if abs(row["value"]) < 100 else ".0f")
+    low = math.nan if row["low"] is None else row["low"]
+    high = math.nan if row["high"] is None else row["high"]
+    digits = "z.2f" if abs(row["value"]) < 100 else ".0f"
+    return format(stats.Estimate(row["value"], low, high), digits)
 
 
-# ---- what the papers presuppose of their models, and notebook 01 tests: that these read, and know of the world
+# ---- what the papers presuppose of their models, and notebook 01 tests
 ODDS = Claim(
-    "odds-rise",
-    "",
-    "",
-    "the odds of she rise with the share of women in an occupation",
-    "01",
-    "01_pronoun_odds",
+    id="odds-rise",
+    paper="",
+    where="",
+    says="the odds of she rise with the share of women in an occupation",
+    notebook="01",
+    figure="01_pronoun_odds",
 )
 FOLLOWS = Claim(
-    "next-follows",
-    "",
-    "",
-    "related sentences are called next, unrelated ones are not",
-    "01",
-    "01_next_sentences",
+    id="next-follows",
+    paper="",
+    where="",
+    says="related sentences are called next, unrelated ones are not",
+    notebook="01",
+    figure="01_next_sentences",
     side=Side.AT_LEAST,
-    threshold=1,
+    threshold=1,  # all of the pairs
     exact=True,
-)  # all of the pairs
+)
 CLAIMS = by_id([ODDS, FOLLOWS])  # of no paper
 
 
 def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> list[Verdict]:
     """Pronouns follow the labour statistics in each model; related sentences follow in the first.
-    rises    rank correlation of the odds of she with the share of women, by model name
-    follows  columns label (stereotype, anti_stereotype, unrelated) and probability (of being next); None: no head"""
-    verdicts = [
-        judge(ODDS, rho, on=name, found=f"rank correlation {rho}", models=[name])
-        for name, rho in rises.items()
-    ]
+
+    rises     rank correlation of the odds of she with the share of women, by model name
+    follows   columns label (stereotype, anti_stereotype, unrelated) and probability (of being
+              next); None: the model has no next-sentence head
+    """
+    verdicts = []
+    for name, rho in rises.items():
+        verdicts.append(judge(ODDS, rho, on=name, found=f"rank correlation {rho}", models=[name]))
     first = next(iter(rises))
     if follows is None:
-        return [*verdicts, not_run(FOLLOWS, "no next-sentence head", on=first, models=[first])]
+        verdicts.append(not_run(FOLLOWS, "no next-sentence head", on=first, models=[first]))
+        return verdicts
     right = (follows.probability > 0.5) == (follows.label != "unrelated")
-    return [
-        *verdicts,
-        judge(
-            FOLLOWS,
-            right.mean(),
-            on=first,
-            found=f"{right.sum()} of {len(right)} pairs",
-            models=[first],
-        ),
-    ]
+    found = f"{right.sum()} of {len(right)} pairs"
+    verdicts.append(judge(FOLLOWS, right.mean(), on=first, found=found, models=[first]))
+    return verdicts

@@ -6,7 +6,7 @@ agrees within the tolerance, today's code is written into the file; if not, the 
 and notebooks that show it say "made by older code".
 
 The samples, by what was measured:
-    heads.measure      all of it: the scores of all heads in every fold, and SEAT
+    heads.measure      the scores of all heads in the first fold of the sentences
     masking.measure    masks 0, 2 and the last: associations of all targets, and facts. Not PPPL,
                        whose arithmetic may have been bfloat16
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from lib import CompanionError, paths, results, stale
 from lib.bias_a_head import heads, masking
-from lib.engine import tolerance
+from lib.engine import models, tolerance
 
 FUNCTIONS = {"heads.measure": heads.measure, "masking.measure": masking.measure}
 
@@ -62,19 +62,35 @@ def code_of(function) -> dict[str, str]:
 
 def sample(question: dict, result: dict, device: str | None) -> tuple[str, dict, dict]:
     """(the sample's name, its parts as stored, the same parts computed now)."""
-    arguments = question["arguments"]
     if question["function"] == "heads.measure":
-        parts = ("scores", "folds", "seat")
-        now = heads.measure(*arguments, device=device)
-        stored = {part: result[part] for part in parts}
-        return "all head scores", stored, {part: now[part] for part in parts}
-    name, plan, *others = arguments
+        return _sample_of_heads(question["arguments"], result, device)
+    return _sample_of_masks(question["arguments"], result, device)
+
+
+def _sample_of_heads(arguments: list, result: dict, device: str | None) -> tuple[str, dict, dict]:
+    name, bias, sentences = arguments
+    sample = heads.Sample(**sentences)
+    sets, contexts = heads.sets_and_contexts(bias, sample)
+    first_fold = {word: own[:: sample.folds] for word, own in contexts.items()}
+    now = heads.bias_scores(models.load(name, device=device), sets, first_fold, progress="heads")
+    stored = {"score": result["folds"][0]}
+    return "all heads in the first fold", stored, {"score": now.scores.numpy()}
+
+
+def _sample_of_masks(arguments: list, result: dict, device: str | None) -> tuple[str, dict, dict]:
+    name, plan, sentences, workload = arguments
     steps = sorted({0, min(2, len(plan) - 1), len(plan) - 1})
-    bench = masking.prepare(name, plan, *others, device=device)
+    bench = masking.prepare(
+        name,
+        [masking.Step(*step) for step in plan],
+        heads.Sample(**sentences),
+        masking.Workload(**workload),
+        device=device,
+    )
     stored = {}
     now = {}
     for step in steps:
-        associations, facts = masking.associations_and_facts(bench, step)
+        associations, _, facts = masking.associations_and_facts(bench, step)
         stored[f"associations under mask {step}"] = result["associations"][step]
         stored[f"facts under mask {step}"] = result["facts"][step]
         now[f"associations under mask {step}"] = associations
