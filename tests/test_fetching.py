@@ -1,6 +1,8 @@
-"""Fetching: what is pinned, and one sentence, no half file and a next run that gets it all when something breaks.
+"""Fetching: what is pinned, and what happens when something breaks.
 
-A server on this machine stands for the model hub, and speaks as much of its language as fetching takes."""
+Then there is one sentence, no half file, and the next run gets it all. A server on this machine
+stands for the model hub, and speaks as much of its language as fetching needs.
+"""
 
 import errno
 import hashlib
@@ -8,6 +10,7 @@ import json
 import re
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,9 +33,11 @@ from tests import hub as stand_in
 from tests.tiny import disk, refusal, save_tiny
 
 COMMIT = "c" * 40
-NEVER = "", 0, 0
-WEIGHTS, SPLIT = "model.safetensors", "train-00000-of-00001.parquet"
-# How a full disk is met: as the system says it, and in the words of hf_xet, by which the hub serves large files.
+OTHER_COMMIT = "d" * 40
+WEIGHTS = "model.safetensors"
+SPLIT = "train-00000-of-00001.parquet"
+NOWHERE = "http://127.0.0.1:9"  # an address at which nothing answers
+# The error of a full disk: as the system says it, and as hf_xet does, which fetches large files.
 FULL = [
     partial(OSError, errno.ENOSPC, "No space left on device"),
     partial(
@@ -42,38 +47,35 @@ FULL = [
 ]
 
 
+@dataclass
+class Break:
+    """A line that breaks off after `size` bytes of a file, and then before the first byte."""
+
+    name: str = ""
+    size: int = 0
+    times: int = 0  # how often in all
+
+
 class Hub(BaseHTTPRequestHandler):
     """Serves the files of `server.folder` as those of whatever repository is asked for.
 
-    With `server.breaks = name, size, times`, the line breaks off after `size` bytes of the file `name`, and then before
-    the first byte, `times` times in all. `server.sent` notes each file asked for, and from which byte on. Where there
-    is a `server.error`, all is answered with that code and reason."""
+    server.breaks   a Break
+    server.sent     notes each file asked for, and from which byte on
+    server.error    if there is one, everything is answered with this code and reason
+    """
 
     def do_GET(self):
         parts = self.path.split("?")[0].split("/")
-        self.commit = next((part for part in parts if len(part) == 40), COMMIT)
-        file, files = self.server.folder / parts[-1], sorted(self.server.folder.iterdir())
+        commits = [part for part in parts if len(part) == 40]
+        self.commit = commits[0] if commits else COMMIT
+        file = self.server.folder / parts[-1]
         if self.server.error:
-            self.send(b"", self.server.error[0], {"X-Error-Code": self.server.error[1]})
+            code, reason = self.server.error
+            self.send(b"", code, {"X-Error-Code": reason})
         elif "/tree/" in self.path:
-            self.send(
-                json.dumps(
-                    [
-                        {
-                            "type": "file",
-                            "path": one.name,
-                            "size": one.stat().st_size,
-                            "oid": sha1(one),
-                        }
-                        for one in files
-                    ]
-                ).encode()
-            )
+            self.send_json(self.tree())
         elif self.path.startswith("/api/"):
-            siblings = [{"rfilename": one.name} for one in files]
-            self.send(
-                json.dumps({"id": "org/name", "sha": self.commit, "siblings": siblings}).encode()
-            )
+            self.send_json(self.repository())
         elif not file.is_file():
             self.send(b"", 404, {"X-Error-Code": "EntryNotFound"})
         else:
@@ -81,21 +83,40 @@ class Hub(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
+    def tree(self) -> list[dict]:
+        """What the hub says of the files of a folder."""
+        files = []
+        for file in sorted(self.server.folder.iterdir()):
+            size = file.stat().st_size
+            files.append({"type": "file", "path": file.name, "size": size, "oid": sha1(file)})
+        return files
+
+    def repository(self) -> dict:
+        """What the hub says of a repository."""
+        files = sorted(self.server.folder.iterdir())
+        siblings = [{"rfilename": file.name} for file in files]
+        return {"id": "org/name", "sha": self.commit, "siblings": siblings}
+
     def send_file(self, file):
-        content, end = file.read_bytes(), None
+        content = file.read_bytes()
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
+        end = None
         if self.command == "GET":
             self.server.sent.append((file.name, start))
-            name, size, times = self.server.breaks
-            if file.name == name and times:
-                end = max(size - start, 0)
-                self.server.breaks = name, size, times - 1
-        place = (
-            {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"} if start else {}
-        )
-        self.send(content[start:], 206 if start else 200, {"ETag": f'"{sha1(file)}"'} | place, end)
+            breaks = self.server.breaks
+            if file.name == breaks.name and breaks.times:
+                end = max(breaks.size - start, 0)
+                breaks.times -= 1
+        headers = {"ETag": f'"{sha1(file)}"'}
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        self.send(content[start:], 206 if start else 200, headers, end)
+
+    def send_json(self, content):
+        self.send(json.dumps(content).encode())
 
     def send(self, content, code=200, headers=(), end=None):
+        """Answer; only the first `end` bytes of the content are sent."""
         self.send_response(code)
         for name, value in dict(headers).items():
             self.send_header(name, value)
@@ -117,29 +138,31 @@ def sha1(file):
 def hub(tmp_path, monkeypatch):
     """A hub with an empty folder to serve, and empty caches of what it serves."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        server.folder, server.breaks, server.sent, server.error = (
-            tmp_path / "repository",
-            NEVER,
-            [],
-            None,
-        )
+        server.folder = tmp_path / "repository"
         server.folder.mkdir()
+        server.breaks = Break()
+        server.sent = []
+        server.error = None
         address = f"http://127.0.0.1:{server.server_port}"
+        hub_constants = {
+            "HF_HUB_CACHE": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": False,
+            "ENDPOINT": address,
+            "HUGGINGFACE_CO_URL_TEMPLATE": address + "/{repo_id}/resolve/{revision}/{filename}",
+            "DOWNLOAD_CHUNK_SIZE": 1_000,  # smaller than the file, as with real weights
+        }
+        datasets_constants = {
+            "HF_ENDPOINT": address,
+            "HF_HUB_OFFLINE": False,
+            "HF_DATASETS_CACHE": str(tmp_path / "datasets"),
+        }
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        for name, value in dict(
-            HF_HUB_CACHE=str(tmp_path / "cache"),
-            HF_HUB_OFFLINE=False,
-            ENDPOINT=address,
-            HUGGINGFACE_CO_URL_TEMPLATE=address + "/{repo_id}/resolve/{revision}/{filename}",
-            DOWNLOAD_CHUNK_SIZE=1_000,
-        ).items():  # smaller than the file, as with real weights
+        for name, value in hub_constants.items():
             monkeypatch.setattr(constants, name, value)
+        for name, value in datasets_constants.items():
+            monkeypatch.setattr(datasets.config, name, value)
         for module in (file_download, _http):  # they wait before they try again
             monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
-        for name, value in dict(
-            HF_ENDPOINT=address, HF_HUB_OFFLINE=False, HF_DATASETS_CACHE=str(tmp_path / "datasets")
-        ).items():
-            monkeypatch.setattr(datasets.config, name, value)
         HfFileSystem.clear_instance_cache()  # they remember what was where
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -156,55 +179,73 @@ def model(hub):
 
 @contextmanager
 def full_disk(error):
-    """The disk has room for 3,000 bytes of each file that the hub serves, and then meets `error`."""
+    """The disk takes 3,000 bytes of each file that the hub serves, and then raises `error`."""
     http_get = file_download.http_get
+
+    def get(url, file, **options):
+        return http_get(url, disk(3_000, error())(file.name, "a"), **options)
+
     with pytest.MonkeyPatch.context() as meanwhile:
-        meanwhile.setattr(
-            file_download,
-            "http_get",
-            lambda url, file, **more: http_get(url, disk(3_000, error())(file.name, "a"), **more),
-        )
+        meanwhile.setattr(file_download, "http_get", get)
         yield
 
 
 def kept(hub):
-    """The names under which the hub's cache has files; none of them is half a file."""
-    names, contents = (
-        list(Path(constants.HF_HUB_CACHE).rglob(place)) for place in ("snapshots/*/*", "blobs/*")
-    )
+    """The names of files that the hub's cache has; none of them is half a file."""
+    cache = Path(constants.HF_HUB_CACHE)
+    named = list(cache.rglob("snapshots/*/*"))
     served = {file.read_bytes() for file in hub.folder.iterdir()}
-    assert all(file.read_bytes() in served for file in [*names, *contents])
-    return {file.name for file in names}
+    for file in [*named, *cache.rglob("blobs/*")]:
+        assert file.read_bytes() in served
+    return {file.name for file in named}
 
 
 def loaded(model, name="org/model", commit=COMMIT, **options):
-    """Whether a model now loads, with the very weights that were saved."""
+    """Whether a model now loads, at this commit and with the very weights that were saved."""
     fetched = models.load(name, device="cpu", **options)
     weights = fetched.net.state_dict()
-    return fetched.revision == commit and all(
-        torch.equal(weights[name], weight) for name, weight in model.net.state_dict().items()
-    )
+    for key, weight in model.net.state_dict().items():
+        assert torch.equal(weights[key], weight), key
+    return fetched.revision == commit
+
+
+def test_every_hub_model_of_the_registry_is_pinned():
+    hub_models = [entry for entry in models.REGISTRY.values() if isinstance(entry.source, str)]
+    assert hub_models
+    for entry in hub_models:
+        assert re.fullmatch("[0-9a-f]{40}", entry.revision), entry.source
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_model_is_fetched_at_its_pinned_commit_unless_told(hub, model, monkeypatch):
-    pins = [entry.revision for entry in models.REGISTRY.values() if isinstance(entry.source, str)]
-    assert pins and all(len(pin) == 40 for pin in pins)  # every hub model of the registry
-    pin, other = models.pinned("google-bert/bert-base-uncased"), "d" * 40
-    for name in ("bert-base", "google-bert/bert-base-uncased"):
-        assert loaded(model, name, pin)
-    assert loaded(model, "bert-base", other, revision=other)
-    assert loaded(model, "org/model", other, revision=other)
-    with pytest.warns(
-        UserWarning, match=f"org/model has no pinned revision, its newest is {COMMIT}"
-    ):
+@pytest.mark.parametrize("name", ["bert-base", "google-bert/bert-base-uncased"])
+def test_a_model_is_fetched_at_its_pinned_commit(hub, model, name):
+    assert loaded(model, name, models.pinned("google-bert/bert-base-uncased"))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["bert-base", "org/model"])
+def test_a_model_is_fetched_at_the_commit_asked_for(hub, model, name):
+    assert loaded(model, name, OTHER_COMMIT, revision=OTHER_COMMIT)
+
+
+def test_a_model_without_a_pin_is_fetched_at_its_newest_commit_with_a_warning(hub, model):
+    said = f"org/model has no pinned revision, its newest is {COMMIT}"
+    with pytest.warns(UserWarning, match=said):
         assert loaded(model)
-    assert "is a folder" in refusal(models.load, str(hub.folder), revision=other)
+
+
+def test_a_folder_has_no_revision(hub, model):
+    assert "is a folder" in refusal(models.load, str(hub.folder), revision=OTHER_COMMIT)
+
+
+@pytest.mark.filterwarnings("error")
+def test_without_a_network_the_commits_that_were_fetched_load(hub, model, monkeypatch):
+    pin = models.pinned("google-bert/bert-base-uncased")
+    assert loaded(model, "bert-base", pin)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert loaded(model, "bert-base", pin)
-    assert f"at revision {'e' * 40} is not in" in refusal(
-        models.load, "bert-base", revision="e" * 40
-    )
+    said = refusal(models.load, "bert-base", revision=OTHER_COMMIT)
+    assert f"at revision {OTHER_COMMIT} is not in" in said
 
 
 @pytest.mark.parametrize(
@@ -232,30 +273,32 @@ def test_gated_absent_and_broken_are_told_apart(hub, name, code, reason, said):
     assert said in refusal(models.load, name)
 
 
-def test_a_model_that_breaks_off_is_not_half_there_and_the_next_run_and_the_cache_serve_it(
-    hub, model, monkeypatch
-):
-    hub.breaks = WEIGHTS, 5_000, 99
-    assert "org/model is not in this machine's hub cache" in refusal(
-        models.load, "org/model", device="cpu"
-    )
-    assert 5_000 in {start for name, start in hub.sent if name == WEIGHTS}  # it did try to go on
+def test_a_model_that_breaks_off_is_not_half_there(hub, model, monkeypatch):
+    hub.breaks = Break(WEIGHTS, size=5_000, times=99)
+    said = refusal(models.load, "org/model", device="cpu")
+    assert "org/model is not in this machine's hub cache" in said
+    assert (WEIGHTS, 5_000) in hub.sent  # it did try to go on
     assert WEIGHTS not in kept(hub)
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(constants, "HF_HUB_OFFLINE", True)
-        assert "connect to the network and unset HF_HUB_OFFLINE" in refusal(
-            models.load, "org/model", device="cpu"
-        )
-    hub.breaks = WEIGHTS, 7_000, 1  # for a moment
-    assert loaded(model) and hub.sent[-1] == (WEIGHTS, 7_000)
-    others = [name for name, _ in hub.sent if name != WEIGHTS]
-    assert sorted(others) == [
-        "config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    ]  # each once: what came stays
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    said = refusal(models.load, "org/model", device="cpu")
+    assert "connect to the network and unset HF_HUB_OFFLINE" in said
+
+
+@pytest.mark.filterwarnings("ignore:org/model has no pinned revision")
+def test_the_next_run_fetches_what_is_missing_of_a_model_alone(hub, model):
+    hub.breaks = Break(WEIGHTS, size=5_000, times=99)
+    refusal(models.load, "org/model", device="cpu")
+    hub.breaks = Break(WEIGHTS, size=7_000, times=1)  # for a moment
     assert loaded(model)
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert hub.sent[-1] == (WEIGHTS, 7_000)
+    others = [name for name, _ in hub.sent if name != WEIGHTS]
+    assert sorted(others) == ["config.json", "tokenizer.json", "tokenizer_config.json"]  # once each
+
+
+@pytest.mark.filterwarnings("ignore:org/model has no pinned revision")
+def test_a_model_that_was_fetched_loads_when_the_hub_is_out_of_reach(hub, model, monkeypatch):
+    assert loaded(model)
+    monkeypatch.setattr(constants, "ENDPOINT", NOWHERE)
     assert loaded(model)
     assert "or use a shipped model such as mini-bert" in refusal(models.load, "bert-base")
 
@@ -275,35 +318,32 @@ def cola(hub):
 
 
 @pytest.mark.parametrize("error", FULL, ids=["by http", "by xet"])
+@pytest.mark.filterwarnings("ignore:org/model has no pinned revision")
 def test_on_a_full_disk_models_and_data_sets_are_had_once_there_is_room(hub, model, cola, error):
     with full_disk(error):
-        for call, name in (
-            (lambda: models.load("org/model", device="cpu"), "org/model"),
-            (cola, "nyu-mll/glue"),
-        ):
-            assert re.match(
-                f"The disk is full, {name} .*free some space, or set HF_HOME", refusal(call)
-            )
+        of_model = refusal(models.load, "org/model", device="cpu")
+        of_data = refusal(cola)
+    assert re.match("The disk is full, org/model .*free some space, or set HF_HOME", of_model)
+    assert re.match("The disk is full, nyu-mll/glue .*free some space, or set HF_HOME", of_data)
     assert not {WEIGHTS, SPLIT} & kept(hub)
     assert loaded(model) and cola()
 
 
-def test_a_data_set_that_breaks_off_or_meets_a_full_disk_is_had_by_the_next_run(
-    hub, cola, monkeypatch
-):
-    hub.breaks = SPLIT, 3_000, 99
-    assert re.match(
-        r"nyu-mll/glue \(cola, train\) could not .*connect to the network", refusal(cola)
-    )
+def test_a_data_set_that_breaks_off_is_had_by_the_next_run(hub, cola):
+    hub.breaks = Break(SPLIT, size=3_000, times=99)
+    said = refusal(cola)
+    assert re.match(r"nyu-mll/glue \(cola, train\) could not .*connect to the network", said)
     assert SPLIT not in kept(hub)
-    hub.breaks, hub.sent = NEVER, []
+    hub.breaks = Break()
+    assert cola()
+
+
+def test_a_data_set_that_was_fetched_is_not_fetched_again_after_a_full_disk(hub, cola, monkeypatch):
     with monkeypatch.context() as meanwhile:  # what datasets writes its tables by
         meanwhile.setattr(LocalFileOpener, "write", Mock(side_effect=FULL[0]()), raising=False)
         assert "The disk is full" in refusal(cola)
     assert cola()
-    assert [start for name, start in hub.sent if name == SPLIT] == [
-        0
-    ]  # what was fetched is not fetched again
+    assert [start for name, start in hub.sent if name == SPLIT] == [0]
 
 
 PUBLISHED = b"The published text.\n" * 5_000
@@ -312,30 +352,29 @@ SHA256 = hashlib.sha256(PUBLISHED).hexdigest()
 
 @pytest.fixture
 def source(hub, tmp_path, monkeypatch):
-    """A sources.toml that lists the file set/text.txt, at an address that the test may choose, and an empty cache."""
+    """Call it to list set/text.txt in sources.toml, at an address: what gets the file.
+
+    The cache is empty.
+    """
     (hub.folder / "text.txt").write_bytes(PUBLISHED)
     monkeypatch.delenv("COMPANION_DATA", raising=False)
     monkeypatch.setattr(paths, "CACHE", tmp_path / "companion")
     monkeypatch.setattr(paths, "SOURCES", tmp_path / "sources.toml")
 
     def write(url=f"{constants.ENDPOINT}/text.txt", hashed=True):
-        file = [f'url = "{url}"'] * bool(url) + [
-            f'sha256 = "{SHA256}"',
-            f"bytes = {len(PUBLISHED)}",
-        ] * hashed
-        paths.SOURCES.write_text(
-            "\n".join(
-                [
-                    "[set]",
-                    'title = "A set"',
-                    'licence = "ours"',
-                    'used_by = ["01"]',
-                    "[[set.files]]",
-                    'name = "set/text.txt"',
-                    *file,
-                ]
-            )
-        )
+        lines = [
+            "[set]",
+            'title = "A set"',
+            'licence = "ours"',
+            'used_by = ["01"]',
+            "[[set.files]]",
+            'name = "set/text.txt"',
+        ]
+        if url:
+            lines.append(f'url = "{url}"')
+        if hashed:
+            lines += [f'sha256 = "{SHA256}"', f"bytes = {len(PUBLISHED)}"]
+        paths.SOURCES.write_text("\n".join(lines))
         return lambda: data.path("set/text.txt")
 
     return write
@@ -347,73 +386,110 @@ def state():
     return listed, [file.name for file in paths.CACHE.rglob("*") if file.is_file()]
 
 
-def test_a_file_is_fetched_once_aloud_and_again_where_the_copy_is_damaged(hub, source, capsys):
+def test_a_file_is_fetched_once_and_the_user_is_told(hub, source, capsys):
     get = source()
     assert state() == ("to fetch", [])
     found = get()
-    assert found == paths.CACHE / "sources" / "set" / "text.txt" and found.read_bytes() == PUBLISHED
+    assert found == paths.CACHE / "sources" / "set" / "text.txt"
+    assert found.read_bytes() == PUBLISHED
     assert f"fetching set/text.txt from {constants.ENDPOINT}" in capsys.readouterr().err
-    assert get() == found and len(hub.sent) == 1 and state() == ("at hand", ["text.txt"])
+    assert get() == found
+    assert len(hub.sent) == 1
     assert capsys.readouterr().err == ""
-    found.write_bytes(b"damaged")
-    assert state()[0] == "to fetch" and get().read_bytes() == PUBLISHED and len(hub.sent) == 2
-    assert "the copy in the cache is damaged" in capsys.readouterr().err
-    for hashed in (True, False):
-        found.unlink()
-        hub.breaks, get = ("text.txt", 70_000, 1), source(hashed=hashed)
-        assert "set/text.txt broke off and was thrown away: run again" in refusal(get)
-        assert state() == ("to fetch", []) and get().read_bytes() == PUBLISHED
-    assert SHA256 in capsys.readouterr().err  # of what came, where none is published
+    assert state() == ("at hand", ["text.txt"])
 
 
-def test_a_file_on_a_full_disk_is_had_once_there_is_room(source, monkeypatch):
+def test_a_damaged_copy_is_fetched_again(hub, source, capsys):
     get = source()
-    for error, said in (
+    get().write_bytes(b"damaged")
+    assert state()[0] == "to fetch"
+    assert get().read_bytes() == PUBLISHED
+    assert len(hub.sent) == 2
+    assert "the copy in the cache is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_a_file_that_breaks_off_is_thrown_away_and_had_by_the_next_run(hub, source, hashed, capsys):
+    get = source(hashed=hashed)
+    hub.breaks = Break("text.txt", size=70_000, times=1)
+    assert "set/text.txt broke off and was thrown away: run again" in refusal(get)
+    assert state() == ("to fetch", [])
+    assert get().read_bytes() == PUBLISHED
+    # where no hash is published, that of what came is printed
+    assert (SHA256 in capsys.readouterr().err) == (not hashed)
+
+
+@pytest.mark.parametrize(
+    "error, said",
+    [
         (FULL[0](), "the disk is full: free some space"),
         (OSError(errno.EACCES, "as the system says it"), "make that folder writable"),
-    ):
-        with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(pooch.downloaders, "open", disk(70_000, error), raising=False)
-            assert f"{said}, or set COMPANION_CACHE" in refusal(get)
-        assert state() == ("to fetch", [])
+    ],
+)
+def test_a_file_that_could_not_be_written_is_had_once_it_can(source, monkeypatch, error, said):
+    get = source()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(pooch.downloaders, "open", disk(70_000, error), raising=False)
+        assert f"{said}, or set COMPANION_CACHE" in refusal(get)
+    assert state() == ("to fetch", [])
     assert get().read_bytes() == PUBLISHED
 
 
-def test_what_is_not_the_published_file_or_cannot_be_reached_is_said_and_not_kept(
-    hub, source, monkeypatch
-):
-    assert "out of reach: connect to the network" in refusal(source("http://127.0.0.1:9/text"))
-    assert "answers 404: find set/text.txt elsewhere" in refusal(
-        source(f"{constants.ENDPOINT}/gone")
-    )
+def test_a_file_that_cannot_be_reached_is_refused(source):
+    assert "out of reach: connect to the network" in refusal(source(f"{NOWHERE}/text"))
+    gone = source(f"{constants.ENDPOINT}/gone")
+    assert "answers 404: find set/text.txt elsewhere" in refusal(gone)
     assert "no address of its own: set COMPANION_DATA to a folder" in refusal(source(url=None))
     assert state() == ("not fetchable", [])
+
+
+def test_what_is_not_the_published_file_is_not_kept(hub, source):
     (hub.folder / "text.txt").write_bytes(PUBLISHED[:1_000])
-    assert "is not the published file" in refusal(source()) and state() == ("to fetch", [])
+    assert "is not the published file" in refusal(source())
+    assert state() == ("to fetch", [])
+
+
+@pytest.fixture
+def given_file(tmp_path, monkeypatch):
+    """Where set/text.txt would be in the folder that COMPANION_DATA names."""
+    file = tmp_path / "given" / "set" / "text.txt"
+    file.parent.mkdir(parents=True)
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "given"))
+    return file
+
+
+def test_a_given_folder_that_is_none_is_refused(source, monkeypatch):
     monkeypatch.setenv("COMPANION_DATA", "no/where")
     assert "which is not a folder: correct it or unset it" in refusal(source())
 
 
-def test_the_given_folder_comes_first_and_must_hold_the_published_files(
-    hub, source, tmp_path, monkeypatch, capsys
-):
-    get, given = source(), tmp_path / "given"
-    file = given / "set" / "text.txt"
-    file.parent.mkdir(parents=True)
-    monkeypatch.setenv("COMPANION_DATA", str(given))
-    assert not data.available("set/text.txt") and get().read_bytes() == PUBLISHED
-    assert f"set/text.txt is not in {given}: fetching" in capsys.readouterr().err
-    file.write_bytes(PUBLISHED)
-    assert data.available("set/text.txt") and get() == file
-    monkeypatch.setattr(paths, "ROOT", given.parent)
+def test_what_the_given_folder_lacks_is_fetched(source, given_file, capsys):
+    get = source()
+    assert not data.available("set/text.txt")
+    assert get().read_bytes() == PUBLISHED
+    folder = given_file.parents[1]
+    assert f"set/text.txt is not in {folder}: fetching" in capsys.readouterr().err
+
+
+def test_the_given_folder_comes_first(hub, source, given_file, monkeypatch):
+    get = source()
+    given_file.write_bytes(PUBLISHED)
+    assert data.available("set/text.txt")
+    assert get() == given_file
+    monkeypatch.setattr(paths, "ROOT", given_file.parents[2])
     monkeypatch.setenv("COMPANION_DATA", "given")  # relative to the repository
-    assert get() == file and len(hub.sent) == 1
-    file.write_bytes(wrong := PUBLISHED.replace(b"published", b"Published", 1))  # of the right size
+    assert get() == given_file
+    assert not hub.sent
+
+
+def test_the_given_folder_must_hold_the_published_file(hub, source, given_file):
+    get = source()
+    wrong = PUBLISHED.replace(b"published", b"Published", 1)  # of the right size
+    given_file.write_bytes(wrong)
     said = refusal(get)
-    assert (
-        all(part in said for part in (str(file), SHA256, hashlib.sha256(wrong).hexdigest()))
-        and len(hub.sent) == 1
-    )
+    assert str(given_file) in said
+    assert SHA256 in said and hashlib.sha256(wrong).hexdigest() in said
+    assert not hub.sent
 
 
 # The profile paper on small random models in the hub's layout, which tests/hub.py makes.
@@ -436,7 +512,7 @@ def offline(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("hub_id", stand_in.MODELS)
 def test_a_model_of_each_kind_is_read_as_the_hub_has_it(offline, hub_id):
-    """Old names of weights, missing prefixes and buffers, an absent pooler; the tokenizer's own special tokens."""
+    """With old names of weights, missing prefixes and buffers, and an absent pooler."""
     offline(hub_id)
     names = [name for name, entry in models.REGISTRY.items() if entry.source == hub_id]
     model = models.load(*names or [hub_id], device="cpu")
