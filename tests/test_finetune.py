@@ -1,6 +1,11 @@
-"""Fine-tuning, GLUE and debiasing: they learn, keep what is best, hold masks, and a killed run ends the same."""
+"""Fine-tuning, GLUE and debiasing.
 
+They learn, keep what is best and hold masks, and a killed run ends the same.
+"""
+
+import itertools
 import json
+import math
 import random
 from dataclasses import replace
 
@@ -44,6 +49,7 @@ def folder(tmp_path_factory):
 
 
 def fresh(folder, family="bert", labels=2):
+    """A tiny model under a new classifier, the same at every call."""
     torch.manual_seed(0)
     return models.load(
         str(folder / family), device="cpu", task="sequence-classification", labels=labels
@@ -51,20 +57,28 @@ def fresh(folder, family="bert", labels=2):
 
 
 def right(logits, wanted):
+    """The share of texts that are classified right."""
     return float((logits.argmax(1) == wanted).mean())
 
 
 def fit(model, settings=SETTINGS, targets=WOMEN, metric=right, **options):
+    """Train and validate on TEXTS: what finetune.fit returns, and the logits after it."""
     data = finetune.encode(model, TEXTS, None, targets)
     done = finetune.fit(model, data, data, metric, settings, **options)
     return done, finetune.predict(model, data, options.get("mask"))
 
 
-def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_counted(
-    folder, tmp_path
-):
+def weights_of(model):
+    return {name: weight.clone() for name, weight in model.net.named_parameters()}
+
+
+# ---------------------------------------------------------------------------------------- examples
+
+
+def test_a_batch_is_what_the_tokenizer_pads(folder):
     model = fresh(folder)
     data = finetune.encode(model, TEXTS[:4], TEXTS[2:6], [0, 1, 1, 0])
+    found = data.batch([2, 0], 24, model)
     wanted = model.tokenizer(
         [TEXTS[2], TEXTS[0]],
         [TEXTS[4], TEXTS[2]],
@@ -72,25 +86,38 @@ def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_coun
         max_length=24,
         return_tensors="pt",
     )
-    found = data.batch([2, 0], 24, model)
-    assert {name: value.tolist() for name, value in found.items()} == {
-        name: value.tolist() for name, value in wanted.items()
-    }
-    data = finetune.encode(model, ["he likes poetry .", "poetry " * 60], None, [0, 1])
-    assert data.sizes.tolist() == [6, 40] and int(data.cut) == 1
-    assert "no text" in refusal(finetune.encode, model, [], None, [])
-    data = finetune.encode(model, TEXTS[:3], None, [0.5, 2.0, 5.0])
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        assert torch.equal(value, wanted[name])
+
+
+def test_a_text_that_is_too_long_is_cut_and_counted(folder):
+    texts = ["he likes poetry .", "poetry " * 60]
+    data = finetune.encode(fresh(folder), texts, None, [0, 1])
+    assert data.sizes.tolist() == [6, 40]
+    assert int(data.cut) == 1
+
+
+def test_no_text_is_refused(folder):
+    assert "no text" in refusal(finetune.encode, fresh(folder), [], None, [])
+
+
+def test_examples_are_saved_and_loaded(folder, tmp_path):
+    data = finetune.encode(fresh(folder), TEXTS[:3], None, [0.5, 2.0, 5.0])
     data.save(tmp_path / "train.npz")
     again = finetune.load(tmp_path / "train.npz")
-    assert again.ids.tolist() == data.ids.tolist() and again.targets.dtype == torch.float32
-    finetune.sign(tmp_path, model, "files")
+    assert again.ids.tolist() == data.ids.tolist()
+    assert again.targets.dtype == torch.float32
+    assert "run the command prepare" in refusal(finetune.load, tmp_path / "none.npz")
+
+
+def test_prepared_text_is_for_one_model_alone(folder, tmp_path):
+    finetune.sign(tmp_path, fresh(folder), "files")
     assert finetune.check(tmp_path, str(folder / "bert"))["source"] == "files"
-    for bad in (
-        lambda: finetune.check(tmp_path, str(folder / "roberta")),
-        lambda: finetune.check(folder, str(folder / "bert")),
-        lambda: finetune.load(tmp_path / "none.npz"),
-    ):
-        assert "run the command prepare" in refusal(bad)
+    for_another = refusal(finetune.check, tmp_path, str(folder / "roberta"))
+    assert "run the command prepare" in for_another
+    nothing_prepared = refusal(finetune.check, folder, str(folder / "bert"))
+    assert "run the command prepare" in nothing_prepared
 
 
 @given(
@@ -98,97 +125,131 @@ def test_a_batch_is_what_the_tokenizer_pads_and_what_is_too_long_is_cut_and_coun
 )
 def test_an_epoch_has_every_example_once(sizes, batch, seed):
     plan = finetune.shuffled(sizes, batch, seed)
-    assert sorted(row for rows, _ in plan for row in rows) == list(range(len(sizes)))
-    assert len(plan) == -(-len(sizes) // batch)
-    assert all(
-        max(sizes[row] for row in rows) <= width < max(sizes[row] for row in rows) + 8
-        for rows, width in plan
-    )
+    assert sorted(itertools.chain(*(rows for rows, _ in plan))) == list(range(len(sizes)))
+    assert len(plan) == math.ceil(len(sizes) / batch)
+    for rows, width in plan:
+        longest = max(sizes[row] for row in rows)
+        assert longest <= width < longest + 8
     assert plan == finetune.shuffled(sizes, batch, seed)
+
+
+# ---------------------------------------------------------------------------------------- training
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])  # the second has no segments
 def test_it_learns_and_leaves_a_frozen_model(folder, family):
     model = fresh(folder, family)
     done, logits = fit(model, replace(SETTINGS, dropout=0, epochs=8))
-    assert done["validation"] == right(logits, np.array(WOMEN)) >= 0.9 and done["epochs"] == 8
-    assert not model.net.training and not any(
-        weight.requires_grad for weight in model.net.parameters()
-    )
+    assert done["validation"] == right(logits, np.array(WOMEN)) >= 0.9
+    assert done["epochs"] == 8
+    assert not model.net.training
+    assert not any(weight.requires_grad for weight in model.net.parameters())
 
 
-def test_it_meets_numbers_keeps_the_best_epoch_and_says_where_it_diverges(folder):
+def test_a_regression_learns_numbers(folder):
     numbers = [4.0 + woman for woman in WOMEN]
-    done, logits = fit(
-        fresh(folder, labels=1),
-        replace(SETTINGS, epochs=4, dropout=0),
-        numbers,
-        lambda found, wanted: -np.abs(found[:, 0] - wanted).mean(),
-    )
-    assert (
-        logits.shape == (len(TEXTS), 1) and done["history"][-1]["loss"] < done["history"][0]["loss"]
-    )
-    assert done["validation"] == pytest.approx(-np.abs(logits[:, 0] - numbers).mean(), abs=1e-6)
-    assert "lower rate" in refusal(
-        fit, fresh(folder, labels=1), SETTINGS, [float("nan")] * len(TEXTS), lambda *_: 0.0
-    )
-    scores, seen = (
-        iter([0.1, 0.7, 0.7000001, 0.2, 0.9]),
-        [],
-    )  # of equals the first; what is stored has six digits
-    done, logits = fit(
-        fresh(folder),
-        replace(SETTINGS, epochs=5, patience=2),
-        metric=lambda logits, _: seen.append(logits) or next(scores),
-    )
+
+    def closeness(found, wanted):
+        return -np.abs(found[:, 0] - wanted).mean()
+
+    settings = replace(SETTINGS, epochs=4, dropout=0)
+    done, logits = fit(fresh(folder, labels=1), settings, numbers, closeness)
+    assert logits.shape == (len(TEXTS), 1)
+    assert done["history"][-1]["loss"] < done["history"][0]["loss"]
+    assert done["validation"] == pytest.approx(closeness(logits, numbers), abs=1e-6)
+
+
+def test_a_training_that_diverges_is_refused(folder):
+    no_numbers = [float("nan")] * len(TEXTS)
+    said = refusal(fit, fresh(folder, labels=1), SETTINGS, no_numbers, lambda *_: 0.0)
+    assert "lower rate" in said
+
+
+def test_the_best_epoch_is_kept_and_training_stops_when_patience_ends(folder):
+    """Of equals the first is the best; what is stored has six digits."""
+    scores = iter([0.1, 0.7, 0.7000001, 0.2, 0.9])
+    seen = []
+
+    def metric(logits, _):
+        seen.append(logits)
+        return next(scores)
+
+    done, logits = fit(fresh(folder), replace(SETTINGS, epochs=5, patience=2), metric=metric)
     assert (done["epochs"], done["best"], done["validation"]) == (4, 2, 0.7)
     np.testing.assert_array_equal(logits, seen[1])
 
 
-def test_a_mask_holds_in_training_and_after_and_frozen_embeddings_stay(folder):
-    chosen = [(1, 2), (3, 4)]
+def test_a_masked_head_learns_nothing(folder):
+    """Nothing flows through its columns of W^O: weight decay alone changes them, all alike."""
     model = fresh(folder)
-    before = {name: weight.clone() for name, weight in model.net.named_parameters()}
-    mask = heads.mask(model, chosen)
-    _, logits = fit(model, mask=mask)
-    # what a masked head would feed W^O never came: its columns moved by weight decay alone, all by the same factor
+    before = weights_of(model)
+    fit(model, mask=heads.mask(model, [(1, 2), (3, 4)]))
     out = "bert.encoder.layer.0.attention.output.dense.weight"
-    moved = (
-        (model.net.get_parameter(out) / before[out]).unflatten(1, (4, 8)).transpose(0, 1).flatten(1)
-    )
-    assert moved[1].std() < 1e-5 and moved[1].mean() < 1 and moved[[0, 2, 3]].std(1).min() > 1e-3
+    change = model.net.get_parameter(out) / before[out]
+    by_head = change.unflatten(1, (4, 8)).transpose(0, 1).flatten(1)
+    assert by_head[1].std() < 1e-5
+    assert by_head[1].mean() < 1
+    assert by_head[[0, 2, 3]].std(1).min() > 1e-3
+
+
+def test_a_mask_of_training_holds_in_prediction(folder):
+    model = fresh(folder)
+    mask = heads.mask(model, [(1, 2), (3, 4)])
+    _, logits = fit(model, mask=mask)
     data = finetune.encode(model, TEXTS, None, WOMEN)
     with hooks.head_mask(model, mask):
         np.testing.assert_array_equal(finetune.predict(model, data), logits)
     assert np.abs(finetune.predict(model, data) - logits).max() > 1e-3
-    before = {name: weight.clone() for name, weight in model.net.named_parameters()}
+
+
+def test_frozen_parts_stay(folder):
+    model = fresh(folder)
+    before = weights_of(model)
     fit(model, replace(SETTINGS, frozen=("embeddings",)))
-    same = {
-        name for name, weight in model.net.named_parameters() if torch.equal(weight, before[name])
-    }
-    assert same == {name for name in before if ".embeddings." in name} and same
+    same = set()
+    for name, weight in model.net.named_parameters():
+        if torch.equal(weight, before[name]):
+            same.add(name)
+    assert same and same == {name for name in before if ".embeddings." in name}
 
 
-def test_a_killed_run_goes_on_and_ends_the_same(folder, tmp_path):
-    whole, logits = fit(fresh(folder))
-    file, scores = tmp_path / "run.checkpoint", iter([0.5])
+@pytest.fixture
+def killed(folder, tmp_path):
+    """The checkpoint of a run that was killed in its second epoch."""
+    file = tmp_path / "run.checkpoint"
+    epochs = iter(["the first"])
+
+    def metric(*found):
+        next(epochs)
+        return right(*found)
+
     with pytest.raises(StopIteration):
-        fit(
-            fresh(folder),
-            metric=lambda *found: right(*found) if next(scores) else 0,
-            checkpoint=file,
-            every=0,
-        )
-    assert "another run" in refusal(
-        fit, fresh(folder), replace(SETTINGS, rate=1e-3), checkpoint=file
-    )
+        fit(fresh(folder), metric=metric, checkpoint=file, every=0)
+    return file
+
+
+def test_a_killed_run_goes_on_and_ends_the_same(folder, killed):
+    whole, expected = fit(fresh(folder))
     model = fresh(folder)
     model.net.classifier.weight.zero_()  # it comes from the checkpoint
-    again, after = fit(model, checkpoint=file, every=0)
-    assert again == whole and not file.exists()
-    np.testing.assert_array_equal(after, logits)
+    again, logits = fit(model, checkpoint=killed, every=0)
+    assert again == whole
+    np.testing.assert_array_equal(logits, expected)
+    assert not killed.exists()
+
+
+def test_the_checkpoint_of_another_run_is_refused(folder, killed):
+    other = replace(SETTINGS, rate=1e-3)
+    assert "another run" in refusal(fit, fresh(folder), other, checkpoint=killed)
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
+    file = tmp_path / "run.checkpoint"
     file.write_bytes(b"no checkpoint")
     assert "remove it" in refusal(fit, fresh(folder), checkpoint=file)
+
+
+# ------------------------------------------------------------------------------ the NLI classifier
 
 
 @pytest.fixture
@@ -214,7 +275,7 @@ def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(
     folder, tmp_path, snli, capsys, monkeypatch
 ):
     base, prepared = str(folder / "bert"), tmp_path / "prepared"
-    # 4 of validation: one whole premise and one of the next, whose other two pairs are left out of training
+    # 4 of validation: one whole premise and one of the next, whose other two pairs are left out
     assert classifier.prepare(base, prepared, held_out=4) == {
         "train": 9 + 3,
         "validation": 4,
