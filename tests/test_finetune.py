@@ -271,74 +271,78 @@ def snli(monkeypatch):
     monkeypatch.setattr(readers, "snli", lambda split, full=False: splits[split])
 
 
-def test_the_nli_classifier_from_texts_to_folder_in_steps_and_at_once(
-    folder, tmp_path, snli, capsys, monkeypatch
-):
-    base, prepared = str(folder / "bert"), tmp_path / "prepared"
-    # 4 of validation: one whole premise and one of the next, whose other two pairs are left out
-    assert classifier.prepare(base, prepared, held_out=4) == {
-        "train": 9 + 3,
-        "validation": 4,
-        "test": 9,
-    }
-    common = ["--prepared", str(prepared), "--device", "cpu", "--out"]
+@pytest.fixture
+def prepared_nli(folder, tmp_path, snli):
+    """The tokens of SNLI for the tiny BERT."""
+    classifier.prepare(str(folder / "bert"), tmp_path / "prepared", held_out=4)
+    return tmp_path / "prepared"
+
+
+@pytest.fixture
+def nli_runs(folder, prepared_nli, tmp_path):
+    """The folders of two runs that learn at different rates."""
+    runs = []
     for rate in ("1e-3", "1e-6"):
-        assert (
-            classifier.main(
-                [
-                    "train",
-                    "--model",
-                    base,
-                    "--rate",
-                    rate,
-                    "--epochs",
-                    "2",
-                    "--batch",
-                    "4",
-                    *common,
-                    str(tmp_path / "runs" / rate),
-                ]
-            )
-            == 0
-        )
-    runs = [tmp_path / "runs" / rate for rate in ("1e-3", "1e-6")]
-    stored = load_file(runs[0] / "model.safetensors")
-    assert not any("embeddings" in name for name in stored) and "classifier.weight" in stored
-    assert classifier.main(["choose", *map(str, runs), *common, str(tmp_path / "nli")]) == 0
+        run = tmp_path / "runs" / rate
+        command = ["train", "--model", str(folder / "bert"), "--prepared", str(prepared_nli)]
+        command += ["--rate", rate, "--epochs", "2", "--batch", "4"]
+        command += ["--device", "cpu", "--out", str(run)]
+        assert classifier.main(command) == 0
+        runs.append(run)
+    return runs
+
+
+def test_test_pairs_and_split_premises_are_left_out_of_training(folder, tmp_path, snli):
+    """4 of validation: one whole premise and one pair of the next, whose other two go."""
+    counts = classifier.prepare(str(folder / "bert"), tmp_path / "prepared", held_out=4)
+    assert counts == {"train": 9 + 3, "validation": 4, "test": 9}
+
+
+def test_an_nli_run_stores_no_embeddings(nli_runs):
+    stored = load_file(nli_runs[0] / "model.safetensors")
+    assert not any("embeddings" in name for name in stored)
+    assert "classifier.weight" in stored
+
+
+def test_the_best_nli_run_is_chosen_and_tested(nli_runs, prepared_nli, tmp_path):
+    command = ["choose", *map(str, nli_runs), "--prepared", str(prepared_nli)]
+    assert classifier.main([*command, "--device", "cpu", "--out", str(tmp_path / "nli")]) == 0
     record = json.loads((tmp_path / "nli" / "training.json").read_text())
-    assert (
-        record["validation"] == max(tried["validation"] for tried in record["tried"])
-        and len(record["tried"]) == 2
-    )
+    assert len(record["tried"]) == 2
+    assert record["validation"] == max(tried["validation"] for tried in record["tried"])
     assert record["pairs"] == {"train": 12, "validation": 4, "test": 9}
     model = models.load(str(tmp_path / "nli"), device="cpu", task="sequence-classification")
     assert [model.net.config.id2label[i] for i in range(3)] == readers.NLI_LABELS
-    test = finetune.load(prepared / "test.npz")
+    test = finetune.load(prepared_nli / "test.npz")
     assert record["test"] == round(right(finetune.predict(model, test), test.targets.numpy()), 4)
-    assert (
-        classifier.main(["train", "--model", base, "--prepared", str(tmp_path), "--out", "x"]) == 2
-    )
+
+
+def test_an_nli_run_without_prepared_text_is_refused(folder, tmp_path, capsys):
+    command = ["train", "--model", str(folder / "bert"), "--prepared", str(tmp_path)]
+    assert classifier.main([*command, "--out", "x"]) == 2
     assert "run the command prepare" in capsys.readouterr().err
+
+
+def test_an_nli_classifier_is_made_at_once_and_text_is_prepared_once(
+    folder, tmp_path, snli, monkeypatch
+):
     monkeypatch.setattr(classifier, "PREPARED", tmp_path)
     make = ["make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
     assert classifier.main(make) == 0
     (made,) = tmp_path.glob("*-nli-limit2")
-    assert json.loads((made / "training.json").read_text())["pairs"] == {
-        "train": 2,
-        "validation": 2,
-        "test": 2,
-    }
-    monkeypatch.setattr(classifier, "prepare", None)
-    assert (
-        classifier.main([*make, "--out", str(tmp_path / "again")]) == 0
-        and (tmp_path / "again/model.safetensors").exists()
-    )
+    record = json.loads((made / "training.json").read_text())
+    assert record["pairs"] == {"train": 2, "validation": 2, "test": 2}
+    monkeypatch.setattr(classifier, "prepare", None)  # calling it would fail
+    again = tmp_path / "again"
+    assert classifier.main([*make, "--out", str(again)]) == 0
+    assert (again / "model.safetensors").exists()
 
 
-GIVEN, WANTED = (
-    np.array([1, 1, 1, 0, 0, 1]),
-    np.array([1, 0, 1, 0, 1, 1]),
-)  # 3 hits, 1 false alarm, 1 miss
+# -------------------------------------------------------------------------------------------- GLUE
+
+# 3 hits, 1 false alarm, 1 miss
+GIVEN = np.array([1, 1, 1, 0, 0, 1])
+WANTED = np.array([1, 0, 1, 0, 1, 1])
 SIZES = {
     "heads_contexts": 1,
     "glue_small": {"rate": 1e-3, "epochs": 2, "batch": 8},
@@ -346,28 +350,33 @@ SIZES = {
 }
 
 
-def test_metrics_by_hand_and_tasks_score_what_table_2_prints():
+def test_metrics_by_hand():
     assert glue.accuracy(GIVEN, WANTED) == 4 / 6
     assert glue.f1(GIVEN, WANTED) == 2 * 3 / (4 + 4)
     assert glue.matthews(GIVEN, WANTED) == pytest.approx((3 * 1 - 1 * 1) / (4 * 4 * 2 * 2) ** 0.5)
-    assert (
-        glue.matthews(np.ones(4, int), np.array([0, 1, 1, 0]))
-        == glue.f1(np.zeros(4, int), np.zeros(4, int))
-        == 0
-    )
-    assert glue.pearson(np.arange(4.0), np.array([0, 1, 1, 2.0])) == pytest.approx(
-        3 / (5 * 2) ** 0.5
-    )
+    pearson = glue.pearson(np.arange(4.0), np.array([0, 1, 1, 2.0]))
+    assert pearson == pytest.approx(3 / (5 * 2) ** 0.5)
     assert glue.spearman(np.array([1.0, 9, 4]), np.array([0.1, 0.3, 0.2])) == pytest.approx(1)
+
+
+def test_metrics_of_one_answer_to_everything_are_zero():
+    assert glue.matthews(np.ones(4, int), np.array([0, 1, 1, 0])) == 0
+    assert glue.f1(np.zeros(4, int), np.zeros(4, int)) == 0
+
+
+def test_tasks_are_scored_by_their_metrics():
     assert glue.TASKS["MRPC"].constant(np.array([1, 1, 1, 0])) == [2 * 3 / (4 + 3), 0.75]
     assert glue.TASKS["MRPC"].scores(np.eye(2)[GIVEN], WANTED) == [glue.f1(GIVEN, WANTED), 4 / 6]
-    assert glue.TASKS["STS-B"].scores(
-        np.array([[1.0], [2.0]]), np.array([0.0, 5.0])
-    ) == pytest.approx([1, 1])
+    found = glue.TASKS["STS-B"].scores(np.array([[1.0], [2.0]]), np.array([0.0, 5.0]))
+    assert found == pytest.approx([1, 1])
+
+
+def test_tasks_and_masks_are_the_rows_and_columns_of_table_2():
     rows, columns = printed.printed("bias_a_head", "Table 2").axes
-    assert list(rows) == [
-        f"{task} {name}" for task, rule in glue.TASKS.items() for name in rule.names
-    ]
+    expected = []
+    for task, rule in glue.TASKS.items():
+        expected += [f"{task} {name}" for name in rule.names]
+    assert list(rows) == expected
     assert list(columns) == list(glue.MASKS.values())
 
 
