@@ -8,7 +8,7 @@ import transformers
 
 from lib import look, profiles, verdict
 from lib.counteracts import claims as cloze_claims
-from lib.projective import claims, nli
+from lib.projective import claims, nli, split_half
 from lib.run import Run
 from tests import tiny as tiny_models
 from tests.tiny import SHAPE, save_tiny, tiny
@@ -46,8 +46,7 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 @pytest.fixture
 def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
-    for judge in (claims.of_bias, claims.of_projections, claims.of_nli):
-        monkeypatch.setattr(judge, "__defaults__", (9,))
+    monkeypatch.setattr(split_half, "DRAWS", 9)
     monkeypatch.setattr(cloze_claims.variants, "__defaults__", (None, False, 200))
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
