@@ -258,15 +258,7 @@ def measure(
     texts = pd.concat([generated, gold])
     fitted = _fitted(model, data, task, items)
     random = [projection.random(fitted[PAIRS], seed) for seed in range(draws)]
-    logits = projection.sweeps(
-        model,
-        [*fitted.values(), *random],
-        projection.models(),
-        batches.encode(model, list(texts["premise"]), list(texts["hypothesis"])),
-        projection.head(model),
-        progress=f"76 models, {len(texts):,} pairs",
-    )
-    p = logits.softmax(-1).numpy()
+    p = _swept(model, [*fitted.values(), *random], texts)
     of_generated = p[:, :, : len(generated)]
     right = predictions(p[:, :, len(generated) :], names) == gold["label"].to_numpy(dtype=str)
     n = len(fitted)
@@ -293,6 +285,19 @@ def _fitted(model, data: str, task: bool, items: int) -> dict[str, projection.Su
     if task:
         fitted[SINGLE] = projection.fit(model, sentence_pairs.written(), natural=natural)
     return fitted
+
+
+def _swept(model, fits: list[projection.Subspaces], texts: pd.DataFrame) -> np.ndarray:
+    """The probabilities of texts under all models: [fits, 76, texts, labels]."""
+    logits = projection.sweeps(
+        model,
+        fits,
+        projection.models(),
+        batches.encode(model, list(texts["premise"]), list(texts["hypothesis"])),
+        projection.head(model),
+        progress=f"76 models, {len(texts):,} pairs",
+    )
+    return logits.softmax(-1).numpy()
 
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:
