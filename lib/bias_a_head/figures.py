@@ -5,11 +5,15 @@ Notebooks 02 and 06 share the two pictures of head scores: Fig. 1, 6 and 7, and 
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib.collections import PatchCollection
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from lib import look
-from lib.bias_a_head import heads
+from lib.bias_a_head import claims, glue, heads, lpbs, masking, tables
+from lib.engine import stats
 
 DARK = "#333333"  # of lines and frames
 HATCHES = "#8C8C8C"
@@ -109,3 +113,591 @@ def _three_highest(scores: np.ndarray) -> list[tuple[int, int]]:
 def _cell(layer: int, head: int, **style) -> plt.Rectangle:
     """The square of a head in a heatmap."""
     return plt.Rectangle((head - 0.5, layer - 0.5), 1, 1, **style)
+
+
+# ---- 02: scores of heads
+def fig1(scores: dict, texts: dict):
+    """Fig. 1a-c, and race in the decoder (footnote 13): `distribution` of each model and bias.
+
+    scores   {(model, bias): scores of all heads}
+    texts    {(model, bias): what its panel says of SEAT}
+    """
+    letters = ["1a", "1b", "1c", "footnote 13"]
+    figure, axes = look.panels(4, width=3.3, height=3.1, sharex="row", sharey="row")
+    for ax, letter, (name, bias) in zip(axes, letters, scores):
+        of_bias = [scores[key].ravel() for key in scores if key[1] == bias]
+        bins = np.histogram_bin_edges(np.concatenate(of_bias), 40)  # the same for both models
+        title = f"{letter}  {name}, {bias}\n{texts[name, bias]}"
+        distribution(ax, scores[name, bias], title, bins)
+    return figure
+
+
+def fig2(scores: dict, texts: dict, hatched: dict):
+    """Fig. 2a-c, and race in the decoder (footnote 13): `heatmap` of each model and bias.
+
+    hatched   {(model, bias): (layer, head) of those whose interval includes 0}
+    """
+    letters = ["2a", "2b", "2c", "footnote 13"]
+    figure, axes = look.panels(4, width=3.1, height=3.1)
+    for i, (letter, (name, bias)) in enumerate(zip(letters, scores)):
+        # one scale for both models, drawn beside the second
+        darkest = max(scores[key].max() for key in scores if key[1] == bias)
+        beside = axes[i - 1 : i + 1] if i % 2 else ()
+        title = f"{letter}  {name}, {bias}\n{texts[name, bias]}"
+        key = name, bias
+        heatmap(axes[i], scores[key], title, darkest, hatched[key], beside=beside)
+    return figure
+
+
+def intervals(frames: dict, texts: dict):
+    """Every head's score with its interval, by falling score: orange above 0, green below.
+
+    frames   {(model, bias): tables.intervals}
+    """
+    figure, axes = look.panels(4, width=3.3, height=3.1, sharey="row")
+    for ax, ((name, bias), frame) in zip(axes, frames.items()):
+        place = np.arange(1, len(frame) + 1)
+        color = np.select([frame.low > 0, frame.high < 0], [look.BAD, look.GOOD], look.PALE)
+        ax.vlines(place, frame.low, frame.high, color=color, linewidth=1.2)
+        ax.scatter(place, frame.score, s=5, color=DARK, zorder=3, linewidth=0)
+        ax.axhline(0, color=DARK, linewidth=0.8)
+        share = (~((frame.low > 0) | (frame.high < 0))).mean()
+        ax.set(
+            title=f"{name}, {bias}: {share:.0%} include 0\n{texts[name, bias]}",
+            xlabel="head, by its score",
+            ylabel="bias score",
+        )
+    return figure
+
+
+def ablation(ablations: dict, texts: dict):
+    """What the gradient predicts for each head against what switching it off does to |SEAT|.
+
+    Orange: the two have different signs. The two strongest heads are named.
+    ablations   {model: heads.measure_ablation}
+    texts       {model: what its panel says}
+    """
+    predicted = np.concatenate([result["gradient"] for result in ablations.values()])
+    real = np.concatenate([result["ablation"] for result in ablations.values()])
+    figure, axes = look.panels(2, width=4.2, height=4.1)
+    for ax, (name, result) in zip(axes, ablations.items()):
+        x = result["gradient"]
+        y = result["ablation"]
+        reach = 1.1 * max(np.abs(x).max(), np.abs(y).max())
+        ax.plot([-reach, reach], [-reach, reach], color=look.NEITHER, linewidth=0.8, linestyle=":")
+        ax.axhline(0, color=look.NEITHER, linewidth=0.5)
+        ax.axvline(0, color=look.NEITHER, linewidth=0.5)
+        colors = np.where((x > 0) == (y > 0), DARK, look.BAD)
+        ax.scatter(x, y, s=16, c=colors, alpha=0.8, edgecolor="white", linewidth=0.4)
+        ax.set(
+            title=texts[name],
+            xlabel="bias score (gradient)",
+            ylabel="fall of |SEAT| when switched off",
+            xlim=1.15 * np.array([predicted.min(), predicted.max()]),
+            ylim=1.15 * np.array([real.min(), real.max()]),
+        )
+        ax.locator_params(nbins=6)
+        strongest = np.argsort(-np.abs(y))[:2]
+        names = {i: "{}-{}".format(*result["heads"][i]) for i in strongest}
+        look.name_points(ax, x, y, names)
+    return figure
+
+
+def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
+    """The share of the score of all biased heads that the highest carry, over how many these are.
+
+    results     {(model, bias): heads.measure}
+    ablations   {model: heads.measure_ablation}, on gender
+    shares      of all heads
+    """
+    figure, axes = look.panels(4, width=3.3, height=3.1, sharey=True)
+    for ax, (key, result) in zip(axes, results.items()):
+        carried = [tables.share_carried(result, share) for share in shares]
+        value, low, high = np.transpose([list(estimate) for estimate, _ in carried])
+        chance = [random for _, random in carried]
+        percent = 100 * shares
+        ax.fill_between(percent, low, high, color=look.BAD, alpha=0.2, linewidth=0)
+        ax.plot(percent, value, "o-", markersize=3, color=look.BAD, label="gradient, other half")
+        ax.plot(percent, chance, ":", color=DARK, label="random biased heads")
+        name, bias = key
+        if bias == "gender":
+            removed = []
+            for share in shares:
+                found = tables.share_carried_by_ablation(ablations[name], share, 50)
+                removed.append(found.value)
+            ax.plot(percent, removed, "--", color=look.SKY, label="removed one by one")
+        ax.axvline(100 * claims.SMALL, color=look.NEITHER, linewidth=0.8)
+        ax.axhline(claims.MOST, color=look.NEITHER, linewidth=0.8)
+        ax.set(
+            title=f"{name}, {bias}\n{texts[key]}",
+            xlabel="highest heads, percent of all",
+            ylabel="share carried",
+            ylim=(0, 1.25),
+        )
+    axes[0].legend(fontsize=7, loc="lower right")
+    return figure
+
+
+# ---- 03: the counter-stereotype test
+KINDS = {"biased": look.BAD, "regular": look.GOOD}  # of heads
+SENTENCES = ["original", "counter"]
+
+
+def edges(ax, words: list[str], target: str, place: int, weights: list[float], color: str):
+    """Fig. 3: from the target (left) an edge to each word (right), as thick as it is attended.
+
+    place   where the attribute stands among the words; its edge and its name stand out
+    """
+    start = [word.lower() for word in words].index(target)
+    for i, (word, weight) in enumerate(zip(words, weights)):
+        is_attribute = i == place
+        ax.plot(
+            [0, 1],
+            [start, i],
+            color=color,
+            linewidth=5 * weight,
+            alpha=1 if is_attribute else 0.45,
+            solid_capstyle="round",
+            zorder=3 if is_attribute else 2,
+        )
+        _word(ax, -0.06, i, word, color if i == start else "#999999", i == start, "right")
+        _word(ax, 1.06, i, word, color if is_attribute else "black", is_attribute, "left")
+    said = f"{target} on {words[place].lower()}: "
+    ax.text(0.5, -1.05, said, ha="center", va="bottom", fontsize=8)
+    number = f"{weights[place]:.4f}"
+    ax.text(0.5, -1.0, number, ha="center", va="top", fontsize=10, fontweight="bold", color=color)
+    ax.set(xlim=(-0.85, 1.85), ylim=(len(words) - 0.5, -1.9))
+    ax.axis("off")
+
+
+def _word(ax, x: float, y: float, word: str, color: str, is_bold: bool, side: str):
+    weight = "bold" if is_bold else "normal"
+    ax.text(x, y, word, ha=side, va="center", fontsize=8, color=color, fontweight=weight)
+
+
+def fig4(tests: dict, contrast: stats.Estimate | None, by_head: pd.DataFrame, scores: np.ndarray):
+    """Fig. 4 of one study: means, differences by unit, and t by head; the figure and its panels.
+
+    tests      {kind of heads: counter.test}
+    contrast   by how much more biased heads react than regular ones
+    by_head    counter.per_head
+    """
+    ratios = {"width_ratios": [0.35, 0.35, 1.1, 1.1]}
+    figure, axes = look.panels(4, width=2.6, height=3.5, gridspec_kw=ratios)
+    _means(axes[:2], tests)
+    _differences(axes[2], tests, contrast)
+    _head_map(axes[3], by_head, scores)
+    return figure, axes
+
+
+def _means(axes, tests: dict):
+    """Mean weight in original and counter sentences, in percent of the target's attention.
+
+    There is a panel for each kind of heads. All axes have one length, but are cut where their
+    values are.
+    """
+    rows = {}
+    spans = []
+    for kind, tested in tests.items():
+        row = 100 * tested.loc["sentence", [*SENTENCES, "low", "high"]]
+        rows[kind] = row
+        spans.append(abs(row["original"] - row["counter"]) + (row["high"] - row["low"]) / 2)
+    length = 2 * max(spans)
+    for ax, (kind, row) in zip(axes, rows.items()):
+        ax.errorbar(
+            [0, 1],
+            row[SENTENCES],
+            yerr=(row["high"] - row["low"]) / 4,
+            color=KINDS[kind],
+            fmt="o-",
+            linewidth=0.9,
+            elinewidth=2,
+            markersize=5,
+        )
+        _said_of_test(ax, kind, tests[kind])
+        middle = row[SENTENCES].mean()
+        ax.set(xlim=(-0.5, 1.5), ylim=(middle - length / 2, middle + length / 2))
+        ax.set_xticks([0, 1], ["original", "\ncounter"])
+        ax.yaxis.set_major_locator(MaxNLocator(4))
+        ax.grid(axis="x", visible=False)
+    for ax in axes[len(rows) :]:  # all heads are of one kind
+        ax.axis("off")
+    axes[0].set_ylabel("target on attribute, percent")
+
+
+def _said_of_test(ax, kind: str, tested: pd.DataFrame):
+    """t and p above, the kind and number of heads below, and a mark that the axis is cut."""
+    row = tested.loc["sentence"]
+    p = f"p = {row['p']:.2g}" if row["p"] >= 0.001 else "p < .001"
+    place = {"ha": "center", "fontsize": 8.5, "transform": ax.transAxes}
+    ax.text(0.57, 0.98, f"t = {row['t']:.2f}\n{p}", va="top", **place)
+    ax.text(0.57, 0.04, f"{kind}\n{tested.attrs['heads']} heads", va="bottom", **place)
+    cut = [(-1, -0.5), (1, 0.5)]
+    ax.plot(0, 0.04, marker=cut, markersize=9, color="black", clip_on=False, transform=ax.transAxes)
+
+
+def _differences(ax, tests: dict, contrast: stats.Estimate | None):
+    """Original - counter with its 95 % interval, by the unit that counts once."""
+    for shift, (kind, tested) in zip((-0.14, 0.14), tests.items()):
+        value = 100 * tested["difference"].to_numpy()
+        low = 100 * tested["low"].to_numpy()
+        high = 100 * tested["high"].to_numpy()
+        ax.errorbar(
+            value,
+            np.arange(len(tested)) + shift,
+            xerr=look.arms(value, low, high),
+            fmt="o",
+            markersize=4,
+            linewidth=1.4,
+            color=KINDS[kind],
+            label=f"{kind} heads",
+        )
+    labels = [f"{unit}  (n = {n})" for unit, n in tested["n"].items()]
+    if contrast:
+        reach = look.arms(*contrast)
+        ax.errorbar(contrast.value, len(labels), xerr=reach, fmt="s", markersize=4, color="black")
+        labels.append("biased - regular")
+    ax.set_yticks(range(len(labels)), labels)
+    ax.axvline(0, color=look.NEITHER, linewidth=0.9)
+    ax.set(
+        title="Original - counter, by unit",
+        xlabel="percentage points of attention",
+        ylim=(len(labels) - 0.5, -0.5),
+    )
+    ax.grid(axis="y", visible=False)
+    ax.legend(
+        fontsize=8, loc="lower center", ncols=2, bbox_to_anchor=(0.35, -0.42), columnspacing=1
+    )
+
+
+def _head_map(ax, by_head: pd.DataFrame, scores: np.ndarray):
+    """t of every head; a ring where it is significant after correction; biased heads underlined."""
+    table = by_head.pivot(index="layer", columns="head", values="t")
+    bound = float(np.abs(table.to_numpy()).max())
+    sns.heatmap(
+        table,
+        ax=ax,
+        cmap=look.DIVERGING,
+        center=0,
+        vmin=-bound,
+        vmax=bound,
+        linewidths=0.4,
+        linecolor="white",
+        cbar_kws={"label": "t (original > counter)", "shrink": 0.85},
+    )
+    passed = by_head[by_head["q"] < 0.05]
+    ax.scatter(
+        passed["head"] - 0.5,
+        passed["layer"] - 0.5,
+        s=34,
+        facecolors="none",
+        edgecolors="black",
+        linewidths=1,
+    )
+    for layer, head in np.argwhere(scores > 0):
+        ax.plot([head + 0.12, head + 0.88], [layer + 0.07] * 2, color="#444444", linewidth=1.1)
+    ax.set_title(f"By head: {len(passed)} pass FDR (ring)")
+    ax.invert_yaxis()  # layer 1 below, as in Fig. 2
+    ax.set(xlabel="head (underlined: biased)", ylabel="layer")
+    ax.tick_params(rotation=0, labelsize=8.5)
+
+
+# ---- 04: masking
+STRATEGIES = {"random": look.PALE, "bottom": look.GOOD, "top": look.BAD}
+
+
+def log_ticks(axis):
+    """Make an axis logarithmic, with plain numbers, and enough of them for what it spans."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    if high / low > 20:
+        steps = (1,)
+    elif high / low > 4:
+        steps = (1, 2, 5)
+    else:
+        steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
+    axis.set_major_locator(LogLocator(subs=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _legend_below(figure, ax, columns: int):
+    """One legend for all panels, that of `ax`, under them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=7.5, loc="outside lower left", ncols=columns)
+
+
+def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, int]):
+    """Table 1 on a plane: |SEAT| against PPPL, one point per choice of heads."""
+    three, _, dose = sizes
+    titles = (f"{three} heads masked", f"{dose} heads masked, the paper's dose")
+    figure, axes = look.panels(2, height=3.8, sharey=True)
+    for ax, size, title in zip(axes, (three, dose), titles):
+        for strategy, color in STRATEGIES.items():
+            rows = masks[(masks["strategy"] == strategy) & (masks["k"] == size)]
+            ax.scatter(
+                rows["pppl_sample"],
+                rows["seat"],
+                color=color,
+                s=46,
+                edgecolor="white",
+                zorder=3,
+                label=f"{strategy} heads masked",
+            )
+        ax.scatter(
+            full["pppl_sample"],
+            full["seat"],
+            color="black",
+            marker="*",
+            s=130,
+            zorder=4,
+            label="full model",
+        )
+        ax.axhline(full["seat"], color="black", linewidth=0.8, linestyle=":")
+        ax.set(
+            title=title,
+            xlabel="PPPL, log scale: right is worse",
+            ylabel="|SEAT|: lower is less biased",
+        )
+        log_ticks(ax.xaxis)
+        ax.margins(0.12)
+    _legend_below(figure, axes[0], 4)
+    return figure
+
+
+def factual(moved: dict[str, stats.Estimate], n_heads: dict[str, int], start: float):
+    """The change of the share of right pronouns of factual gender, one row per mask of Table 1.
+
+    start   the share in the full model; a grey line is where half of the pronouns are right
+    """
+    figure, (ax,) = look.panels(1, width=6.5, height=3)
+    for y, (name, change) in enumerate(moved.items()):
+        if name.startswith("Random"):
+            color = STRATEGIES["random"]
+        elif name.startswith("Bottom"):
+            color = STRATEGIES["bottom"]
+        else:
+            color = STRATEGIES["top"]
+        ax.plot([change.low, change.high], [y, y], color=color, linewidth=2)
+        ax.plot(change.value, y, "o", color=color)
+    ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
+    ax.axvline(0.5 - start, color=look.NEITHER, linewidth=0.8)
+    ax.set_yticks(range(len(moved)), [f"{name}: {n_heads[name]} heads" for name in moved])
+    ax.set(ylim=(len(moved) - 0.5, -0.5), xlabel="change of the share of right pronouns")
+    return figure
+
+
+def table3_curves(curve: pd.DataFrame, nearest: pd.Series, theirs: pd.DataFrame):
+    """Table 3 as curves: LPBS of each test over the number of top heads masked.
+
+    nearest   for each test, the K at which LPBS is nearest to 0
+    theirs    the paper's values: one row per K, one column per test
+    """
+    figure, axes = look.panels(3, width=3.4, height=3.5, sharey=True)
+    last = curve["k"].max()
+    for ax, test in zip(axes, lpbs.TESTS):
+        rows = curve[curve["test"] == test]
+        ax.fill_between(
+            rows["k"], rows["low"], rows["high"], color=look.BAD, alpha=0.15, linewidth=0
+        )
+        ax.plot(
+            rows["k"],
+            rows["corrected"],
+            color=look.BAD,
+            marker="o",
+            markersize=3.5,
+            label="corrected prior",
+        )
+        ax.plot(
+            rows["k"],
+            rows["published"],
+            color=look.NEITHER,
+            linestyle="--",
+            label="published notebook's prior",
+        )
+        ax.plot(
+            theirs.index.astype(int),
+            theirs[test],
+            "x",
+            color="black",
+            markersize=5,
+            label="paper, BERT-base (last: 45 heads)",
+        )
+        ax.axhline(0, color="black", linewidth=0.8, linestyle=":")
+        ax.set(
+            title=f"{test}\nnearest to 0 at K = {nearest[test]}",
+            xlabel=f"top heads masked (all: {last})",
+        )
+    axes[0].set_ylabel("LPBS effect size")
+    _legend_below(figure, axes[1], 3)
+    return figure
+
+
+def curves(masks: pd.DataFrame):
+    """|SEAT| and PPPL over the number of heads masked: top, bottom, random (small dots: draws)."""
+    figure, axes = look.panels(2)
+    for strategy, color in STRATEGIES.items():
+        rows = masks[masks["strategy"].isin(["full", strategy])]
+        for ax, column in zip(axes, ("seat", "pppl_sample")):
+            mean = rows.groupby("k")[column].mean()
+            label = f"{strategy} heads masked"
+            ax.plot(mean.index, mean, color=color, marker="o", markersize=4, label=label)
+            if strategy == "random":
+                drawn = rows[rows["strategy"] == strategy]
+                ax.scatter(drawn["k"], drawn[column], color=color, s=10, alpha=0.5)
+    axes[0].set(title="Bias", xlabel="heads masked", ylabel="|SEAT|", ylim=(0, None))
+    axes[1].set(title="Language", xlabel="heads masked", ylabel="PPPL, log scale")
+    log_ticks(axes[1].yaxis)
+    _legend_below(figure, axes[0], 3)
+    return figure
+
+
+def amplified(by_factor: dict, random: tuple | None, masked: tuple, full: pd.Series, three: int):
+    """|SEAT| and PPPL with the lowest heads masked and amplified, beside the top heads masked.
+
+    by_factor   {factor: |SEAT| and PPPL, as estimates}, of the bottom heads
+    random      the same of random heads at the factor masking.LOUDER
+    masked      the same of the top heads, masked
+    """
+    figure, axes = look.panels(2)
+    for factor, found in by_factor.items():
+        label = f"bottom {three} heads × factor" if factor == 0 else None
+        _points(axes, factor, found, color=STRATEGIES["bottom"], label=label)
+    if random is not None:
+        label = f"random {three} heads × factor"
+        _points(axes, masking.LOUDER + 0.08, random, color=look.NEITHER, label=label)
+    for ax, start, top in zip(axes, (full["seat"], full["pppl_sample"]), masked):
+        ax.axhline(start, color="black", linewidth=0.8, linestyle=":")
+        ax.plot(1, start, "o", color="black", label="full model")
+        ax.axhline(
+            top.value,
+            color=STRATEGIES["top"],
+            linewidth=1,
+            linestyle="--",
+            label=f"top {three} masked",
+        )
+        ax.axhspan(top.low, top.high, color=STRATEGIES["top"], alpha=0.12, linewidth=0)
+        factors = [0, 1, *(factor for factor in by_factor if factor)]
+        ax.set(xlabel="factor on the heads: 0 masked, 1 full", xticks=factors, xlim=(-0.25, None))
+    axes[0].set(title="Bias", ylabel="|SEAT|")
+    axes[1].set(title="Language", ylabel="PPPL")
+    _legend_below(figure, axes[0], 4)
+    return figure
+
+
+def _points(axes, x: float, estimates: tuple, **style):
+    """One point with its interval in each panel."""
+    for ax, at in zip(axes, estimates):
+        ax.errorbar(x, at.value, yerr=look.arms(*at), fmt="o", zorder=3, **style)
+
+
+# ---- 05: GLUE
+NAMES = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
+
+
+def glue_changes(moved: pd.DataFrame, by_seed: pd.DataFrame, learned: list[str]):
+    """The change of each GLUE score under either mask, one row per metric.
+
+    The mean change with its interval, every seed, random heads as a diamond and the paper's as a
+    cross; grey where the unmasked model has not learned the task.
+
+    moved     one row per metric and mask: row, mask, value, low, high, printed
+    by_seed   the scores, [(row, seed), mask]
+    learned   the rows that the unmasked model has learned
+    """
+    full, top3, every = glue.MASKS.values()
+    random3, random_all = glue.RANDOM.values()
+    shades = {top3: look.SKY, every: look.BAD}
+    random_of = {top3: random3, every: random_all}
+    figure, axes = look.panels(2, height=4.6, sharex=True, sharey=True)
+    # an interval of three seeds may leave the frame
+    reach = 1.3 * moved[["value", "printed"]].abs().max().max()
+    for ax, mask in zip(axes, (top3, every)):
+        rows = moved[moved["mask"] == mask]
+        for y, row in enumerate(rows.itertuples()):
+            if row.row in by_seed.index:
+                shade = shades[mask] if row.row in learned else look.NEITHER
+                _glue_row(ax, -y, row, by_seed.loc[row.row], random_of[mask], shade)
+            ax.scatter(row.printed, -y, color="black", marker="x", s=26, linewidth=1, zorder=5)
+        ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
+        label = "change of the score, masked less unmasked"
+        ax.set(title=f"{mask} masked", xlabel=label, xlim=(-reach, reach))
+        ax.grid(axis="y", visible=False)
+    labels = []
+    for task, metric in rows["row"].str.split():
+        labels.append(f"{task} {NAMES.get(metric, metric)}")
+    axes[0].set_yticks([-y for y in range(len(labels))], labels)
+    _glue_legend(figure, is_run=len(by_seed) > 0)
+    return figure
+
+
+def _glue_row(ax, y: float, row, seeds: pd.DataFrame, random: str, shade: str):
+    """What our runs give for one metric and mask; seeds: the scores by seed and mask."""
+    full = seeds[glue.MASKS["none"]]
+    ax.plot([row.low, row.high], [y, y], color=shade, linewidth=2, alpha=0.4, zorder=2)
+    ax.scatter(seeds[row.mask] - full, [y] * len(seeds), color=shade, s=9, zorder=3)
+    ax.scatter(row.value, y, color=shade, s=42, edgecolor="white", zorder=4)
+    if random in seeds and seeds[random].notna().all():
+        ax.scatter(
+            (seeds[random] - full).mean(),
+            y,
+            color="black",
+            marker="D",
+            s=22,
+            linewidth=0.9,
+            facecolor="none",
+            zorder=5,
+        )
+
+
+def _glue_legend(figure, is_run: bool):
+    """The marks of `glue_changes`; where no task is run, the paper's alone."""
+    ours = "mean over seeds (blue: Top-3, orange: All), 95 % interval; dots: seeds"
+    marks = [
+        Line2D([], [], color=look.SKY, marker="o", label=ours),
+        Line2D([], [], color=look.NEITHER, marker="o", label="unmasked model has learned nothing"),
+        Line2D(
+            [],
+            [],
+            color="black",
+            marker="D",
+            markersize=5,
+            fillstyle="none",
+            linestyle="",
+            label="as many random heads",
+        ),
+        Line2D([], [], color="black", marker="x", linestyle="", label="paper, BERT-base"),
+    ]
+    shown = marks if is_run else marks[-1:]
+    figure.legend(handles=shown, fontsize=7.5, loc="outside lower left", ncols=2)
+
+
+# ---- 06: debiased models
+def before_and_after(
+    ax, before: np.ndarray, after: np.ndarray, followed: list[tuple[int, int]], reach: float
+):
+    """One point per head: its score in the base, and in a debiased model.
+
+    followed   (layer, head) of those that are ringed and named
+    reach      of both axes, one for panels that are compared
+    """
+    ax.plot([-reach, reach], [-reach, reach], color=look.NEITHER, linewidth=0.8, linestyle=":")
+    ax.axhline(0, color=look.NEITHER, linewidth=0.5)
+    ax.axvline(0, color=look.NEITHER, linewidth=0.5)
+    has_changed = (before > 0) != (after > 0)
+    colors = np.where(has_changed, look.BAD, DARK).ravel()
+    ax.scatter(before, after, s=14, c=colors, alpha=0.7, edgecolor="white", linewidth=0.4)
+    names = {}
+    for layer, head in followed:
+        ax.scatter(
+            before[layer - 1, head - 1],
+            after[layer - 1, head - 1],
+            s=46,
+            facecolor="none",
+            edgecolor=look.GOOD,
+            linewidth=1.2,
+        )
+        names[(layer - 1) * before.shape[1] + head - 1] = f"{layer}-{head}"
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), ylabel="bias score now")
+    ax.locator_params(nbins=6)
+    look.name_points(ax, before.ravel(), after.ravel(), names)
