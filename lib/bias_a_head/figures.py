@@ -1,6 +1,6 @@
-"""The pictures of Bias A-head's notebooks that take more than a few lines to draw.
+"""The figures of notebooks 00 to 06 that take more than a few lines to draw.
 
-Notebooks 02 and 06 share the two pictures of head scores: Fig. 1, 6 and 7, and Fig. 2 and 5.
+The first two are shared by 02 and 06: Fig. 1, 6 and 7, and Fig. 2 and 5.
 """
 
 import matplotlib.pyplot as plt
@@ -113,6 +113,110 @@ def _three_highest(scores: np.ndarray) -> list[tuple[int, int]]:
 def _cell(layer: int, head: int, **style) -> plt.Rectangle:
     """The square of a head in a heatmap."""
     return plt.Rectangle((head - 0.5, layer - 0.5), 1, 1, **style)
+
+
+# ---- 00: the first look
+def jobs_without_a_head(
+    changes: dict[int, np.ndarray], gaps: dict, share: np.ndarray, strongest: tuple[int, int]
+):
+    """What one head does to the odds of she, job by job; and the gap of all heads of its layer.
+
+    changes     {head: change of each job's log2 odds without it}
+    gaps        {head: mean change in jobs of mostly women less that in the others}
+    share       of women in each job, in percent
+    strongest   (layer, head)
+    """
+    layer, head = strongest
+    figure, (points, heads_of_layer) = look.panels(2, width=4.1, height=3.2)
+    kinds = np.where(share > 50, "mostly women", "mostly men")
+    sns.stripplot(
+        x=changes[head],
+        y=kinds,
+        hue=kinds,
+        legend=False,
+        size=4,
+        alpha=0.8,
+        jitter=0.25,
+        ax=points,
+        palette={"mostly women": look.FEMALE, "mostly men": look.MALE},
+        order=["mostly women", "mostly men"],
+    )
+    points.set(
+        title=f"without head {layer}-{head}", xlabel="change of the log2 odds she : he", ylabel=""
+    )
+    values, low, high = np.array([tuple(gap) for gap in gaps.values()]).T
+    colors = [look.BAD if other == head else look.PALE for other in gaps]
+    places = list(gaps)
+    heads_of_layer.errorbar(
+        values, places, xerr=look.arms(values, low, high), fmt="none", ecolor=colors
+    )
+    heads_of_layer.scatter(values, places, c=colors, zorder=3)
+    heads_of_layer.set(
+        title=f"the heads of layer {layer}",
+        xlabel="gap: change, women's less men's jobs",
+        ylabel="head",
+    )
+    heads_of_layer.set_yticks(places)
+    heads_of_layer.locator_params(axis="x", nbins=5)
+    for ax in (points, heads_of_layer):
+        ax.axvline(0, color=look.NEITHER, linewidth=0.8, linestyle=":")
+    return figure
+
+
+def attention_of_blank(ax, tokens: list[str], blank: int, weights: np.ndarray, title: str):
+    """Lines from the blank to every token, the thicker the more it is looked at."""
+    places = -np.arange(len(tokens))
+    for place, token, weight in zip(places, tokens, weights):
+        ax.plot(
+            [0, 1],
+            [places[blank], place],
+            color=look.BAD,
+            linewidth=0.4 + 7 * weight,
+            alpha=0.15 + 0.85 * weight,
+        )
+        ax.text(1.04, place, f"{token}  {weight:.2f}", va="center", fontsize=8)
+    ax.text(
+        -0.04,
+        places[blank],
+        tokens[blank],
+        va="center",
+        ha="right",
+        fontsize=8,
+        fontweight="bold",
+    )
+    ax.set(title=title, xlim=(-0.5, 1.7), ylim=(places[-1] - 0.6, 0.6))
+    ax.axis("off")
+
+
+# ---- 01: models and data
+def next_sentences(follows: pd.DataFrame):
+    """The probability that a sentence follows its context, one row per context.
+
+    follows   one row per pair: context, label (stereotype, anti_stereotype, unrelated), probability
+    """
+    kinds = {
+        "stereotype": (look.BAD, 0.12, "o"),
+        "anti_stereotype": (look.GOOD, -0.12, "o"),
+        "unrelated": (DARK, 0, "X"),
+    }
+    contexts = list(dict.fromkeys(follows.context))
+    figure, (ax,) = look.panels(1, width=7, height=3)
+    for label, (color, shift, marker) in kinds.items():
+        points = follows[follows.label == label]
+        ax.scatter(
+            points.probability,
+            [shift - contexts.index(context) for context in points.context],
+            s=46,
+            color=color,
+            label=label.replace("_", "-"),
+            marker=marker,
+            zorder=3,
+        )
+    ax.set_yticks([-i for i in range(len(contexts))], contexts)
+    ax.set(xlabel="p(next sentence)", xlim=(-0.03, 1.03), ylim=(0.6 - len(contexts), 0.6))
+    ax.axvline(0.5, color=look.NEITHER, linewidth=0.8, linestyle=":")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.35, -0.22), ncols=3, handletextpad=0.2)
+    return figure
 
 
 # ---- 02: scores of heads
@@ -672,7 +776,38 @@ def _glue_legend(figure, is_run: bool):
     figure.legend(handles=shown, fontsize=7.5, loc="outside lower left", ncols=2)
 
 
-# ---- 06: debiased models
+# ---- 06: debiased models and LLaMA
+def fig5(scores: list[np.ndarray], titles: list[str], hatched: list, followed: list):
+    """Fig. 5: the heads of the base and of debiased models, with one scale.
+
+    hatched    for each model, (layer, head) of those whose interval includes 0
+    followed   (layer, head) of the base's most anti-biased ones: framed in green, black once biased
+    """
+    figure, axes = look.panels(len(scores), width=3.4, height=3.3)
+    darkest = max(of_model.max() for of_model in scores)
+    for ax, of_model, title, to_hatch in zip(axes, scores, titles, hatched):
+        framed = {}
+        for layer, head in followed:
+            is_biased = of_model[layer - 1, head - 1] > 0
+            framed[layer, head] = "#000000" if is_biased else look.GOOD
+        beside = axes if ax is axes[-1] else ()
+        heatmap(ax, of_model, title, darkest, to_hatch, framed, beside)
+    return figure
+
+
+def fig67(results: dict, titles: dict[str, str]):
+    """Fig. 6 and 7: `distribution` of base and chat models, on the same axes and bins."""
+    are_several = len(results) > 1
+    figure, axes = look.panels(
+        len(results), width=4.2, height=3.2, sharex=are_several, sharey=are_several
+    )
+    every = np.concatenate([result["scores"].ravel() for result in results.values()])
+    bins = np.histogram_bin_edges(every, 40)
+    for ax, (name, result) in zip(axes, results.items()):
+        distribution(ax, result["scores"], titles[name], bins)
+    return figure
+
+
 def before_and_after(
     ax, before: np.ndarray, after: np.ndarray, followed: list[tuple[int, int]], reach: float
 ):
