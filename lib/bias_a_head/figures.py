@@ -808,6 +808,17 @@ def fig67(results: dict, titles: dict[str, str]):
     return figure
 
 
+def fig67_heads(results: list[dict], titles: list[str]):
+    """The heads of base and chat models, with one scale: `heatmap` of each."""
+    figure, axes = look.panels(len(results), width=3.6, height=3.4)
+    darkest = max(result["scores"].max() for result in results)
+    for ax, result, title in zip(axes, results, titles):
+        hatched = tables.heads_including_zero(tables.intervals(result))
+        beside = axes if ax is axes[-1] else ()
+        heatmap(ax, result["scores"], title, darkest, hatched, beside=beside)
+    return figure
+
+
 def before_and_after(
     ax, before: np.ndarray, after: np.ndarray, followed: list[tuple[int, int]], reach: float
 ):

@@ -196,13 +196,8 @@ def bias_scores(
     words = list(contexts)
     _, count = embed.rows(contexts)
     parts = _deal_out(model, contexts, folds)
-    mask = torch.ones(
-        model.n_layers,
-        model.n_heads,
-        dtype=model.net.dtype,
-        device=model.device,
-        requires_grad=True,
-    )
+    on = {"dtype": model.net.dtype, "device": model.device}
+    mask = torch.ones(model.n_layers, model.n_heads, requires_grad=True, **on)
     tokens, budget = _tokens_with_graph(model)
 
     for part, keeps_graphs in zip(parts, _which_to_keep(model, parts, budget)):
