@@ -1,4 +1,6 @@
-"""A headless Chromium, spoken to in its own protocol (DevTools) over the websocket client that Jupyter brings."""
+"""A headless Chromium, spoken to in its own protocol (DevTools) over the websocket client that
+Jupyter brings.
+"""
 
 import json
 import shutil
@@ -10,13 +12,26 @@ import websocket
 PROGRAM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
-FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
-    --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars --remote-debugging-port=0
-    --remote-allow-origins=*""".split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+    "--remote-allow-origins=*",
+]
 
 
 class Browser:
-    """One page. `complaints` are what the console and uncaught errors said, `requests` the addresses it asked for."""
+    """One page. `complaints` are what the console and uncaught errors said, `requests` the
+    addresses it asked for.
+    """
 
     def __init__(self, folder):
         self.complaints, self.requests, self.count = [], [], 0

@@ -1,4 +1,6 @@
-"""What every test shares: fixed threads and seeds, and the real data files where the user has them."""
+"""What every test shares: fixed threads and seeds, and the real data files where the user
+has them.
+"""
 
 import os
 import random
@@ -30,7 +32,9 @@ settings.load_profile("any machine")
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
-    """The same sums in the same order on any machine; on tensors this small, threads wait for each other anyway."""
+    """The same sums in the same order on any machine; on tensors this small, threads wait for each
+    other anyway.
+    """
     torch.set_num_threads(1)
 
 
@@ -63,9 +67,12 @@ def few_draws(monkeypatch):
 
 @pytest.fixture
 def cells(tmp_path, monkeypatch):
-    """Call it with a notebook's number, what to do after each cell, and parameters: its cells run in this process.
+    """Call it with a notebook's number, what to do after each cell, and parameters: its cells run
+    in this process.
 
-    Nothing is shown, figures are drawn and not written, to be quick. Returns the names that the notebook leaves."""
+    Nothing is shown, figures are drawn and not written, to be quick. Returns the names that the
+    notebook leaves.
+    """
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
     monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})

@@ -1,11 +1,12 @@
-"""The notebook check: every notebook is run again, and held against the outputs stored in it (nbval).
+"""The notebook check: every notebook is run again, and held against the outputs stored in it
+(nbval).
 
     python -m tests.notebooks                all of them
     python -m tests.notebooks --quick        three
     python -m tests.notebooks 02 11          these
 
-From an empty cache, into build/ alone, without the user's data: as on a bare machine. Two at a time;
-the board comes after all others, since it reads what they found. What counts as the same is
+From an empty cache, into build/ alone, without the user's data: as on a bare machine. Two at a
+time; the board comes after all others, since it reads what they found. What counts as the same is
 lib/engine/tolerance.py's to say, and conftest.py's to ask it.
 """
 

@@ -68,7 +68,9 @@ def probe(variables: dict[str, str]) -> dict[str, list[float]]:
 
 
 def changes(variables: dict[str, str], usual: dict[str, list[float]]) -> dict[str, float]:
-    """By how much of its size each part of the probe differs from the usual, where it does at all."""
+    """By how much of its size each part of the probe differs from the usual, where it does
+    at all.
+    """
     found = {}
     for name, values in probe(variables).items():
         ours, theirs = torch.tensor(values), torch.tensor(usual[name])
@@ -90,7 +92,9 @@ def processor() -> str:
 
 
 def main() -> int:
-    """Exit status: 0 if at least three variations change something, and the check passes under each."""
+    """Exit status: 0 if at least three variations change something, and the check passes under
+    each.
+    """
     log = paths.BUILD / "numerics.txt"
     lines = [
         f"{processor()} ({platform.machine()}), {os.cpu_count()} cores, torch {torch.__version__}"

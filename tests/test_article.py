@@ -1,4 +1,6 @@
-"""The article: answers say what the records say, controls change what is drawn, in a real browser."""
+"""The article: answers say what the records say, controls change what is drawn, in a real
+browser.
+"""
 
 import shutil
 
@@ -30,7 +32,7 @@ ESTIMATES = {
 
 def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
     def of(outcome, null=None):
-        undecided = Verdict(
+        found = Verdict(
             SMALL_SET,
             outcome,
             on="m",
@@ -39,7 +41,7 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
             threshold=0.5,
         )
         for run, verdict in {
-            "mini": undecided,
+            "mini": found,
             "null": null and said(SMALL_SET, null, "n"),
         }.items():
             shutil.rmtree(tmp_path / run, ignore_errors=True)
@@ -77,7 +79,9 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
 
 @pytest.fixture
 def opened(chromium, tmp_path):
-    """A function that opens the article on {run: folder}; no complaint may have been made in the end."""
+    """A function that opens the article on {run: folder}; no complaint may have been made in the
+    end.
+    """
 
     def open_(folders, width=1280, scheme="light"):
         file = tmp_path / "index.html"
@@ -226,7 +230,9 @@ def test_heads_are_hidden_chosen_and_shown_with_their_attention(opened, made_up)
 
 
 def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
-    """Groups of means +1 and -1 and variance 1/2: of 100 sentences t is 0 at half and half, sqrt(200) at one end."""
+    """Groups of means +1 and -1 and variance 1/2: of 100 sentences t is 0 at half and half,
+    sqrt(200) at one end.
+    """
     page = opened(made_up)
     told = "document.querySelector('#swaps .detail').textContent"
     assert "At 50 % about women, t would be 0.0." in page.run(told)

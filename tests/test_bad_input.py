@@ -1,6 +1,8 @@
-"""What people give by mistake: refused in one sentence that names the fix, never a number that is wrong.
+"""What people give by mistake: refused in one sentence that names the fix, never a number that is
+wrong.
 
-Each test was a fault of version 0.17.0: a silently wrong number, a measurement lost at its end, a traceback.
+Each test was a fault of version 0.17.0: a silently wrong number, a measurement lost at its end, a
+traceback.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""A card for any model, one of each family end to end on tiny networks; and what the papers presuppose of theirs."""
+"""A card for any model, one of each family end to end on tiny networks; and what the papers
+presuppose of theirs.
+"""
 
 import json
 

@@ -1,6 +1,8 @@
-"""The one command: notebooks in order, each once, stopping and going on; what it says first; reproduce.sh.
+"""The one command: notebooks in order, each once, stopping and going on; what it says first;
+reproduce.sh.
 
-Real kernels, tiny notebooks."""
+Real kernels, tiny notebooks.
+"""
 
 import dataclasses
 import errno
@@ -244,7 +246,8 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
     ]
     code += [f"paths.{name} = pathlib.Path({str(getattr(paths, name))!r})" for name in PATHS]
     code = "\n".join([*code, "sys.exit(command.main([]))"])
-    # a shell that runs the tests in the background has its children ignore Ctrl-C: this one must not
+    # a shell that runs the tests in the background has its children ignore Ctrl-C: this one must
+    # not
     runner = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
@@ -285,7 +288,9 @@ def test_stored_outputs_are_clean_and_the_same_each_time(project):
 
 
 def test_what_makes_a_notebook_stale(project, monkeypatch):
-    """Its cells, its parameters, the data and the modules that it imports; no other module, and no page."""
+    """Its cells, its parameters, the data and the modules that it imports; no other module, and no
+    page.
+    """
 
     def first(run=None):
         notebooks.revision.cache_clear()  # as in a new process
@@ -406,7 +411,9 @@ def test_only(only, numbers):
 
 @pytest.fixture
 def script(tmp_path):
-    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting its calls."""
+    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting
+    its calls.
+    """
     root = tmp_path / "with spaces" / "companion"
     root.mkdir(parents=True)
     for name in (
@@ -464,7 +471,9 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_
 
 
 def test_what_reproduce_hands_on(script, tmp_path):
-    """The tests' outcome, an optional model that is installed once, conda's environment, and --help without any."""
+    """The tests' outcome, an optional model that is installed once, conda's environment, and --help
+    without any.
+    """
     assert "venv" not in script("--help")[2]
     status, printed, _ = script(PYTHON="/nowhere/python")
     assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")
@@ -520,7 +529,9 @@ def notebook(number, *cells, done=False):
 
 
 def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_path, monkeypatch):
-    """On a machine that has fetched nothing; what is here already, or of notebooks that are done, is not."""
+    """On a machine that has fetched nothing; what is here already, or of notebooks that are done,
+    is not.
+    """
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.delenv("COMPANION_DATA", raising=False)

@@ -1,4 +1,6 @@
-"""Whether a run gave what is stored, said in one line; what departs; and that storing makes no noise."""
+"""Whether a run gave what is stored, said in one line; what departs; and that storing makes no
+noise.
+"""
 
 import json
 import subprocess
@@ -18,7 +20,9 @@ from tests.tiny import refusal
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """A run with one table, one figure's title, one verdict and one printed number, stored and made alike."""
+    """A run with one table, one figure's title, one verdict and one printed number, stored and made
+    alike.
+    """
     monkeypatch.delenv("COMPANION_OUT", raising=False)
     monkeypatch.setattr(paths, "FIGURES", tmp_path / "figures")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")

@@ -1,7 +1,7 @@
 """A fourth paper, in a copy of the project: five places are touched, and it is everywhere.
 
-It claims that a size is above zero. The models that it is about have a size of one, control models one
-of zero; nothing is measured.
+It claims that a size is above zero. The models that it is about have a size of one, control models
+one of zero; nothing is measured.
 """
 
 import os
@@ -97,7 +97,9 @@ def notebook() -> nbformat.NotebookNode:
 
 @pytest.fixture
 def project(tmp_path):
-    """A copy of the project with the fourth paper in it, without notebooks and stored runs of its own."""
+    """A copy of the project with the fourth paper in it, without notebooks and stored runs of its
+    own.
+    """
     nothing_compiled = shutil.ignore_patterns("__pycache__")
     for folder in ("lib", "training"):
         shutil.copytree(paths.ROOT / folder, tmp_path / folder, ignore=nothing_compiled)

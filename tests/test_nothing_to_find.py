@@ -1,4 +1,6 @@
-"""Notebooks on models of any shape in which there is nothing to find: they run to their end and say so."""
+"""Notebooks on models of any shape in which there is nothing to find: they run to their end and say
+so.
+"""
 
 import json
 
@@ -89,7 +91,9 @@ def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, cap
 def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
     family, is_control, execute, tmp_path, monkeypatch
 ):
-    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out without its preconditions."""
+    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out
+    without its preconditions.
+    """
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
     monkeypatch.setattr(Run, "is_control", is_control)
     save_tiny(family, tmp_path / "model")

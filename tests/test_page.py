@@ -1,4 +1,6 @@
-"""The inventory of all runs: whole, escaped, the same each time, asking nothing of the network; in a browser too."""
+"""The inventory of all runs: whole, escaped, the same each time, asking nothing of the network; in
+a browser too.
+"""
 
 import base64
 import errno
@@ -110,8 +112,9 @@ UNTRAINED = "controls " + pages.scoreboard.controls({"none": paths.ROOT / "nowhe
 
 @pytest.fixture(scope="module")
 def stored():
-    """The page of what is in the repository, as text and taken apart. Notebook 02's pictures are packed, which takes
-    long, and the others are blank."""
+    """The page of what is in the repository, as text and taken apart. Notebook 02's pictures are
+    packed, which takes long, and the others are blank.
+    """
     blank, picture = (
         f"data:image/png;base64,{base64.b64encode(png()).decode()}",
         pages.Result.picture,
@@ -492,12 +495,12 @@ def test_filters_and_a_figure_that_is_enlarged_and_closed_again(page, address):
         item for item in everything if item.startswith("mini-real/")
     )
     choose(page, "verdict", "contradicted")
-    assert shown(page) == ["mini-real/02/fails", "mini-real/02/-", "mini-real/07/-"]
+    assert shown(page) == ["mini-real/02/contradicted", "mini-real/02/-", "mini-real/07/-"]
     choose(page, "notebook", "02")
-    assert shown(page) == ["mini-real/02/fails", "mini-real/02/-"]
-    assert page.run("location.hash") == "#run=mini-real&notebook=02&verdict=fails"
+    assert shown(page) == ["mini-real/02/contradicted", "mini-real/02/-"]
+    assert page.run("location.hash") == "#run=mini-real&notebook=02&verdict=contradicted"
     board = "[...document.querySelectorAll('.board thead th')].filter(e => e.checkVisibility()).map(e => e.textContent)"
-    assert set(page.run(board)) <= {"Claim", "mini-real", "Behind it"}
+    assert set(page.run(board)) <= {"Claim", "the papers' data", "Behind it"}
     page.run(
         "document.querySelector('button[type=reset]').click(); new Promise(done => setTimeout(done, 50))"
     )
@@ -505,7 +508,7 @@ def test_filters_and_a_figure_that_is_enlarged_and_closed_again(page, address):
         shown(page) == everything and page.run("document.querySelector('output').textContent") == ""
     )
     choose(page, "text", "table 1")  # unfolds the numbers
-    assert shown(page) == ["mini/04/other model", "mini-real/04/other model"]
+    assert shown(page) == ["mini/04/not comparable", "mini-real/04/not comparable"]
     choose(page, "text", "no such words")
     assert (
         shown(page) == []
@@ -516,12 +519,14 @@ def test_filters_and_a_figure_that_is_enlarged_and_closed_again(page, address):
     )  # a link to what is filtered away shows it
     page.run("location.hash = '#mini.02_fig1'; new Promise(done => setTimeout(done, 100))")
     assert page.run("document.getElementById('mini.02_fig1').checkVisibility()")
-    page.open(f"{address}#verdict=fails&run=mini")  # a view can be sent
-    assert shown(page, "tr[data-run]") == ["mini/02/fails"]
+    page.open(f"{address}#verdict=contradicted&run=mini")  # a view can be sent
+    assert shown(page, "tr[data-run]") == ["mini/02/contradicted"]
 
 
 def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):
-    """4.5 to 1, as WCAG 2 asks of text; in print without the filters, and without scripts all is there."""
+    """4.5 to 1, as WCAG 2 asks of text; in print without the filters, and without scripts all is
+    there.
+    """
     for scheme in ("light", "dark"):
         page.look(1280, scheme=scheme)
         page.open(address)

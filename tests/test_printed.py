@@ -76,7 +76,8 @@ def test_the_papers_repeat_and_add_up_their_tables():
     assert (
         three.drop(index=["0", "All"]).min() < three.loc["All"]
     ).all()  # all masked is not the lowest
-    # where it disagrees with itself: a random choice costs less PPPL than Top-3, which "has the lowest"
+    # where it disagrees with itself: a random choice costs less PPPL than Top-3, which "has the
+    # lowest"
     assert (
         one.loc["Random-3", "PPPL"]
         < one.loc["Top-3", "PPPL"]
@@ -93,7 +94,8 @@ def test_the_papers_repeat_and_add_up_their_tables():
     ]
     variants = sum(said["Baseline Models", name] for name in ("BERT", "ALBERT", "RoBERTa", "GPT-2"))
     assert variants == said["Conclusion", "models"]
-    # the prompts are those of 40 occupations, not of the 58 that are counted: 7 kinds, and 3 with 20 backgrounds
+    # the prompts are those of 40 occupations, not of the 58 that are counted: 7 kinds, and 3 with
+    # 20 backgrounds
     assert said["Dataset", "prompts"] == 40 * (7 + 3 * 20) != 58 * (7 + 3 * 29)
 
 

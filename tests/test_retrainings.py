@@ -1,4 +1,6 @@
-"""Claims with another training in mind: counts, means with their variance, and heads by their place."""
+"""Claims with another training in mind: counts, means with their variance, and heads by their
+place.
+"""
 
 import numpy as np
 import pandas as pd
@@ -49,7 +51,9 @@ def test_in_how_many_retrainings_a_claim_is_supported(folder):
 
 @pytest.fixture
 def stored(folder):
-    """A function that stores a run with three tests: by an interval, not applicable, and by a count."""
+    """A function that stores a run with three tests: by an interval, not applicable, and by a
+    count.
+    """
 
     def store(run, near, control=None):
         return folder(
@@ -141,7 +145,9 @@ def test_what_is_left_in_words(three, stored):
 
 @pytest.fixture
 def heads(tmp_path):
-    """Four retrainings: two alike, one with its layers turned round, one with other heads in each layer."""
+    """Four retrainings: two alike, one with its layers turned round, one with other heads in each
+    layer.
+    """
     scores = np.random.default_rng(0).normal(size=(12, 12)) + 3 * np.arange(12)[:, None]
     moved = {
         "seed1": scores,

@@ -1,4 +1,6 @@
-"""What a run is called, how few it may take, that it writes whole files, when it computes again, heavy measurements."""
+"""What a run is called, how few it may take, that it writes whole files, when it computes again,
+heavy measurements.
+"""
 
 import dataclasses
 import errno
@@ -449,7 +451,9 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
-    """What was computed is handed out all the same; what cannot even be begun is said before it is computed."""
+    """What was computed is handed out all the same; what cannot even be begun is said before it is
+    computed.
+    """
     log, room = tmp_path / "log", 0
     monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
     with monkeypatch.context() as meanwhile:
@@ -476,7 +480,9 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
 
 
 class Last:
-    """Stands at the end of a result. Where `stop` says so, the process waits there, its file half written."""
+    """Stands at the end of a result. Where `stop` says so, the process waits there, its file half
+    written.
+    """
 
     stop, reached = 0, multiprocessing.Event()
 

@@ -1,4 +1,6 @@
-"""The board: cells, counts and controls of made-up runs; what is stored adds up; today's claims judge it."""
+"""The board: cells, counts and controls of made-up runs; what is stored adds up; today's claims
+judge it.
+"""
 
 import re
 from dataclasses import replace as changed
@@ -207,9 +209,10 @@ def test_what_stands_behind_a_verdict(folder):
 # ---- controls
 @pytest.fixture
 def controlled(folder, monkeypatch):
-    """A function that stores mini, which supports NEAR and contradicts LAYERS, with draws of untrained
-    networks, which can test both, and a gender-swapped model, which can test NEAR. Gives what the board
-    says of NEAR and LAYERS."""
+    """A function that stores mini, which supports NEAR and contradicts LAYERS, with draws of
+    untrained networks, which can test both, and a gender-swapped model, which can test NEAR. Gives
+    what the board says of NEAR and LAYERS.
+    """
     both = changed(CLAIMS[NEAR], controls=("null", "balanced"))
     monkeypatch.setitem(CLAIMS, NEAR, both)
     monkeypatch.setitem(CLAIMS, LAYERS, changed(CLAIMS[LAYERS], controls=("null",)))

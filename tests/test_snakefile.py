@@ -1,4 +1,6 @@
-"""The sweep: its commands are ones that ./reproduce.sh takes; with Snakemake, each is done until it ends well."""
+"""The sweep: its commands are ones that ./reproduce.sh takes; with Snakemake, each is done until it
+ends well.
+"""
 
 import os
 import re
@@ -23,7 +25,8 @@ with_snakemake = pytest.mark.skipif(
     not SNAKEMAKE, reason="Snakemake is not installed: see workflow/README.md"
 )
 
-# Stands for ./reproduce.sh: notes its flags, and fails for the model that the file `broken` names. Code that Snakemake
+# Stands for ./reproduce.sh: notes its flags, and fails for the model that the file `broken` names.
+# Code that Snakemake
 # runs it in sees nothing of this project's environment.
 STAND_IN = """#!/usr/bin/env bash
 echo "$@" >> calls
@@ -33,7 +36,9 @@ case "$*" in *"$(cat broken)"*) exit 1 ;; esac
 
 @pytest.fixture
 def sweep(tmp_path):
-    """Snakemake in a project of its own: (*flags) -> exit status, what it printed, the commands that it ran."""
+    """Snakemake in a project of its own: (*flags) -> exit status, what it printed, the commands
+    that it ran.
+    """
     for name in ("workflow", "lib"):
         shutil.copytree(
             paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")

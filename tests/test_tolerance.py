@@ -1,4 +1,6 @@
-"""What the same number is: words equal, numbers within the tolerance or a unit of their last place."""
+"""What the same number is: words equal, numbers within the tolerance or a unit of their
+last place.
+"""
 
 import math
 
@@ -102,7 +104,9 @@ def test_nan_and_infinity_agree_with_themselves_alone():
 
 
 def test_the_notebook_check_fails_on_a_digit_a_word_and_a_row(pytester):
-    """nbval itself, with the project's conftest.py: cells that say what is stored, and cells that do not."""
+    """nbval itself, with the project's conftest.py: cells that say what is stored, and cells that
+    do not.
+    """
     table = "head  score\n9-12   0.412\n3-1    0.310\n"
     stored = {
         "the same": table,

@@ -1,4 +1,6 @@
-"""Statistics by hand, and the one place that decides: sides, intervals, preconditions, controls, records, printed digits."""
+"""Statistics by hand, and the one place that decides: sides, intervals, preconditions, controls,
+records, printed digits.
+"""
 
 import json
 import math
@@ -181,7 +183,7 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
         judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
         for interval in ((low, high), (lowest, highest))
     )
-    assert wide == narrow or wide == INCONCLUSIVE
+    assert wide in (narrow, INCONCLUSIVE)
 
 
 @pytest.mark.parametrize(

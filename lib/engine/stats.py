@@ -157,22 +157,6 @@ def redrawn(drawn, n: int = 0, unit: str = "", method: str = "linear") -> Estima
     return Estimate(float(drawn[0]), float(low), float(high), n, unit)
 
 
-def bootstrap_weights(n: int, draws: int, seed: int | np.random.Generator = 0) -> np.ndarray:
-    """How often each of n items is drawn, in samples of n with replacement: counts [draws, n].
-
-    A generator given as the seed draws on: for independent samples of several groups.
-    """
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), draws)
-
-
-def bootstrap_indices(n: int, draws: int, seed: int | np.random.Generator = 0) -> np.ndarray:
-    """Which of n items are drawn, in samples of n with replacement: indices [draws, n].
-
-    For statistics that are no weighted sum; otherwise `bootstrap_weights` is faster.
-    """
-    return np.random.default_rng(seed).integers(n, size=(draws, n))
-
-
 def mean(sample) -> Estimate:
     """The mean with Student's interval: for few values a bootstrap's would be too narrow."""
     middle = np.mean(sample)

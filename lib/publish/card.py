@@ -189,8 +189,8 @@ def perplexity(card: Card, model):
         card.warnings.append(
             "It predicts plain prose worse than the frequencies of its words alone would "
             f"(perplexity {found.value:,.0f} against {by_frequency:,.0f}): its weights, its head "
-            "or its tokenizer are not those of a trained language model, so that no row says anything "
-            "of bias."
+            "or its tokenizer are not those of a trained language model, so that no row says "
+            "anything of bias."
         )
     card.add(
         "perplexity",

@@ -108,7 +108,8 @@ def wall(board: pd.DataFrame, runs: list[str], title: str):
     ax.set(xlim=(-0.3, placed["x"].max() + 1.3), ylim=(len(runs) - 0.3, -0.95), xticks=[])
     ax.set_yticks(range(len(runs)), [run_name(run) for run in runs])
     _explain_tiles(figure, ax)
-    made_from = "as stored in figures/; one tile per claim; counted: applicable claims (not –, ∅ or not run)"
+    counted = "counted: applicable claims (not –, ∅ or not run)"
+    made_from = f"as stored in figures/; one tile per claim; {counted}"
     return look.sign(figure, title, made_from)
 
 

@@ -44,8 +44,8 @@ def stored(run: str, folder: Path) -> list[Verdict]:
         for one in verdict.read(file):
             if one.claim not in CLAIMS:
                 raise CompanionError(
-                    f"figures/{run}/claims tests '{one.claim}', which no paper's claims.py has: add "
-                    "it there, or run its notebook again."
+                    f"figures/{run}/claims tests '{one.claim}', which no paper's claims.py has: "
+                    "add it there, or run its notebook again."
                 )
             found.append(rejudged(CLAIMS[one.claim], one, is_control))
     return found

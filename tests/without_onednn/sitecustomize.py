@@ -1,4 +1,6 @@
-"""Found on PYTHONPATH, Python imports this first: PyTorch then computes without oneDNN (tests/numerics.py)."""
+"""Found on PYTHONPATH, Python imports this first: PyTorch then computes without oneDNN
+(tests/numerics.py).
+"""
 
 import torch
 
