@@ -202,10 +202,7 @@ class Encoder:
         )
         sets, found = heads.sets_and_contexts("gender", sample)
         per_word = SIZES[data]["sentences"]
-        halves = [masking.sentences_of(half, found, folds, per_word) for half in (0, 1)]
-        both = [word for word in found if halves[0][word] and halves[1][word]]
-        self.words = [{word: half[word] for word in both} for half in halves]
-        self.sets = sets.only(both)
+        self.sets, self.words = masking.in_halves(sets, found, folds, per_word)
 
     def measure(self, remedy: Remedy) -> dict:
         before = PROMPT if remedy.prompted else ""

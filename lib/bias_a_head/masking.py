@@ -74,9 +74,12 @@ def in_halves(
     sets: heads.Sets, sentences: dict[str, list[str]], folds: int, n: int
 ) -> tuple[heads.Sets, list[dict[str, list[str]]]]:
     """The words that have a sentence in both halves, and their sentences (up to n) in either."""
-    first, second = (sentences_of(half, sentences, folds, n) for half in (0, 1))
+    first = sentences_of(0, sentences, folds, n)
+    second = sentences_of(1, sentences, folds, n)
     sets = sets.only({word for word in sentences if first[word] and second[word]})
-    return sets, [{word: of_half[word] for word in sets.words} for of_half in (first, second)]
+    kept_first = {word: first[word] for word in sets.words}
+    kept_second = {word: second[word] for word in sets.words}
+    return sets, [kept_first, kept_second]
 
 
 # ---- the plan
@@ -290,7 +293,10 @@ def _mask(bench: Bench, step: int) -> torch.Tensor:
 def columns(rows: list[dict]) -> dict[str, np.ndarray]:
     """Rows of `under` as one array per key, in the order of their steps."""
     rows = sorted(rows, key=lambda row: row["step"])
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    found = {}
+    for name in rows[0]:
+        found[name] = np.stack([row[name] for row in rows])
+    return found
 
 
 def signed_seat(associations: np.ndarray, in_x: np.ndarray) -> float:

@@ -371,8 +371,9 @@ def verbalizers(model) -> dict[str, list[list[int]]]:
     known = token_ids(model, larger["female"] + larger["male"])
     chosen = {}
     for size in ("verbalizer", "six", "larger"):
-        sides = words(size).values()
-        chosen[size] = [[known[word] for word in side if word in known] for side in sides]
+        chosen[size] = []
+        for side in words(size).values():
+            chosen[size].append([known[word] for word in side if word in known])
 
     pairs = []
     for female, male in zip(usual["female"], usual["male"]):

@@ -25,7 +25,14 @@ BASE = 0
 SENT_DEBIAS = 1
 PLACE = {setting: i for i, setting in enumerate(tables.MODELS)}
 EVERY = list(range(2, len(tables.MODELS)))  # the 74
-OF_LEVEL = {level: [i for i in EVERY if tables.MODELS[i].level == level] for level in LEVELS}
+
+
+def _of_level(level: str) -> list[int]:
+    """The places of a level's settings among the 76 models."""
+    return [i for i in EVERY if tables.MODELS[i].level == level]
+
+
+OF_LEVEL = {level: _of_level(level) for level in LEVELS}
 
 
 def _is_plain(setting: Setting) -> bool:

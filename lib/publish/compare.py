@@ -142,7 +142,9 @@ def _both(stored: Path, made: Path, pattern: str, numbers: set[str]) -> list[tup
     """(file as stored, as made) of every file that either folder has; one of the two may be
     missing.
     """
-    names = {file.relative_to(folder) for folder in (stored, made) for file in folder.glob(pattern)}
+    names = set()
+    for folder in (stored, made):
+        names |= {file.relative_to(folder) for file in folder.glob(pattern)}
     return [(stored / name, made / name) for name in sorted(names) if _number(name) in numbers]
 
 
@@ -226,14 +228,16 @@ def _json(file: Path):
 
 def _compare_numbers(found: Comparison, old: Path, new: Path):
     """What stands beside each printed number: a table with a row a number."""
-    before, after = ({_key(row): row for row in _json(file)} for file in (old, new))
+    before = {_key(row): row for row in _json(old)}
+    after = {_key(row): row for row in _json(new)}
     found.tables.stored += bool(before)
     is_same = True
     for key in dict.fromkeys([*before, *after]):
         where = f"{old.parent.name}/{old.stem}, {' '.join(key)}"
         for field_ in ("ours", "match"):
-            texts = [rows.get(key, {}).get(field_, "") for rows in (before, after)]
-            is_same &= found.compare_texts(where, *texts)
+            stored = before.get(key, {}).get(field_, "")
+            made = after.get(key, {}).get(field_, "")
+            is_same &= found.compare_texts(where, stored, made)
     found.tables.reproduced += bool(before) and is_same
 
 

@@ -173,7 +173,8 @@ def _on(tests: tuple[Verdict, ...]) -> str:
     for one in tests:
         words = f"{one.on}, {one.variant}".replace(",", " , ").split()
         shared.append([word for word in words if word not in one.models])
-    common = [word for word in shared[0] if all(word in other for other in shared)]
+    in_all = set.intersection(*map(set, shared))
+    common = [word for word in shared[0] if word in in_all]
     return " ".join(common).replace(" ,", ",").strip(" ,")
 
 
