@@ -490,13 +490,14 @@ def sensitivity(margins: dict[str, pd.DataFrame], made_from: str):
         layout="constrained",
         squeeze=False,
     )
+    last = list(margins)[-1]
     for row, (name, table) in zip(axes, margins.items()):
         for ax, dominated in zip(row, GROUPS):
             _draw_margins(
                 ax,
                 table[dominated],
                 f"{name}, {dominated}-dominated",
-                names_kinds=row is axes[-1],
+                names_kinds=name == last,
                 names_choices=ax is row[0],
             )
     return look.sign(
