@@ -1,12 +1,13 @@
 """The companion's code, in layers whose imports point downwards only (pyproject.toml):
 
-publish/                                   the command line, the board, pages and cards together.py
-the three papers' remedies on one model bias_a_head/  projective/  counteracts/    a folder for each
-paper: measurements, tables, figures, claims run.py                                     what every
-notebook begins with results.py  stale.py  profiles/            where results are, why one is stale,
-what a run takes printed.py  look.py  verdict.py            what the papers print; one look; the one
-place that decides text/                                      words and sentences engine/
-models, hooks, batches, statistics: knows no paper
+publish/                                   the command line, the board, pages and cards
+together.py                                the three papers' remedies on one model
+bias_a_head/  projective/  counteracts/    a paper each: measurements, tables, figures, claims
+run.py                                     what every notebook begins with
+results.py  stale.py  profiles/            where results are, why one is stale, what a run takes
+printed.py  look.py  verdict.py            printed numbers; one look; the place that decides
+text/                                      words and sentences
+engine/                                    models, hooks, batches, statistics: knows no paper
 """
 
 from importlib import import_module

@@ -170,7 +170,7 @@ class Run:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is of a model that cannot have the effect: its claims ignore preconditions."""
+        """Whether its models are controls: claims are then judged without preconditions."""
         for name in (self.model, self.encoder):
             if models.draw_of(name) or Path(name).name.startswith(verdict.GENDER_SWAPPED):
                 return True
@@ -222,8 +222,10 @@ class Run:
             return kept(function, args, kwargs, key)
 
     def measured(self, function, *args):
-        """`function(*args, device=...)` as `./reproduce.sh measure` kept it for this run; `cached`
-        where that answers another question (arguments or weights), or `recompute` asks for it.
+        """`function(*args, device=...)`, as `./reproduce.sh measure` kept it for this run.
+
+        It is computed by `cached` where nothing is kept, where that was made from other arguments
+        or weights, or with `recompute`.
         """
         weights = self.weights(args)
         here = results.place(paths.BUILD / self.name / "measured", function, args)
@@ -242,8 +244,8 @@ class Run:
     def save(self, result, name: str, caption: str, kind: str = ""):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
 
-        kind   of a table: "claims" and "numbers" are those whose rows the report has already;
-               left out, its columns decide
+        kind   of a table: "claims" and "numbers" are not repeated in the report, which shows
+               their rows elsewhere; left out, its columns decide
         """
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
             raise CompanionError(
@@ -347,8 +349,9 @@ class Run:
 
 # ---- models
 def tag(model: str) -> str:
-    """A model as part of a folder's name; what that cannot spell is told apart by a hash: c b and
-    c-b.
+    """A model as part of a folder's name.
+
+    Where characters have to be replaced, a hash is added, so that "c b" and "c-b" differ.
     """
     plain = slug(model)
     if plain == model:

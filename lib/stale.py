@@ -23,9 +23,8 @@ import lib
 from lib import paths
 from lib.engine.files import fingerprint
 
-PARSING = (
-    threading.Lock()
-)  # two notebooks start at once, and Python 3.11 cannot parse in two threads
+# two notebooks start at once, and Python 3.11 cannot parse in two threads
+PARSING = threading.Lock()
 
 
 def reasons(before: dict[str, str], now: dict[str, str]) -> list[str]:
@@ -72,7 +71,7 @@ def inputs(text: str) -> dict[str, str]:
 
 
 def notebook(file: Path) -> dict[str, str]:
-    """The same of a notebook's file, its cells included."""
+    """`inputs` of a notebook's code cells, and a hash of the cells: for the Snakefile."""
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     text = "\n".join(sources)
@@ -123,7 +122,7 @@ def _without_comments(text: str) -> str:
 
 
 def _docstring_lines(text: str) -> set[int]:
-    """The numbers of lines that docstrings of modules, classes and functions take."""
+    """The numbers (from 1) of the lines that docstrings and the like take."""
     lines = set()
     for node in ast.walk(parsed(text)):
         body = getattr(node, "body", None)

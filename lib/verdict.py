@@ -50,9 +50,7 @@ class Outcome(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     INCONCLUSIVE = "inconclusive"
-    NOT_APPLICABLE = (
-        "not applicable"  # a precondition is not met: what the claim is about is absent
-    )
+    NOT_APPLICABLE = "not applicable"  # a precondition is not met
     NOT_RUN = "not run"
 
 
@@ -126,10 +124,12 @@ class Claim:
     threshold: float = 0.0
     margin: float = 0.0  # of Side.WITHIN
     exact: bool = False  # a count over fixed things: a value without an interval decides
-    controls: tuple[str, ...] = (UNTRAINED,)  # which of CONTROLS can show that it is no stereotype
+    controls: tuple[str, ...] = (
+        UNTRAINED,
+    )  # runs that must not support it: it would be no stereotype
     about_bert: bool = False  # about a method with BERT, not about gender: retrainings test it too
     not_testable: str = ""  # why no test of it is possible here
-    threshold_from_data: bool = False  # its test gives another one: the number of layers, say
+    threshold_from_data: bool = False  # its test has its own: the number of layers, say
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Precondition:
 
 @dataclass(frozen=True)
 class Control:
-    """The same estimand under an intervention of equal size that has no reason to act."""
+    """The same quantity after an arbitrary intervention of equal size, such as random heads."""
 
     name: str  # random heads, random directions
     estimate: Estimate
@@ -232,7 +232,7 @@ def _met_by_name(preconditions: Sequence[Precondition]) -> dict[str, bool]:
 def _decided(
     claim: Claim, estimate: Estimate, threshold: float, samples_met: float | None
 ) -> tuple[Outcome, str]:
-    """The outcome before any control, and why it is inconclusive where that is not the interval."""
+    """(outcome, reason), before the control is looked at; a reason where an interval is missing."""
     if math.isnan(estimate.value):
         return Outcome.INCONCLUSIVE, NO_VALUE
     if samples_met is not None:

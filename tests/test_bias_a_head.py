@@ -120,7 +120,7 @@ def test_claims_on_head_scores_hold_and_fail():
     found = {(each.claim, each.on): each.outcome for each in verdicts if each.variant != "ablation"}
     for claim in ("heads-near-zero", "heads-right-tail", "heads-all-layers", "heads-small-set"):
         assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (SUPPORTED, CONTRADICTED)
-        assert found[claim, "g, race"] == Outcome.NOT_APPLICABLE  # SEAT is within chance
+        assert found[claim, "g, race"] == Outcome.NOT_APPLICABLE  # SEAT is not significant
     assert (
         found["heads-gpt2-negative", "gender"] == CONTRADICTED
         and found["heads-race-higher", "b"] == SUPPORTED
@@ -197,7 +197,7 @@ def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
     } == {SUPPORTED}
     assert (
         found["counter-contrast", "4c", "raw"].outcome == Outcome.NOT_APPLICABLE
-    )  # race is within chance
+    )  # race is not significant
     alike = attention(
         (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.0, -0.01, 0.01), EXAMPLE[:, :, [2, 3, 0, 1]]
     )

@@ -125,9 +125,9 @@ def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_
         counter.from_texts(texts, "gender", n=10, seed=seed) for seed in (1, 1, 2)
     )
     assert len(some) == 10 and some.equals(again) and not some.equals(other)
-    shipped = contexts.counter_sentences("race", 20)
-    assert counter.sentences("race", "mini", 20).equals(shipped)
-    for row in shipped.itertuples():
+    bundled = contexts.counter_sentences("race", 20)
+    assert counter.sentences("race", "mini", 20).equals(bundled)
+    for row in bundled.itertuples():
         assert counter.swap(row.original, row.attribute, "race") == (row.counter, row.counterpart)
 
 

@@ -300,7 +300,7 @@ def test_a_model_that_was_fetched_loads_when_the_hub_is_out_of_reach(hub, model,
     assert loaded(model)
     monkeypatch.setattr(constants, "ENDPOINT", NOWHERE)
     assert loaded(model)
-    assert "or use a shipped model such as mini-bert" in refusal(models.load, "bert-base")
+    assert "or use a bundled model such as mini-bert" in refusal(models.load, "bert-base")
 
 
 @pytest.fixture

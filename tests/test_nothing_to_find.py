@@ -91,7 +91,7 @@ def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, cap
 def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
     family, is_control, execute, tmp_path, monkeypatch
 ):
-    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim borne out
+    """Untrained: no gendered tokens, no preference, nothing that moves; nor is a claim supported
     without its preconditions.
     """
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)

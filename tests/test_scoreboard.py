@@ -254,8 +254,8 @@ def test_one_test_of_the_gender_swapped_model_matches_a_claim(controlled):
         f"supported, {MATCHED}",
         f"{MATCHED}; null: 0 of 1 support it; balanced: 1 of 1 support it",
     ]
-    undecided = said(NEAR, INCONCLUSIVE, models=["balanced"])
-    assert controlled([[CONTRADICTED]], [undecided, race, other])[0] == [
+    inconclusive_one = said(NEAR, INCONCLUSIVE, models=["balanced"])
+    assert controlled([[CONTRADICTED]], [inconclusive_one, race, other])[0] == [
         "supported",
         "null: 0 of 1 support it; balanced: 0 of 1 support it",
     ]

@@ -210,7 +210,7 @@ def of_masking(
     """Verdicts on all claims of OF_MASKING.
 
     changes    tables.seat_changes
-    held_out   the second that lpbs.top_k returns; None: LPBS is not run
+    held_out   the second value of lpbs.top_k (keys: see lpbs.held_out); None: LPBS is not run
     result     heads.measure of the encoder on gender: the claims are not applicable unless SEAT is
                significant and SEVERAL heads have a positive score
     about      options of `judge`
@@ -294,7 +294,7 @@ def _all_heads(measured: Masked) -> list[Verdict]:
 
 
 def _lpbs(measured: Masked, held_out: dict | None) -> list[Verdict]:
-    """LPBS at the best K, judged on the words that did not choose it."""
+    """Mean |LPBS| (an effect size), judged on the words that did not choose the best K."""
     if held_out is None:
         why = "the model has no LPBS"
         return [not_run(claim, why, measured.encoder) for claim in (LPBS, LPBS_ALL)]

@@ -14,7 +14,8 @@ from lib.bias_a_head.claims_shared import PAPER, SEVERAL, beyond_chance, exactly
 from lib.engine import stats
 from lib.verdict import CONTROLS, UNTRAINED, Claim, Control, Precondition, Side, Verdict, judge
 
-# Of |SEAT|: what a head of "no major effect" changes at most, as far as the gradient predicts.
+# Of |SEAT|: what a head of "no major effect" changes at most, as far as the gradient predicts. It
+# is part of the estimate, so the board cannot judge by another: run notebook 02 of all runs again.
 NO_EFFECT = 0.05
 SMALL = 0.1  # of all heads: "a small set" (the paper masks 3 of 144)
 MOST = 0.5  # of what is carried: "mostly"

@@ -75,10 +75,10 @@ def heatmap(
 ):
     """Fig. 2: one cell per head, the darker the more biased; negative scores are drawn as zero.
 
-    darkest  the score of the darkest red: one for panels that are compared
-    hatched  (layer, head) of those whose interval includes 0
-    framed   {(layer, head): colour of its frame}; left out, the three highest
-    beside   the panels to whose right the scale is drawn: those that share it
+    darkest  the score drawn in the darkest red; give compared panels the same one
+    hatched  (layer, head), from 1, of the heads whose interval includes 0
+    framed   {(layer, head): colour of its frame}; left out or empty, the three highest
+    beside   the axes that share one colour bar, drawn to their right; empty: no bar
     """
     n_layers, n_heads = scores.shape
     image = ax.imshow(

@@ -210,7 +210,10 @@ def stored(setup: Setup) -> tuple[list[dict], int]:
 
 
 def _has_same_settings(setup: Setup, result: dict) -> bool:
-    """Whether a stored result was made with the settings and texts of this setup."""
+    """Whether a stored result was made with this setup's settings, and on as many texts.
+
+    A full setup takes any full result, from files or from the hub.
+    """
     wanted = setup.settings(result["examples"]["train"])
     if not wanted.items() <= result["settings"].items():
         return False

@@ -144,7 +144,8 @@ def margins(table: pd.DataFrame) -> pd.DataFrame:
 def change(base: float, after: float) -> str:
     """What becomes of a margin, one of CHANGES.
 
-    It is overturned if it changes sign, and kept if it moves by at most LITTLE.
+    It is overturned if it changes sign, however little; otherwise kept if its size changes by at
+    most LITTLE; NO_TOKEN where either is nan.
     """
     if np.isnan(base) or np.isnan(after):
         return NO_TOKEN

@@ -79,7 +79,7 @@ def each(
 def prepare(
     model, pairs: list[tuple[str, str]], bos: bool | None = None
 ) -> tuple[list[dict], list[range]]:
-    """For each (word, sentence) the encoded sentence, and the tokens of the word in it."""
+    """For each (word, sentence) the encoded sentence, and the positions of the word's tokens."""
     texts = [sentence for _, sentence in pairs]
     spans = [find(word, sentence) for word, sentence in pairs]
     shift = batches.opening(model, bos)
@@ -100,8 +100,8 @@ def _up_to(encoded: dict, place: range) -> dict:
 def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
     """For each text the tokens that overlap its span of characters (first, one past last).
 
-    Spans are those that `find` returns. Tokens are counted as the model reads them, special tokens
-    included. A token may begin with the space before its word.
+    Spans are those that `find` returns. Positions are those of the plain tokenizer, special
+    tokens included; another bos shifts them (`prepare`). A token may begin with the space before its word.
     """
     if not texts:
         return []

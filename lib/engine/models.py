@@ -513,7 +513,7 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
         raise CompanionError(
             f"{hub_id}{at} is not in this machine's hub cache and could not be fetched "
             f"({type(error).__name__}): connect to the network and unset HF_HUB_OFFLINE, "
-            "or use a shipped model such as mini-bert."
+            "or use a bundled model such as mini-bert."
         ) from error
 
 

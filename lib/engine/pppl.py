@@ -128,7 +128,7 @@ def _prompt_length(model, prompt: str) -> int:
 
 
 def _masked(model, windows, asked, tokens, progress) -> np.ndarray:
-    """Sum of log-probabilities per window of an encoder, by one row of a batch for each mask.
+    """The sum of natural log-probabilities of each window: [windows].
 
     Masked copies are made batch by batch, so that only those of one batch exist at a time.
     Log-probabilities stay on the device until the end: a GPU computes one batch while the next is
@@ -151,14 +151,14 @@ def _masked(model, windows, asked, tokens, progress) -> np.ndarray:
         at = masked_places[which]
         wanted = batch["input_ids"][rows, at]
         batch["input_ids"].scatter_(1, at[:, None], mask_id)  # indexing would wait for the GPU
-        if is_cuda:  # the fastest attention there takes no mask; on a CPU it makes no difference
+        if is_cuda:  # faster, and safe: alike=True below, so that no row is padded
             del batch["attention_mask"]
         with hooks.finish(model, at):
             logits = fill.logits_at(model, batch, rows, at)
         log_p[which] = -cross_entropy(logits.float(), wanted, reduction="none")
         return indices
 
-    if is_cuda:  # one vocabulary row a text takes little room, and few large batches little time
+    if is_cuda:  # one token of a row needs vocabulary logits, so that batches can be larger
         tokens = tokens or 8 * batches.TOKENS["cuda"]
     copies = [windows[owner] for owner in owners]
     batches.each(model, copies, at_mask, tokens, progress, alike=is_cuda)

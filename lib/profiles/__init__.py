@@ -1,7 +1,7 @@
 """Profiles: which models a run takes, on which data sets, and how much of everything it measures.
 
-A profile is a file of this folder and has the keys of mini.toml, no more and no fewer. Two kinds of
-names stand for no file of their own:
+A profile is a file of this folder and has the keys of mini.toml, no more and no fewer. Three
+kinds of names stand for no file of their own:
 
     paper-limit8        the profile paper on few items, for a try: sizes.items is 8, and all other
                         sizes are cut to match
@@ -53,7 +53,10 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Profile:
-    """A profile by name, cut to its limit where it has one."""
+    """The profile of a name.
+
+    "paper-limit8" is paper with its sizes cut to 8 items: its name is paper, sizes["items"] is 8.
+    """
     if not isinstance(name, str):
         raise CompanionError(f"{name!r} is no profile: choose one of {', '.join(names())}.")
     items = 0

@@ -134,9 +134,9 @@ def train(
 
 
 def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = None) -> dict:
-    """Keep the run that does best on validation; returns its record.
+    """Copy the training of highest validation accuracy to `out`; returns its record.
 
-    It is measured once on the test pairs, as it is kept: rounded to float16.
+    Of equals the last by name. It alone sees the test pairs, as it is stored: in float16.
     """
     records = {run: json.loads((run / "training.json").read_text()) for run in runs}
     best = max(runs, key=lambda run: (records[run]["validation"], run.name))

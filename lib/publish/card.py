@@ -220,7 +220,7 @@ MEASURES = {
 
 # ---- making, keeping and showing a card
 def measure(name: str, device=None) -> Card:
-    """Everything that fits the model, with a bar that says how far it is."""
+    """A card with every one of MEASURES; those that cannot be taken are listed as missing."""
     look.style()
     model = models.load(name, device=device)
     millions = model.net.num_parameters() / 1e6

@@ -32,12 +32,11 @@ from papermill.exceptions import strip_color
 from lib import CompanionError, paths, stale
 from lib.engine import models
 from lib.engine.files import fingerprint, replace
+from lib.publish import papers
 from lib.run import Run
 
-Failed = (
-    PapermillExecutionError,
-    DeadKernelError,
-)  # what `execute` raises where the notebook is to blame
+# What `execute` raises where the notebook is to blame.
+Failed = (PapermillExecutionError, DeadKernelError)
 # The roles of a run's models, as notebooks name them: run.encoder, ...
 ROLES = (
     "encoder",
@@ -49,9 +48,8 @@ ROLES = (
     "base",
     "company",
 )
-FORMULA = re.compile(
-    r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL
-)  # $$...$$ by itself, $...$ in a line
+# $$...$$ by itself, $...$ in a line
+FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
 WIDGET = "application/vnd.jupyter.widget-view+json"
 FOLDED = 2  # code cells that open a notebook, imports and parameters: JupyterLab shows them folded
 
@@ -147,7 +145,10 @@ class Notebook:
         found |= stale.places(self.run.stored / "measured")
         for name in models_of(self.run, [self]):
             found[name] = revision(name)
-        if "lib/publish/scoreboard.py" in found:  # the board depends on what other notebooks found
+        if "lib/publish/papers.py" in found:  # which imports the papers by their names
+            for paper in papers.REGISTERED:
+                found |= stale.code(f"import lib.{paper}.claims")
+        if "scoreboard." in self.code:  # the board depends on what other notebooks found
             found["results of other notebooks"] = fingerprint(*_read_by_the_board(self.run))
         return found
 
@@ -202,9 +203,8 @@ class Notebook:
         lane      on which line of the terminal its bar stands
         """
         self.copy.parent.mkdir(parents=True, exist_ok=True)
-        variables = {
-            "JPY_SESSION_NAME": str(self.path)
-        }  # as Jupyter does: a result says what made it
+        # as Jupyter does: a result says what made it
+        variables = {"JPY_SESSION_NAME": str(self.path)}
         if threads:
             variables["OMP_NUM_THREADS"] = threads
         parameters = dict(self.parameters)
