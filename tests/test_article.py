@@ -16,7 +16,7 @@ from tests.test_page import LOW_CONTRAST, NEAR, Page, add, said
 
 SMALL_SET = "heads-small-set"
 SHOT = (
-    """[...document.querySelectorAll("figure, .none, .trainings")].map(e => e.outerHTML).join()"""
+    """[...document.querySelectorAll("figure, .none, .retrainings")].map(e => e.outerHTML).join()"""
 )
 SET = """const set = (field, value) => { field.type === "checkbox" ? field.checked = value : field.value = value
     field.dispatchEvent(new Event("input", {bubbles: true})) };"""
@@ -250,15 +250,15 @@ def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
     assert "At 99 % about women" in page.run(told)
 
 
-def test_trainings_of_one_model_stand_beside_each_other(opened, made_up):
+def test_retrainings_of_one_model_stand_beside_each_other(opened, made_up):
     page = opened(made_up)
     page.run(f"{{ {SET} set(document.querySelector('#controls select[name=what]'), 'again') }}")
-    assert "1 of 1 tests hold and 0 fail" in page.run(
+    assert "1 of 1 tests are supported and 0 contradicted" in page.run(
         "document.querySelector('#controls .finding').textContent"
     )
     assert (
         page.run("document.querySelectorAll('#controls svg path[stroke]').length") == 1 + 3
-    )  # interval, trainings
+    )  # interval, retrainings
 
 
 def test_an_occupation_is_chosen_where_they_are_stored(opened, made_up):
@@ -309,7 +309,7 @@ def test_what_no_run_has_stored_is_said(opened, tmp_path):
     assert "No control was run" in page.run(
         "document.querySelector('#controls .finding').textContent"
     )
-    assert "not run yet" in page.run("document.querySelector('.trainings').textContent")
+    assert "not run yet" in page.run("document.querySelector('.retrainings').textContent")
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     page.open((tmp_path / "index.html").as_uri())
     assert page.run(

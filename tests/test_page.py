@@ -219,7 +219,7 @@ def test_names_and_captions_are_escaped_whatever_they_hold(project):
     assert "datamini ab12" in page.text.replace("\n", "") and "seed0" in page.text.replace("\n", "")
     assert len(page.all("script")) == 1 and not page.all("b")
     assert page.verdicts()[0][3] == [
-        "<b>bold</b> mini",
+        "<b>bold</b> our sentences",
         "supported <i>",
         f"{UNTRAINED} figures of 02",
     ]
@@ -268,9 +268,9 @@ def test_board_claims_and_numbers(project):
             run,
             "04",
             "differs",
-            ["Table 1, full, SEAT", "1.35", f"1.3 of {run}", run, "differs a choice"],
+            ["Table 1, full, SEAT", "1.35", f"1.3 of {run}", name, "differs a choice"],
         )
-        for run in ("mini", "paper")
+        for run, name in (("mini", "our sentences"), ("paper", "the papers' models"))
     ]
     assert page.all("img")[0]["alt"] == "Heads rise. f"
     ids = [a.get("id") for _, a in page.elements]

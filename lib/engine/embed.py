@@ -100,8 +100,8 @@ def _up_to(encoded: dict, place: range) -> dict:
 def tokens_of(model, texts: list[str], spans: list[tuple[int, int]]) -> list[range]:
     """For each text the tokens that overlap its span of characters (first, one past last).
 
-    Spans are those that `find` returns. Positions are those of the plain tokenizer, special
-    tokens included; another bos shifts them (`prepare`). A token may begin with the space before its word.
+    Spans are those that `find` returns. Positions are those of the plain tokenizer, special tokens
+    included; another bos shifts them (`prepare`). A token may begin with the space before its word.
     """
     if not texts:
         return []
