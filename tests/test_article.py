@@ -2,6 +2,7 @@
 browser.
 """
 
+import re
 import shutil
 
 import pytest
@@ -20,6 +21,11 @@ SHOT = (
 )
 SET = """const set = (field, value) => { field.type === "checkbox" ? field.checked = value : field.value = value
     field.dispatchEvent(new Event("input", {bubbles: true})) };"""
+
+
+def test_the_page_travels_with_the_tables_that_its_script_names():
+    script = (paths.ROOT / "lib" / "publish" / "article.html").read_text(encoding="utf-8")
+    assert sorted(set(re.findall(r'"(\d\d_\w+)"', script))) == sorted(article.TABLES)
 
 
 # Beyond a threshold of a half, on either side of it, short of it.
@@ -99,7 +105,7 @@ def opened(chromium, tmp_path):
 def made_up(tmp_path):
     """Two runs with every table that a figure can be drawn from, and a control."""
     folder = tmp_path / "mini"
-    for name in set(article.tables_needed()) - {
+    for name in set(article.TABLES) - {
         "11_occupations"
     }:  # where it is stored there is no choice of k
         if (file := paths.ROOT / "figures" / "mini" / f"{name}.csv").is_file():
