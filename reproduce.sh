@@ -59,7 +59,7 @@ run_tests() {  # all; --quick: three notebooks alone; --numerics: notebooks alon
     cd "$root"
     case "${1:-}" in
         "" | --quick) ;;
-        --numerics) "$python" -m tests.numerics; return ;;
+        --numerics) "$python" -m tests.numerics "${@:2}"; return ;;
         *) echo "There is no ./reproduce.sh test $1: choose --quick or --numerics, or leave it out." >&2; return 2 ;;
     esac
     status=0

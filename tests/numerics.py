@@ -83,12 +83,10 @@ def changes(variables: dict[str, str], usual: dict[str, list[float]]) -> dict[st
 def processor() -> str:
     """What this machine's processor calls itself."""
     done = subprocess.run(["lscpu"], capture_output=True, text=True)
-    names = [
-        line.partition(":")[2].strip()
-        for line in done.stdout.splitlines()
-        if line.startswith("Model name")
-    ]
-    return names[0] if names else platform.processor() or platform.machine()
+    for line in done.stdout.splitlines():
+        if line.startswith("Model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def main() -> int:
@@ -100,30 +98,37 @@ def main() -> int:
         f"{processor()} ({platform.machine()}), {os.cpu_count()} cores, torch {torch.__version__}"
     ]
     usual = probe({})
-    known, failed = [], 0  # what the variations so far change
+    known = []  # what the variations so far change
+    failed = 0
     for title, variables in VARIATIONS.items():
         found = changes(variables, usual)
-        if not found or found in known:
-            why = "changes the same as one above" if found else "changes nothing here"
-            outcome = f"{title}: {why}"
+        if not found:
+            outcome = "changes nothing here"
+        elif found in known:
+            outcome = "changes the same as one above"
         else:
             known.append(found)
             listed = ", ".join(f"{name} by {size:.1e}" for name, size in found.items())
             print(f"{title} changes {listed} of its size", flush=True)
-            start = time.time()
-            status = notebooks.check(sys.argv[1:], **variables)
+            status, said = checked(sys.argv[1:], variables)
             failed += bool(status)
-            said = "something else than is stored" if status else "what is stored"
-            minutes = (time.time() - start) / 60
-            outcome = f"{title}: changes {listed} of its size; notebooks say {said} ({minutes:.0f} minutes)"
-        lines.append(outcome)
-        print(outcome, flush=True)
+            outcome = f"changes {listed} of its size; {said}"
+        lines.append(f"{title}: {outcome}")
+        print(lines[-1], flush=True)
         write(log, lines)
     if len(known) < 3:
-        print(
-            f"Only {len(known)} variations change anything here: three are wanted.", file=sys.stderr
-        )
+        print(f"Only {len(known)} variations change anything: three are wanted.", file=sys.stderr)
     return int(failed > 0 or len(known) < 3)
+
+
+def checked(numbers: list[str], variables: dict[str, str]) -> tuple[int, str]:
+    """(exit status, what came of it in words) of the notebook check under these variables."""
+    start = time.time()
+    status = notebooks.check(numbers, **variables)
+    minutes = (time.time() - start) / 60
+    which = f"notebooks {', '.join(numbers)}" if numbers else "all notebooks"
+    what = "something else than is stored" if status else "what is stored"
+    return status, f"{which} say {what} ({minutes:.0f} minutes)"
 
 
 def write(log: Path, lines: list[str]):
