@@ -49,7 +49,7 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
     monkeypatch.setattr(split_half, "DRAWS", 9)
-    monkeypatch.setattr(cloze_claims.variants, "__defaults__", (None, False, 200))
+    monkeypatch.setattr(cloze_claims, "DRAWS", 200)
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
     def judged(number, model, encoder="", judges=True):

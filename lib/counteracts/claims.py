@@ -208,6 +208,7 @@ def _claim(
 BERT = ("bert",)
 ALBERT = ("albert",)
 ROBERTA = ("roberta",)
+DRAWS = 2_000  # bootstrap samples, where a caller does not say how many
 ENCODERS = ("bert", "roberta", "albert", "distilbert")
 DECODERS = ("gpt2", "llama")  # what the paper says of GPT-2
 
@@ -423,7 +424,7 @@ def variants(
     answers: dict[str, dict],
     forms: dict[str, dict] | None = None,
     every: bool = False,
-    draws: int = 2_000,
+    draws: int | None = None,
     **about,
 ) -> list[dict[str, list[Verdict]]]:
     """What each claim comes to on each model of its families.
@@ -439,7 +440,7 @@ def variants(
     evidence = {}
     for name, answer in answers.items():
         other_forms = forms.get(name, {}) if forms else {}
-        evidence[name] = _evidence_by_variant(answer, other_forms, draws)
+        evidence[name] = _evidence_by_variant(answer, other_forms, draws or DRAWS)
     results = []
     for claim in TESTED:
         for name, answer in answers.items():

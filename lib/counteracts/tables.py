@@ -114,7 +114,7 @@ def resampled(
         wide = group.pivot(index="occupation", columns="kind", values=["first", "second"])
         values = np.stack([wide["first"], wide["second"]])  # [2 sides, occupations, kinds]
         n = values.shape[1]
-        drawn = np.concatenate([np.arange(n)[None], rng.integers(n, size=(draws, n))])
+        drawn = np.concatenate([np.arange(n)[None], stats.bootstrap_indices(n, draws, rng)])
         first, second = values[:, drawn].mean(2)
         by_group.append(np.nan_to_num(margin(first, second)))
     margins = np.stack(by_group, -1)  # [1 + draws, kinds, groups]
