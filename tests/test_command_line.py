@@ -354,6 +354,16 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     ]
 
 
+def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_on_the_others():
+    def components(name):
+        return notebooks.Notebook(paths.NOTEBOOKS / f"{name}.ipynb", Run()).components
+
+    board = components("12_scoreboard")
+    assert {"lib/bias_a_head/claims.py", "lib/counteracts/claims.py"} <= board.keys()
+    assert "results of other notebooks" in board
+    assert "results of other notebooks" not in components("01_models_and_data")
+
+
 @pytest.mark.parametrize(
     "flags, message",
     [

@@ -204,11 +204,12 @@ def _claim(
     )
 
 
+DRAWS = 2_000  # bootstrap samples, where a caller does not say how many
+
 # Which families a claim is tested on. A new family is tested where it is added here.
 BERT = ("bert",)
 ALBERT = ("albert",)
 ROBERTA = ("roberta",)
-DRAWS = 2_000  # bootstrap samples, where a caller does not say how many
 ENCODERS = ("bert", "roberta", "albert", "distilbert")
 DECODERS = ("gpt2", "llama")  # what the paper says of GPT-2
 
