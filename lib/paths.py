@@ -10,6 +10,7 @@ PROFILES = ROOT / "lib" / "profiles"
 LISTS = ROOT / "data" / "lists"  # word lists: facts, committed
 DEMO = ROOT / "data" / "demo"  # sentences written for this project, committed
 PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
+EARLIER = ROOT / "data" / "earlier"  # what earlier versions said of the claims, committed
 MODELS = ROOT / "data" / "models"  # the bundled models, committed
 SOURCES = ROOT / "data" / "sources.toml"
 REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name

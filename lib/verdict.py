@@ -1,8 +1,19 @@
 """What a claim of a paper is, and the one place that decides whether it is supported.
 
 A test measures an estimand as an `Estimate`; the claim says on which side of which threshold it has
-to lie. The whole 95 % interval decides: on the claim's side the claim is supported, on the other it
-is contradicted, on both it is inconclusive. The result is a `Verdict`, kept unrounded in
+to lie, and how small an effect is none. One test is judged by the first line that applies, always
+by the whole 95 % interval:
+
+    not applicable       a precondition is not met: what the claim is about is not there
+    no effect            it lies within the margin around the threshold. This counts against a claim
+                         of an effect; a claim of no effect is supported by it
+    contradicted         it lies on the other side
+    inconclusive         it reaches over the threshold; `needed` says how much data would decide
+    matched by controls  it lies on the claim's side, but the difference to a control does not
+    contradicted         random interventions of equal size do more
+    supported            otherwise; "no working control" is said where none could have shown it
+
+Claims of no effect and of cost meet no control. The result is a `Verdict`, kept unrounded in
 figures/<run>/claims/NN.json. Tables, board and README are made from these records.
 
     judge(FEW_HEADS, Estimate(0.25, 0.18, 0.33, n=144), on="mini-bert, gender")
@@ -11,7 +22,7 @@ figures/<run>/claims/NN.json. Tables, board and README are made from these recor
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +30,9 @@ from pathlib import Path
 from lib import CompanionError
 from lib.engine import files
 from lib.engine.stats import Estimate, settled
+
+OURS = "ours"  # how `where` begins of a claim that the paper does not make
+EVERY_VARIANT = "every variant"  # as Claim.main: variants are tests of their own
 
 # Runs of models that cannot have the effect: the folders figures/null and figures/balanced.
 UNTRAINED = "null"  # networks with random weights
@@ -49,23 +63,35 @@ class Outcome(StrEnum):
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
+    NO_EFFECT = "no effect"  # measured, and too small to matter
+    MATCHED = "matched by controls"  # random interventions or control models do as much
     INCONCLUSIVE = "inconclusive"
     NOT_APPLICABLE = "not applicable"  # a precondition is not met
     NOT_RUN = "not run"
 
 
 # What a claim can come to besides, over several tests.
-MIXED = "mixed"  # some tests support it, others do not
-MATCHED = "matched by controls"  # models that cannot have the effect show it too
-NO_EFFECT = "no effect"  # measured, and too small to matter; no rule gives it yet
+MIXED = "mixed"  # decided tests differ
 NOT_TESTABLE = "not testable"  # this companion has no test for it
 
-# The outcomes of tests whose preconditions are met.
-APPLICABLE = (Outcome.SUPPORTED, Outcome.CONTRADICTED, Outcome.INCONCLUSIVE)
+# The outcomes of tests that say something of the claim, and of all whose preconditions are met.
+DECIDED = (Outcome.SUPPORTED, Outcome.CONTRADICTED, Outcome.NO_EFFECT, Outcome.MATCHED)
+APPLICABLE = (*DECIDED, Outcome.INCONCLUSIVE)
+# Those that count against a claim of an effect.
+AGAINST = {Outcome.CONTRADICTED, Outcome.NO_EFFECT}
 
 # Why an estimate decides nothing.
 NO_VALUE = "no value"
 NO_INTERVAL = "no interval"
+NO_WORKING_CONTROL = "no working control"
+
+
+class Asks(StrEnum):
+    """What kind of claim it is: controls are for effects alone."""
+
+    EFFECT = "effect"
+    NO_EFFECT = "no effect"  # something does little, or no more than something else
+    COST = "cost"  # something is paid, or is not: a model without the effect pays it too
 
 
 class Side(StrEnum):
@@ -97,9 +123,7 @@ class Side(StrEnum):
 
     @property
     def strict(self) -> "Side":
-        """The same side without the threshold itself: what a difference to a control has
-        to meet.
-        """
+        """The same side without the threshold: what a difference to a control has to meet."""
         match self:
             case Side.AT_LEAST:
                 return Side.ABOVE
@@ -107,6 +131,11 @@ class Side(StrEnum):
                 return Side.BELOW
             case _:
                 return self
+
+    @property
+    def opposite(self) -> "Side":
+        """Where a difference to a control lies that does more, of a claim of an effect."""
+        return Side.BELOW if self in (Side.ABOVE, Side.AT_LEAST) else Side.ABOVE
 
 
 @dataclass(frozen=True)
@@ -122,14 +151,24 @@ class Claim:
     short: str = ""  # how the notebook's own table names it
     side: Side = Side.ABOVE
     threshold: float = 0.0
-    margin: float = 0.0  # of Side.WITHIN
+    # How far from the threshold is next to nothing. A threshold other than 0 is itself the smallest
+    # effect that matters, and has none.
+    margin: float = 0.0
+    asks: Asks = Asks.EFFECT
+    main: str = ""  # the analysis variant in the paper's words; "": the first; EVERY_VARIANT
     exact: bool = False  # a count over fixed things: a value without an interval decides
-    controls: tuple[str, ...] = (
-        UNTRAINED,
-    )  # runs that must not support it: it would be no stereotype
-    about_bert: bool = False  # about a method with BERT, not about gender: retrainings test it too
+    # Runs of models that cannot have the effect: what they show as much of is no stereotype.
+    controls: tuple[str, ...] = (UNTRAINED,)
+    about_bert: bool = False  # retrainings of BERT test it, though no gender-swapped BERT does
     not_testable: str = ""  # why no test of it is possible here
     threshold_from_data: bool = False  # its test has its own: the number of layers, say
+    margin_from_data: bool = False  # likewise: a share of what the untouched model has, say
+    on_any_data: bool = False  # the data set is no part of its test: counted once over runs
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is this project's claim and not the paper's."""
+        return self.where.startswith(OURS)
 
 
 @dataclass(frozen=True)
@@ -143,11 +182,21 @@ class Precondition:
 
 @dataclass(frozen=True)
 class Control:
-    """The same quantity after an arbitrary intervention of equal size, such as random heads."""
+    """The same quantity where the effect should not be: after a random intervention of equal size,
+    or in a model that cannot have it.
+    """
 
-    name: str  # random heads, random directions
+    name: str  # random heads, random directions, untrained networks
     estimate: Estimate
-    difference: Estimate  # what is claimed minus the control, paired
+    difference: Estimate  # what is claimed minus the control
+    idle: str = ""  # why it could not have shown the effect, where it could not
+
+    @property
+    def why_idle(self) -> str:
+        """Why it says nothing; "" of a working control."""
+        if self.idle:
+            return self.idle
+        return "" if self.difference.has_interval else NO_VALUE
 
 
 @dataclass(frozen=True)
@@ -161,12 +210,16 @@ class Verdict:
     reason: str = ""  # why it is inconclusive, not applicable or not run
     estimate: Estimate | None = None
     threshold: float | None = None
+    margin: float | None = None
     variant: str = ""  # which of several ways to read the paper
     samples_met: float | None = None  # the share of bootstrap samples in which a count is met
-    control: Control | None = None
+    control: Control | None = None  # a random intervention of equal size
     preconditions: dict[str, bool] = field(default_factory=dict)  # by name, whether met
     models: list[str] = field(default_factory=list)  # whose weights it is about
     remark: str = ""  # said after outcome and reason: which part of the data decided
+    # Models that cannot have the effect; None where they were not looked at. They are other runs:
+    # the board adds them, and no record keeps them.
+    control_models: tuple[Control, ...] | None = None
 
     def __str__(self):
         text = str(self.outcome)
@@ -194,7 +247,7 @@ def judge(
                           layers, say)
     preconditions         each has to be met, unless `ignore_preconditions`: control models are
                           judged without
-    control               the difference to it has to lie on the claim's side of 0 too
+    control               a random intervention of equal size
     samples_met           the share of bootstrap samples in which a count is met, in place of an
                           interval: .975 or more supports, .025 or less contradicts
     about                 further fields of the Verdict: on, found, variant, models, remark
@@ -206,6 +259,7 @@ def judge(
     about |= {
         "estimate": estimate,
         "threshold": threshold,
+        "margin": claim.margin or None,
         "control": control,
         "samples_met": samples_met,
         "preconditions": _met_by_name(preconditions),
@@ -213,11 +267,9 @@ def judge(
     unmet = [one for one in preconditions if not one.is_met]
     if unmet and not ignore_preconditions:
         return Verdict(claim.id, Outcome.NOT_APPLICABLE, reason=unmet[0].why, **about)
-    outcome, reason = _decided(claim, estimate, threshold, samples_met)
-    if outcome == Outcome.SUPPORTED and control is not None:
-        side = claim.side.strict
-        if _outcome(side, control.difference, 0.0, claim.margin) != Outcome.SUPPORTED:
-            outcome, reason = Outcome.INCONCLUSIVE, f"no more than {control.name}"
+    outcome, reason = _by_interval(claim, estimate, threshold, samples_met)
+    if outcome == Outcome.SUPPORTED and claim.asks == Asks.EFFECT:
+        outcome, reason = _beside_random(claim, estimate, control)
     return Verdict(claim.id, outcome, reason=reason, **about)
 
 
@@ -229,10 +281,10 @@ def _met_by_name(preconditions: Sequence[Precondition]) -> dict[str, bool]:
     return met
 
 
-def _decided(
+def _by_interval(
     claim: Claim, estimate: Estimate, threshold: float, samples_met: float | None
 ) -> tuple[Outcome, str]:
-    """(outcome, reason), before the control is looked at; a reason where an interval is missing."""
+    """(outcome, reason), before controls are looked at; a reason where an interval is missing."""
     if math.isnan(estimate.value):
         return Outcome.INCONCLUSIVE, NO_VALUE
     if samples_met is not None:
@@ -240,11 +292,21 @@ def _decided(
             return Outcome.SUPPORTED, ""
         return (Outcome.CONTRADICTED if samples_met <= 0.025 else Outcome.INCONCLUSIVE), ""
     if estimate.has_interval:
+        if _is_next_to_nothing(claim, estimate, threshold):
+            return Outcome.NO_EFFECT, ""
         return _outcome(claim.side, estimate, threshold, claim.margin), ""
     if claim.exact:
         is_met = claim.side.has(estimate.value, threshold, claim.margin)
         return (Outcome.SUPPORTED if is_met else Outcome.CONTRADICTED), ""
     return Outcome.INCONCLUSIVE, NO_INTERVAL
+
+
+def _is_next_to_nothing(claim: Claim, estimate: Estimate, threshold: float) -> bool:
+    """Whether the whole interval lies within the margin of a claim that there is an effect."""
+    if claim.side == Side.WITHIN or not claim.margin:
+        return False
+    ends = (estimate.low, estimate.high)
+    return all(Side.WITHIN.has(end, threshold, claim.margin) for end in ends)
 
 
 def _outcome(side: Side, estimate: Estimate, threshold: float, margin: float) -> Outcome:
@@ -259,6 +321,72 @@ def _outcome(side: Side, estimate: Estimate, threshold: float, margin: float) ->
     if has_low or has_high or is_around:
         return Outcome.INCONCLUSIVE
     return Outcome.CONTRADICTED
+
+
+def _beside_random(
+    claim: Claim, estimate: Estimate, control: Control | None
+) -> tuple[Outcome, str]:
+    """(outcome, reason) of an estimate on the claim's side, held against random interventions."""
+    if control is None or control.why_idle:
+        return Outcome.SUPPORTED, ""
+    if _lies(claim.side.opposite, control.difference):
+        return Outcome.CONTRADICTED, f"{control.name} do more"
+    if not _lies(claim.side.strict, control.difference):
+        return Outcome.MATCHED, _share_text(control, estimate)
+    return Outcome.SUPPORTED, ""
+
+
+def _lies(side: Side, difference: Estimate) -> bool:
+    """Whether a whole interval lies on this side of 0."""
+    return _outcome(side, difference, 0.0, 0.0) == Outcome.SUPPORTED
+
+
+def beside_models(claim: Claim, one: Verdict, models: Sequence[Control]) -> Verdict:
+    """A verdict held against models that cannot have the effect, which other runs measured.
+
+    What they show as much of is matched by controls. Where none of them works, and no random
+    intervention does, a supported claim says so.
+    """
+    one = replace(one, control_models=tuple(models))
+    if one.outcome != Outcome.SUPPORTED or claim.asks != Asks.EFFECT:
+        return one
+    working = [control for control in models if not control.why_idle]
+    for control in working:
+        if not _lies(claim.side.strict, control.difference):
+            return replace(one, outcome=Outcome.MATCHED, reason=_share_text(control, one.estimate))
+    is_beyond_random = one.control is not None and not one.control.why_idle
+    if working or is_beyond_random or one.reason:
+        return one
+    return replace(one, reason=NO_WORKING_CONTROL)
+
+
+def share_of(control: Control, estimate: Estimate) -> float:
+    """What a control shows, as a share of the estimate; nan where that is 0."""
+    return control.estimate.value / estimate.value if estimate.value else math.nan
+
+
+def _share_text(control: Control, estimate: Estimate) -> str:
+    """random heads: 87 % of it"""
+    return f"{control.name}: {100 * share_of(control, estimate):.0f} % of it"
+
+
+def needed(claim: Claim, one: Verdict) -> float:
+    """How many times as much data would decide an inconclusive test, about; nan where unknown.
+
+    Intervals shrink with the root of n, around a value taken to stay. Decided is the first of two:
+    the interval leaves the threshold (of Side.WITHIN, the margin's edge), or it lies within the
+    margin.
+    """
+    if one.outcome != Outcome.INCONCLUSIVE or one.estimate is None:
+        return math.nan
+    if one.samples_met is not None or not one.estimate.has_interval:
+        return math.nan
+    value, low, high = one.estimate
+    half_width = (high - low) / 2
+    distance = abs(value - one.threshold)
+    to_margin = (one.margin or 0.0) - distance
+    room = abs(to_margin) if claim.side == Side.WITHIN else max(distance, to_margin)
+    return (half_width / room) ** 2 if room > 0 else math.inf
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:
@@ -276,50 +404,79 @@ def by_id(claims: Iterable[Claim]) -> dict[str, Claim]:
 
 
 # ---- several tests of one claim
-def kind(verdicts: Sequence[Verdict]) -> str:
-    """What a claim comes to over several tests.
+@dataclass(frozen=True)
+class Combined:
+    """What a claim comes to over several tests: models, biases, analysis variants."""
 
-    Supported or contradicted where all applicable tests are; mixed where some support it;
-    inconclusive where none does and not all contradict it; not applicable or not run where no test
-    is applicable.
+    kind: str  # an Outcome, or MIXED: of the tests of the main variant
+    counts: dict[str, int]  # of these tests, by outcome
+    variants: str = ""  # whether the other variants come to the same
+
+    def __str__(self):
+        """supported; robust. mixed (2 supported, 1 contradicted); depends on the variant (...)"""
+        text = self.kind
+        if len(self.counts) > 1:
+            text += f" ({', '.join(f'{n} {outcome}' for outcome, n in self.counts.items())})"
+        return f"{text}; {self.variants}" if self.variants else text
+
+
+def combined(claim: Claim, verdicts: Sequence[Verdict]) -> Combined:
+    """The outcome of the main variant, with counts, and whether the other variants agree.
+
+    Where all decided tests agree it is theirs, however many are inconclusive beside them; where
+    they differ it is mixed. Contradicted and no effect both count against a claim, and do not
+    differ. Tests that are not applicable or not run count only where there are no others.
     """
-    outcomes = set(_counted(verdicts))
-    applicable = outcomes & set(APPLICABLE)
-    if len(applicable) == 1:
-        return str(applicable.pop())
-    if applicable:
-        return MIXED if Outcome.SUPPORTED in applicable else str(Outcome.INCONCLUSIVE)
-    if Outcome.NOT_APPLICABLE in outcomes:
-        return str(Outcome.NOT_APPLICABLE)
-    return str(Outcome.NOT_RUN)
+    variants = _by_variant(claim, verdicts)
+    if not variants:
+        return Combined(str(Outcome.NOT_RUN), {})
+    main, *others = variants.items()
+    kind, counts = _agreed(main[1])
+    differing = []
+    for name, tests in others:
+        other, _ = _agreed(tests)
+        if other != kind:
+            differing.append(f"{name}: {other}")
+    said = "robust" if others else ""
+    if differing:
+        said = f"depends on the variant ({', '.join(differing)})"
+    return Combined(kind, counts, said)
 
 
-def combined(verdicts: Sequence[Verdict]) -> str:
-    """`kind`, with counts where it is mixed: "mixed (2 of 3)" tests support the claim."""
-    outcomes = _counted(verdicts)
-    supported = outcomes.count(Outcome.SUPPORTED)
-    applicable = sum(outcome in APPLICABLE for outcome in outcomes)
-    if 0 < supported < applicable:
-        return f"{MIXED} ({supported} of {applicable})"
-    return kind(verdicts)
+def _by_variant(claim: Claim, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """The tests of each analysis variant, the main one first."""
+    if claim.main == EVERY_VARIANT:
+        return {"": list(verdicts)} if verdicts else {}
+    variants = {claim.main: []} if claim.main else {}
+    for one in verdicts:
+        variants.setdefault(one.variant, []).append(one)
+    return {name: tests for name, tests in variants.items() if tests}
 
 
-def _counted(verdicts: Sequence[Verdict]) -> list[Outcome]:
-    """The outcomes, with variants that are not applicable counted as inconclusive where another
-    variant of the same test is applicable: leaving a variant out must not make a claim supported.
-    """
-    tested = {verdict.on for verdict in verdicts if verdict.outcome in APPLICABLE}
-    outcomes = []
-    for verdict in verdicts:
-        is_left_out = verdict.outcome == Outcome.NOT_APPLICABLE and verdict.on in tested
-        outcomes.append(Outcome.INCONCLUSIVE if is_left_out else verdict.outcome)
-    return outcomes
+def _agreed(verdicts: Sequence[Verdict]) -> tuple[str, dict[str, int]]:
+    """(what tests of one variant come to, how many came to what)."""
+    outcomes = [one.outcome for one in verdicts]
+    for group in (APPLICABLE, (Outcome.NOT_APPLICABLE,), (Outcome.NOT_RUN,)):
+        counts = {str(outcome): outcomes.count(outcome) for outcome in group}
+        counts = {outcome: n for outcome, n in counts.items() if n}
+        if counts:
+            break
+    decided = {Outcome(outcome) for outcome in counts} & set(DECIDED)
+    if not decided:
+        kind = next(iter(counts))
+    elif len(decided) == 1:
+        kind = decided.pop()
+    else:
+        kind = Outcome.CONTRADICTED if decided <= AGAINST else MIXED
+    return str(kind), counts
 
 
 # ---- one record per verdict, kept for the board
 def write(path: Path, verdicts: Sequence[Verdict]):
     """Keep the verdicts of one notebook, whole or not at all, in a form that a person can read."""
-    rows = [_plain(asdict(verdict)) for verdict in verdicts]
+    rows = []
+    for verdict in verdicts:
+        rows.append(_plain(asdict(replace(verdict, control_models=None))))
     text = json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False)
     files.replace(path, f"{text}\n".encode())
 
@@ -349,7 +506,7 @@ def _plain(value):
 def _verdict(row: dict) -> Verdict:
     fields = dict(row)
     fields["outcome"] = Outcome(row["outcome"])
-    for name in ("threshold", "samples_met"):
+    for name in ("threshold", "margin", "samples_met"):
         if name in row:
             fields[name] = float(row[name])
     if "estimate" in row:
@@ -360,6 +517,7 @@ def _verdict(row: dict) -> Verdict:
             name=kept.get("name", ""),
             estimate=_estimate(kept["estimate"]),
             difference=_estimate(kept["difference"]),
+            idle=kept.get("idle", ""),
         )
     return Verdict(**fields)
 

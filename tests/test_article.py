@@ -4,6 +4,7 @@ browser.
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,14 @@ ESTIMATES = {
 }
 
 
+def share_of(claim, value, model):
+    """A test of a claim that a share is above a half."""
+    estimate = Estimate(value, value - 0.1, value + 0.1, 10)
+    return Verdict(
+        claim, Outcome.SUPPORTED, on="m", estimate=estimate, threshold=0.5, models=[model]
+    )
+
+
 def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
     def of(outcome, null=None):
         found = Verdict(
@@ -45,10 +54,11 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
             found="",
             estimate=ESTIMATES[outcome],
             threshold=0.5,
+            models=["mini-bert"],
         )
         for run, verdict in {
             "mini": found,
-            "null": null and said(SMALL_SET, null, "n"),
+            "null": null and replace(found, on="n", models=["null"]),
         }.items():
             shutil.rmtree(tmp_path / run, ignore_errors=True)
             Run(out=tmp_path / run).judged("02", [verdict] if verdict else [])
@@ -63,10 +73,7 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
         "Not run: some projection lowers S below the base model's." in text
     )  # the paper without a record
     assert "Supported: biases" in of(Outcome.SUPPORTED)[0]
-    assert (
-        "Matched by controls, models without stereotypes show it too: biases"
-        in of(Outcome.SUPPORTED, Outcome.SUPPORTED)[0]
-    )
+    assert "Matched by controls, which show as much: biases" in of(Outcome.SUPPORTED, null=True)[0]
     assert "Contradicted: biases" in of(Outcome.CONTRADICTED)[0]
     for run, outcome in {
         "mini": Outcome.SUPPORTED,
@@ -144,16 +151,17 @@ def made_up(tmp_path):
         'mask,"0.50 (-0.50 [-0.60, -0.40])","2.00 (+0.00 [-0.10, +0.10])"\nprompt,does not apply,does not apply\n',
     )
     both = [
-        said(NEAR, Outcome.SUPPORTED, "m"),
+        share_of(NEAR, 0.7, "mini-bert"),  # matched by untrained networks
         said(SMALL_SET, Outcome.CONTRADICTED, "m"),
-        said("ss-twin", Outcome.INCONCLUSIVE, "m"),
+        share_of("heads-all-layers", 0.7, "mini-bert"),
+        share_of("ss-twin", 0.7, "mini-bert"),
     ]
     for run in ("mini", "mini-real"):
         Run(out=tmp_path / run).judged("02", both)
     Run(out=tmp_path / "null").judged(
-        "02", [said(NEAR, Outcome.SUPPORTED, "n"), said(SMALL_SET, Outcome.CONTRADICTED, "n")]
+        "02", [share_of(NEAR, 0.7, "null"), share_of("heads-all-layers", 0.1, "null")]
     )
-    Run(out=tmp_path / "null").judged("07", [said("ss-twin", Outcome.CONTRADICTED, "n")])
+    Run(out=tmp_path / "null").judged("07", [share_of("ss-twin", 0.1, "null")])
     trainings = [f"trainings-seed{n}" for n in (1, 2, 3)]
     for run, value in zip(trainings, (0.7, 0.8, 0.9)):
         near = Verdict(
@@ -203,7 +211,7 @@ def test_every_control_changes_what_is_drawn(opened, made_up):
     page = opened(made_up)
     names = page.run("""[...document.forms].flatMap((form, i) => [...form.elements].map((e, j) => [
         i, j, (form.closest("section")?.id ?? "all") + " " + e.name, e.tagName])).filter(e => e[3] !== "FIELDSET")""")
-    assert len(names) == 1 + 4 + 3 + 9 + 4 + 4 + 1  # the run, and of each section
+    assert len(names) == 1 + 4 + 3 + 9 + 4 + 3 + 1  # the run, and of each section
     for form, place, name, _ in names:
         before, after, back = page.run(f"""{{ {SET}
             const field = document.forms[{form}].elements[{place}], before = {SHOT}

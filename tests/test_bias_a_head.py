@@ -122,7 +122,7 @@ def test_claims_on_head_scores_hold_and_fail():
         assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (SUPPORTED, CONTRADICTED)
         assert found[claim, "g, race"] == Outcome.NOT_APPLICABLE  # SEAT is not significant
     assert (
-        found["heads-gpt2-negative", "gender"] == CONTRADICTED
+        found["heads-gpt2-negative", "gender"] == Outcome.NO_EFFECT
         and found["heads-race-higher", "b"] == SUPPORTED
     )
     assert (
@@ -304,9 +304,8 @@ def test_claims_on_masking_hold_fail_or_have_no_case():
         for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0.0, -0.1, 0.1)})
     }
     for claim in ("mask-top3-seat", "mask-amplify", "mask-lpbs"):
-        assert found[claim].outcome == Outcome.INCONCLUSIVE and found[claim].reason.startswith(
-            "no more than"
-        )
+        assert found[claim].outcome == Outcome.MATCHED
+        assert found[claim].reason.endswith("% of it")
     for scored in (
         result(SCORES, p=0.3),
         result(np.append([1.0, 1.0], -np.ones(10)).reshape(3, 4)),
@@ -426,9 +425,9 @@ def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
         CONTRADICTED,
     ]
     assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (
-        CONTRADICTED,
-        CONTRADICTED,
-    )  # 0 [0, 0] is not below
+        Outcome.NO_EFFECT,
+        Outcome.NO_EFFECT,
+    )  # 0 [0, 0]
     lower, same = (
         verdicts[5].estimate,
         verdicts[0].estimate,

@@ -167,7 +167,7 @@ def test_a_fourth_paper_is_listed_judged_and_reported(project):
         "row = scoreboard.board(results.runs_shown()).set_index('id').loc['sizes-above']; "
         "print(row['source'], row['mini'], row['controls'], sep='; ')",
     )
-    assert board == "Sizes of Models; supported; null: 0 of 1 support it\n"
+    assert board == "Sizes of Models; supported; untrained networks: 0 % of it\n"
 
     inventory = (project / "build" / "report" / "inventory.html").read_text()
     assert "Models have a size above zero" in inventory

@@ -19,8 +19,9 @@ from PIL import Image
 
 from lib import paths
 from lib.engine.files import replace
-from lib.publish import __main__ as command, notebooks, page as pages
-from lib.publish.papers import PAPERS
+from lib.engine.stats import Estimate
+from lib.publish import __main__ as command, controls, notebooks, page as pages
+from lib.publish.papers import CLAIMS, PAPERS
 from lib.results import runs
 from lib.run import Run
 from lib.verdict import Outcome, Verdict
@@ -107,7 +108,8 @@ def said(claim, outcome, on, reason="", found=""):
 
 
 NEAR, LAYERS = "heads-near-zero", "heads-all-layers"
-UNTRAINED = "controls " + pages.scoreboard.controls({"none": paths.ROOT / "nowhere"})[NEAR].text
+NO_CONTROLS = [f"{controls.NAMES[name]}: {controls.NOT_RUN}" for name in CLAIMS[NEAR].controls]
+UNTRAINED = f"controls {'; '.join(NO_CONTROLS)}"
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +285,14 @@ def test_board_claims_and_numbers(project):
         if "data-verdicts" in a
     }
     for claim, cells in (
-        (NEAR, ["mixed 1 of 2", "supported", "figure paper.02_fig1_distributions"]),
+        (
+            NEAR,
+            [
+                "mixed 1 supported, 1 contradicted",
+                "supported",
+                "figure paper.02_fig1_distributions",
+            ],
+        ),
         (LAYERS, ["not applicable", "not applicable", "figures of 02"]),
     ):
         assert (
@@ -370,8 +379,16 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
     project, capsys
 ):
     mini, other = paths.FIGURES / "mini", paths.FIGURES / "other"
-    for run in ("mini", "null"):
-        Run(out=paths.FIGURES / run).judged("02", [said(NEAR, Outcome.SUPPORTED, "m")])
+    for run, model in {"mini": "mini-bert", "null": "null"}.items():
+        shown = Verdict(
+            NEAR,
+            Outcome.SUPPORTED,
+            on="m",
+            estimate=Estimate(0.9, 0.8, 0.95),
+            threshold=0.5,
+            models=[model],
+        )
+        Run(out=paths.FIGURES / run).judged("02", [shown])
     for name, content in {
         "02_good": png(),
         "02_half": b"half a picture",
@@ -395,10 +412,8 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
         for a, cells in page.rows
         if "data-verdicts" in a and cells[0].startswith("Most heads")
     )
-    assert (
-        "matched by controls supported" in " ".join(board[1].split())
-        and "matched by controls; null: 1 of 1 support it" in board[0]
-    )
+    assert "matched by controls" in " ".join(board[1].split())
+    assert "untrained networks: 100 % of it" in board[0]
     assert {figure["id"] for figure in page.all("figure")} == {"mini.02_good", "mini.02_json"}
 
 

@@ -548,7 +548,7 @@ def test_a_model_that_ignores_gender():
     assert found["ss-twin"] == SUPPORTED  # always the same sentence
     assert found["s-above-opposite"] == CONTRADICTED  # no stereotype
     assert found["s-near-zero"] == SUPPORTED
-    assert found["d-unrelated"] == CONTRADICTED
+    assert found["d-unrelated"] == Outcome.NO_EFFECT
     assert found["ss-hair"] != SUPPORTED
 
 
@@ -649,16 +649,18 @@ def test_claims_are_contradicted_by_the_papers_numbers_turned_round(id):
 
 def test_that_deeper_is_lower_is_contradicted_where_s_and_d_rise():
     rising = outcomes(claims.of_projections(stereotyped(np.linspace(0.1, 0.2, 76)), DRAWS))
-    for id in ("deeper-s", "deeper-d", "lower-s", "lower-d"):
+    for id in ("deeper-s", "deeper-d"):
         assert rising[id] == CONTRADICTED, id
+    for id in ("lower-s", "lower-d"):  # the best, projecting SENT, is worse by next to nothing
+        assert rising[id] == Outcome.NO_EFFECT, id
 
 
-def test_what_random_directions_do_as_well_is_inconclusive():
+def test_what_random_directions_do_as_well_is_matched():
     measured = stereotyped(PRINTED["S"], PRINTED["D"])
     measured["random"] = {key: measured[key].repeat(2, 0) for key in "sd"}
     verdicts = {one.claim: one for one in claims.of_projections(measured, DRAWS)}
     for id in ("lower-s", "lower-d", "sent-d", "deeper-s", "deeper-d", "attention-lowers"):
-        assert str(verdicts[id]) == f"inconclusive (no more than {claims.RANDOM})", id
+        assert str(verdicts[id]) == f"matched by controls ({claims.RANDOM}: 100 % of it)", id
     assert verdicts["hard2-worst"].outcome == SUPPORTED
 
 

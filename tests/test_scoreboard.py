@@ -2,22 +2,29 @@
 judge it.
 """
 
-import re
 from dataclasses import replace as changed
 
 import pytest
 
 from lib import results, verdict
 from lib.engine.stats import Estimate
-from lib.publish import cells, papers, records, scoreboard
+from lib.publish import cells, controls, earlier, papers, records, scoreboard
 from lib.publish.cells import KINDS
+from lib.publish.controls import NOT_RUN as NO_CONTROL
 from lib.publish.papers import CLAIMS, PAPERS
-from lib.publish.scoreboard import NO_CONTROL
 from lib.run import Run
-from lib.verdict import MATCHED, NOT_TESTABLE, Control, Outcome, Verdict
+from lib.verdict import (
+    NO_WORKING_CONTROL,
+    NOT_TESTABLE,
+    Asks,
+    Control,
+    Outcome,
+    Side,
+    Verdict,
+)
 from tests.tiny import refusal
 
-SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
+SUPPORTED, CONTRADICTED, NO_EFFECT, MATCHED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
 NEAR, LAYERS, ORDER = "heads-near-zero", "heads-all-layers", "seat-order"  # of notebook 02
 
 
@@ -44,6 +51,14 @@ def test_every_claim_has_a_notebook_and_a_figure_or_a_reason():
     for claim in CLAIMS.values():
         assert bool(claim.not_testable) == (not claim.notebook) == (not claim.figure), claim.id
         assert claim.figure[:2] == claim.notebook, claim.id
+
+
+def test_claims_of_no_effect_meet_no_control_and_only_effects_have_a_smallest_one():
+    for claim in CLAIMS.values():
+        if claim.side == Side.WITHIN:
+            assert claim.asks == Asks.NO_EFFECT and claim.margin > 0, claim.id
+        elif claim.margin or claim.margin_from_data:
+            assert claim.asks != Asks.NO_EFFECT and claim.threshold == 0, claim.id
 
 
 def test_every_testable_claim_is_tested_in_the_stored_run():
@@ -114,7 +129,7 @@ def test_a_claim_that_no_paper_has_is_named(folder):
     "outcomes, text, kind",
     [
         ([SUPPORTED], "supported", SUPPORTED),
-        ([SUPPORTED, CONTRADICTED, NOT_APPLICABLE], "mixed (1 of 3)", "mixed"),
+        ([SUPPORTED, CONTRADICTED, NOT_APPLICABLE], "mixed (1 supported, 1 contradicted)", "mixed"),
         ([], "not run", NOT_RUN),
     ],
 )
@@ -123,11 +138,15 @@ def test_one_cell_of_several_verdicts(outcomes, text, kind):
     cell = cells.Cell.of(CLAIMS[NEAR], tests)
     assert (str(cell), cell.kind) == (text, kind)
     assert cell.reason == text.removeprefix(kind).strip(" ()")
-    matched = cells.Cell.of(CLAIMS[NEAR], tests, is_matched=True)
-    if SUPPORTED in outcomes:
-        assert (str(matched), matched.kind) == (f"{text}, {MATCHED}", MATCHED)
-    else:  # there is nothing that a control could match
-        assert (str(matched), matched.kind) == (text, kind)
+
+
+def test_a_supported_cell_says_what_weakens_it():
+    tests = [said(NEAR, SUPPORTED, reason=NO_WORKING_CONTROL), said(NEAR, INCONCLUSIVE)]
+    cell = cells.Cell.of(CLAIMS[NEAR], tests, beside="not across retrainings")
+    text = "supported (1 supported, 1 inconclusive); no working control; not across retrainings"
+    assert (str(cell), cell.kind) == (text, SUPPORTED)
+    other = cells.Cell.of(CLAIMS[NEAR], [said(NEAR, CONTRADICTED)], beside="not across retrainings")
+    assert str(other) == "contradicted"  # it weakens a supported claim alone
 
 
 def test_runs_stand_side_by_side(folder):
@@ -145,14 +164,14 @@ def test_runs_stand_side_by_side(folder):
     board = scoreboard.board(folders).set_index("id")
     assert "none" not in board and len(board) == len(CLAIMS)
     assert board.loc[[NEAR, LAYERS, "fast"], ["mini", "paper"]].to_numpy().tolist() == [
-        ["mixed (1 of 2)", "supported"],
+        ["mixed (1 supported, 1 contradicted)", f"supported; {NO_WORKING_CONTROL}"],
         ["contradicted", "not run"],
         [NOT_TESTABLE, NOT_TESTABLE],
     ]
     rows = scoreboard.evidence(folders)
-    assert [NEAR, "mini", "mini-bert", "1 of 2", "supported"] in rows.iloc[
-        :, :5
-    ].to_numpy().tolist()
+    columns = ["id", "run", "tested on", "found", "outcome"]
+    shown = [NEAR, "mini", "mini-bert", "1 of 2", f"supported ({NO_WORKING_CONTROL})"]
+    assert shown in rows[columns].to_numpy().tolist()
     order = sorted([ORDER, NEAR, NEAR, LAYERS], key=lambda id: not CLAIMS[id].short)
     assert rows["id"].tolist() == [*order, NEAR, NEAR]  # what its own table leaves out comes last
 
@@ -164,14 +183,30 @@ def test_claims_are_counted_by_paper_and_run(folder):
     lines = []
     for line in scoreboard.summary(folders).splitlines():
         lines.append([cell.strip() for cell in line.strip("|").split("|")])
-    ours = sum(claim.paper == "bias_a_head" for claim in CLAIMS.values())
+    of_paper = [claim for claim in CLAIMS.values() if claim.paper == "bias_a_head"]
+    n = sum(not claim.is_ours for claim in of_paper)
     assert lines[2] == [
         "*Bias A-head*",
-        str(ours),
-        f"1 supported, 1 contradicted, 1 inconclusive, {ours - 3} not run",
-        f"1 mixed, 1 not applicable, {ours - 2} not run",
+        str(n),
+        f"1 supported, 1 contradicted, 1 inconclusive, {n - 3} not run",
+        f"1 mixed, 1 not applicable, {n - 2} not run",
     ]
-    assert lines[4][2:] == ["not run", "not run"] and lines[5][1] == str(len(CLAIMS))
+    ours = sum(claim.is_ours for claim in CLAIMS.values())
+    assert lines[4][2:] == ["not run", "not run"]
+    assert lines[5][:2] == ["All papers", str(len(CLAIMS) - ours)]
+    assert lines[6][1] == str(ours) > "0"
+
+
+def test_what_does_not_depend_on_the_data_is_counted_once(folder, monkeypatch):
+    monkeypatch.setitem(CLAIMS, NEAR, changed(CLAIMS[NEAR], on_any_data=True))
+    tests = [said(NEAR, SUPPORTED), said(LAYERS, CONTRADICTED)]
+    folders = {"mini": folder("mini", *tests), "paper": folder("paper", *tests)}
+    table = scoreboard.board(folders)
+    rows = table[table["id"].isin([NEAR, LAYERS])]
+    assert scoreboard.counts_by_run(rows, ["mini", "paper"]) == [
+        "1 supported, 1 contradicted",
+        "1 contradicted; 1 counted before: the data are no part of their tests",
+    ]
 
 
 def test_what_stands_behind_a_verdict(folder):
@@ -199,93 +234,134 @@ def test_what_stands_behind_a_verdict(folder):
     )
     rows = scoreboard.evidence({"mini": folder("mini", by_interval, by_count)})
     columns = ["interval", "preconditions", "control", "controls"]
-    none = "; ".join(f"{name}: {NO_CONTROL}" for name in CLAIMS[NEAR].controls)
+    none = "; ".join(f"{controls.NAMES[name]}: {NO_CONTROL}" for name in CLAIMS[NEAR].controls)
     assert rows[columns].to_numpy().tolist() == [
         ["0.7 [0.6, 0.8]", "SEAT met", "random heads 0.1, difference 0.4 [0.2, 0.6]", none],
         ["met in 98.1% of samples", "a met, b not met", "", none],
     ]
 
 
+def test_how_much_data_would_decide_is_said():
+    estimate = Estimate(0.6, 0.4, 0.8, n=50)
+    one = Verdict(NEAR, INCONCLUSIVE, estimate=estimate, threshold=0.5)
+    assert scoreboard.needed_text(one) == "about 200 in place of 50"
+    assert scoreboard.needed_text(changed(one, estimate=changed(estimate, n=0))) == (
+        "about 4.0 times as much"
+    )
+    far = Estimate(0.501, 0.3, 0.7, n=50)
+    assert scoreboard.needed_text(changed(one, estimate=far)) == "more than 100 times as much"
+    assert scoreboard.needed_text(changed(one, outcome=SUPPORTED)) == ""
+
+
 # ---- controls
+TRAINED, SWAPPED, RANDOM = "mini-bert", "models/balanced", "null@{}"
+
+
+def measured(claim, value, low, high, on="mini-bert, gender", models=(TRAINED,), **fields):
+    """A verdict that can be judged again."""
+    estimate = Estimate(value, low, high, n=144)
+    fields = {"threshold": 0.5, "outcome": SUPPORTED} | fields
+    return Verdict(claim, on=on, estimate=estimate, models=list(models), **fields)
+
+
 @pytest.fixture
 def controlled(folder, monkeypatch):
-    """A function that stores mini, which supports NEAR and contradicts LAYERS, with draws of
-    untrained networks, which can test both, and a gender-swapped model, which can test NEAR. Gives
-    what the board says of NEAR and LAYERS.
+    """A function that stores mini, in which .9 [.8, .95] of the heads are near zero, with draws of
+    untrained networks and a gender-swapped model. Gives what the board says of it.
     """
     both = changed(CLAIMS[NEAR], controls=("null", "balanced"))
     monkeypatch.setitem(CLAIMS, NEAR, both)
-    monkeypatch.setitem(CLAIMS, LAYERS, changed(CLAIMS[LAYERS], controls=("null",)))
 
     def board(draws=(), swapped=(), null="null"):
-        folders = {"mini": folder("mini", said(NEAR, SUPPORTED), said(LAYERS, CONTRADICTED))}
-        for k, outcomes in enumerate(draws):
-            tests = [said(NEAR, SUPPORTED, models=["mini-gpt2"])]  # not of the control itself
-            for outcome in outcomes:
-                tests += [said(claim, outcome, models=[f"null@{k}"]) for claim in (NEAR, LAYERS)]
+        folders = {"mini": folder("mini", measured(NEAR, 0.9, 0.8, 0.95))}
+        for k, tests in enumerate(draws):
             place = folder(f"{null}/draws/{k}" if k else null, *tests)
             folders.setdefault(null, place)
         if swapped:
             folders["balanced"] = folder("balanced", *swapped)
         table = scoreboard.board(folders).set_index("id")
         assert null not in table and "balanced" not in table
-        return table.loc[[NEAR, LAYERS], ["mini", "controls"]].to_numpy().tolist()
+        return table.loc[NEAR, ["mini", "controls"]].tolist()
 
     return board
 
 
+def untrained(values, **fields):
+    """Draws of untrained networks whose heads near zero have these shares."""
+    draws = []
+    for k, value in enumerate(values):
+        models = (f"null@{k}",) if k else ("null",)
+        draws.append([measured(NEAR, value, value - 0.01, value + 0.01, models=models, **fields)])
+    return draws
+
+
 def test_a_control_that_was_not_run_is_said(controlled):
     assert controlled() == [
-        ["supported", f"null: {NO_CONTROL}; balanced: {NO_CONTROL}"],
-        ["contradicted", f"null: {NO_CONTROL}"],
-    ]
-
-
-def test_only_applicable_tests_of_the_control_itself_count(controlled):
-    draws = [[SUPPORTED, CONTRADICTED], [SUPPORTED, NOT_APPLICABLE]]
-    assert controlled(draws, null="null-real")[1][1] == f"{MATCHED}; null: 2 of 3 support it"
-
-
-def test_one_test_of_the_gender_swapped_model_matches_a_claim(controlled):
-    ours = said(NEAR, SUPPORTED, "balanced, gender", models=["models/balanced"])
-    race = said(NEAR, SUPPORTED, "balanced, race", models=["balanced"])
-    other = said(NEAR, SUPPORTED, "mini-gpt2, gender", models=["mini-gpt2"])
-    assert controlled([[CONTRADICTED]], [ours, race, other])[0] == [
-        f"supported, {MATCHED}",
-        f"{MATCHED}; null: 0 of 1 support it; balanced: 1 of 1 support it",
-    ]
-    inconclusive_one = said(NEAR, INCONCLUSIVE, models=["balanced"])
-    assert controlled([[CONTRADICTED]], [inconclusive_one, race, other])[0] == [
-        "supported",
-        "null: 0 of 1 support it; balanced: 0 of 1 support it",
+        f"supported; {NO_WORKING_CONTROL}",
+        f"untrained networks: {NO_CONTROL}; the gender-swapped model: {NO_CONTROL}",
     ]
 
 
 @pytest.mark.parametrize(
-    "supported, n, is_matched",
+    "values, cell, share",
     [
-        (0, 1, False),
-        (1, 1, True),
-        (0, 10, False),
-        (1, 10, False),
-        (2, 10, True),
-        (10, 10, True),
-        (2, 20, False),
-        (3, 20, True),
+        ([0.01, 0.02, 0.03], "supported", "2 %"),  # small, whatever its own interval says
+        ([0.88, 0.9, 0.92], "matched by controls", "100 %"),
+        ([0.5, 0.9, 0.7], "matched by controls", "78 %"),  # draws that differ say less
     ],
 )
-def test_untrained_networks_may_support_a_claim_as_often_as_chance_has_it(
-    controlled, supported, n, is_matched
-):
-    """95 % of binomials of 10 and .025 are at most 1, of 20 at most 2."""
-    draws = [[SUPPORTED if k < supported else INCONCLUSIVE] for k in range(n)]
-    near, layers = controlled(draws)
-    opening = f"{MATCHED}; " if is_matched else ""
-    assert near == [
-        f"supported, {MATCHED}" if is_matched else "supported",
-        f"{opening}null: {supported} of {n} support it; balanced: {NO_CONTROL}",
-    ]
-    assert layers == ["contradicted", f"{opening}null: {supported} of {n} support it"]
+def test_untrained_networks_count_by_the_size_of_what_they_show(controlled, values, cell, share):
+    found, text = controlled(untrained(values), null="null-real")
+    assert found == cell
+    assert text.startswith(f"untrained networks: {share} of it")
+
+
+def test_a_control_that_could_not_have_said_yes_says_nothing(controlled):
+    unable = {"preconditions": {"reads": False}, "outcome": INCONCLUSIVE}
+    cell, text = controlled(untrained([0.9, 0.9], **unable))
+    assert cell == f"supported; {NO_WORKING_CONTROL}"
+    assert text.startswith("untrained networks: cannot show it (reads: not met)")
+    nothing = [[measured(NEAR, float("nan"), float("nan"), float("nan"), models=["null"])]]
+    assert controlled(nothing, null="null-a")[1].startswith("untrained networks: no value")
+    same = [[measured(NEAR, 0.9, 0.9, 0.9, models=[name])] for name in ("null", "null@1")]
+    assert controlled(same, null="null-b")[1].startswith(
+        "untrained networks: the same in every draw"
+    )
+
+
+def test_only_tests_of_the_control_itself_and_of_its_family_count(controlled):
+    of_trained = measured(NEAR, 0.9, 0.85, 0.95, models=["mini-bert"])
+    of_gpt2 = measured(NEAR, 0.9, 0.85, 0.95, models=["null-gpt2"])
+    assert controlled([[of_trained, of_gpt2]])[1].startswith(f"untrained networks: {NO_CONTROL}")
+
+
+def test_the_gender_swapped_model_speaks_where_it_has_no_bias_itself(controlled):
+    race = measured(NEAR, 0.9, 0.85, 0.95, "balanced, race", [SWAPPED])
+    without = {"SEAT of gender": False}
+    own = measured(NEAR, 0.9, 0.85, 0.95, "balanced, gender", [SWAPPED], preconditions=without)
+    cell, text = controlled(untrained([0.01, 0.02]), [race, own])
+    assert (cell, text) == (
+        MATCHED,
+        "untrained networks: 2 % of it; the gender-swapped model: 100 % of it",
+    )
+    biased = changed(own, preconditions={"SEAT of gender": True})
+    cell, text = controlled(untrained([0.01, 0.02]), [race, biased])
+    assert cell == "supported"
+    assert text.endswith("has the bias itself (SEAT of gender)")
+    assert controlled((), [race])[1].endswith(f"the gender-swapped model: {NO_CONTROL}")
+
+
+def test_claims_of_cost_meet_no_control(controlled, monkeypatch):
+    monkeypatch.setitem(CLAIMS, NEAR, changed(CLAIMS[NEAR], asks=Asks.COST))
+    cell, text = controlled(untrained([0.9, 0.92]))
+    assert (cell, text) == ("supported", "a claim of cost meets no control")
+
+
+def test_the_stored_controls_are_ten_draws_and_one_gender_swapped_model():
+    stored = controls.Controls.stored()
+    assert {name: len(draws) for name, draws in stored.draws.items()} == {"null": 10, "balanced": 1}
+    for draws in stored.draws.values():
+        assert all(draws)
 
 
 def test_controls_are_no_column_but_stand_in_the_evidence(folder):
@@ -295,9 +371,29 @@ def test_controls_are_no_column_but_stand_in_the_evidence(folder):
         "null": folder("null", *null),
     }
     counts = scoreboard.summary(folders)
-    assert re.search(rf"\| 1 supported, 1 {MATCHED}, \d+ not run \|", counts)
-    assert "`null`" not in counts
+    assert "`null`" not in counts and "untrained" not in counts
     assert set(scoreboard.evidence(folders)["run"]) == {"mini", "null"}
+
+
+# ---- the rules of an earlier version
+def test_a_result_that_was_seen_before_its_rule_was_written_is_post_hoc():
+    kept = earlier._tests(earlier.FOLDER / "0.18_tests.csv")
+    (run, claim, on, variant), (value, *_) = next(iter(kept.items()))
+    seen = Verdict(claim, SUPPORTED, on=on, variant=variant, estimate=Estimate(value))
+    assert earlier.is_post_hoc(run, seen)
+    assert not earlier.is_post_hoc("paper", seen)
+    other = changed(seen, estimate=Estimate(value + 0.01))
+    assert not earlier.is_post_hoc(run, other)
+    assert not earlier.is_post_hoc(run, changed(seen, estimate=None))
+
+
+def test_old_and_new_outcomes_stand_side_by_side():
+    table = earlier.outcomes(scoreboard.board())
+    mini = table[table["run"] == "mini"]
+    assert set(mini["id"]) <= set(CLAIMS) and not mini["id"].duplicated().any()
+    assert (mini["0.18"] == "inconclusive").sum() == 42  # as the README of that version counts
+    crossed = earlier.crossed(scoreboard.board(), "mini")
+    assert crossed.to_numpy().sum() == len(mini)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,17 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from lib import verdict
 from lib.engine import stats
 from lib.engine.stats import Estimate
-from lib.verdict import Claim, Control, Match, Outcome, Precondition, Side, Verdict, judge
+from lib.verdict import (
+    Asks,
+    Claim,
+    Control,
+    Match,
+    Outcome,
+    Precondition,
+    Side,
+    Verdict,
+    judge,
+)
 from tests.tiny import refusal
 
 
@@ -64,6 +74,15 @@ def test_over_trainings_seeds_and_items_are_drawn_together_and_share_the_varianc
     assert share == (0, 0) and tuple(items) == pytest.approx((1, 0.02, 1.98), abs=0.03)
 
 
+def test_a_difference_of_two_estimates_adds_the_squares_of_their_reaches():
+    found = stats.difference(Estimate(5.0, 2.0, 9.0, n=7), Estimate(1.0, -2.0, 5.0))
+    assert tuple(found) == pytest.approx((4.0, -1.0, 9.0))  # 3, 4 -> 5 below; 4, 3 -> 5 above
+    assert found.n == 7
+    exact = stats.difference(Estimate(5.0), Estimate(1.0, -2.0, 5.0))
+    assert tuple(exact) == pytest.approx((4.0, 0.0, 7.0))
+    assert math.isnan(stats.difference(Estimate(5.0, 4.0, 6.0), Estimate(math.nan)).low)
+
+
 def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_is_always_there():
     estimate = stats.Estimate(0.123, -0.2, 0.4)
     assert str(estimate) == "0.12 [-0.20, 0.40]" and f"{stats.Estimate(-0.001):z.2f}" == "0.00"
@@ -86,7 +105,7 @@ def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_
 
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
-SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
+SUPPORTED, CONTRADICTED, NO_EFFECT, MATCHED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
 SIDES = st.sampled_from(list(Side))
 numbers = st.floats(-1e6, 1e6).map(lambda value: value + 0.0)  # no -0.0
 anything = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf])
@@ -183,7 +202,64 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
         judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
         for interval in ((low, high), (lowest, highest))
     )
-    assert wide in (narrow, INCONCLUSIVE)
+    # What is next to nothing may lie on one side of the threshold, and reach out of the margin.
+    beyond = {NO_EFFECT: {SUPPORTED, CONTRADICTED}}.get(narrow, set())
+    assert wide in {narrow, INCONCLUSIVE} | beyond
+
+
+@pytest.mark.parametrize(
+    "low, high, outcome",
+    [
+        (0.9, 1.1, NO_EFFECT),  # on both sides, and next to nothing
+        (1.05, 1.2, NO_EFFECT),  # on the claim's side, and next to nothing
+        (0.8, 0.95, NO_EFFECT),
+        (0.75, 1.25, NO_EFFECT),  # the margin's ends are within it
+        (0.7, 1.1, INCONCLUSIVE),
+        (1.05, 1.3, SUPPORTED),
+        (0.6, 0.9, CONTRADICTED),
+    ],
+)
+@pytest.mark.parametrize("is_mirrored", [False, True])
+def test_what_lies_within_the_margin_is_no_effect(low, high, outcome, is_mirrored):
+    estimate = Estimate((low + high) / 2, low, high)
+    asked = claim(Side.ABOVE, 0.25)
+    if is_mirrored:
+        estimate = -estimate
+        asked = replace(claim(Side.BELOW, 0.25), threshold=-1.0)
+    assert judge(asked, estimate).outcome == outcome
+    assert judge(replace(asked, margin=0.0), estimate).outcome != NO_EFFECT
+
+
+@pytest.mark.parametrize(
+    "side, margin, estimate, times",
+    [
+        (Side.ABOVE, 0.0, (1.5, 0.5, 2.5), 4),  # half width 1, .5 from the threshold
+        (Side.ABOVE, 0.0, (1.0, 0.5, 1.5), math.inf),
+        (Side.ABOVE, 0.8, (1.2, 0.0, 2.4), 4),  # .6 from the margin's edge is sooner than .2
+        (Side.WITHIN, 0.25, (1.0, 0.5, 1.5), 4),
+        (Side.WITHIN, 0.25, (1.5, 1.0, 2.0), 4),  # .25 outside of the margin
+    ],
+)
+def test_how_much_data_would_decide(side, margin, estimate, times):
+    asked = claim(side, margin)
+    found = judge(asked, Estimate(*estimate))
+    assert found.outcome == INCONCLUSIVE
+    assert verdict.needed(asked, found) == pytest.approx(times)
+    value, low, high = estimate
+    if math.isfinite(times):  # with so much data, and a little more, it is decided
+        shrunk = 0.99 / math.sqrt(times)
+        narrower = Estimate(value, value - (value - low) * shrunk, value + (high - value) * shrunk)
+        assert judge(asked, narrower).outcome != INCONCLUSIVE
+
+
+def test_what_is_decided_or_counted_needs_no_more_data():
+    for decided in (
+        judge(claim(), Estimate(2.0, 1.5, 2.5)),
+        judge(claim(), 2.0, samples_met=0.5),
+        judge(claim(), math.nan),
+        verdict.not_run(CLAIM, "why"),
+    ):
+        assert math.isnan(verdict.needed(CLAIM, decided))
 
 
 @pytest.mark.parametrize(
@@ -230,55 +306,132 @@ def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_
 
 
 @pytest.mark.parametrize(
-    "side, difference, outcome",
+    "side, difference, outcome, reason",
     [
-        (Side.ABOVE, Estimate(0.5, 0.1, 0.9), SUPPORTED),
-        (Side.ABOVE, Estimate(0.5, -0.1, 1.1), INCONCLUSIVE),
-        (Side.ABOVE, Estimate(-0.5, -0.9, -0.1), INCONCLUSIVE),
-        (Side.ABOVE, Estimate(0.5), INCONCLUSIVE),
-        (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), INCONCLUSIVE),  # as much as the control is no more
-        (Side.BELOW, Estimate(-0.5, -0.9, -0.1), SUPPORTED),
-        (Side.BELOW, Estimate(0.5, 0.1, 0.9), INCONCLUSIVE),
-        (Side.AT_MOST, Estimate(0.0, 0.0, 0.0), INCONCLUSIVE),
-        (Side.AT_MOST, Estimate(-0.5, -0.9, -0.1), SUPPORTED),
+        (Side.ABOVE, Estimate(0.5, 0.1, 0.9), SUPPORTED, ""),
+        (Side.ABOVE, Estimate(0.5, -0.1, 1.1), MATCHED, "random heads: 60 % of it"),
+        (Side.ABOVE, Estimate(-0.5, -0.9, -0.1), CONTRADICTED, "random heads do more"),
+        (Side.ABOVE, Estimate(0.5), SUPPORTED, ""),  # a control without an interval says nothing
+        (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), MATCHED, "random heads: 60 % of it"),
+        (Side.BELOW, Estimate(-0.5, -0.9, -0.1), SUPPORTED, ""),
+        (Side.BELOW, Estimate(0.5, 0.1, 0.9), CONTRADICTED, "random heads do more"),
+        (Side.BELOW, Estimate(-0.5, -1.1, 0.1), MATCHED, "random heads: 240 % of it"),
+        (Side.AT_MOST, Estimate(-0.5, -0.9, -0.1), SUPPORTED, ""),
     ],
 )
-def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome):
+def test_a_control_of_equal_size_has_to_do_less(side, difference, outcome, reason):
     control = Control("random heads", Estimate(1.2), difference)
     met, other = Estimate(2.0, 1.5, 2.4), Estimate(0.5, 0.2, 0.8)
     met, other = (met, other) if side in (Side.ABOVE, Side.AT_LEAST) else (other, met)
     found = judge(claim(side), met, control=control)
-    assert found.outcome == outcome and found.control == control
-    assert found.reason == ("" if outcome == SUPPORTED else "no more than random heads")
+    assert (found.outcome, found.reason, found.control) == (outcome, reason, control)
     assert judge(claim(side), other, control=control).outcome == CONTRADICTED
     assert judge(claim(side), Estimate(1.0, 0.5, 1.5), control=control).outcome == INCONCLUSIVE
+    for asks in (Asks.NO_EFFECT, Asks.COST):  # these meet no control
+        assert judge(replace(claim(side), asks=asks), met, control=control).outcome == SUPPORTED
+
+
+def shown(value, low, high, idle=""):
+    """A control model that shows so much of an effect of 2."""
+    estimate = Estimate(value, low, high)
+    beyond = Estimate(2 - value, 2 - high, 2 - low)
+    return Control("untrained networks", estimate, beyond, idle)
+
+
+SMALL = shown(0.04, 0.01, 0.07)  # a fiftieth of the effect, though its interval is above 0
+LARGE = shown(1.8, 1.5, 2.1)
+IDLE = shown(math.nan, math.nan, math.nan)
+UNABLE = shown(1.8, 1.5, 2.1, idle="cannot show it")
 
 
 @pytest.mark.parametrize(
-    "outcomes, word",
+    "models, outcome, reason",
     [
-        ([SUPPORTED, CONTRADICTED, CONTRADICTED], "mixed (1 of 3)"),
-        ([SUPPORTED, INCONCLUSIVE, NOT_APPLICABLE], "mixed (1 of 2)"),
+        ([SMALL], SUPPORTED, ""),
+        ([LARGE], MATCHED, "untrained networks: 90 % of it"),
+        ([SMALL, LARGE], MATCHED, "untrained networks: 90 % of it"),
+        ([SMALL, UNABLE], SUPPORTED, ""),
+        ([IDLE, UNABLE], SUPPORTED, verdict.NO_WORKING_CONTROL),
+        ([], SUPPORTED, verdict.NO_WORKING_CONTROL),
+    ],
+)
+def test_control_models_count_by_size_and_where_they_could_have_said_yes(models, outcome, reason):
+    asked = replace(CLAIM, threshold=0.0)
+    alone = judge(asked, Estimate(2.0, 1.7, 2.3))
+    found = verdict.beside_models(asked, alone, models)
+    assert (found.outcome, found.reason) == (outcome, reason)
+    assert found.control_models == tuple(models) and alone.control_models is None
+    cost = replace(asked, asks=Asks.COST)
+    assert verdict.beside_models(cost, alone, models).outcome == SUPPORTED
+
+
+def test_control_models_knock_down_nothing_that_is_not_supported():
+    for estimate in (Estimate(-2.0, -2.3, -1.7), Estimate(0.1, -1, 1)):
+        alone = judge(replace(CLAIM, threshold=0.0), estimate)
+        found = verdict.beside_models(CLAIM, alone, [LARGE])
+        assert (found.outcome, found.reason) == (alone.outcome, alone.reason)
+
+
+def test_a_random_intervention_that_does_less_is_a_working_control():
+    control = Control("random heads", Estimate(0.2), Estimate(1.8, 1.5, 2.1))
+    alone = judge(CLAIM, Estimate(2.0, 1.7, 2.3), control=control)
+    assert verdict.beside_models(CLAIM, alone, [IDLE]).reason == ""
+
+
+@pytest.mark.parametrize(
+    "outcomes, text",
+    [
+        ([SUPPORTED, CONTRADICTED, CONTRADICTED], "mixed (1 supported, 2 contradicted)"),
+        ([SUPPORTED, MATCHED], "mixed (1 supported, 1 matched by controls)"),
+        ([SUPPORTED, INCONCLUSIVE, NOT_APPLICABLE], "supported (1 supported, 1 inconclusive)"),
         ([SUPPORTED, NOT_APPLICABLE, NOT_RUN], "supported"),
         ([CONTRADICTED, NOT_APPLICABLE], "contradicted"),
-        ([CONTRADICTED, INCONCLUSIVE], "inconclusive"),
+        ([CONTRADICTED, INCONCLUSIVE], "contradicted (1 contradicted, 1 inconclusive)"),
+        ([CONTRADICTED, NO_EFFECT], "contradicted (1 contradicted, 1 no effect)"),
+        ([NO_EFFECT, INCONCLUSIVE], "no effect (1 no effect, 1 inconclusive)"),
         ([INCONCLUSIVE, NOT_APPLICABLE], "inconclusive"),
         ([NOT_APPLICABLE, NOT_RUN], "not applicable"),
         ([NOT_RUN], "not run"),
         ([], "not run"),
     ],
 )
-def test_one_word_for_several(outcomes, word):
-    verdicts = [Verdict("id", outcome, on=f"model {i}") for i, outcome in enumerate(outcomes)]
-    assert verdict.combined(verdicts) == word and verdict.kind(verdicts) == word.partition(" (")[0]
+def test_one_word_for_several(outcomes, text):
+    tests = [Verdict("id", outcome, on=f"model {i}") for i, outcome in enumerate(outcomes)]
+    found = verdict.combined(CLAIM, tests)
+    assert str(found) == text and found.kind == text.partition(" (")[0]
 
 
-def test_a_reading_without_a_case_bears_nothing_out():
-    held, *shut = (
-        Verdict("id", outcome, on=on)
-        for outcome, on in ((SUPPORTED, "a"), (NOT_APPLICABLE, "a"), (NOT_APPLICABLE, "b"))
-    )
-    assert [verdict.combined([held, each]) for each in shut] == ["mixed (1 of 2)", "supported"]
+@pytest.mark.parametrize(
+    "main, by_variant, text",
+    [
+        ("", {"a": SUPPORTED, "b": SUPPORTED}, "supported; robust"),
+        (
+            "",
+            {"a": SUPPORTED, "b": CONTRADICTED},
+            "supported; depends on the variant (b: contradicted)",
+        ),
+        (
+            "b",
+            {"a": SUPPORTED, "b": CONTRADICTED},
+            "contradicted; depends on the variant (a: supported)",
+        ),
+        ("b", {"a": SUPPORTED}, "supported"),  # the main variant was not run
+        (
+            "",
+            {"a": NOT_APPLICABLE, "b": SUPPORTED},
+            "not applicable; depends on the variant (b: supported)",
+        ),
+        (verdict.EVERY_VARIANT, {"a": SUPPORTED, "b": SUPPORTED}, "supported"),
+        (
+            verdict.EVERY_VARIANT,
+            {"a": SUPPORTED, "b": CONTRADICTED},
+            "mixed (1 supported, 1 contradicted)",
+        ),
+    ],
+)
+def test_the_main_variant_gives_the_outcome(main, by_variant, text):
+    tests = [Verdict("id", outcome, variant=name) for name, outcome in by_variant.items()]
+    assert str(verdict.combined(replace(CLAIM, main=main), tests)) == text
 
 
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
@@ -291,9 +444,10 @@ verdicts = st.builds(
     st.text(),
     st.none() | estimates,
     st.none() | anything,
+    st.none() | anything,
     st.text(),
     st.none() | anything,
-    st.none() | st.builds(Control, st.text(), estimates, estimates),
+    st.none() | st.builds(Control, st.text(), estimates, estimates, st.text()),
     st.dictionaries(st.text(), st.booleans()),
     st.lists(st.text(), max_size=3),
     st.text(),

@@ -11,14 +11,26 @@ import numpy as np
 import pandas as pd
 
 from lib.bias_a_head import counter, tables
-from lib.bias_a_head.claims_shared import PAPER, beyond_chance
+from lib.bias_a_head.claims_shared import PAPER, SHARE, beyond_chance
 from lib.engine import stats
-from lib.verdict import CONTROLS, Claim, Control, Precondition, Side, Verdict, judge, not_run
+from lib.verdict import (
+    CONTROLS,
+    Asks,
+    Claim,
+    Control,
+    Precondition,
+    Side,
+    Verdict,
+    judge,
+    not_run,
+)
 
 # Of the attention on a word: what a regular head may change (Fig. 3's biased one has .56).
 NEGLIGIBLE = 0.05
 EXAMPLE_STUDY = "4a"  # the study whose model reads Fig. 3's sentence
 FIG4 = "03_fig4a"
+PAPERS_TEST = "paper's test"  # the variant that the paper describes
+# Fig. 4 prints t and no sizes, so that the claims on it have no margin.
 
 CONTRAST = Claim(
     id="counter-contrast",
@@ -29,6 +41,7 @@ CONTRAST = Claim(
     figure=FIG4,
     short="biased heads react more than regular ones",
     controls=CONTROLS,
+    main=counter.VARIANTS[0],
 )
 BIASED = Claim(
     id="counter-biased",
@@ -39,6 +52,7 @@ BIASED = Claim(
     figure=FIG4,
     short="biased heads attend more to the stereotyped pair",
     controls=CONTROLS,
+    main=PAPERS_TEST,
 )
 REGULAR = Claim(
     id="counter-regular",
@@ -52,6 +66,8 @@ REGULAR = Claim(
     threshold=0.0,
     margin=NEGLIGIBLE,
     controls=CONTROLS,
+    asks=Asks.NO_EFFECT,
+    main=PAPERS_TEST,
 )
 EXAMPLE = Claim(
     id="counter-example",
@@ -63,6 +79,7 @@ EXAMPLE = Claim(
     figure="03_fig3",
     short="in Fig. 3's sentence biased heads look away, regular ones do not",
     controls=CONTROLS,
+    margin=SHARE * (0.0167 - 0.0073),
 )
 OF_ATTENTION = [CONTRAST, BIASED, REGULAR, EXAMPLE]
 
@@ -164,7 +181,7 @@ def _kind_of_heads(
     of_paper = f"t {row['t']:.1f}, p {tables.p_text(p)}; {paper:+.2f} {unit}"
     of_balanced = f"{balanced:+.2f} {unit}"
     return [
-        study.judged(claim, paper, found=of_paper, variant="paper's test", **about),
+        study.judged(claim, paper, found=of_paper, variant=PAPERS_TEST, **about),
         study.judged(claim, balanced, found=of_balanced, variant="balanced", **about),
     ]
 

@@ -7,7 +7,14 @@ this project's. `results` is {model: heads.measure on gender}.
 import numpy as np
 
 from lib.bias_a_head import debiased, tables
-from lib.bias_a_head.claims_shared import PAPER, SEVERAL, beyond_chance
+from lib.bias_a_head.claims_shared import (
+    HEADS_MARGIN,
+    PAPER,
+    SEAT_MARGIN,
+    SEVERAL,
+    SHARE,
+    beyond_chance,
+)
 from lib.bias_a_head.debiased import FOLLOWED, short
 from lib.engine import stats
 from lib.verdict import (
@@ -37,6 +44,7 @@ SEAT = Claim(
     short="a debiased model is less biased by SEAT",
     side=Side.BELOW,
     controls=CONTROLS,
+    margin=SEAT_MARGIN,
 )
 FEWER = Claim(
     id="debiased-fewer",
@@ -48,6 +56,7 @@ FEWER = Claim(
     short="it has fewer biased heads than its base",
     side=Side.BELOW,
     controls=CONTROLS,
+    margin=HEADS_MARGIN,
 )
 REMAIN = Claim(
     id="debiased-remain",
@@ -97,6 +106,7 @@ CHAT_SEAT = Claim(
     short="the chat model is less biased than its base",
     side=Side.BELOW,
     controls=(UNTRAINED,),
+    margin=SHARE * (0.27 - 0.18),
 )
 CHAT_HEADS = Claim(
     id="chat-heads",
@@ -108,6 +118,7 @@ CHAT_HEADS = Claim(
     short="it has fewer heads with a pronounced positive score",
     side=Side.BELOW,
     controls=(UNTRAINED,),
+    margin=HEADS_MARGIN,
 )
 OF_CHAT = [CHAT_SEAT, CHAT_HEADS]
 

@@ -9,7 +9,7 @@ import pandas as pd
 from lib.bias_a_head import glue, tables
 from lib.bias_a_head.claims_shared import PAPER
 from lib.engine import stats
-from lib.verdict import CONTROLS, Claim, Control, Side, Verdict, judge, not_run
+from lib.verdict import CONTROLS, Asks, Claim, Control, Side, Verdict, judge, not_run
 
 COMPARABLE = 0.01  # how much lower a GLUE score may be
 TABLE2 = "App. A, Table 2"
@@ -25,6 +25,8 @@ TOP3 = Claim(
     side=Side.ABOVE,
     threshold=-COMPARABLE,
     controls=CONTROLS,
+    asks=Asks.COST,
+    on_any_data=True,
 )
 ALL = Claim(
     id="glue-all",
@@ -36,6 +38,8 @@ ALL = Claim(
     short="Masking all biased heads worsens them",
     side=Side.BELOW,
     controls=CONTROLS,
+    asks=Asks.COST,
+    on_any_data=True,
 )
 OF_GLUE = [TOP3, ALL]
 
@@ -43,8 +47,7 @@ OF_GLUE = [TOP3, ALL]
 def of_glue(runs: pd.DataFrame, model: str, **about) -> list[Verdict]:
     """Verdicts on all claims of OF_GLUE; runs: see tables.py; about: options of `judge`.
 
-    Where as many random heads were masked too, All has to cost more than these. That scores are
-    "comparable" needs no control: of Top-3 the random heads are only shown.
+    Both are about cost: as many random heads, where they were masked too, are only shown.
     """
     runs = runs[runs["row"].isin(tables.learned(runs))]
     if runs.empty:

@@ -11,9 +11,19 @@ import numpy as np
 import pandas as pd
 
 from lib.bias_a_head import masking, tables
-from lib.bias_a_head.claims_shared import PAPER, SEVERAL, beyond_chance
+from lib.bias_a_head.claims_shared import PAPER, SEAT_MARGIN, SEVERAL, SHARE, beyond_chance
 from lib.engine import stats
-from lib.verdict import CONTROLS, Claim, Control, Precondition, Side, Verdict, judge, not_run
+from lib.verdict import (
+    CONTROLS,
+    Asks,
+    Claim,
+    Control,
+    Precondition,
+    Side,
+    Verdict,
+    judge,
+    not_run,
+)
 
 LITTLE = 0.05  # "little cost" in PPPL is at most this; the paper has .017
 MUCH = 0.20  # "much worse" in PPPL is at least this; the paper has .38
@@ -23,6 +33,7 @@ FURTHER = 0.07
 TABLE1 = "App. A, Table 1"
 TABLE3 = "App. B, Table 3"
 PLANE = "04_table1_plane"
+ALL_POSITIVE = "all of positive score"  # how the paper says which heads "All" are
 
 TOP3_SEAT = Claim(
     id="mask-top3-seat",
@@ -34,6 +45,7 @@ TOP3_SEAT = Claim(
     short="Top-3 lowers SEAT",
     side=Side.BELOW,
     controls=CONTROLS,
+    margin=SEAT_MARGIN,
 )
 TOP3_PPPL = Claim(
     id="mask-top3-pppl",
@@ -46,6 +58,7 @@ TOP3_PPPL = Claim(
     side=Side.AT_MOST,
     threshold=1 + LITTLE,
     controls=CONTROLS,
+    asks=Asks.COST,
 )
 BOTTOM3 = Claim(
     id="mask-bottom3",
@@ -56,6 +69,7 @@ BOTTOM3 = Claim(
     figure=PLANE,
     short="Bottom-3 raises SEAT",
     controls=CONTROLS,
+    margin=SEAT_MARGIN,
 )
 RANDOM = Claim(
     id="mask-random",
@@ -66,6 +80,7 @@ RANDOM = Claim(
     figure=PLANE,
     short="Random heads raise SEAT",
     controls=CONTROLS,
+    margin=SEAT_MARGIN,
 )
 ALL_SEAT = Claim(
     id="mask-all-seat",
@@ -78,6 +93,8 @@ ALL_SEAT = Claim(
     side=Side.AT_LEAST,
     threshold=-FURTHER,
     controls=CONTROLS,
+    asks=Asks.NO_EFFECT,  # none beyond the Top-3
+    main=ALL_POSITIVE,
 )
 ALL_PPPL = Claim(
     id="mask-all-pppl",
@@ -90,6 +107,8 @@ ALL_PPPL = Claim(
     side=Side.AT_LEAST,
     threshold=1 + MUCH,
     controls=CONTROLS,
+    asks=Asks.COST,
+    main=ALL_POSITIVE,
 )
 ALL_RANDOM = Claim(
     id="mask-all-random",
@@ -101,6 +120,8 @@ ALL_RANDOM = Claim(
     short="All lowers SEAT more than random heads (ours)",
     side=Side.BELOW,
     controls=CONTROLS,
+    margin=SEAT_MARGIN,
+    main=f"equal K, {ALL_POSITIVE}",
 )
 LPBS = Claim(
     id="mask-lpbs",
@@ -112,6 +133,7 @@ LPBS = Claim(
     short="Masking top heads lowers LPBS",
     side=Side.BELOW,
     controls=CONTROLS,
+    margin=SHARE * (1.20 - 0.87),  # the means of Table 3 at K = 0 and 35, its lowest
 )
 LPBS_ALL = Claim(
     id="mask-lpbs-all",
@@ -122,6 +144,7 @@ LPBS_ALL = Claim(
     figure="04_table3_curves",
     short="All does not give the lowest LPBS",
     controls=CONTROLS,
+    margin=SHARE * (1.06 - 0.87),  # the means of Table 3 at All and K = 35
 )
 AMPLIFY = Claim(
     id="mask-amplify",
@@ -133,6 +156,7 @@ AMPLIFY = Claim(
     short="Amplifying the Bottom-3 lowers SEAT (conjecture)",
     side=Side.BELOW,
     controls=CONTROLS,
+    margin=SEAT_MARGIN,
 )
 OF_MASKING = [
     TOP3_SEAT,
@@ -271,7 +295,7 @@ def _all_heads(measured: Masked) -> list[Verdict]:
     """
     rows = measured.rows
     verdicts = []
-    for name, variant in (("All", "all of positive score"), ("Dose", "the paper's dose")):
+    for name, variant in (("All", ALL_POSITIVE), ("Dose", "the paper's dose")):
         on = measured.on(name)
         further = measured.change(rows[name], rows["Top-3"])
         verdicts.append(measured.judged(ALL_SEAT, further, on=on, variant=variant))

@@ -10,7 +10,15 @@ from functools import cached_property
 import numpy as np
 
 from lib.bias_a_head import tables
-from lib.bias_a_head.claims_shared import PAPER, SEVERAL, beyond_chance, exactly, seat_text
+from lib.bias_a_head.claims_shared import (
+    HEADS_MARGIN,
+    PAPER,
+    SEVERAL,
+    SHARE,
+    beyond_chance,
+    exactly,
+    seat_text,
+)
 from lib.engine import stats
 from lib.verdict import CONTROLS, UNTRAINED, Claim, Control, Precondition, Side, Verdict, judge
 
@@ -74,6 +82,7 @@ SMALL_SET = Claim(
     side=Side.ABOVE,
     threshold=MOST,
     controls=CONTROLS,
+    main="gradient",
 )
 GPT2_NEGATIVE = Claim(
     id="heads-gpt2-negative",
@@ -84,6 +93,7 @@ GPT2_NEGATIVE = Claim(
     figure=FIG1,
     short="GPT-2 has more pronounced negative heads than BERT",
     controls=(UNTRAINED,),
+    margin=HEADS_MARGIN,
 )
 RACE_HIGHER = Claim(
     id="heads-race-higher",
@@ -106,6 +116,7 @@ RACE_GPT2 = Claim(
     figure=FIG2,
     short="GPT-2 shows race bias likewise (footnote 13)",
     controls=(UNTRAINED,),
+    margin=SHARE * 0.351,  # of GPT-2's SEAT on gender, footnote 9
 )
 SEAT_ORDER = Claim(
     id="seat-order",
@@ -117,6 +128,7 @@ SEAT_ORDER = Claim(
     short="GPT-2 is less biased than BERT",
     side=Side.BELOW,
     controls=(UNTRAINED,),
+    margin=SHARE * (1.35 - 0.351),
 )
 GRADIENT_SIGN = Claim(
     id="gradient-sign",

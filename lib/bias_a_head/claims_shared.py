@@ -6,6 +6,12 @@ from lib.verdict import Precondition
 
 PAPER = "bias_a_head"
 SEVERAL = 3  # heads: what the paper's "several" and "a number of" are taken to mean
+# Of a printed effect: what is smaller is next to nothing. A bundled model is smaller than the
+# paper's, and its effects may be; less than a quarter would not be what the paper reports.
+SHARE = 0.25
+# A change of |SEAT| that is next to nothing: of what masking the Top-3 does in Table 1.
+SEAT_MARGIN = SHARE * (1.35 - 1.21)
+HEADS_MARGIN = 1.0  # a change of a number of heads that is next to nothing; the paper prints none
 CHANCE = 0.05  # p of SEAT below which a model is called biased at all, and its heads after it
 
 

@@ -14,16 +14,32 @@ import numpy as np
 from lib.engine import stats
 from lib.projective import split_half, tables
 from lib.projective.claims_triples import BLIND
-from lib.projective.findings import Finding, ProjectiveClaim, beyond_random, of_count
+from lib.projective.findings import SHARE, Finding, ProjectiveClaim, beyond_random, of_count
 from lib.projective.projection import LEVELS, WRITTEN, Cut, Level, Setting
 from lib.projective.split_half import EVERY, OF_LEVEL, PLACE, PLAIN, Halves
 from lib.projective.triples import strength_lead
-from lib.verdict import GENDER_SWAPPED, UNTRAINED, Precondition, Side, Verdict
+from lib.verdict import (
+    EVERY_VARIANT,
+    GENDER_SWAPPED,
+    UNTRAINED,
+    Asks,
+    Precondition,
+    Side,
+    Verdict,
+)
 
 ALWAYS = 4 / 6  # the accuracy of calling every sentence of a triple pair the next one
 LITTLE = 0.05  # "not very effective": less than this share of base's S or D, or this much of eta
 SAME_RANKS = 0.9  # "relative ranks are unchanged": Spearman's rho over the 76 models
 BOTH_CONTROLS = (UNTRAINED, GENDER_SWAPPED)
+# What Table 5's best settings take away of base's S and D, and the best at SENT of D. A model whose
+# S is half of BERT's can lose half as much: margins are shares of its own.
+FALL_OF_S = (0.307 - 0.194) / 0.307
+FALL_OF_D = (0.705 - 0.368) / 0.705
+FALL_AT_SENT = (0.705 - 0.597) / 0.705
+# What Table 7's best settings of all gain over the best plain ones.
+GAIN_OF_S = (0.220 - 0.193) / 0.307
+GAIN_OF_D = (0.422 - 0.368) / 0.705
 # The four ways to cut at a place, in Table 7's order; HARD2 is two components whole, the paper's
 # (0, 1).
 HARD1 = Cut(weighted=False, second=False)
@@ -40,6 +56,7 @@ LOWER_S = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     controls=BOTH_CONTROLS,
+    margin_from_data=True,
 )
 LOWER_D = ProjectiveClaim(
     id="lower-d",
@@ -49,6 +66,7 @@ LOWER_D = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     controls=BOTH_CONTROLS,
+    margin_from_data=True,
 )
 SENT_S = ProjectiveClaim(
     id="sent-s",
@@ -61,6 +79,7 @@ SENT_S = ProjectiveClaim(
     side=Side.WITHIN,
     margin=LITTLE,
     controls=BOTH_CONTROLS,
+    asks=Asks.NO_EFFECT,
 )
 SENT_D = ProjectiveClaim(
     id="sent-d",
@@ -71,6 +90,7 @@ SENT_D = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     controls=BOTH_CONTROLS,
+    margin_from_data=True,
 )
 SENT_DEBIAS = ProjectiveClaim(
     id="sent-debias",
@@ -82,6 +102,8 @@ SENT_DEBIAS = ProjectiveClaim(
     side=Side.WITHIN,
     margin=LITTLE,
     controls=BOTH_CONTROLS,
+    asks=Asks.NO_EFFECT,
+    main=EVERY_VARIANT,  # of S and of D
 )
 DEEPER_S = ProjectiveClaim(
     id="deeper-s",
@@ -175,6 +197,8 @@ INGREDIENTS = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     controls=BOTH_CONTROLS,
+    margin_from_data=True,
+    main=EVERY_VARIANT,  # for S and for D
 )
 THRESHOLD = ProjectiveClaim(
     id="threshold",
@@ -187,6 +211,7 @@ THRESHOLD = ProjectiveClaim(
     side=Side.AT_LEAST,
     threshold=SAME_RANKS,
     about_bert=True,
+    asks=Asks.NO_EFFECT,
 )
 OF_PROJECTIONS = [
     LOWER_S,
@@ -274,30 +299,36 @@ def _tells_what_follows(measured: dict) -> Precondition:
 # ---- what the best settings do
 def _best_settings_of_s(halves: Halves) -> list[Finding]:
     return [
-        _lowers(LOWER_S, halves, EVERY),
+        _lowers(LOWER_S, halves, EVERY, FALL_OF_S),
         _sent_does_little(halves),
         _sent_debias_does_little(halves, "S"),
         _every_deeper_level(DEEPER_S, halves),
-        _search_is_worthwhile(halves, "S"),
+        _search_is_worthwhile(halves, "S", GAIN_OF_S),
     ]
 
 
 def _best_settings_of_d(halves: Halves) -> list[Finding]:
     return [
-        _lowers(LOWER_D, halves, EVERY),
-        _lowers(SENT_D, halves, OF_LEVEL[Level.SENT]),
+        _lowers(LOWER_D, halves, EVERY, FALL_OF_D),
+        _lowers(SENT_D, halves, OF_LEVEL[Level.SENT], FALL_AT_SENT),
         _sent_debias_does_little(halves, "D"),
         _every_deeper_level(DEEPER_D, halves),
-        _search_is_worthwhile(halves, "D"),
+        _search_is_worthwhile(halves, "D", GAIN_OF_D),
     ]
 
 
-def _lowers(claim: ProjectiveClaim, halves: Halves, among: Sequence[int]) -> Finding:
-    """By how much the best of some settings is below base, against random directions."""
+def _lowers(
+    claim: ProjectiveClaim, halves: Halves, among: Sequence[int], printed: float
+) -> Finding:
+    """By how much the best of some settings is below base, against random directions.
+
+    printed   the fall that the paper has, as a share of base
+    """
     best = halves.best(among)
     base = halves.of_base()[0]
     text = f"{base:.3f} to {best.judged.value:.3f}, {' or '.join(best.settings)}"
-    return Finding(claim, best.change, text, control=beyond_random(best))
+    margin = SHARE * printed * base
+    return Finding(claim, best.change, text, control=beyond_random(best), margin=margin)
 
 
 def _sent_does_little(halves: Halves) -> Finding:
@@ -335,12 +366,17 @@ def _falls(steps: np.ndarray) -> np.ndarray:
     return (stats.settled(np.diff(steps, axis=0)) < 0).sum(0)
 
 
-def _search_is_worthwhile(halves: Halves, column: str) -> Finding:
-    """By how much the best of all 74 is below the best of PLAIN (unweighted, one component)."""
+def _search_is_worthwhile(halves: Halves, column: str, printed: float) -> Finding:
+    """By how much the best of all 74 is below the best of PLAIN (unweighted, one component).
+
+    printed   what the paper gains by it, as a share of base
+    """
     plain = halves.judged(halves.choose(PLAIN))
     every = halves.judged(halves.choose(EVERY))
     gain = halves.estimate((plain - every)[0])
-    return Finding(INGREDIENTS, gain, f"best {column} lower by {gain:.3f}", variant=column)
+    margin = SHARE * printed * halves.of_base()[0]
+    text = f"best {column} lower by {gain:.3f}"
+    return Finding(INGREDIENTS, gain, text, variant=column, margin=margin)
 
 
 # ---- observations 2 and 3: counts on S

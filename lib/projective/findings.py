@@ -11,6 +11,9 @@ from lib.projective.tables import PAPER
 from lib.verdict import Claim, Control, Precondition, Verdict, judge
 
 RANDOM = "random directions"  # the control of equal size
+# Of a printed effect: what is smaller is next to nothing. A bundled model is smaller than the
+# paper's, and its effects may be; less than a quarter would not be what the paper reports.
+SHARE = 0.25
 SAME = 1e-6  # a smaller difference is none: of a model that gives one answer to everything
 
 
@@ -39,6 +42,7 @@ class Finding:
     control: Control | None = None
     variant: str = ""  # the analysis variant
     remark: str = ""
+    margin: float | None = None  # where the claim's comes from the data
 
     def under(self, *preconditions: Precondition, variant: str = "") -> "Finding":
         """The same with further preconditions, asked first, and of an analysis variant."""
@@ -51,9 +55,12 @@ class Finding:
     def judged(self, **about) -> Verdict:
         """The verdict. about: further arguments of verdict.judge."""
         estimate = self.estimate
+        claim = self.claim
+        if claim.margin_from_data and self.margin is not None:
+            claim = replace(claim, margin=self.margin)
         value = estimate.value if isinstance(estimate, Estimate) else estimate
         return judge(
-            self.claim,
+            claim,
             estimate,
             found="" if np.isnan(float(value)) else self.text,
             preconditions=self.preconditions,

@@ -7,6 +7,7 @@ run has stored, a section says.
 """
 
 import csv
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,16 +18,16 @@ from lib import look
 from lib.publish import retrainings, scoreboard
 from lib.publish.cells import KINDS
 from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
-from lib.publish.records import verdicts
-from lib.verdict import MATCHED, MIXED, Outcome, Paper, Verdict
+from lib.verdict import MIXED, Outcome, Paper, Verdict, share_of
 
 # How an answer begins, by what the deciding claim comes to.
 ANSWERS = {
     Outcome.SUPPORTED: "Supported",
     MIXED: "Mixed",
     Outcome.CONTRADICTED: "Contradicted",
+    Outcome.NO_EFFECT: "No effect worth the name",
+    Outcome.MATCHED: "Matched by controls, which show as much",
     Outcome.INCONCLUSIVE: "Inconclusive",
-    MATCHED: "Matched by controls, models without stereotypes show it too",
     Outcome.NOT_APPLICABLE: "Not applicable",
     Outcome.NOT_RUN: "Not run",
 }
@@ -67,7 +68,7 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
     """
     nearest_first = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
     table = scoreboard.board(folders)
-    tests = verdicts(folders)
+    tests = scoreboard.judged(folders)
     board_runs = [run for run in nearest_first if run in table]
     tables = {run: _tables(folders[run]) for run in nearest_first}
     with_tables = [run for run in nearest_first if tables[run]]
@@ -78,8 +79,7 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
         "runs": nearest_first,
         "names": {run: run_name(run) for run in nearest_first},
         "tables": tables,
-        "claims": _claims(folders, table, board_runs),
-        "supporting": [str(Outcome.SUPPORTED), MIXED, MATCHED],
+        "claims": _claims(folders, table, tests, board_runs),
         "again": _retrained(folders),
         "lasting": _lasting(folders),
     }
@@ -178,9 +178,10 @@ def _in_words(one: Verdict) -> str:
     return f"{one.on or ', '.join(one.models)}: {found}{reason}"
 
 
-def _claims(folders: dict[str, Path], table: pd.DataFrame, runs: list[str]) -> list[dict]:
-    """Of every claim: what the runs say, and how often controls and retrainings support it."""
-    said = scoreboard.controls(folders)
+def _claims(
+    folders: dict[str, Path], table: pd.DataFrame, tests: dict, runs: list[str]
+) -> list[dict]:
+    """Of every claim: what the runs say, what share of the effect controls show, retrainings."""
     again = retrainings.by_claim(folders).set_index("id")["supported in"]
     rows = []
     for row in table.to_dict("records"):
@@ -192,12 +193,33 @@ def _claims(folders: dict[str, Path], table: pd.DataFrame, runs: list[str]) -> l
                 "claim": row["claim"],
                 "paper": row["source"],
                 "retrainings": again.get(row["id"], ""),
-                "matched": said[row["id"]].is_matched,
-                "supported": said[row["id"]].supported,
+                "matched": any(row[run].kind == Outcome.MATCHED for run in runs),
+                "shares": _shares(row["id"], tests, runs),
+                "controls": row["controls"],
                 "said": {run: str(row[run].kind) for run in runs},
             }
         )
     return rows
+
+
+def _shares(claim: str, tests: dict[str, list[Verdict]], runs: list[str]) -> list[dict]:
+    """What share of the effect each working control shows: of the claim's tests in the nearest run
+    in which it has an effect, and met controls.
+    """
+    for run in runs:
+        shares = []
+        for one in tests[run]:
+            if one.claim != claim or one.outcome not in (Outcome.SUPPORTED, Outcome.MATCHED):
+                continue
+            for control in (one.control, *(one.control_models or ())):
+                if control is None or control.why_idle:
+                    continue
+                share = share_of(control, one.estimate)
+                if not math.isnan(share):
+                    shares.append({"name": control.name, "on": one.on, "share": share})
+        if shares:
+            return shares
+    return []
 
 
 def _retrained(folders: dict[str, Path]) -> list[dict]:

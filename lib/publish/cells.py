@@ -6,43 +6,57 @@ import pandas as pd
 
 from lib import verdict
 from lib.publish.papers import CLAIMS, PAPERS
-from lib.verdict import MATCHED, MIXED, NOT_TESTABLE, Claim, Outcome, Verdict
+from lib.verdict import MIXED, NO_WORKING_CONTROL, NOT_TESTABLE, Claim, Outcome, Verdict
 
 # What a claim can come to in a run where it is applicable, and at all.
 TESTED = (
     Outcome.SUPPORTED,
     MIXED,
     Outcome.CONTRADICTED,
+    Outcome.NO_EFFECT,
+    Outcome.MATCHED,
     Outcome.INCONCLUSIVE,
-    MATCHED,
 )
 KINDS = (*TESTED, Outcome.NOT_APPLICABLE, NOT_TESTABLE, Outcome.NOT_RUN)
+# What decides something.
+ANSWERED = tuple(kind for kind in TESTED if kind != Outcome.INCONCLUSIVE)
 
 
 class Cell(str):
-    """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason`
-    the rest.
+    """What a run says of a claim, as a table shows it; `kind` is one of KINDS, `reason` the
+    rest.
     """
 
     kind: str
     reason: str
 
     @classmethod
-    def of(cls, claim: Claim, tests: list[Verdict], is_matched: bool = False) -> "Cell":
+    def of(cls, claim: Claim, tests: list[Verdict], beside: str = "") -> "Cell":
+        """beside   what is said after it, of a claim that is supported"""
         if claim.not_testable:
-            return cls._made(NOT_TESTABLE, NOT_TESTABLE, "")
-        text = verdict.combined(tests)
-        kind = verdict.kind(tests)
-        if is_matched and any(one.outcome == Outcome.SUPPORTED for one in tests):
-            return cls._made(f"{text}, {MATCHED}", MATCHED, text)
-        return cls._made(text, kind, text.removeprefix(kind).strip(" ()"))
+            return cls._made(NOT_TESTABLE, NOT_TESTABLE)
+        combined = verdict.combined(claim, tests)
+        text = str(combined)
+        if combined.kind == Outcome.SUPPORTED:
+            reasons = {one.reason for one in tests if one.outcome == Outcome.SUPPORTED}
+            if reasons == {NO_WORKING_CONTROL}:
+                text += f"; {NO_WORKING_CONTROL}"
+            if beside:
+                text += f"; {beside}"
+        return cls._made(text, combined.kind)
 
     @classmethod
-    def _made(cls, text: str, kind: str, reason: str) -> "Cell":
+    def _made(cls, text: str, kind: str) -> "Cell":
         cell = cls(text)
         cell.kind = kind
-        cell.reason = reason
+        cell.reason = _without_brackets(text.removeprefix(kind).strip(" ;"))
         return cell
+
+
+def _without_brackets(text: str) -> str:
+    """Text without brackets around all of it: they are for where it follows a word."""
+    is_whole = text.startswith("(") and text.endswith(")")
+    return text[1:-1] if is_whole else text
 
 
 def describe(claim: Claim) -> dict[str, str]:
@@ -57,14 +71,15 @@ def describe(claim: Claim) -> dict[str, str]:
     }
 
 
-def cells(tests: list[Verdict], matched: set[str] = frozenset()) -> pd.Series:
-    """One Cell per claim, in the order of CLAIMS; `matched` are those that controls support too."""
+def cells(tests: list[Verdict], beside: dict[str, str] | None = None) -> pd.Series:
+    """One Cell per claim, in the order of CLAIMS; beside: see Cell.of, by claim."""
     by_claim = defaultdict(list)
     for one in tests:
         by_claim[one.claim].append(one)
     column = []
     for claim in CLAIMS.values():
-        column.append(Cell.of(claim, by_claim[claim.id], claim.id in matched))
+        said = (beside or {}).get(claim.id, "")
+        column.append(Cell.of(claim, by_claim[claim.id], said))
     return pd.Series(column, dtype=object)
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 
 from lib import look, together
 from lib.publish import retrainings
-from lib.publish.cells import TESTED, kinds
+from lib.publish.cells import ANSWERED, TESTED, kinds
 from lib.publish.papers import PAPERS, run_name
 from lib.together import Effect, Role
-from lib.verdict import MATCHED, MIXED, NOT_TESTABLE, Outcome
+from lib.verdict import AGAINST, MIXED, NOT_TESTABLE, Outcome
 
 INK = "#333333"
 PALE = "#E4E4E1"
@@ -22,8 +22,9 @@ TILES = {
     Outcome.SUPPORTED: (look.GOOD, "●"),
     MIXED: ("#A5D8C8", "◐"),
     Outcome.CONTRADICTED: ("#E9A07A", "○"),
+    Outcome.NO_EFFECT: ("#F3D9C6", "0"),
+    Outcome.MATCHED: ("#D9D0E3", "≈"),
     Outcome.INCONCLUSIVE: (PALE, "?"),
-    MATCHED: ("#D9D0E3", "≈"),
     Outcome.NOT_APPLICABLE: (PALE, "∅"),
     NOT_TESTABLE: (PALE, "–"),
     Outcome.NOT_RUN: ("#F4F4F2", ""),
@@ -56,9 +57,7 @@ EFFECT_COLOURS = {
 
 # ---- the board
 def decided(board: pd.DataFrame, runs: list[str]) -> str:
-    """Whether most applicable claims are decided, and how many are supported in each run,
-    in words.
-    """
+    """Whether most applicable claims are decided, and how many are supported and not, in words."""
     said = []
     is_clear = []
     for run in runs:
@@ -68,10 +67,13 @@ def decided(board: pd.DataFrame, runs: list[str]) -> str:
             continue
         supported = int((of_run == Outcome.SUPPORTED).sum())
         mixed = int((of_run == MIXED).sum())
-        contradicted = int((of_run == Outcome.CONTRADICTED).sum())
-        counts = f"{supported} of {tested} supported, {mixed} mixed, {contradicted} contradicted"
-        said.append(f"{run_name(run)} {counts}")
-        is_clear.append(supported + mixed + contradicted > tested / 2)
+        against = int(of_run.isin(list(AGAINST)).sum())
+        matched = int((of_run == Outcome.MATCHED).sum())
+        said.append(
+            f"{run_name(run)} {supported} of {tested} supported, {mixed} mixed, {against} "
+            f"contradicted or without effect, {matched} matched by controls"
+        )
+        is_clear.append(of_run.isin(list(ANSWERED)).sum() > tested / 2)
     if not said:
         return "no run tests a claim"
     if all(is_clear):
@@ -79,7 +81,7 @@ def decided(board: pd.DataFrame, runs: list[str]) -> str:
     elif any(is_clear):
         most = "whether most applicable claims are decided depends on the run"
     else:
-        most = "most applicable claims are inconclusive or matched by controls"
+        most = "most applicable claims are inconclusive"
     return "; ".join([most, *said])
 
 

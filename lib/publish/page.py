@@ -22,9 +22,10 @@ from PIL import Image
 
 from lib import CompanionError, paths, printed, results, verdict
 from lib.engine.files import replace
-from lib.publish import article, card, compare, numbers, scoreboard
+from lib.publish import article, card, compare, numbers, records, scoreboard
 from lib.publish.article import TEMPLATES
 from lib.publish.cells import KINDS
+from lib.publish.controls import Controls
 from lib.publish.papers import CLAIMS, PAPERS, paper_of
 from lib.publish.scoreboard import ALL_PAPERS
 from lib.verdict import NOT_TESTABLE, Outcome
@@ -294,13 +295,13 @@ def _board_row(row: dict, runs: list[str], pictures: set[str]) -> dict:
 
 def _claim_rows(folders: dict[str, Path], pictures: set[str]) -> Iterator[dict]:
     """One row per test of a claim, by notebook: what, on what, its verdict, what is behind it."""
-    said = scoreboard.controls(folders)
     files = []
     for run, folder in folders.items():
         for file in folder.glob("claims/*.json"):
             files.append((file.stem, run, file))
+    controls = Controls.stored(folders)
     for number, run, file in sorted(files):
-        for test in verdict.read(file):
+        for test in _judged(run, verdict.read(file), controls):
             claim = EVERY_CLAIM[test.claim]
             figure = f"{run}.{claim.figure}"
             has_own = figure in pictures
@@ -312,17 +313,25 @@ def _claim_rows(folders: dict[str, Path], pictures: set[str]) -> Iterator[dict]:
                 "reason": test.reason,
                 "where": test.on or ", ".join(test.models),
                 "evidence": test.found,
-                "behind": _behind(test, said),
+                "behind": _behind(test),
                 "figure": figure if has_own else f"figures-{number}",
                 "alone": has_own,
             }
 
 
-def _behind(test: verdict.Verdict, said: dict) -> str:
+def _judged(run: str, tests: list[verdict.Verdict], controls: Controls) -> list[verdict.Verdict]:
+    """Tests of the papers' claims, held against controls; checks of this project as they are."""
+    is_of_papers = all(test.claim in CLAIMS for test in tests)
+    if not is_of_papers or records.control_of(run):
+        return tests
+    return controls.beside([records.rejudged(CLAIMS[test.claim], test) for test in tests])
+
+
+def _behind(test: verdict.Verdict) -> str:
     """What stands behind a verdict, in one line."""
     if test.outcome == Outcome.NOT_RUN:
         return ""
-    parts = scoreboard.behind(test, said)
+    parts = scoreboard.behind(test)
     return "; ".join(f"{what} {text}" for what, text in parts.items() if text)
 
 

@@ -7,11 +7,11 @@ import re
 from lib import CompanionError, paths, results
 from lib.engine.files import replace
 from lib.publish import retrainings, scoreboard
+from lib.publish.controls import NOT_RUN
 from lib.publish.page import Result, collect
 from lib.publish.papers import PAPERS, RUNS, run_name
 from lib.publish.records import control_of
-from lib.publish.scoreboard import NO_CONTROL
-from lib.verdict import MATCHED, Paper
+from lib.verdict import Outcome, Paper
 
 README = paths.ROOT / "README.md"
 
@@ -52,9 +52,13 @@ def scoreboard_part() -> str:
             stored[name] = folder
     known = [name for name in stored if name in RUNS]
     means = "; ".join(f"*{run_name(name)}* (`{name}`): {RUNS[name]}" for name in known)
-    controls = f"Whether control models support claims too is not known: {NO_CONTROL}"
+    controls = f"Whether control models show as much is not known: {NOT_RUN}"
     if any(control_of(name) for name in stored):
-        controls = f"*{MATCHED.capitalize()}*: models that cannot have the effect support it too"
+        matched = Outcome.MATCHED.capitalize()
+        controls = (
+            f"*{matched}*: random interventions, or models that cannot have the effect, show as "
+            f"much. *{Outcome.NO_EFFECT.capitalize()}*: measured, and next to nothing"
+        )
     over = retrainings.across()
     lasting = "Not run: three retrainings of one model"
     if len(over):

@@ -60,6 +60,8 @@ def rejudged(claim: Claim, kept: Verdict, is_control: bool = False) -> Verdict:
         threshold = kept.threshold
     elif kept.samples_met is not None and kept.threshold != claim.threshold:
         return replace(kept, remark=OLDER_THRESHOLD)
+    if claim.margin_from_data:
+        claim = replace(claim, margin=kept.margin or 0.0)
     preconditions = []
     for name, is_met in kept.preconditions.items():
         preconditions.append(Precondition(name, is_met, kept.reason))

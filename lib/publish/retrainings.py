@@ -60,6 +60,18 @@ def in_words(folders: dict[str, Path] | None = None) -> dict[str, str]:
     return words
 
 
+def not_across(folders: dict[str, Path] | None = None) -> dict[str, str]:
+    """{claim: "not across retrainings"}, of claims whose first test over retrainings is not
+    supported.
+    """
+    over = across(folders)
+    if over.empty:
+        return {}
+    first = over.drop_duplicates("id")
+    fails = first.loc[first["outcome"] != Outcome.SUPPORTED, "id"]
+    return dict.fromkeys(fails, "not across retrainings")
+
+
 @dataclass(frozen=True)
 class Paired:
     """One test of a claim in each retraining."""

@@ -1,0 +1,159 @@
+"""Control models: what networks that cannot have an effect show of it, beside what a run shows.
+
+Two runs are controls. `null` is untrained networks, ten draws (figures/null is the first,
+figures/null/draws/K another); `balanced` is a BERT trained on text whose gender words were swapped
+at random. A test of a run is held against the control's test of the same claim, on a model of the
+same family: the difference has to lie on the claim's side (lib/verdict.py).
+
+A control says nothing where it has no value, is the same in every draw, or could not have shown the
+effect, since it cannot do the task. The gender-swapped model also says nothing where it has the
+bias itself.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lib import results, verdict
+from lib.engine import models, stats
+from lib.engine.stats import Estimate
+from lib.publish import records
+from lib.publish.papers import CLAIMS
+from lib.verdict import APPLICABLE, GENDER_SWAPPED, NO_VALUE, UNTRAINED, Control, Verdict
+
+NOT_RUN = "control not run"
+# Preconditions that ask whether the bias is there; all others ask whether a model can do the task.
+OF_BIAS = ("SEAT of gender", "SEAT of race", "biased", "a preference in the base prompts")
+NAMES = {UNTRAINED: "untrained networks", GENDER_SWAPPED: "the gender-swapped model"}
+
+
+@dataclass(frozen=True)
+class Controls:
+    """The tests of control runs: by control, the tests of each of its draws."""
+
+    draws: dict[str, list[list[Verdict]]]
+
+    @classmethod
+    def stored(cls, folders: dict[str, Path] | None = None) -> "Controls":
+        """Those of the control runs among some folders, of all stored runs where left out."""
+        draws = {}
+        for run, folder in (folders or results.runs()).items():
+            control = records.control_of(run)
+            if not control:
+                continue
+            for draw in [folder, *sorted(folder.glob("draws/*"))]:
+                tests = [one for one in records.stored(run, draw) if _is_of(control, one)]
+                draws.setdefault(control, []).append(tests)
+        return cls(draws)
+
+    def beside(self, tests: list[Verdict]) -> list[Verdict]:
+        """The tests of a run, each held against the control models of its claim."""
+        held = []
+        seen = Counter()
+        for one in tests:
+            place = (one.claim, _families(one), _is_on_race(one), one.variant)
+            claim = CLAIMS[one.claim]
+            found = [self._control(name, one, seen[place]) for name in claim.controls]
+            seen[place] += 1
+            held.append(verdict.beside_models(claim, one, found))
+        return held
+
+    def _control(self, name: str, one: Verdict, order: int) -> Control:
+        """What a control shows in place of one test, the `order`th of its kind."""
+        counterparts = []
+        for tests in self.draws.get(name, []):
+            counterpart = _counterpart(one, order, tests)
+            if counterpart is not None:
+                counterparts.append(counterpart)
+        idle = _why_idle(name, counterparts)
+        if idle or one.estimate is None:
+            nothing = Estimate(np.nan)
+            return Control(NAMES[name], nothing, nothing, idle)
+        shown = _over_draws([counterpart.estimate for counterpart in counterparts])
+        return Control(NAMES[name], shown, stats.difference(one.estimate, shown))
+
+
+def _is_of(control: str, one: Verdict) -> bool:
+    """Whether a test of a control's run is of the control itself, and has something to say."""
+    if one.outcome not in APPLICABLE or one.estimate is None:
+        return False
+    if control == UNTRAINED:
+        return all(models.draw_of(name) for name in one.models)
+    return all(Path(name).name.startswith(GENDER_SWAPPED) for name in one.models)
+
+
+def _counterpart(one: Verdict, order: int, tests: list[Verdict]) -> Verdict | None:
+    """The control's test of the same claim, family and bias: of the same variant if it has it."""
+    alike = []
+    for other in tests:
+        is_alike = other.claim == one.claim and _families(other) == _families(one)
+        if is_alike and _is_on_race(other) == _is_on_race(one):
+            alike.append(other)
+    of_variant = [other for other in alike if other.variant == one.variant]
+    alike = of_variant or alike
+    return alike[min(order, len(alike) - 1)] if alike else None
+
+
+def _families(one: Verdict) -> tuple[str, ...]:
+    """Of the models that a test is about. The gender-swapped models are BERTs."""
+    families = []
+    for name in one.models:
+        bare = str(name).partition("@")[0]
+        families.append(models.REGISTRY[bare].family if bare in models.REGISTRY else "bert")
+    return tuple(families)
+
+
+def _is_on_race(one: Verdict) -> bool:
+    """Words of race were not swapped: on race the gender-swapped model is no control."""
+    return "race" in one.on
+
+
+def _why_idle(control: str, tests: list[Verdict]) -> str:
+    """Why a control's tests, one of each draw, say nothing; "" where they do."""
+    if not tests:
+        return NOT_RUN
+    if all(np.isnan(one.estimate.value) for one in tests):
+        return NO_VALUE
+    unable = [_unable(one) for one in tests]
+    if all(unable):
+        return f"cannot show it ({unable[0]})"
+    if control == GENDER_SWAPPED:
+        if _is_on_race(tests[0]):
+            return "words of race were not swapped"
+        has_bias = [name for name in OF_BIAS if tests[0].preconditions.get(name)]
+        return f"has the bias itself ({has_bias[0]})" if has_bias else ""
+    ends = np.array([[*one.estimate] for one in tests])
+    is_pinned = len(tests) > 1 and not np.ptp(stats.settled(ends[np.isfinite(ends)]))
+    return "the same in every draw" if is_pinned else ""
+
+
+def _unable(one: Verdict) -> str:
+    """The precondition of being able that a control does not meet; "" where it meets all."""
+    for name, is_met in one.preconditions.items():
+        if not is_met and name not in OF_BIAS:
+            return f"{name}: not met"
+    return ""
+
+
+def _over_draws(estimates: list[Estimate]) -> Estimate:
+    """The mean over draws with Student's interval; of one draw its own.
+
+    Random networks react to items each in its own way, so that what items do is part of what
+    differs between draws.
+    """
+    known = [one for one in estimates if not np.isnan(one.value)]
+    return known[0] if len(known) == 1 else stats.mean([one.value for one in known])
+
+
+def in_words(one: Verdict) -> str:
+    """untrained networks: 2 % of it; the gender-swapped model: has the bias itself (...)"""
+    parts = []
+    for control in one.control_models or ():
+        said = control.why_idle
+        if not said:
+            share = 100 * verdict.share_of(control, one.estimate)
+            said = f"{share:.0f} % of it" if np.isfinite(share) else f"{control.estimate:z.3g}"
+        parts.append(f"{control.name}: {said}")
+    return "; ".join(parts)

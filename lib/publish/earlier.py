@@ -1,0 +1,58 @@
+"""What an earlier version said of the claims, beside what is said today.
+
+data/earlier/0.18_claims.csv and 0.18_tests.csv hold the board and the tests of version 0.18, under
+the rules that it had: no smallest effect, a claim supported only where every test was, and controls
+counted by how often they support a claim, whatever the size. Today's rules (lib/verdict.py) were
+written with these results seen. So a test whose estimate is still the same is judged *post hoc*.
+"""
+
+import functools
+from pathlib import Path
+
+import pandas as pd
+
+from lib import paths
+from lib.publish.cells import kinds
+from lib.verdict import Verdict
+
+FOLDER = paths.EARLIER
+VERSION = "0.18"
+SAME = 1e-4  # estimates that differ by less are the same measurement, made on another machine
+
+
+@functools.cache
+def _tests(file: Path) -> dict[tuple, list[float]]:
+    """{(run, claim, on, variant): the estimates that the earlier version had}."""
+    kept = {}
+    for row in pd.read_csv(file, keep_default_na=False).itertuples():
+        if row.value:
+            kept.setdefault((row.run, row.id, row.on, row.variant), []).append(float(row.value))
+    return kept
+
+
+def is_post_hoc(run: str, one: Verdict) -> bool:
+    """Whether the estimate of a test was seen before the rule that judges it was written."""
+    if one.estimate is None:
+        return False
+    values = _tests(FOLDER / f"{VERSION}_tests.csv").get((run, one.claim, one.on, one.variant), [])
+    return any(abs(value - one.estimate.value) <= SAME * max(1, abs(value)) for value in values)
+
+
+def outcomes(board: pd.DataFrame) -> pd.DataFrame:
+    """What each claim came to in the earlier version, and comes to now: a row a claim and run."""
+    kept = pd.read_csv(FOLDER / f"{VERSION}_claims.csv")
+    rows = []
+    for run, of_run in kept.groupby("run", sort=False):
+        if run not in board:
+            continue
+        now = dict(zip(board["id"], kinds(board[run]), strict=True))
+        for claim, outcome in zip(of_run["id"], of_run["outcome"], strict=True):
+            if claim in now:
+                rows.append({"run": run, "id": claim, VERSION: outcome, "now": now[claim]})
+    return pd.DataFrame(rows)
+
+
+def crossed(board: pd.DataFrame, run: str) -> pd.DataFrame:
+    """How many claims of a run went from which outcome (rows) to which (columns)."""
+    of_run = outcomes(board).query("run == @run")
+    return pd.crosstab(of_run[VERSION], of_run["now"])
