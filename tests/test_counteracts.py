@@ -13,7 +13,7 @@ from lib.counteracts import claims, cloze, tables
 from lib.engine import fill
 from lib.engine.stats import Estimate
 from lib.text import data, english
-from lib.verdict import Outcome, Precondition, judge
+from lib.verdict import Asks, Outcome, Precondition, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = [
@@ -447,6 +447,10 @@ def claim(expectation, *kinds):
         families=("bert",),
         kinds=kinds,
         expectation=expectation,
+        side=expectation.side,
+        threshold=expectation.threshold,
+        margin=expectation.margin,
+        asks=expectation.asks,
     )
 
 
@@ -469,39 +473,51 @@ def test_margins_by_group_and_pooled_as_they_are_and_drawn():
 
 
 @pytest.mark.parametrize(
-    "expectation, base, met, failed",
-    [
-        (claims.KEPT, 0.5, 0.45, (0.45, 0.2)),
-        (claims.OVERTURNED, (0.5, -0.5), (-0.1, 0.1), -0.1),
-        (claims.NOT_OVERTURNED, (0.5, -0.5), (0.1, -0.9), -0.1),
-        (claims.ENLARGED, (0.5, -0.5), (0.6, -0.6), 0.6),
-        (claims.WEAKENED, (0.5, -0.5), 0.1, (0.1, 0.9)),
-        (claims.MOVED, 0.5, (0.2, 0.9), (0.45, 0.9)),
-        (claims.UNCHANGED, 0.5, (0.2, 0.9), (0.2, 0.3)),
-        (claims.UNCHANGED, 0.5, 0.55, (0.9, 0.8)),
+    "expectation, base, after, value, outcome",
+    [  # margins of occupations of women and of men
+        (claims.KEPT, 0.5, (0.55, 0.49), 0.02, Outcome.SUPPORTED),
+        (claims.KEPT, 0.5, (0.45, 0.2), -0.175, Outcome.CONTRADICTED),
+        (claims.OVERTURNED, (0.5, -0.5), (-0.1, 0.1), -0.1, Outcome.SUPPORTED),
+        (claims.OVERTURNED, (0.5, -0.5), (0.1, -0.2), 0.15, Outcome.CONTRADICTED),
+        (claims.NOT_OVERTURNED, (0.5, -0.5), (0.1, -0.9), 0.5, Outcome.SUPPORTED),
+        (claims.NOT_OVERTURNED, (0.5, -0.5), (-0.1, 0.2), -0.15, Outcome.CONTRADICTED),
+        (claims.ENLARGED, (0.5, -0.5), (0.7, -0.6), 0.15, Outcome.SUPPORTED),
+        (claims.ENLARGED, (0.5, -0.5), (0.55, -0.5), 0.025, Outcome.NO_EFFECT),
+        (claims.ENLARGED, (0.5, -0.5), 0.2, -0.5, Outcome.CONTRADICTED),
+        (claims.WEAKENED, (0.5, -0.5), 0.1, 0.4, Outcome.SUPPORTED),
+        (claims.WEAKENED, (0.5, -0.5), (0.45, -0.55), 0.0, Outcome.NO_EFFECT),
+        (claims.WEAKENED, (0.5, -0.5), 0.9, -0.4, Outcome.CONTRADICTED),
+        (claims.MOVED, 0.5, (0.9, 0.1), 0.4, Outcome.SUPPORTED),  # each towards its own gender
+        (claims.MOVED, 0.5, (0.1, 0.9), 0.4, Outcome.SUPPORTED),  # each away from it
+        (claims.MOVED, 0.5, 0.1, 0.0, Outcome.CONTRADICTED),  # both towards male words
+        (claims.UNCHANGED, 0.5, (0.2, 0.8), 0.0, Outcome.SUPPORTED),  # they conflict
+        (claims.UNCHANGED, 0.5, (0.2, 0.3), -0.25, Outcome.CONTRADICTED),
     ],
 )
-def test_an_expectation_is_met_or_not(expectation, base, met, failed):
-    """Margins as one number, or one for each group of occupations."""
-    assert read(expectation, {"base": base, N: met}).outcome == Outcome.SUPPORTED
-    assert read(expectation, {"base": base, N: failed}).outcome == Outcome.CONTRADICTED
+def test_an_expectation_is_scored_by_the_change(expectation, base, after, value, outcome):
+    found = read(expectation, {"base": base, N: after})
+    assert found.estimate.value == pytest.approx(value, abs=1e-9)
+    assert found.outcome == outcome
 
 
 def test_expectations_of_the_base_prompts_and_of_two_kinds():
-    for base, outcome in ((-0.5, -0.3), Outcome.SUPPORTED), ((-0.5, -0.05), Outcome.CONTRADICTED):
+    for base, outcome in ((-0.5, 0.3), Outcome.SUPPORTED), ((-0.1, 0.05), Outcome.CONTRADICTED):
         assert read(claims.LEANS, {"base": base}, ["base"]).outcome == outcome
-    assert read(claims.LEANS, {"base": 0.3}, ["base"], scatter=0.5).outcome == Outcome.INCONCLUSIVE
+    assert read(claims.LEANS, {"base": 0.2}, ["base"], scatter=0.5).outcome == Outcome.INCONCLUSIVE
     for unrelated, neutral, outcome in (
         (-0.5, 0.4, Outcome.SUPPORTED),
         (0.4, -0.5, Outcome.CONTRADICTED),
-        (0.55, 0.5, Outcome.CONTRADICTED),
+        (0.55, 0.5, Outcome.NO_EFFECT),
     ):
         margins = {"base": 0.5, U: unrelated, N: neutral}
         assert read(claims.MORE, margins, [U, N]).outcome == outcome
-    # Occupations at -.1, .2 and .5 in both groups, after knowledge at .1, .4, .7: whether that
-    # overturns depends on which occupations are drawn.
-    drawn = read(claims.NOT_OVERTURNED, {"base": 0.2, N: 0.4}, scatter=0.3)
-    assert drawn.outcome == Outcome.INCONCLUSIVE
+
+
+def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():
+    """Occupations differ far more than the sentence moves them: paired, the change is exact."""
+    found = read(claims.ENLARGED, {"base": 0.3, N: 0.5}, scatter=0.3)
+    assert tuple(found.estimate) == pytest.approx((0.2, 0.2, 0.2))
+    assert found.outcome == Outcome.SUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -510,7 +526,7 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
         (claims.KEPT, {"base": 0.05, N: 0.05}, "no preference in the base prompts"),
         (
             claims.OVERTURNED,
-            {"base": (0.5, -0.05), N: (-0.5, 0.5)},
+            {"base": (0.1, -0.05), N: (-0.5, 0.5)},
             "no preference in the base prompts",
         ),
         (claims.KEPT, {"base": 0.95, N: 0.95}, "at the ceiling"),
@@ -524,10 +540,10 @@ def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(
 ):
     shut = read(expectation, margins)
     assert (shut.outcome, shut.reason) == (Outcome.NOT_APPLICABLE, why)
-    assert not all(shut.preconditions.values())
-    # A model that cannot have the effect does not support the claim by having nothing.
-    if why != "at the ceiling":
-        assert read(expectation, margins, ignore_preconditions=True).outcome == Outcome.CONTRADICTED
+    # Control models are judged all the same, and say by the precondition that they are unable.
+    ignored = read(expectation, margins, ignore_preconditions=True)
+    assert ignored.outcome != Outcome.NOT_APPLICABLE
+    assert not all(ignored.preconditions.values())
 
 
 def test_few_gendered_tokens_are_no_case_on_a_control_too():
@@ -546,11 +562,11 @@ def test_few_gendered_tokens_are_no_case_on_a_control_too():
     enough = read(claims.KEPT, {"base": 0.5}, understood=few_of_another_kind)
     assert enough.outcome == Outcome.SUPPORTED
     margins = {"base": (0.5, -0.5), N: (-0.2, 0.2)}
-    assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(0.7)
+    assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(-0.7)
     as_much = read(claims.OVERTURNED, margins | {U: (-0.2, 0.2)})
     assert (as_much.outcome, as_much.reason) == (
-        Outcome.INCONCLUSIVE,
-        "no more than unrelated knowledge",
+        Outcome.MATCHED,
+        "unrelated knowledge: 100 % of it",
     )
 
 
@@ -564,7 +580,7 @@ def four(scores):
     """
     return [
         judge(
-            claim(claims.KEPT, N),
+            claim(claims.NOT_OVERTURNED, N),
             Estimate(score or 0, (score or -1) - 0.5, (score or 1) + 0.5),
             on="mini-bert",
             preconditions=[] if score is not None else UNMET,
@@ -575,20 +591,17 @@ def four(scores):
 
 
 @pytest.mark.parametrize(
-    "scores, said, variant",
+    "scores, said",
     [
-        ([3, 1, 2, 4], "supported", "k = 5"),
-        ([3, 1, 2, -1], "supported", "k = 5"),
-        ([None, 2, 1, -1], "supported", "k = 10"),
-        ([3, -1, 2, 4], "contradicted, decided at k = 5", "k = 5"),
-        ([-1, -2, -3, 4], "contradicted", "k = 10"),
-        ([3, 0, 2, 4], "inconclusive, decided at k = 5", "k = 5"),
-        ([None, None, None, 2], "supported, in the full distribution alone", "full"),
+        ([3, 1, 2, 4], "supported"),
+        ([3, 1, -2, 4], "supported, k = 10: contradicted"),
+        ([None, 2, 1, -1], "contradicted, k = 5: supported; k = 10: supported"),
+        ([None, None, None, 2], "supported"),  # a k that cannot be judged says nothing
     ],
 )
-def test_a_verdict_is_over_the_three_figures(scores, said, variant):
+def test_the_full_distribution_decides_and_other_k_stand_beside_it(scores, said):
     verdict = claims.overall({"main": four(scores)})
-    assert str(verdict) == said and verdict.variant == variant and verdict.on == "mini-bert"
+    assert str(verdict) == said and verdict.variant == "full" and verdict.on == "mini-bert"
     assert verdict.found.startswith(
         "k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 "
     )
@@ -598,10 +611,10 @@ def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_no
     lines = {
         "main": four([1, 1, 1, 1]),
         "dictionary": four([None] * 3 + [-1]),
-        "pooled": four([2, 2, 2, 2]),
+        "pooled": four([0, 2, 2, 2]),
     }
     assert str(claims.overall(lines)) == "supported, dictionary: contradicted"
-    lines["pooled"] = four([0, 1, 1, 1])
+    lines["pooled"] = four([1, 1, 1, 0])
     assert str(claims.overall(lines)) == "supported, dictionary: contradicted; pooled: inconclusive"
     answer = answered(P, SIDES, backgrounds=1)
     answer["mass"]["larger"] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
@@ -644,5 +657,10 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
     variants = claims.variants({"null": answer}, every=True, ignore_preconditions=True, draws=200)
     for by_variant in variants:
-        for verdicts in by_variant.values():
-            assert claims.over_k(verdicts).outcome != Outcome.SUPPORTED
+        found = claims.overall(by_variant)
+        claim = claims.CLAIMS[found.claim]
+        follows = found.preconditions.get("follows a named gender")
+        if claim.asks == Asks.EFFECT and claim.expectation.is_effect:
+            assert found.outcome != Outcome.SUPPORTED
+        else:  # it keeps everything: the precondition tells that it cannot be moved
+            assert follows is False

@@ -1,10 +1,12 @@
 """The claims of Counteracts, each tested on every model of the families that it speaks of.
 
-A claim is tested in several analysis variants (VARIANTS), each at k = 3, 5, 10 and in the full
-distribution. The variant "main" is what the paper describes: the verbalizer made from the models'
-outputs, both groups of occupations. The paper speaks of its Fig. 2-4 at once: a claim is supported
-if it is met at every k that can be judged; where none can, the full distribution decides. Variants
-that come to another outcome are named in the verdict's remark.
+A claim is about what a sentence does to a preference, so it is scored by the change that the
+sentence makes: in the margin (female - male) / (female + male), as a mean over occupations of women
+and of men. It is judged in the full distribution, and at k = 3, 5 and 10 beside it: the paper's
+Fig. 2-4 are of these, but leave out what is not among the likeliest tokens.
+
+The analysis variant "main" has the verbalizer made from the models' outputs, and both groups of
+occupations. What another k, or another variant, comes to is named in the verdict's remark.
 """
 
 from collections.abc import Callable
@@ -20,20 +22,20 @@ from lib.engine.stats import redrawn
 from lib.verdict import (
     CONTROLS,
     UNTRAINED,
+    Asks,
     Claim,
     Control,
     Outcome,
     Precondition,
+    Side,
     Verdict,
     by_id,
     judge,
 )
 
-ALONE = "in the full distribution alone"
 # A k is judged if this share of the prompts has a gendered token. With fewer, a margin would
 # depend on a few prompts.
 ENOUGH = 0.5
-WORST_FIRST = [Outcome.CONTRADICTED, Outcome.INCONCLUSIVE, Outcome.SUPPORTED]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,54 +56,49 @@ VARIANTS = {
 
 
 # ---- what claims expect of the margins
-# Scores take `side`, the sign of the base margin in the same resample, `base`, and one `after` per
-# kind of knowledge, all [draws, groups]. They are above zero where the expectation is met, in all
-# groups unless a score says otherwise: [draws].
+# Scores take `side`, the sign of the base margin of each group, `base`, and one `after` per kind of
+# knowledge, margins [draws, groups] of which the first draw is the sample. They are means over
+# groups: [draws]. The side is the sample's in all draws: with a sign of its own each draw of a
+# preference near 0 would be scored as another claim.
 
 
-def leans(side, base, after):
-    return np.abs(base).min(-1) - LITTLE
+def lean(side, base, after):
+    """How far the base prompts lean."""
+    return (side * base).mean(-1)
 
 
-def kept(side, base, after):
-    """The same preference, and a change of at most LITTLE."""
-    same_side = (side * after).min(-1)
-    little_change = LITTLE - np.abs(after - base).max(-1)
-    return np.minimum(same_side, little_change)
+def change(side, base, after):
+    """By how much the lean grows; below 0 it shrinks, or turns round."""
+    return (side * (after - base)).mean(-1)
 
 
-def overturned(side, base, after):
-    return -(side * after).max(-1)
+def remainder(side, base, after):
+    """What is left of the lean; below 0 it is overturned."""
+    return (side * after).mean(-1)
 
 
-def not_overturned(side, base, after):
-    return (side * after).min(-1)
+def shrinkage(side, base, after):
+    """By how much the preference is smaller, whichever gender is preferred."""
+    return (np.abs(base) - np.abs(after)).mean(-1)
 
 
-def enlarged(side, base, after):
-    return (side * (after - base)).min(-1)
+def movement(side, base, after):
+    """How far the gender that dominates an occupation gains or loses."""
+    gain = (_toward_own(base) * (after - base)).mean(-1)
+    return np.abs(gain)
 
 
-def weakened(side, base, after):
-    return (np.abs(base) - np.abs(after)).min(-1)
+def lead(side, base, first, second):
+    """By how much more the first kind of knowledge moves the margin than the second."""
+    return (np.abs(first - base) - np.abs(second - base)).mean(-1)
 
 
-def moved(side, base, after):
-    return np.abs(after - base).min(-1) - LITTLE
+def _toward_own(margins: np.ndarray) -> np.ndarray:
+    """The sign of the gender that dominates each group: occupations of women, of men.
 
-
-def unchanged(side, base, after):
-    """The groups do not all move the same way by more than LITTLE."""
-    all_grow = (side * (after - base)).min(-1)
-    all_shrink = (side * (base - after)).min(-1)
-    return LITTLE - np.maximum(all_grow, all_shrink)
-
-
-def first_moves_more(side, base, first, second):
-    """In the mean over groups the first moves more than the second, and by more than LITTLE."""
-    lead = (np.abs(first - base) - np.abs(second - base)).mean(-1)
-    change = np.abs(first - base).mean(-1)
-    return np.minimum(lead, change - LITTLE)
+    Pooled there is one group, where above 0 is the gender that dominates.
+    """
+    return np.array([1, -1])[: margins.shape[-1]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +107,10 @@ class Expectation:
 
     name: str
     score: Callable[..., np.ndarray]
+    asks: Asks = Asks.EFFECT
+    side: Side = Side.ABOVE
+    threshold: float = 0.0
+    margin: float = 0.0
     # It speaks of a preference, so there has to be one: a base margin beyond LITTLE.
     of_preference: bool = True
     # A margin beyond 1 - LITTLE could not grow by more than LITTLE: nothing is judged there.
@@ -123,48 +124,62 @@ class Expectation:
 
 LEANS = Expectation(
     name="leans",
-    score=leans,
+    score=lean,
+    threshold=LITTLE,
     of_preference=False,
 )
 KEPT = Expectation(
     name="kept",
-    score=kept,
+    score=change,
+    asks=Asks.NO_EFFECT,
+    side=Side.WITHIN,
+    margin=LITTLE,
     has_ceiling=True,
 )
 OVERTURNED = Expectation(
     name="overturned",
-    score=overturned,
+    score=remainder,
+    side=Side.BELOW,
     is_effect=True,
 )
 NOT_OVERTURNED = Expectation(
     name="not overturned",
-    score=not_overturned,
+    score=remainder,
+    asks=Asks.NO_EFFECT,
 )
 ENLARGED = Expectation(
     name="enlarged",
-    score=enlarged,
+    score=change,
+    margin=LITTLE,
     has_ceiling=True,
     is_effect=True,
 )
 WEAKENED = Expectation(
     name="weakened",
-    score=weakened,
+    score=shrinkage,
+    margin=LITTLE,
     is_effect=True,
 )
 MOVED = Expectation(
     name="moved",
-    score=moved,
+    score=movement,
+    threshold=LITTLE,
     of_preference=False,
     is_effect=True,
 )
+# Groups that move opposite ways conflict: their mean stays where it is.
 UNCHANGED = Expectation(
     name="unchanged or conflicting",
-    score=unchanged,
+    score=change,
+    asks=Asks.NO_EFFECT,
+    side=Side.WITHIN,
+    margin=LITTLE,
     has_ceiling=True,
 )
 MORE = Expectation(
     name="first moves more",
-    score=first_moves_more,
+    score=lead,
+    margin=LITTLE,
     of_preference=False,
 )
 
@@ -199,6 +214,11 @@ def _claim(
         families=families,
         kinds=kinds,
         expectation=expectation,
+        side=expectation.side,
+        threshold=expectation.threshold,
+        margin=expectation.margin,
+        asks=expectation.asks,
+        on_any_data=True,
         # The gender-swapped control is a BERT.
         controls=CONTROLS if "bert" in families else (UNTRAINED,),
     )
@@ -501,31 +521,25 @@ def judge_margins(
     expects = claim.expectation
     margins = evidence.margins
     base = margins["base"]
-    after = [margins[kind] for kind in claim.kinds]
-    scores = expects.score(np.sign(base), base, *after)
-    control = None
     tokens = _enough_tokens(evidence.understood, claim.kinds)
     preconditions = [tokens]
+    control = None
     if expects.is_effect:
-        control = _unrelated_knowledge(expects, evidence, scores)
+        control = _unrelated_knowledge(claim, evidence)
     else:
-        follows = _follows_named_gender(margins)
-        scores = np.minimum(scores, follows)
+        is_moved = _follows_named_gender(margins) > LITTLE
         why = "does not follow a named gender"
-        preconditions.append(Precondition("follows a named gender", follows[0] > 0, why))
+        preconditions.append(Precondition("follows a named gender", is_moved, why))
     if expects.of_preference:
-        preference = np.abs(base).min(-1) - LITTLE
-        scores = np.minimum(scores, preference)
+        has_preference = bool(np.abs(base[0]).mean() > LITTLE)
         why = "no preference in the base prompts"
-        preconditions.append(
-            Precondition("a preference in the base prompts", preference[0] > 0, why)
-        )
+        preconditions.append(Precondition("a preference in the base prompts", has_preference, why))
     if expects.has_ceiling:
-        has_room = np.abs(base[0]).max() <= 1 - LITTLE
+        has_room = bool(np.abs(base[0]).max() <= 1 - LITTLE)
         preconditions.append(Precondition("room to grow", has_room, "at the ceiling"))
     return judge(
         claim,
-        redrawn(scores, evidence.n),
+        redrawn(_scores(claim, evidence, claim.kinds), evidence.n, "occupations"),
         preconditions=preconditions,
         control=control,
         ignore_preconditions=ignore_preconditions and tokens.is_met,
@@ -533,14 +547,21 @@ def judge_margins(
     )
 
 
-def _unrelated_knowledge(expects: Expectation, evidence: Evidence, scores: np.ndarray) -> Control:
-    """The score after unrelated knowledge, and by how much `scores` are above it."""
+def _scores(claim: ClozeClaim, evidence: Evidence, kinds: tuple[str, ...]) -> np.ndarray:
+    """What a claim expects, scored after knowledge of these kinds: [draws]."""
     base = evidence.margins["base"]
-    unrelated = expects.score(np.sign(base), base, evidence.margins["unrelated"])
+    after = [evidence.margins[kind] for kind in kinds]
+    return claim.expectation.score(np.sign(base[0]), base, *after)
+
+
+def _unrelated_knowledge(claim: ClozeClaim, evidence: Evidence) -> Control:
+    """The score after unrelated knowledge, and by how much that of the claim differs from it."""
+    unrelated = _scores(claim, evidence, ("unrelated",))
+    difference = _scores(claim, evidence, claim.kinds) - unrelated
     return Control(
         name="unrelated knowledge",
-        estimate=redrawn(unrelated, evidence.n),
-        difference=redrawn(scores - unrelated, evidence.n),
+        estimate=redrawn(unrelated, evidence.n, "occupations"),
+        difference=redrawn(difference, evidence.n, "occupations"),
     )
 
 
@@ -551,48 +572,30 @@ def _enough_tokens(understood: pd.Series, kinds: tuple[str, ...]) -> Preconditio
     return Precondition("gendered tokens", share >= ENOUGH, why)
 
 
-def _follows_named_gender(margins: dict[str, np.ndarray]) -> np.ndarray:
-    """By how much more than LITTLE the margin follows the gender that is named: [draws].
+def _follows_named_gender(margins: dict[str, np.ndarray]) -> float:
+    """By how much the margin follows the gender that is named, in the group in which it is less.
 
-    It is the difference between naming the gender that dominates the occupation and the other one,
-    in the group in which it is smaller.
+    It is the difference between naming the gender that dominates the occupation and the other one.
     """
-    difference = margins[SYNTACTIC] - margins[COUNTER_SYNTACTIC]
-    # Groups: female-dominated, male-dominated. Pooled there is one, where above 0 is the gender
-    # that dominates.
-    toward_own = np.array([1, -1])[: difference.shape[-1]]
-    return (toward_own * difference).min(-1) - LITTLE
-
-
-def over_k(verdicts: list[Verdict]) -> Verdict:
-    """One verdict of those at k = 3, 5, 10 and in full.
-
-    Of the k that can be judged that one at which the claim is met least; if none can, in full.
-    """
-    *at_k, full = verdicts
-    applicable = [one for one in at_k if one.outcome != Outcome.NOT_APPLICABLE]
-    if not applicable:
-        return replace(full, remark=ALONE)
-
-    def how_well_met(verdict: Verdict) -> tuple[int, float]:
-        return WORST_FIRST.index(verdict.outcome), verdict.estimate.value
-
-    worst = min(applicable, key=how_well_met)
-    outcomes = {one.outcome for one in applicable}
-    if len(outcomes) == 1:
-        return worst
-    return replace(worst, remark=f"decided at {worst.variant}")
+    difference = margins[SYNTACTIC][0] - margins[COUNTER_SYNTACTIC][0]
+    return float((_toward_own(difference) * difference).min())
 
 
 def overall(by_variant: dict[str, list[Verdict]]) -> Verdict:
-    """The verdict of the main variant; variants that come to another outcome are named."""
-    main = over_k(by_variant["main"])
-    remarks = [main.remark] if main.remark else []
+    """The verdict in the full distribution, with the words of all k; a remark names the k and the
+    variants that come to another outcome.
+    """
+    *at_k, main = by_variant["main"]
+    remarks = []
+    for one in at_k:
+        if one.outcome not in (main.outcome, Outcome.NOT_APPLICABLE):
+            remarks.append(f"{one.variant}: {one.outcome}")
     for title, verdicts in by_variant.items():
-        outcome = over_k(verdicts).outcome
+        outcome = verdicts[-1].outcome
         if outcome != main.outcome:
             remarks.append(f"{title}: {outcome}")
     found = [f"{one.variant} {_in_words(one)}" for one in by_variant["main"]]
+    found[-1] = f"{main.variant} {main.estimate:z.2f}"
     return replace(main, found="; ".join(found), remark="; ".join(remarks))
 
 
@@ -616,7 +619,7 @@ def table(variants: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
         for title in VARIANTS:
             if title != "main":
                 has_it = title in by_variant
-                row[title] = str(over_k(by_variant[title]).outcome) if has_it else ""
+                row[title] = str(by_variant[title][-1].outcome) if has_it else ""
         row["verdict"] = str(overall(by_variant))
         rows.append(row)
     return pd.DataFrame(rows)
