@@ -9,8 +9,9 @@ by the whole 95 % interval:
                          of an effect; a claim of no effect is supported by it
     contradicted         it lies on the other side
     inconclusive         it reaches over the threshold; `needed` says how much data would decide
-    matched by controls  it lies on the claim's side, but the difference to a control does not
-    contradicted         random interventions of equal size do more
+    contradicted         it lies on the claim's side, but random interventions of equal size do more
+    matched by controls  ... but the difference to a control does not, which shows half of it
+    inconclusive         ... but the difference to a control does not, which shows less
     supported            otherwise; "no working control" is said where none could have shown it
 
 Claims of no effect and of cost meet no control. The result is a `Verdict`, kept unrounded in
@@ -84,6 +85,7 @@ AGAINST = {Outcome.CONTRADICTED, Outcome.NO_EFFECT}
 NO_VALUE = "no value"
 NO_INTERVAL = "no interval"
 NO_WORKING_CONTROL = "no working control"
+HALF = 0.5  # of an effect: a control that shows so much, and is not told from it, matches it
 
 
 class Asks(StrEnum):
@@ -331,9 +333,21 @@ def _beside_random(
         return Outcome.SUPPORTED, ""
     if _lies(claim.side.opposite, control.difference):
         return Outcome.CONTRADICTED, f"{control.name} do more"
-    if not _lies(claim.side.strict, control.difference):
-        return Outcome.MATCHED, _share_text(control, estimate)
-    return Outcome.SUPPORTED, ""
+    return _beyond(claim, estimate, control)
+
+
+def _beyond(claim: Claim, estimate: Estimate, control: Control) -> tuple[Outcome, str]:
+    """(outcome, reason) of an estimate on the claim's side, held against a working control.
+
+    A control that is known too roughly to tell it from the effect does not match it: it has to show
+    as much, or half of it at least.
+    """
+    if _lies(claim.side.strict, control.difference):
+        return Outcome.SUPPORTED, ""
+    share = share_of(control, estimate)
+    is_as_much = share >= HALF
+    outcome = Outcome.MATCHED if is_as_much else Outcome.INCONCLUSIVE
+    return outcome, f"{control.name}: {100 * share:.0f} % of it"
 
 
 def _lies(side: Side, difference: Estimate) -> bool:
@@ -351,9 +365,11 @@ def beside_models(claim: Claim, one: Verdict, models: Sequence[Control]) -> Verd
     if one.outcome != Outcome.SUPPORTED or claim.asks != Asks.EFFECT:
         return one
     working = [control for control in models if not control.why_idle]
-    for control in working:
-        if not _lies(claim.side.strict, control.difference):
-            return replace(one, outcome=Outcome.MATCHED, reason=_share_text(control, one.estimate))
+    outcomes = [_beyond(claim, one.estimate, control) for control in working]
+    for worst in (Outcome.MATCHED, Outcome.INCONCLUSIVE):
+        for outcome, reason in outcomes:
+            if outcome == worst:
+                return replace(one, outcome=outcome, reason=reason)
     is_beyond_random = one.control is not None and not one.control.why_idle
     if working or is_beyond_random or one.reason:
         return one
@@ -363,11 +379,6 @@ def beside_models(claim: Claim, one: Verdict, models: Sequence[Control]) -> Verd
 def share_of(control: Control, estimate: Estimate) -> float:
     """What a control shows, as a share of the estimate; nan where that is 0."""
     return control.estimate.value / estimate.value if estimate.value else math.nan
-
-
-def _share_text(control: Control, estimate: Estimate) -> str:
-    """random heads: 87 % of it"""
-    return f"{control.name}: {100 * share_of(control, estimate):.0f} % of it"
 
 
 def needed(claim: Claim, one: Verdict) -> float:
@@ -382,11 +393,13 @@ def needed(claim: Claim, one: Verdict) -> float:
     if one.samples_met is not None or not one.estimate.has_interval:
         return math.nan
     value, low, high = one.estimate
-    half_width = (high - low) / 2
+    reach = value - low if value > one.threshold else high - value  # to the end that crosses
     distance = abs(value - one.threshold)
     to_margin = (one.margin or 0.0) - distance
+    if claim.side == Side.WITHIN or to_margin > distance:
+        reach = max(value - low, high - value)
     room = abs(to_margin) if claim.side == Side.WITHIN else max(distance, to_margin)
-    return (half_width / room) ** 2 if room > 0 else math.inf
+    return (reach / room) ** 2 if room > 0 else math.inf
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:

@@ -152,7 +152,7 @@ def made_up(tmp_path):
     )
     both = [
         share_of(NEAR, 0.7, "mini-bert"),  # matched by untrained networks
-        said(SMALL_SET, Outcome.CONTRADICTED, "m"),
+        said("heads-near-zero", Outcome.CONTRADICTED, "m"),
         share_of("heads-all-layers", 0.7, "mini-bert"),
         share_of("ss-twin", 0.7, "mini-bert"),
     ]

@@ -513,6 +513,14 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
         assert read(claims.MORE, margins, [U, N]).outcome == outcome
 
 
+def test_a_group_without_a_preference_is_no_part_of_a_claim_about_one():
+    """Occupations of women lean by a hair: which way is luck, and what becomes of it says nothing."""
+    for hair in (0.04, -0.04):
+        found = read(claims.OVERTURNED, {"base": (hair, -0.6), N: (0.5, 0.2)})
+        assert found.estimate.value == pytest.approx(-0.2)
+        assert found.outcome == Outcome.SUPPORTED
+
+
 def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():
     """Occupations differ far more than the sentence moves them: paired, the change is exact."""
     found = read(claims.ENLARGED, {"base": 0.3, N: 0.5}, scatter=0.3)
@@ -526,13 +534,13 @@ def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():
         (claims.KEPT, {"base": 0.05, N: 0.05}, "no preference in the base prompts"),
         (
             claims.OVERTURNED,
-            {"base": (0.1, -0.05), N: (-0.5, 0.5)},
+            {"base": (0.09, -0.05), N: (-0.5, 0.5)},
             "no preference in the base prompts",
         ),
         (claims.KEPT, {"base": 0.95, N: 0.95}, "at the ceiling"),
         (claims.ENLARGED, {"base": 0.95, N: 1}, "at the ceiling"),
         (claims.KEPT, {"base": 0.5, N: 0.5, S: 0.5, C: 0.5}, "does not follow a named gender"),
-        (claims.LEANS, {"base": 0.5, S: -0.8, C: 0.8}, "does not follow a named gender"),
+        (claims.MOVED, {"base": 0.5, S: -0.8, C: 0.8}, "does not follow a named gender"),
     ],
 )
 def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(
@@ -660,7 +668,7 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
         found = claims.overall(by_variant)
         claim = claims.CLAIMS[found.claim]
         follows = found.preconditions.get("follows a named gender")
-        if claim.asks == Asks.EFFECT and claim.expectation.is_effect:
-            assert found.outcome != Outcome.SUPPORTED
-        else:  # it keeps everything: the precondition tells that it cannot be moved
+        if claim.expectation.of_sentence:  # that it cannot be moved is told by the precondition
             assert follows is False
+        if claim.asks == Asks.EFFECT and claim.expectation.of_sentence:
+            assert found.outcome != Outcome.SUPPORTED

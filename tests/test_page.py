@@ -107,7 +107,7 @@ def said(claim, outcome, on, reason="", found=""):
     return Verdict(claim, outcome, on=on, reason=reason, found=found)
 
 
-NEAR, LAYERS = "heads-near-zero", "heads-all-layers"
+NEAR, LAYERS = "heads-small-set", "heads-all-layers"
 NO_CONTROLS = [f"{controls.NAMES[name]}: {controls.NOT_RUN}" for name in CLAIMS[NEAR].controls]
 UNTRAINED = f"controls {'; '.join(NO_CONTROLS)}"
 
@@ -248,7 +248,7 @@ def test_board_claims_and_numbers(project):
         )
         add(
             made.out,
-            "02_fig1_distributions",
+            "02_small_set",
             png(),
             caption="f",
             kind="figure",
@@ -261,7 +261,7 @@ def test_board_claims_and_numbers(project):
             run,
             "02",
             kind,
-            [f"{kind} as shown", f"3 of 4 {UNTRAINED} figure {run}.02_fig1_distributions"],
+            [f"{kind} as shown", f"3 of 4 {UNTRAINED} figure {run}.02_small_set"],
         )
         for run, kind in (("mini", "contradicted"), ("paper", "supported"))
     ]
@@ -276,7 +276,7 @@ def test_board_claims_and_numbers(project):
     ]
     assert page.all("img")[0]["alt"] == "Heads rise. f"
     ids = [a.get("id") for _, a in page.elements]
-    assert "mini.02_claims" not in ids and "#paper.02_fig1_distributions" in [
+    assert "mini.02_claims" not in ids and "#paper.02_small_set" in [
         a["href"] for a in page.all("a")
     ]
     rows = {
@@ -290,7 +290,7 @@ def test_board_claims_and_numbers(project):
             [
                 "mixed 1 supported, 1 contradicted",
                 "supported",
-                "figure paper.02_fig1_distributions",
+                "figure paper.02_small_set",
             ],
         ),
         (LAYERS, ["not applicable", "not applicable", "figures of 02"]),
@@ -410,7 +410,7 @@ def test_what_is_damaged_is_left_out_and_said_and_what_a_control_bears_out_is_sh
     board = next(
         cells
         for a, cells in page.rows
-        if "data-verdicts" in a and cells[0].startswith("Most heads")
+        if "data-verdicts" in a and cells[0].startswith(CLAIMS[NEAR].says)
     )
     assert "matched by controls" in " ".join(board[1].split())
     assert "untrained networks: 100 % of it" in board[0]

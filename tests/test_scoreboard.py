@@ -25,7 +25,7 @@ from lib.verdict import (
 from tests.tiny import refusal
 
 SUPPORTED, CONTRADICTED, NO_EFFECT, MATCHED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
-NEAR, LAYERS, ORDER = "heads-near-zero", "heads-all-layers", "seat-order"  # of notebook 02
+NEAR, LAYERS, ORDER = "heads-small-set", "heads-all-layers", "seat-order"  # of notebook 02
 
 
 def said(claim, outcome, on="mini-bert", reason="", models=()):

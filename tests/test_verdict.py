@@ -310,12 +310,12 @@ def test_a_shut_gate_is_no_case_a_threshold_may_be_the_datas_and_an_id_is_given_
     [
         (Side.ABOVE, Estimate(0.5, 0.1, 0.9), SUPPORTED, ""),
         (Side.ABOVE, Estimate(0.5, -0.1, 1.1), MATCHED, "random heads: 60 % of it"),
+        (Side.BELOW, Estimate(-0.5, -1.1, 0.1), MATCHED, "random heads: 240 % of it"),
         (Side.ABOVE, Estimate(-0.5, -0.9, -0.1), CONTRADICTED, "random heads do more"),
         (Side.ABOVE, Estimate(0.5), SUPPORTED, ""),  # a control without an interval says nothing
         (Side.AT_LEAST, Estimate(0.0, 0.0, 0.0), MATCHED, "random heads: 60 % of it"),
         (Side.BELOW, Estimate(-0.5, -0.9, -0.1), SUPPORTED, ""),
         (Side.BELOW, Estimate(0.5, 0.1, 0.9), CONTRADICTED, "random heads do more"),
-        (Side.BELOW, Estimate(-0.5, -1.1, 0.1), MATCHED, "random heads: 240 % of it"),
         (Side.AT_MOST, Estimate(-0.5, -0.9, -0.1), SUPPORTED, ""),
     ],
 )
@@ -340,6 +340,7 @@ def shown(value, low, high, idle=""):
 
 SMALL = shown(0.04, 0.01, 0.07)  # a fiftieth of the effect, though its interval is above 0
 LARGE = shown(1.8, 1.5, 2.1)
+ROUGH = shown(0.1, -3, 3)  # a twentieth of the effect, and known too roughly to tell
 IDLE = shown(math.nan, math.nan, math.nan)
 UNABLE = shown(1.8, 1.5, 2.1, idle="cannot show it")
 
@@ -350,6 +351,8 @@ UNABLE = shown(1.8, 1.5, 2.1, idle="cannot show it")
         ([SMALL], SUPPORTED, ""),
         ([LARGE], MATCHED, "untrained networks: 90 % of it"),
         ([SMALL, LARGE], MATCHED, "untrained networks: 90 % of it"),
+        ([ROUGH], INCONCLUSIVE, "untrained networks: 5 % of it"),
+        ([ROUGH, LARGE], MATCHED, "untrained networks: 90 % of it"),
         ([SMALL, UNABLE], SUPPORTED, ""),
         ([IDLE, UNABLE], SUPPORTED, verdict.NO_WORKING_CONTROL),
         ([], SUPPORTED, verdict.NO_WORKING_CONTROL),

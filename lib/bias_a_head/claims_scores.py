@@ -20,7 +20,17 @@ from lib.bias_a_head.claims_shared import (
     seat_text,
 )
 from lib.engine import stats
-from lib.verdict import CONTROLS, UNTRAINED, Claim, Control, Precondition, Side, Verdict, judge
+from lib.verdict import (
+    CONTROLS,
+    UNTRAINED,
+    Asks,
+    Claim,
+    Control,
+    Precondition,
+    Side,
+    Verdict,
+    judge,
+)
 
 # Of |SEAT|: what a head of "no major effect" changes at most, as far as the gradient predicts. It
 # is part of the estimate, so the board cannot judge by another: run notebook 02 of all runs again.
@@ -46,6 +56,7 @@ NEAR_ZERO = Claim(
     side=Side.ABOVE,
     threshold=0.5,
     controls=CONTROLS,
+    asks=Asks.NO_EFFECT,
 )
 RIGHT_TAIL = Claim(
     id="heads-right-tail",

@@ -1,9 +1,10 @@
 """The claims of Counteracts, each tested on every model of the families that it speaks of.
 
-A claim is about what a sentence does to a preference, so it is scored by the change that the
-sentence makes: in the margin (female - male) / (female + male), as a mean over occupations of women
-and of men. It is judged in the full distribution, and at k = 3, 5 and 10 beside it: the paper's
-Fig. 2-4 are of these, but leave out what is not among the likeliest tokens.
+A claim is about what a sentence does to a preference, so it is scored by what becomes of the margin
+(female - male) / (female + male) with the sentence: a mean over the groups of occupations, of women
+and of men, that have a preference without it. It is judged in the full distribution, and at k = 3,
+5 and 10 beside it: the paper's Fig. 2-4 are of these, but leave out what is not among the likeliest
+tokens.
 
 The analysis variant "main" has the verbalizer made from the models' outputs, and both groups of
 occupations. What another k, or another variant, comes to is named in the verdict's remark.
@@ -58,8 +59,8 @@ VARIANTS = {
 # ---- what claims expect of the margins
 # Scores take `side`, the sign of the base margin of each group, `base`, and one `after` per kind of
 # knowledge, margins [draws, groups] of which the first draw is the sample. They are means over
-# groups: [draws]. The side is the sample's in all draws: with a sign of its own each draw of a
-# preference near 0 would be scored as another claim.
+# groups: [draws]. The side is the sample's in all draws. A claim about a preference gets the groups
+# alone whose base margin is beyond LITTLE: of one near 0 the sign is luck.
 
 
 def lean(side, base, after):
@@ -115,11 +116,12 @@ class Expectation:
     of_preference: bool = True
     # A margin beyond 1 - LITTLE could not grow by more than LITTLE: nothing is judged there.
     has_ceiling: bool = False
-    # Knowledge does something: it has to do more than unrelated knowledge does. An expectation that
-    # is no effect says something only of a model that can be moved: its margin has to follow the
-    # gender that is named in the occupation by more than LITTLE. A network that gives one answer to
-    # whatever it reads keeps everything.
-    is_effect: bool = False
+    # What knowledge does has to be more than what unrelated knowledge does.
+    beyond_unrelated: bool = False
+    # It says something only of a model that can be moved: the margin has to follow the gender that
+    # is named in the occupation by more than LITTLE. A network that gives one answer to whatever it
+    # reads keeps everything.
+    of_sentence: bool = True
 
 
 LEANS = Expectation(
@@ -127,6 +129,7 @@ LEANS = Expectation(
     score=lean,
     threshold=LITTLE,
     of_preference=False,
+    of_sentence=False,
 )
 KEPT = Expectation(
     name="kept",
@@ -140,7 +143,7 @@ OVERTURNED = Expectation(
     name="overturned",
     score=remainder,
     side=Side.BELOW,
-    is_effect=True,
+    beyond_unrelated=True,
 )
 NOT_OVERTURNED = Expectation(
     name="not overturned",
@@ -152,20 +155,20 @@ ENLARGED = Expectation(
     score=change,
     margin=LITTLE,
     has_ceiling=True,
-    is_effect=True,
+    beyond_unrelated=True,
 )
 WEAKENED = Expectation(
     name="weakened",
     score=shrinkage,
     margin=LITTLE,
-    is_effect=True,
+    beyond_unrelated=True,
 )
 MOVED = Expectation(
     name="moved",
     score=movement,
     threshold=LITTLE,
     of_preference=False,
-    is_effect=True,
+    beyond_unrelated=True,
 )
 # Groups that move opposite ways conflict: their mean stays where it is.
 UNCHANGED = Expectation(
@@ -219,8 +222,8 @@ def _claim(
         margin=expectation.margin,
         asks=expectation.asks,
         on_any_data=True,
-        # The gender-swapped control is a BERT.
-        controls=CONTROLS if "bert" in families else (UNTRAINED,),
+        # The gender-swapped control is a BERT. That a sentence moves a model is no stereotype.
+        controls=CONTROLS if "bert" in families and expectation.of_preference else (UNTRAINED,),
     )
 
 
@@ -524,14 +527,14 @@ def judge_margins(
     tokens = _enough_tokens(evidence.understood, claim.kinds)
     preconditions = [tokens]
     control = None
-    if expects.is_effect:
+    if expects.beyond_unrelated:
         control = _unrelated_knowledge(claim, evidence)
-    else:
+    if expects.of_sentence:
         is_moved = _follows_named_gender(margins) > LITTLE
         why = "does not follow a named gender"
         preconditions.append(Precondition("follows a named gender", is_moved, why))
     if expects.of_preference:
-        has_preference = bool(np.abs(base[0]).mean() > LITTLE)
+        has_preference = bool(np.abs(base[0]).max() > LITTLE)
         why = "no preference in the base prompts"
         preconditions.append(Precondition("a preference in the base prompts", has_preference, why))
     if expects.has_ceiling:
@@ -551,6 +554,10 @@ def _scores(claim: ClozeClaim, evidence: Evidence, kinds: tuple[str, ...]) -> np
     """What a claim expects, scored after knowledge of these kinds: [draws]."""
     base = evidence.margins["base"]
     after = [evidence.margins[kind] for kind in kinds]
+    has_preference = np.abs(base[0]) > LITTLE
+    if claim.expectation.of_preference and has_preference.any():
+        base = base[:, has_preference]
+        after = [margins[:, has_preference] for margins in after]
     return claim.expectation.score(np.sign(base[0]), base, *after)
 
 

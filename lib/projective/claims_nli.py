@@ -3,7 +3,7 @@
 Section 5, notebook 09. An interval over occupations or over pairs of the task decides, or the share
 of bootstrap samples that meet a claim which counts several things. Claims are tested under both
 fits and, where eta matters, both analysis variants of parity. Viable is within 5 points of base.
-The margins are ours where the paper gives none. They were written before the runs that they judge.
+Thresholds are ours where the paper gives none; margins are a share of what it prints.
 """
 
 from dataclasses import dataclass, replace

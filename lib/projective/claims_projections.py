@@ -2,8 +2,8 @@
 
 Section 5, notebook 08. An interval over triples decides, or the share of bootstrap samples that
 meet a claim which counts several things. A best setting is chosen on one half of the triples and
-judged on the other (split_half.py); what it does is compared with random directions. The margins
-are ours where the paper gives none. They were written before the runs that they judge.
+judged on the other (split_half.py); what it does is compared with random directions. Thresholds
+are ours where the paper gives none; margins are a share of what it prints.
 """
 
 from collections.abc import Sequence
@@ -188,6 +188,7 @@ ATTENTION_SPOILT = ProjectiveClaim(
     side=Side.AT_LEAST,
     threshold=8,
     controls=BOTH_CONTROLS,
+    asks=Asks.NO_EFFECT,
 )
 INGREDIENTS = ProjectiveClaim(
     id="ingredients",

@@ -1,7 +1,7 @@
 """What Projective methods claims of SS, s and d, each claim beside its test.
 
-Section 2, notebook 07. An interval over triples decides. The margins are ours where the paper gives
-none. They were written before the runs that they judge.
+Section 2, notebook 07. An interval over triples decides. Thresholds are ours where the paper
+gives none.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lib.engine.stats import Estimate
 from lib.projective import split_half
 from lib.projective.findings import SAME, Finding, ProjectiveClaim
 from lib.projective.triples import strength_lead
-from lib.verdict import GENDER_SWAPPED, UNTRAINED, Precondition, Verdict
+from lib.verdict import GENDER_SWAPPED, UNTRAINED, Asks, Precondition, Verdict
 
 # "almost indistinguishable": less than a hundredth of the spread of p(next), which is from 2.5 to
 # 97.5 % of all sentences; of S, which is in units of probability, less than a hundredth.
@@ -66,6 +66,7 @@ S_NEAR_ZERO = ProjectiveClaim(
     figure="07_distributions",
     threshold=0.5,
     about_bert=True,
+    asks=Asks.NO_EFFECT,
 )
 D_UNRELATED = ProjectiveClaim(
     id="d-unrelated",

@@ -71,7 +71,8 @@ class Controls:
         if idle or one.estimate is None:
             nothing = Estimate(np.nan)
             return Control(NAMES[name], nothing, nothing, idle)
-        shown = _over_draws([counterpart.estimate for counterpart in counterparts])
+        able = [counterpart for counterpart in counterparts if not _unable(counterpart)]
+        shown = _over_draws([counterpart.estimate for counterpart in able])
         return Control(NAMES[name], shown, stats.difference(one.estimate, shown))
 
 
@@ -125,7 +126,7 @@ def _why_idle(control: str, tests: list[Verdict]) -> str:
         has_bias = [name for name in OF_BIAS if tests[0].preconditions.get(name)]
         return f"has the bias itself ({has_bias[0]})" if has_bias else ""
     ends = np.array([[*one.estimate] for one in tests])
-    is_pinned = len(tests) > 1 and not np.ptp(stats.settled(ends[np.isfinite(ends)]))
+    is_pinned = len(tests) > 1 and not np.nan_to_num(np.ptp(stats.settled(ends), axis=0)).any()
     return "the same in every draw" if is_pinned else ""
 
 
