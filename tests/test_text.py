@@ -355,6 +355,6 @@ def test_a_vocabulary_that_holds_few_pronouns_is_asked_for_these(family, monkeyp
     monkeypatch.setitem(COMMON, "max_position_embeddings", 60)
     asked, model = SENTENCES[SENTENCES["right"].isin(["she", "he"])], tiny(family)
     assert len(factual.log_odds(model, items=6)) == 2 * sum(asked["pair"].unique() <= 6) > 0
-    monkeypatch.setattr(factual, "_is_whole", lambda model, word: False)
+    monkeypatch.setattr(factual, "is_whole", lambda model, word: False)
     none = factual.log_odds(model)
     assert len(none) == 0 and np.isnan(factual.knowledge(none, none).right.value)

@@ -38,7 +38,7 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     rows = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
     # The wrong filler of a sentence is the right one of the other sentence of its pair.
     words = {row["right"] for row in rows}
-    known = {word for word in words if _is_whole(model, word)}
+    known = {word for word in words if is_whole(model, word)}
     prompts = []
     fillers = []
     for row in rows:
@@ -51,7 +51,7 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     return fill.log_odds(model, prompts, fillers, bos)
 
 
-def _is_whole(model, word: str) -> bool:
+def is_whole(model, word: str) -> bool:
     """Whether the word is one token of the model."""
     try:
         return model.token_id(word) is not None

@@ -65,6 +65,13 @@ GLUE_HEADERS = {
 # How the columns that hold texts begin, in all GLUE tasks.
 GLUE_TEXTS = ("sentence", "question", "premise", "hypothesis")
 
+# "technician.customer.1.male.txt": 1 where the pronoun refers to the participant.
+WINOGENDER_ID = (
+    r"(?P<occupation>[^.]+)\.(?P<participant>[^.]+)\.(?P<about>[01])"
+    r"\.(?P<gender>male|female|neutral)\.txt"
+)
+WINOGENDER_ABOUT = {"0": "occupation", "1": "participant"}
+
 NEWS = {
     "news_commentary": "news_commentary/news-commentary-v15.en.gz",
     "bbc_news": "bbc_news/bbc.jsonl.gz",
@@ -200,6 +207,42 @@ def seat(test: str) -> dict[str, list[str]]:
         "A": parts["attr1"]["examples"],
         "B": parts["attr2"]["examples"],
     }
+
+
+def winogender() -> pd.DataFrame:
+    """The 240 sentences of Winogender, each with the three pronouns that it is written with.
+
+    Columns: occupation; participant (the other person, "someone" in half of the sentences); about
+    ("occupation" or "participant": whom the pronoun refers to); male, female and neutral, the
+    sentence with he, she or they in the case that it needs.
+    """
+    rows = _tsv("winogender/all_sentences.tsv")
+    parts = rows["sentid"].str.extract(f"^{WINOGENDER_ID}$")
+    assert parts.notna().all(axis=None), "a sentid that is not occupation.participant.0.gender.txt"
+    parts["about"] = parts["about"].map(WINOGENDER_ABOUT)
+    keys = ["occupation", "participant", "about"]
+    genders = ["male", "female", "neutral"]
+    wide = rows.join(parts).pivot(index=keys, columns="gender", values="sentence")
+    wide = wide.reindex(columns=genders)
+    assert wide.notna().all(axis=None), "a sentence without one of its three pronouns"
+    in_order = pd.MultiIndex.from_frame(parts[keys].drop_duplicates())  # pivot sorts
+    return wide.reindex(in_order).reset_index().rename_axis(columns=None)
+
+
+def winogender_shares() -> pd.DataFrame:
+    """The percentage of women in each of Winogender's 60 occupations.
+
+    Columns: occupation; bls (US Bureau of Labor Statistics, 2015 and 2016); bergsma (gender of
+    mentions in text, Bergsma and Lin 2006).
+    """
+    rows = _tsv("winogender/occupations-stats.tsv")
+    return pd.DataFrame(
+        {
+            "occupation": rows["occupation"],
+            "bls": rows["bls_pct_female"].astype(float),
+            "bergsma": rows["bergsma_pct_female"].astype(float),
+        }
+    )
 
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
