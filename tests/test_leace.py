@@ -1,0 +1,366 @@
+"""LEACE: by hand, by its properties, and beside the package of its authors.
+
+In the networks each eraser is compared with whole forwards under hooks.
+"""
+
+import concept_erasure
+import numpy as np
+import pytest
+import torch
+
+from lib.engine import batches, hooks, models, nsp
+from lib.projective import leace, projection, triples
+from lib.projective.leace import LEACE, METHODS, ORTHOGONAL
+from lib.projective.projection import BASE, Cut, Level, Setting
+from lib.text import pairs as sentence_pairs
+from tests.test_projection import NEXT, PAIRS, TEXTS, classifier, whole
+from tests.tiny import refusal, tiny
+
+CLASSES = 3
+
+
+def example(n=200, width=6, classes=2, seed=0):
+    """Correlated representations [n, width] whose means depend on a class, and the classes."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(width, width))
+    means = 2 * rng.normal(size=(classes, width))
+    labels = np.arange(n) % classes
+    states = rng.normal(size=(n, width)) @ mixing + means[labels] + rng.normal(size=width)
+    return torch.tensor(states), labels
+
+
+def concepts(shrink=True):
+    """Two classes by a label each, and three by a column each, under both methods."""
+    cases = []
+    for method in METHODS:
+        states, labels = example()
+        cases.append((states, labels, leace.estimate(states, labels, method, shrink)))
+        states, labels = example(classes=CLASSES)
+        one_hot = np.eye(CLASSES)[labels]
+        cases.append((states, labels, leace.estimate(states, one_hot, method, shrink)))
+    return cases
+
+
+def class_means(states, labels):
+    return torch.stack([states[labels == label].mean(0) for label in np.unique(labels)])
+
+
+# ---- the method
+def test_four_points_by_hand():
+    """Sigma_XX is [[2, 1], [1, 1]], its inverse [[1, -1], [-1, 2]], and the means differ in x.
+
+    So r(x, y) = (y, y) around the mean: both classes become the same two points. The orthogonal
+    variant makes x the mean's, which is twice as far.
+    """
+    mean = torch.tensor([3.0, 5.0])
+    states = torch.tensor([[2.0, 1], [0, -1], [0, 1], [-2, -1]]) + mean
+    labels = [1, 1, 0, 0]
+    oblique = leace.estimate(states, labels, shrink=False).eraser
+    erased = oblique(states) - mean
+    torch.testing.assert_close(erased, torch.tensor([[1.0, 1], [-1, -1], [1, 1], [-1, -1]]))
+    assert oblique.read.flatten().abs().tolist() == pytest.approx([1, 1])
+    assert oblique.basis.flatten().abs().tolist() == pytest.approx([1, 0])
+    orthogonal = leace.estimate(states, labels, ORTHOGONAL, shrink=False).eraser
+    erased = orthogonal(states) - mean
+    torch.testing.assert_close(erased, torch.tensor([[0.0, 1], [0, -1], [0, 1], [0, -1]]))
+    assert changed(oblique, states) == pytest.approx(1)
+    assert changed(orthogonal, states) == pytest.approx(2)
+
+
+def changed(eraser, states) -> float:
+    """The mean square of how far the representations are moved."""
+    return (eraser(states) - states).square().sum(-1).mean().item()
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+def test_the_formula_of_the_paper(shrink):
+    """r(x) = x - W^+ P W (x - mean), with the matrices written out."""
+    for states, _, concept in concepts(shrink):
+        whitening = np.eye(len(concept.mean))
+        if concept.method == LEACE:
+            values, vectors = np.linalg.eigh(concept.covariance)
+            whitening = vectors @ np.diag(values**-0.5) @ vectors.T
+        left, size, _ = np.linalg.svd(whitening @ concept.directions, full_matrices=False)
+        columns = left[:, size > 1e-9]
+        matrix = np.linalg.pinv(whitening) @ columns @ columns.T @ whitening
+        expected = states - (states - states.mean(0)) @ torch.tensor(matrix).T
+        torch.testing.assert_close(concept.eraser(states), expected, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+def test_what_is_erased_is_gone_whatever_the_covariance(shrink):
+    for states, labels, concept in concepts(shrink):
+        erased = concept.eraser(states)
+        means = class_means(erased, labels)
+        torch.testing.assert_close(means, means[:1].expand_as(means), atol=1e-5, rtol=0)
+        assert class_means(states, labels).std(0).max() > 0.5
+        one_hot = torch.tensor(np.eye(labels.max() + 1)[labels])
+        covariance = (erased - erased.mean(0)).T @ (one_hot - one_hot.mean(0)) / len(erased)
+        assert covariance.abs().max() < 1e-9
+        # no linear probe is better than the mean label
+        design = torch.column_stack([erased, torch.ones(len(erased))])
+        weights = torch.linalg.lstsq(design, one_hot).solution
+        torch.testing.assert_close(design @ weights, one_hot.mean(0).expand_as(one_hot))
+        # erased again, nothing changes; the mean stays; it is moved within Sigma_XZ alone
+        torch.testing.assert_close(concept.eraser(erased), erased)
+        torch.testing.assert_close(erased.mean(0), states.mean(0))
+        basis = concept.eraser.basis
+        assert len(basis) == labels.max()  # one direction fewer than there are classes
+        moved = erased - states
+        torch.testing.assert_close(moved @ basis.T @ basis, moved)
+        directions = torch.tensor(concept.directions)
+        torch.testing.assert_close(basis.T @ (basis @ directions), directions)
+
+
+def test_leace_changes_least():
+    """Less than the orthogonal variant, and than others that erase the same by other readings."""
+    states, labels = example()
+    oblique = leace.estimate(states, labels, shrink=False).eraser
+    orthogonal = leace.estimate(states, labels, ORTHOGONAL, shrink=False).eraser
+    least = changed(oblique, states)
+    assert least < 0.9 * changed(orthogonal, states)
+    basis = oblique.basis
+    rng = torch.Generator().manual_seed(0)
+    for size in (0.01, 0.1, 1.0):
+        other = torch.randn(basis.shape, generator=rng, dtype=torch.double)
+        aside = size * (other - (other @ basis.T) @ basis)
+        near = leace.Eraser(basis=basis, read=oblique.read + aside, mean=oblique.mean)
+        means = class_means(near(states), labels)
+        torch.testing.assert_close(means[0], means[1])
+        assert changed(near, states) > least
+
+
+def test_shrinkage_serves_where_there_are_fewer_rows_than_numbers_in_each():
+    """Fitted on 30 rows of 40 numbers and judged on others: gender is nearly gone, little else."""
+    states, labels = example(n=430, width=40)
+    fitted, others = states[:30], states[30:]
+    few = leace.estimate(fitted, labels[:30]).eraser
+    means = class_means(few(fitted), labels[:30])
+    torch.testing.assert_close(means[0], means[1], atol=1e-5, rtol=0)
+    unshrunk = leace.estimate(fitted, labels[:30], shrink=False).eraser
+    means = class_means(unshrunk(fitted), labels[:30])
+    torch.testing.assert_close(means[0], means[1], atol=1e-5, rtol=0)
+    assert changed(few, others) < changed(unshrunk, others)
+
+
+def test_a_weight_erases_that_share():
+    states, labels = example()
+    eraser = leace.estimate(states, labels).eraser
+    half = leace.Eraser(basis=eraser.basis, weight=0.5, read=eraser.read, mean=eraser.mean)
+    torch.testing.assert_close(half(states), (states + eraser(states)) / 2)
+
+
+def test_where_the_means_are_equal_nothing_is_erased():
+    states, labels = example()
+    erased = leace.estimate(states, labels).eraser(states)
+    for method in METHODS:
+        again = leace.estimate(erased, labels, method).eraser
+        assert len(again.basis) == 0
+        assert torch.equal(again(states), states)
+
+
+# ---- the authors' package
+@pytest.mark.parametrize("classes", [2, CLASSES])
+def test_without_shrinkage_it_is_the_authors_eraser(classes):
+    """Theirs without the guard on the trace of the covariance, which departs from the paper."""
+    states, labels = example(classes=classes)
+    one_hot = np.eye(classes)[labels]
+    for method, name in {LEACE: "leace", ORTHOGONAL: "orth"}.items():
+        theirs = concept_erasure.LeaceEraser.fit(
+            states,
+            torch.tensor(one_hot),
+            method=name,
+            shrinkage=False,
+            constrain_cov_trace=False,
+        )
+        ours = leace.estimate(states, one_hot, method, shrink=False).eraser
+        torch.testing.assert_close(ours(states), theirs(states), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("n, tolerance", [(2_000, 0.005), (200, 0.01), (60, 0.03)])
+def test_with_shrinkage_it_is_near_the_authors_eraser(n, tolerance):
+    """Both shrink to a multiple of the identity, by a weight that they estimate otherwise.
+
+    Theirs is Bodnar, Gupta and Parolya's (arXiv 1308.2608), ours Ledoit and Wolf's: with more rows
+    both go to 0. The tolerance is a share of how far the representations are moved.
+    """
+    states, labels = example(n=n, width=20)
+    theirs = concept_erasure.LeaceEraser.fit(
+        states, torch.tensor(labels), constrain_cov_trace=False
+    )
+    ours = leace.estimate(states, labels).eraser
+    apart = (ours(states) - theirs(states)).square().sum(-1).mean().sqrt()
+    assert apart < tolerance * changed(ours, states) ** 0.5
+    # theirs leaves the classes' means equal too
+    means = class_means(theirs(states), labels)
+    torch.testing.assert_close(means[0], means[1], atol=1e-5, rtol=0)
+
+
+# ---- in a network
+@pytest.mark.parametrize("level", leace.SETTINGS)
+@pytest.mark.parametrize("method", METHODS)
+def test_at_every_place_of_a_level_the_means_of_the_contexts_are_equal(level, method):
+    """In whole forwards under hooks, text by text: each eraser is fitted on what it meets."""
+    model = tiny("bert")
+    erasers = leace.fit(model, PAIRS)[method]
+    setting = leace.SETTINGS[level]
+    places = {"tokens": "layer.1", "cls": "layer.2", "sent": "pooler"}
+    for part, place in places.items():
+        if not getattr(setting, part):
+            continue
+        apart = []
+        for interventions in ({}, erasers.interventions(setting)):
+            means = []
+            for texts in zip(*PAIRS):
+                rows = []
+                for text in texts:
+                    batch = model.tokenizer([text], return_tensors="pt")
+                    with (
+                        torch.inference_mode(),
+                        hooks.project(model, interventions),
+                        hooks.record(model, [place]) as seen,
+                    ):
+                        model.net.base_model(**batch)
+                    found = seen[place][0].double()
+                    rows.append(found[:1] if part == "cls" else torch.atleast_2d(found))
+                means.append(torch.cat(rows).mean(0))
+            apart.append((means[0] - means[1]).abs().max().item())
+        before, after = apart
+        assert before > 0.01
+        assert after < 1e-5
+
+
+@pytest.mark.parametrize(
+    "make, family",
+    [(tiny, "bert"), (classifier, "roberta"), (classifier, "albert"), (classifier, "distilbert")],
+)
+def test_each_model_is_what_a_whole_forward_gives(make, family):
+    model = make(family)
+    fitted = leace.fit(model, PAIRS)
+    encoded = batches.encode(model, TEXTS, NEXT)
+    head = projection.head(model)
+    (found,) = leace.swept(model, [fitted], encoded, head)
+    assert found.shape == (len(leace.NAMES), len(TEXTS), 2)
+    base = whole(model, fitted[LEACE], BASE, encoded, head)
+    np.testing.assert_allclose(found[0], base.softmax(-1), atol=1e-5)
+    for (method, level), answers in zip(leace.MODELS, found[1:]):
+        expected = whole(model, fitted[method], leace.SETTINGS[level], encoded, head)
+        np.testing.assert_allclose(answers, expected.softmax(-1), atol=1e-5)
+        assert np.abs(answers - found[0]).max() > 1e-4
+
+
+def test_without_a_pooler_nothing_is_left_to_erase_at_sent():
+    """There cls and sent are one vector: what acts second finds the means equal."""
+    for erasers in leace.fit(classifier("distilbert"), PAIRS).values():
+        for setting in (leace.SETTINGS[Level.LAYER_12], leace.SETTINGS[Level.LAYER_11]):
+            assert len(erasers.of("cls", setting).eraser.basis) == 1
+            assert len(erasers.of("sent", setting).eraser.basis) == 0
+
+
+def test_random_directions_have_the_rank_mean_and_covariance_of_fitted_ones():
+    fitted = leace.fit(tiny("bert"), PAIRS)
+    for method in METHODS:
+        first, again = [leace.random(fitted[method], 0) for _ in range(2)]
+        other = leace.random(fitted[method], 1)
+        for key, concept in first.parts.items():
+            mine = fitted[method].parts[key]
+            assert concept.method == method
+            assert concept.mean is mine.mean
+            assert concept.covariance is mine.covariance
+            assert concept.eraser.basis.shape == mine.eraser.basis.shape
+            assert torch.equal(concept.eraser.basis, again.parts[key].eraser.basis)
+            assert not torch.allclose(concept.eraser.basis, other.parts[key].eraser.basis)
+    both = leace.random_arms(fitted, draws=2, seed=0)
+    key = ("sent", BASE)
+    basis = other.parts[key].eraser.basis
+    assert torch.equal(both[1][ORTHOGONAL].parts[key].eraser.basis, basis)
+
+
+def test_the_contexts_are_many_and_those_of_the_triples_are_not_among_them():
+    many = leace.many_contexts()
+    assert len(many) == len(set(many)) > 900
+    assert all(female != male for female, male in many)
+    assert not set(many) & set(sentence_pairs.contexts())
+    assert set(sentence_pairs.written()) < set(many)
+    words = [set(female.lower().split()) ^ set(male.lower().split()) for female, male in many]
+    assert np.mean([len(differing) == 2 for differing in words]) > 0.9  # one word for one
+    assert leace.many_contexts(items=10) == many[:10]
+
+
+def test_the_triples_own_texts_are_paired_by_gender():
+    rows = triples.triples("mini")
+    rows = rows[rows["context_id"].isin([0, 1])].reset_index(drop=True)
+    pairs = leace.of_triples(rows)
+    assert len(pairs) == 6
+    for female, male in pairs:
+        assert "aunt" in female[0]
+        assert "uncle" in male[0]
+    unchanged = rows.assign(
+        gender_swapped_context=rows["context"], gender_swapped_next_sentence=rows["next_sentence"]
+    )
+    assert leace.of_triples(unchanged) == []
+
+
+def test_the_measurement_has_the_form_of_projections_and_each_number_in_its_place(monkeypatch):
+    model = tiny("bert")
+    rows = triples.triples("mini")
+    rows = rows[rows["context_id"].isin([2, 0, 5])].reset_index(drop=True)
+    whole_pairs = triples.pairs
+
+    def short_pairs(rows):
+        """The tiny model reads letters, and has 40 positions."""
+        return [(first[:18], second[:18]) for first, second in whole_pairs(rows)]
+
+    monkeypatch.setattr(models, "load", lambda name, device=None: model)
+    monkeypatch.setattr(triples, "triples", lambda data, items: rows)
+    monkeypatch.setattr(triples, "pairs", short_pairs)
+    monkeypatch.setattr(leace, "many_contexts", lambda data, items: PAIRS)
+    monkeypatch.setattr(sentence_pairs, "written", lambda: PAIRS[:3])
+    measured = leace.measure("tiny", "mini", draws=1)
+    assert measured["fits"] == [leace.MANY, projection.WRITTEN, leace.TRIPLES]
+    for key in ("s", "d", "accuracy"):
+        assert measured[key].shape == (3, len(leace.NAMES), 3)
+        assert measured["random"][key].shape == (1, len(leace.NAMES), 3)
+        # base is the same under every fit
+        np.testing.assert_array_equal(measured[key][0, 0], measured[key][1, 0])
+    setting = leace.SETTINGS[Level.LAYER_11]
+    fitted = leace.fit(model, PAIRS[:3])[ORTHOGONAL]
+    drawn = leace.random(leace.fit(model, PAIRS)[LEACE], 0)
+    for erasers, found, at in (
+        (fitted, measured, (1, leace.NAMES.index("orthogonal, Layer 11"))),
+        (drawn, measured["random"], (0, leace.NAMES.index("LEACE, Layer 11"))),
+    ):
+        with hooks.project(model, erasers.interventions(setting)):
+            frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
+        np.testing.assert_allclose(found["s"][at], nsp.strengths(frame), atol=1e-5)
+        np.testing.assert_allclose(found["d"][at], nsp.distances(frame), atol=1e-5)
+        np.testing.assert_allclose(found["accuracy"][at], nsp.right(frame))
+    left = measured["left"]
+    assert (left.loc[leace.TRIPLES] < 1e-4).all(axis=None)
+    assert (left.loc[leace.MANY] > 1e-3).all(axis=None)
+
+
+# ---- bad input
+def test_what_cannot_be_estimated_is_said():
+    states, labels = example()
+    assert "of one class" in refusal(leace.estimate, states, np.ones(len(states)))
+    assert "of one class" in refusal(leace.estimate, states, np.ones((len(states), 2)))
+    assert "fewer than two" in refusal(leace.estimate, states[:1], labels[:1])
+    assert "fewer than two" in refusal(leace.estimate, states[:0], labels[:0])
+    broken = states.clone()
+    broken[3, 1] = float("nan")
+    assert "nan or infinite" in refusal(leace.estimate, broken, labels)
+    assert "nan or infinite" in refusal(leace.estimate, states, np.where(labels, np.nan, 0))
+    assert "do not fit labels" in refusal(leace.estimate, states, labels[:-1])
+    assert "do not fit labels" in refusal(leace.estimate, states[0], labels[:6])
+    assert "LEACE or orthogonal" in refusal(leace.estimate, states, labels, "INLP")
+
+
+def test_what_cannot_be_fitted_or_measured_is_said(monkeypatch):
+    assert "no contexts" in refusal(leace.fit, tiny("bert"), [])
+    same = [(female, female) for female, _ in PAIRS]
+    for erasers in leace.fit(tiny("bert"), same).values():
+        assert len(erasers.of("sent", Setting(sent=Cut(weighted=False))).eraser.basis) == 0
+    assert "no sentence vector" in refusal(leace.fit, tiny("gpt2"), PAIRS)
+    monkeypatch.setattr(models, "load", lambda name, device=None: tiny("roberta"))
+    assert "sequence-classification" in refusal(leace.measure, "roberta")
