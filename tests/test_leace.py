@@ -5,11 +5,12 @@ In the networks each eraser is compared with whole forwards under hooks.
 
 import concept_erasure
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from lib.engine import batches, hooks, models, nsp
-from lib.projective import leace, projection, triples
+from lib.projective import leace, leace_tables, nli, projection, tables, triples
 from lib.projective.leace import LEACE, METHODS, ORTHOGONAL
 from lib.projective.projection import BASE, Cut, Level, Setting
 from lib.text import pairs as sentence_pairs
@@ -340,6 +341,90 @@ def test_the_measurement_has_the_form_of_projections_and_each_number_in_its_plac
     assert (left.loc[leace.MANY] > 1e-3).all(axis=None)
 
 
+# ---- tables
+def made_up(fits=2, draws=3, pairs=20, seed=0):
+    """What leace.measure returns, drawn at random; the base model is the same everywhere."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for key in ("s", "d", "accuracy"):
+        values = rng.random((fits + draws, len(leace.NAMES), pairs))
+        values[:, 0] = values[0, 0]
+        found[key] = values
+    random = {key: values[fits:] for key, values in found.items()}
+    fitted = {key: values[:fits] for key, values in found.items()}
+    return {"fits": [leace.MANY, projection.WRITTEN], "random": random, **fitted}
+
+
+def test_the_tables_rows_stand_below_those_of_the_76():
+    measured = made_up()
+    table = leace_tables.by_model(measured, projection.WRITTEN)
+    assert list(table.index) == leace.NAMES
+    assert list(table.columns) == ["level", "settings", "np", "S", "D", "accuracy"]
+    row = table.loc["orthogonal, Layer 12"]
+    assert (row["level"], row["settings"]) == (Level.LAYER_12, ORTHOGONAL)
+    assert row["S"] == pytest.approx(nsp.top_mean(measured["s"][1, 5]))
+    assert row["D"] == pytest.approx(nsp.top_mean(measured["d"][1, 5]))
+    assert row["accuracy"] == pytest.approx(measured["accuracy"][1, 5].mean())
+    of_76 = tables.ABOUT.assign(S=0.0, D=0.0, accuracy=0.0)
+    assert len(pd.concat([of_76, table.iloc[1:]])) == 76 + 6
+
+
+def test_changes_are_against_base_and_against_random_directions():
+    measured = made_up()
+    found = leace_tables.changes(measured, draws=50)
+    assert list(found) == ["S", "D"]
+    assert list(found["D"]) == leace.NAMES
+    change = found["D"]["LEACE, Layer 11"]
+    value = nsp.top_mean(measured["d"][0, 3])
+    base = nsp.top_mean(measured["d"][0, 0])
+    random = np.mean([nsp.top_mean(values[3]) for values in measured["random"]["d"]])
+    expected = [value, base - value, base - random, random - value]
+    assert [estimate.value for estimate in change.estimates] == pytest.approx(expected)
+    assert change.judged.low < value < change.judged.high
+    assert [estimate.value for estimate in found["S"]["Base"].estimates[1:]] == [0, 0, 0]
+
+
+def test_the_measurement_on_a_saved_classifier(tmp_path, monkeypatch):
+    """Base as nli.probabilities gives it, each eraser as whole forwards under hooks do."""
+    order = ["contradiction", "entailment", "neutral"]
+    model = classifier("bert", order, max_position_embeddings=256)
+    model.net.save_pretrained(tmp_path)
+    model.tokenizer.model_max_length = 256
+    model.tokenizer.save_pretrained(tmp_path)
+    monkeypatch.setattr(leace, "many_contexts", lambda data, items: PAIRS)
+    few = nli.PairSet(contexts=1)
+    measured = leace.measure_nli(str(tmp_path), "mini", few, draws=1, items=8)
+    assert measured["fits"] == [nli.PAIRS, leace.MANY]
+    pairs = nli.pairs(contexts=1, items=8)
+    assert nli.asked(measured).equals(pairs)
+    model = models.load(str(tmp_path), task="sequence-classification")
+    task = nli.task_pairs("mini", items=8)
+    setting = leace.SETTINGS[Level.LAYER_12]
+    at = leace.NAMES.index("LEACE, Layer 12")
+    many = leace.fit(model, PAIRS)[LEACE]
+    drawn = leace.random(leace.fit(model, nli.fitting_pairs())[LEACE], 0)
+    with hooks.project(model, many.interventions(setting)):
+        expected = nli.probabilities(model, pairs)
+        right = nli.predictions(nli.probabilities(model, task), order) == task["label"].to_numpy(
+            str
+        )
+    np.testing.assert_allclose(measured["probabilities"][1, at], expected, atol=1e-5)
+    np.testing.assert_array_equal(measured["right"][1, at], right)
+    base = nli.probabilities(model, pairs)
+    np.testing.assert_allclose(measured["probabilities"][0, 0], base, atol=1e-5)
+    assert (expected - base).abs().max() > 1e-3
+    with hooks.project(model, drawn.interventions(setting)):
+        neutral, agree = nli.fairness(nli.probabilities(model, pairs), pairs, order)
+    np.testing.assert_array_equal(measured["random"]["neutral"][0, at], neutral)
+    np.testing.assert_array_equal(measured["random"]["agree"][0, at], agree)
+    table = leace_tables.scores(measured, leace.MANY, draws=20)
+    assert list(table.index) == leace.NAMES
+    neutral, agree = nli.fairness(expected, pairs, order)
+    row = table.loc["LEACE, Layer 12"]
+    assert row["eta"] == pytest.approx(neutral.mean() * (agree == 1).mean())
+    assert row["SNLI"] == pytest.approx(right.mean())
+
+
 # ---- bad input
 def test_what_cannot_be_estimated_is_said():
     states, labels = example()
@@ -364,3 +449,4 @@ def test_what_cannot_be_fitted_or_measured_is_said(monkeypatch):
     assert "no sentence vector" in refusal(leace.fit, tiny("gpt2"), PAIRS)
     monkeypatch.setattr(models, "load", lambda name, device=None: tiny("roberta"))
     assert "sequence-classification" in refusal(leace.measure, "roberta")
+    assert "python -m lib.projective.classifier make" in refusal(leace.measure_nli, "")

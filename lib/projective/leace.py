@@ -17,6 +17,7 @@ direction, and further.
     erasers = leace.fit(model, leace.many_contexts())[leace.LEACE]   as projection.fit gives them
     with hooks.project(model, erasers.interventions(leace.SETTINGS[Level.LAYER_12])): ...
     measured = run.cached(leace.measure, "mini-bert", "mini", 5)
+    of_nli = run.cached(leace.measure_nli, "mini-bert-nli", "mini")
 
 Erasers act where the paper's projections act (lib/projective/projection.py): at SENT; at Layer 12,
 which includes SENT; at Layer 11, which includes both. As in the paper on LEACE, each is fitted on
@@ -38,7 +39,7 @@ from torch.nn.utils.rnn import pad_sequence
 from lib import CompanionError
 from lib.engine import hooks, models as registry, nsp, stats
 from lib.engine.batches import each, encode
-from lib.projective import projection, triples
+from lib.projective import nli, projection, triples
 from lib.projective.projection import BASE, WRITTEN, Cut, Level, Setting, Subspaces
 from lib.text import contexts as word_contexts, data as sources, pairs as sentence_pairs
 
@@ -432,3 +433,32 @@ def _apart(vectors: torch.Tensor, is_female: np.ndarray) -> float:
     """The distance of the two classes' means."""
     chosen = torch.tensor(is_female == 1)
     return (vectors[chosen].mean(0) - vectors[~chosen].mean(0)).norm().item()
+
+
+# ---- the measurement of notebook 09
+def measure_nli(
+    name: str,
+    data: str = "mini",
+    pair_set: nli.PairSet | None = None,
+    draws: int = 0,
+    device=None,
+    items: int = 0,
+) -> dict:
+    """A classifier's predictions without and with erasers, for `run.cached`.
+
+    The form is that of nli.measure, with NAMES in place of the 76 models. The fits are nli.PAIRS,
+    as the paper's projections are fitted on the classifier here, and MANY; random directions have
+    the means and covariances of the first.
+    """
+    model = registry.load(nli.required(name), device=device, task="sequence-classification")
+    about = nli.described(model, pair_set or nli.PairSet(), items)
+    gold = nli.task_pairs(data, items)
+    texts = pd.concat([nli.asked(about), gold])
+    fitted = {
+        nli.PAIRS: fit(model, nli.fitting_pairs()),
+        MANY: fit(model, many_contexts(data, items)),
+    }
+    arms = [*fitted.values(), *random_arms(fitted[nli.PAIRS], draws)]
+    encoded = encode(model, list(texts["premise"]), list(texts["hypothesis"]))
+    answers = swept(model, arms, encoded, projection.head(model))
+    return nli.arranged(answers, list(fitted), gold, about)

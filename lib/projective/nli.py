@@ -252,26 +252,41 @@ def measure(
     """
     pair_set = pair_set or PairSet()
     model = models.load(required(name), device=device, task="sequence-classification")
-    names = labels(model)
-    generated = pairs(pair_set.variant, pair_set.contexts, items)
+    about = described(model, pair_set, items)
+    generated = asked(about)
     gold = task_pairs(data, items) if task else generated.head(0).assign(label="")
     texts = pd.concat([generated, gold])
     fitted = _fitted(model, data, task, items)
     random = [projection.random(fitted[PAIRS], seed) for seed in range(draws)]
     p = _swept(model, [*fitted.values(), *random], texts)
-    of_generated = p[:, :, : len(generated)]
-    right = predictions(p[:, :, len(generated) :], names) == gold["label"].to_numpy(dtype=str)
-    n = len(fitted)
-    about = {
-        "labels": names,
+    return arranged(p, list(fitted), gold, about)
+
+
+def described(model, pair_set: PairSet, items: int = 0) -> dict:
+    """What reads a measurement: the labels of its model, and the arguments of `pairs`."""
+    return {
+        "labels": labels(model),
         "variant": pair_set.variant,
         "contexts": pair_set.contexts,
         "items": items,
     }
+
+
+def arranged(p: np.ndarray, fits: list[str], gold: pd.DataFrame, about: dict) -> dict:
+    """What `measure` returns, from the probabilities of all texts.
+
+    p       [fits and then random choices, models, generated pairs and then `gold`, labels]
+    gold    pairs of the task with their labels; none where the task is left out
+    about   of `described`
+    """
+    n = len(fits)
+    of_generated = p[:, :, : p.shape[2] - len(gold)]
+    of_task = p[:, :, p.shape[2] - len(gold) :]
+    right = predictions(of_task, about["labels"]) == gold["label"].to_numpy(dtype=str)
     neutral, agree = by_model(about | {"probabilities": of_generated[n:]})
-    accuracy = right[n:].mean(-1) if task else np.full(right[n:].shape[:-1], np.nan)
+    accuracy = right[n:].mean(-1) if len(gold) else np.full(right[n:].shape[:-1], np.nan)
     return about | {
-        "fits": list(fitted),
+        "fits": fits,
         "probabilities": np.ascontiguousarray(of_generated[:n]),
         "right": right[:n],
         "random": {"neutral": neutral, "agree": agree, "right": accuracy},

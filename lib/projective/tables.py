@@ -43,10 +43,10 @@ def as_printed() -> pd.DataFrame:
 
 
 # ---- intrinsic bias: notebook 08
-def by_model(measured: dict, fit: str = WRITTEN) -> pd.DataFrame:
-    """S, D, next-sentence accuracy under one fit, and the columns of ABOUT."""
+def by_model(measured: dict, fit: str = WRITTEN, about: pd.DataFrame = ABOUT) -> pd.DataFrame:
+    """S, D, next-sentence accuracy under one fit, and the columns of `about`, a row per model."""
     at = measured["fits"].index(fit)
-    return ABOUT.assign(
+    return about.assign(
         S=tops(measured["s"][at]),
         D=tops(measured["d"][at]),
         accuracy=measured["accuracy"][at].mean(-1),
@@ -60,8 +60,8 @@ def tops(values: np.ndarray, share: float = 0.1) -> np.ndarray:
 
 
 # ---- inference: notebook 09
-def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
-    """Fairness and accuracy of every model with 95 % intervals, and the columns of ABOUT.
+def scores(measured: dict, draws: int = 500, about: pd.DataFrame = ABOUT) -> pd.DataFrame:
+    """Fairness and accuracy of every model with 95 % intervals, and the columns of `about`.
 
     Columns: parity and eta, where all contexts have to agree; majority and `eta majority`, where
     most of them do; accuracy; SNLI. `... low` and `... high` are the ends of the interval: over
@@ -87,7 +87,7 @@ def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
     columns["SNLI"] = [estimate.value for estimate in snli]
     columns["SNLI low"] = [estimate.low for estimate in snli]
     columns["SNLI high"] = [estimate.high for estimate in snli]
-    return ABOUT.assign(**columns)
+    return about.assign(**columns)
 
 
 def weights(n: int, draws: int, seed: int | np.random.Generator) -> np.ndarray:
