@@ -271,10 +271,29 @@ def test_random_directions_have_the_rank_mean_and_covariance_of_fitted_ones():
             assert concept.eraser.basis.shape == mine.eraser.basis.shape
             assert torch.equal(concept.eraser.basis, again.parts[key].eraser.basis)
             assert not torch.allclose(concept.eraser.basis, other.parts[key].eraser.basis)
-    both = leace.random_arms(fitted, draws=2, seed=0)
+    both = leace.random_arms(fitted, draws=2)
     key = ("sent", BASE)
     basis = other.parts[key].eraser.basis
     assert torch.equal(both[1][ORTHOGONAL].parts[key].eraser.basis, basis)
+
+
+def test_random_concepts_are_directions_of_the_representations_spread():
+    """As random labels give them: those of much variance are drawn more, and move x further."""
+    states, labels = example(n=4_000, width=3)
+    states = states * torch.tensor([10.0, 1, 0.1])
+    concept = leace.estimate(states, labels)
+    fitted = projection.Subspaces({("sent", BASE): concept}, 3)
+    drawn = {}
+    for spread in (False, True):
+        found = [leace.random(fitted, seed, spread).of("sent") for seed in range(1_000)]
+        assert len({tuple(one.directions.flat) for one in found}) == 1_000
+        drawn[spread] = np.hstack([one.directions for one in found])
+        moves = [changed(one.eraser, states) for one in found[:50]]
+        drawn[spread, "moved"] = np.mean(moves)
+    size = np.abs(concept.covariance).max()
+    np.testing.assert_allclose(np.cov(drawn[True]), concept.covariance, atol=0.15 * size)
+    np.testing.assert_allclose(np.cov(drawn[False]), np.eye(3), atol=0.15)
+    assert drawn[True, "moved"] > 3 * drawn[False, "moved"]
 
 
 def test_the_contexts_are_many_and_those_of_the_triples_are_not_among_them():
@@ -322,14 +341,19 @@ def test_the_measurement_has_the_form_of_projections_and_each_number_in_its_plac
     for key in ("s", "d", "accuracy"):
         assert measured[key].shape == (3, len(leace.NAMES), 3)
         assert measured["random"][key].shape == (1, len(leace.NAMES), 3)
+        assert measured["random_concepts"][key].shape == (1, len(leace.NAMES), 3)
         # base is the same under every fit
         np.testing.assert_array_equal(measured[key][0, 0], measured[key][1, 0])
     setting = leace.SETTINGS[Level.LAYER_11]
     fitted = leace.fit(model, PAIRS[:3])[ORTHOGONAL]
-    drawn = leace.random(leace.fit(model, PAIRS)[LEACE], 0)
+    many = leace.fit(model, PAIRS)[LEACE]
+    directions = leace.random(many, 0)
+    concepts = leace.random(many, 0, spread=True)
+    of_leace = leace.NAMES.index("LEACE, Layer 11")
     for erasers, found, at in (
         (fitted, measured, (1, leace.NAMES.index("orthogonal, Layer 11"))),
-        (drawn, measured["random"], (0, leace.NAMES.index("LEACE, Layer 11"))),
+        (directions, measured["random"], (0, of_leace)),
+        (concepts, measured["random_concepts"], (0, of_leace)),
     ):
         with hooks.project(model, erasers.interventions(setting)):
             frame = triples.frame(rows, nsp.is_next(model, triples.pairs(rows)))
@@ -351,8 +375,10 @@ def made_up(fits=2, draws=3, pairs=20, seed=0):
         values[:, 0] = values[0, 0]
         found[key] = values
     random = {key: values[fits:] for key, values in found.items()}
+    concepts = {key: values[fits:] / 2 for key, values in found.items()}
     fitted = {key: values[:fits] for key, values in found.items()}
-    return {"fits": [leace.MANY, projection.WRITTEN], "random": random, **fitted}
+    names = {"fits": [leace.MANY, projection.WRITTEN]}
+    return names | {"random": random, "random_concepts": concepts, **fitted}
 
 
 def test_the_tables_rows_stand_below_those_of_the_76():
@@ -369,19 +395,20 @@ def test_the_tables_rows_stand_below_those_of_the_76():
     assert len(pd.concat([of_76, table.iloc[1:]])) == 76 + 6
 
 
-def test_changes_are_against_base_and_against_random_directions():
+@pytest.mark.parametrize("control", ["random", "random_concepts"])
+def test_changes_are_against_base_and_against_random_erasers(control):
     measured = made_up()
-    found = leace_tables.changes(measured, draws=50)
+    found = leace_tables.changes(measured, control=control, draws=50)
     assert list(found) == ["S", "D"]
     assert list(found["D"]) == leace.NAMES
     change = found["D"]["LEACE, Layer 11"]
     value = nsp.top_mean(measured["d"][0, 3])
     base = nsp.top_mean(measured["d"][0, 0])
-    random = np.mean([nsp.top_mean(values[3]) for values in measured["random"]["d"]])
+    random = np.mean([nsp.top_mean(values[3]) for values in measured[control]["d"]])
     expected = [value, base - value, base - random, random - value]
     assert [estimate.value for estimate in change.estimates] == pytest.approx(expected)
     assert change.judged.low < value < change.judged.high
-    assert [estimate.value for estimate in found["S"]["Base"].estimates[1:]] == [0, 0, 0]
+    assert found["S"]["Base"].change.value == 0
 
 
 def test_the_measurement_on_a_saved_classifier(tmp_path, monkeypatch):
@@ -402,7 +429,7 @@ def test_the_measurement_on_a_saved_classifier(tmp_path, monkeypatch):
     setting = leace.SETTINGS[Level.LAYER_12]
     at = leace.NAMES.index("LEACE, Layer 12")
     many = leace.fit(model, PAIRS)[LEACE]
-    drawn = leace.random(leace.fit(model, nli.fitting_pairs())[LEACE], 0)
+    own = leace.fit(model, nli.fitting_pairs())[LEACE]
     with hooks.project(model, many.interventions(setting)):
         expected = nli.probabilities(model, pairs)
         right = nli.predictions(nli.probabilities(model, task), order) == task["label"].to_numpy(
@@ -413,10 +440,13 @@ def test_the_measurement_on_a_saved_classifier(tmp_path, monkeypatch):
     base = nli.probabilities(model, pairs)
     np.testing.assert_allclose(measured["probabilities"][0, 0], base, atol=1e-5)
     assert (expected - base).abs().max() > 1e-3
-    with hooks.project(model, drawn.interventions(setting)):
-        neutral, agree = nli.fairness(nli.probabilities(model, pairs), pairs, order)
-    np.testing.assert_array_equal(measured["random"]["neutral"][0, at], neutral)
-    np.testing.assert_array_equal(measured["random"]["agree"][0, at], agree)
+    for spread, key in enumerate(["random", "random_concepts"]):
+        drawn = leace.random(own, 0, spread=bool(spread))
+        with hooks.project(model, drawn.interventions(setting)):
+            neutral, agree = nli.fairness(nli.probabilities(model, pairs), pairs, order)
+        np.testing.assert_array_equal(measured[key]["neutral"][0, at], neutral)
+        np.testing.assert_array_equal(measured[key]["agree"][0, at], agree)
+        assert measured[key]["right"].shape == (1, len(leace.NAMES))
     table = leace_tables.scores(measured, leace.MANY, draws=20)
     assert list(table.index) == leace.NAMES
     neutral, agree = nli.fairness(expected, pairs, order)

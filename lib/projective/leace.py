@@ -278,17 +278,25 @@ def _last_layer(model, encoded: list[dict], entering: list[torch.Tensor]) -> tor
     return torch.stack(each(model, encoded, first_tokens))
 
 
-def random(like: Subspaces, seed: int) -> Subspaces:
+def random(like: Subspaces, seed: int, spread: bool = False) -> Subspaces:
     """Erasers of as many random directions, with the means and covariances of fitted ones.
 
-    A control of equal size: the same intervention elsewhere.
+    spread   draw the directions as the representations are spread, which is what a concept with
+             random labels gives. Otherwise all are equally likely, as in projection.random, and
+             most have little variance: erasing them moves the representations far less than
+             erasing gender does.
     """
     rng = np.random.default_rng(seed)
     parts = {}
     for key, concept in like.parts.items():
         rank = len(concept.eraser.basis)
-        directions = rng.standard_normal((len(concept.mean), rank))
-        parts[key] = replace(concept, directions=directions)
+        width = len(concept.mean)
+        if spread:
+            zero = np.zeros(width)
+            drawn = rng.multivariate_normal(zero, concept.covariance, rank, method="eigh").T
+        else:
+            drawn = rng.standard_normal((width, rank))
+        parts[key] = replace(concept, directions=drawn)
     return replace(like, parts=parts)
 
 
@@ -350,6 +358,7 @@ def measure(
     s, d, accuracy   [fits, models, triple pairs]
     random           the same three under `draws` random choices of directions, which have the
                      means and covariances of the fit MANY: [draws, models, pairs]
+    random_concepts  the same under directions drawn as the representations are spread (`random`)
     fits             their names
     left             a table of how much of the gender of the triples' texts the erasers leave
     """
@@ -359,25 +368,28 @@ def measure(
     fitted = fits(model, rows, data, items)
     contexts, next_sentences = zip(*triples.pairs(rows))
     encoded = encode(model, list(contexts), list(next_sentences))
-    arms = [*fitted.values(), *random_arms(fitted[MANY], draws, seed)]
+    directions = random_arms(fitted[MANY], draws, seed)
+    concepts = random_arms(fitted[MANY], draws, seed, spread=True)
+    arms = [*fitted.values(), *directions, *concepts]
     answers = swept(model, arms, encoded, next_sentence)
     found = _bias(rows, answers[..., 0])  # class 0: the sentence follows
     n = len(fitted)
     return {
         "fits": list(fitted),
         "left": left(model, fitted, of_triples(rows)),
-        "random": {key: values[n:] for key, values in found.items()},
+        "random": {key: values[n : n + draws] for key, values in found.items()},
+        "random_concepts": {key: values[n + draws :] for key, values in found.items()},
         **{key: values[:n] for key, values in found.items()},
     }
 
 
 def random_arms(
-    fitted: dict[str, Subspaces], draws: int, seed: int = 0
+    fitted: dict[str, Subspaces], draws: int, seed: int = 0, spread: bool = False
 ) -> list[dict[str, Subspaces]]:
     """`random` of the erasers of either method, for each of several draws."""
     arms = []
     for draw in range(draws):
-        arms.append({method: random(fitted[method], seed + draw) for method in METHODS})
+        arms.append({method: random(fitted[method], seed + draw, spread) for method in METHODS})
     return arms
 
 
@@ -447,8 +459,8 @@ def measure_nli(
     """A classifier's predictions without and with erasers, for `run.cached`.
 
     The form is that of nli.measure, with NAMES in place of the 76 models. The fits are nli.PAIRS,
-    as the paper's projections are fitted on the classifier here, and MANY; random directions have
-    the means and covariances of the first.
+    as the paper's projections are fitted on the classifier here, and MANY; random directions, and
+    random_concepts as in `measure`, have the means and covariances of the first.
     """
     model = registry.load(nli.required(name), device=device, task="sequence-classification")
     about = nli.described(model, pair_set or nli.PairSet(), items)
@@ -458,7 +470,13 @@ def measure_nli(
         nli.PAIRS: fit(model, nli.fitting_pairs()),
         MANY: fit(model, many_contexts(data, items)),
     }
-    arms = [*fitted.values(), *random_arms(fitted[nli.PAIRS], draws)]
+    directions = random_arms(fitted[nli.PAIRS], draws)
+    concepts = random_arms(fitted[nli.PAIRS], draws, spread=True)
+    arms = [*fitted.values(), *directions, *concepts]
     encoded = encode(model, list(texts["premise"]), list(texts["hypothesis"]))
     answers = swept(model, arms, encoded, projection.head(model))
-    return nli.arranged(answers, list(fitted), gold, about)
+    n = len(fitted) + draws
+    of_concepts = nli.arranged(answers[n:], [], gold, about)
+    return nli.arranged(answers[:n], list(fitted), gold, about) | {
+        "random_concepts": of_concepts["random"]
+    }

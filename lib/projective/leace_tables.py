@@ -42,15 +42,20 @@ def scores(measured: dict, fit: str = nli.PAIRS, draws: int = 500) -> pd.DataFra
 
 
 def changes(
-    measured: dict, fit: str = leace.MANY, draws: int = split_half.DRAWS
+    measured: dict,
+    fit: str = leace.MANY,
+    control: str = "random_concepts",
+    draws: int = split_half.DRAWS,
 ) -> dict[str, dict[str, split_half.Best]]:
-    """What each eraser does to S and D, {"S": {model: Best}, "D": ...}, beside random directions.
+    """What each eraser does to S and D, {"S": {model: Best}, "D": ...}, beside random ones.
 
     The form is that of notebook 08's best settings, but nothing is chosen here: the estimates are
     over all triple pairs, with their 95 % intervals, and there are no halves.
     measured   of leace.measure
+    control    which random erasers: "random_concepts", or "random" as for the paper's projections
     draws      bootstrap samples
     """
+    measured = measured | {"random": measured[control]}
     found = {}
     for column in "SD":
         found[column] = _changes(measured, column, measured["fits"].index(fit), draws)
