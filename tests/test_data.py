@@ -206,6 +206,48 @@ def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropp
         readers.snli("test")
 
 
+TWO_TRIPLES = [
+    "7,She sat.,She sang.,stereotype,F,He sat.,He sang.",
+    "7,She sat.,She ran.,anti-stereotype,F,He sat.,He ran.",
+    "7,She sat.,Rain fell.,unrelated,F,He sat.,Rain fell.",
+    "0,He ate.,He cooked.,anti-stereotype,M,She ate.,She cooked.",
+    "0,He ate.,He drove.,stereotype,M,She ate.,She drove.",
+    "0,He ate.,Snow fell.,unrelated,M,She ate.,Snow fell.",
+]
+MISSPELT_HEADER = (
+    "context_id,context,next_sentence,label,gender,"
+    "gender_swapped_conext,gender_swapped_next_sentence"
+)
+
+
+def test_the_second_file_of_triples_has_its_column_mended_and_its_ids_kept_apart(files):
+    files["gender_swapped_stereoset/dev.csv"] = "\n".join([",".join(readers.TRIPLE), *TWO_TRIPLES])
+    files["gender_swapped_stereoset/test.csv"] = "\n".join([MISSPELT_HEADER, *TWO_TRIPLES])
+    dev, test, both = (readers.stereoset(part) for part in ("dev", "test", "both"))
+    assert list(test) == list(both) == readers.TRIPLE
+    assert test["gender_swapped_context"].tolist() == ["He sat."] * 3 + ["She ate."] * 3
+    assert dev["context_id"].tolist() == [7] * 3 + [0] * 3
+    assert test["context_id"].tolist() == [1007] * 3 + [1000] * 3
+    assert both.equals(pd.concat([dev, test], ignore_index=True))
+    assert readers.stereoset().equals(dev)
+
+
+@pytest.mark.parametrize("rows", [TWO_TRIPLES[:5], TWO_TRIPLES[:3] + TWO_TRIPLES[:1]])
+def test_a_file_of_triples_that_lacks_a_row_or_has_one_twice_is_refused(files, rows):
+    files["gender_swapped_stereoset/test.csv"] = "\n".join([MISSPELT_HEADER, *rows])
+    with pytest.raises(AssertionError, match="without one row for each label"):
+        readers.stereoset("test")
+
+
+def test_a_truncated_file_of_triples_is_refused_by_its_hash(tmp_path, monkeypatch):
+    file = tmp_path / "gender_swapped_stereoset" / "test.csv"
+    file.parent.mkdir()
+    file.write_text("\n".join([MISSPELT_HEADER, *TWO_TRIPLES]), encoding="utf-8")
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path))
+    assert not data.available("gender_swapped_stereoset/test.csv")
+    assert "test.csv is not the published file" in refusal(readers.stereoset, "test")
+
+
 def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_stand_in(
     files, monkeypatch, capsys
 ):
@@ -261,7 +303,9 @@ def test_real_files(real_data):
         augmented.drop_duplicates(["premise", "hypothesis"]), on=["premise", "hypothesis"]
     )
     assert len(both) > 40 and (both["label_x"] == both["label_y"]).mean() > 0.95
-    assert readers.stereoset().groupby(["context_id", "label"]).size().eq(1).sum() == 3 * 234
+    for part, triples in {"dev": 234, "test": 749, "both": 983}.items():
+        frame = readers.stereoset(part)
+        assert frame.groupby(["context_id", "label"]).size().eq(1).sum() == 3 * triples
     assert (
         len(readers.wikitext()) == 2891
         and len(readers.news()) == 2225

@@ -163,7 +163,7 @@ def test_quirks_are_counted_and_this_projects_triples_have_none():
 
 def test_measuring_gives_what_one_by_one_gives(tmp_path, monkeypatch):
     model = save_tiny("bert", tmp_path)
-    monkeypatch.setattr(triples, "triples", lambda data, items: small())
+    monkeypatch.setattr(triples, "triples", lambda data, items, part: small())
     measured = triples.measure(str(tmp_path))
     alone = [nsp.is_next(model, [pair]).item() for pair in triples.pairs(small())]
     expected = triples.frame(small(), alone)[nsp.COLUMNS]
@@ -190,8 +190,39 @@ def test_the_authors_triples_are_counted_and_their_examples_stand_where_data_pap
         assert rows.groupby("context_id")["line"].min()[place.context_id] == place.line
 
 
+def test_the_authors_second_file_adds_749_triples_under_ids_of_its_own(real_data):
+    dev = triples.triples("paper")
+    test = triples.triples("paper", part="test")
+    both = triples.triples("paper", part="both")
+    assert dev.equals(triples.triples("paper", part="dev"))
+    assert test["context_id"].nunique() == 749
+    assert test.drop_duplicates("context_id")["gender"].value_counts().to_dict() == {
+        "F": 375,
+        "M": 374,
+    }
+    assert both["context_id"].nunique() == 983
+    assert both.equals(pd.concat([dev, test], ignore_index=True))
+    assert set(dev["context_id"]).isdisjoint(test["context_id"])
+    assert set(dev["context"]).isdisjoint(test["context"])
+    file = real_data / "gender_swapped_stereoset/test.csv"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for row in test[["context_id", "line"]].itertuples():
+        own_id = row.context_id - readers.FIRST_ID["test"]
+        assert lines[row.line - 1].startswith(f"{own_id},")
+    few = triples.triples("paper", items=8, part="test")
+    assert list(dict.fromkeys(few["context_id"])) == list(dict.fromkeys(test["context_id"]))[:8]
+    mixed = triples.triples("paper", items=8, part="both")
+    assert set(triples.printed_ids()["value"]) <= set(mixed["context_id"])
+
+
+test_parts_that_there_are_not_are_refused = refuses(
+    (lambda: triples.triples("mini", part="test"), "own triples have no part 'test'"),
+    (lambda: triples.triples("paper", part="train"), "no part 'train': take 'dev', 'test' or"),
+)
+
+
 def test_no_stored_result_quotes_the_authors_sentences(real_data):
-    rows = triples.triples("paper")
+    rows = triples.triples("paper", part="both")
     sentences = set()
     for name in triples.TEXTS:
         sentences |= {text for text in rows[name] if len(text.split()) > 3}

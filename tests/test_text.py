@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -279,14 +280,16 @@ def test_triples_have_the_shape_of_stereoset_and_half_are_of_each_gender():
 
 
 SENTENCES = data.demo("factual_gender")
+MORE_SENTENCES = data.demo("factual_gender_200")
 FILLERS = {("she", "he"), ("her", "his"), ("her", "him"), ("herself", "himself")}
 
 
-def test_sentences_are_pairs_that_differ_in_one_word_which_stands_before_the_blank():
+@pytest.mark.parametrize("sentences", [SENTENCES, MORE_SENTENCES], ids=["42", "200"])
+def test_sentences_are_pairs_that_differ_in_one_word_which_stands_before_the_blank(sentences):
     listed = {word.lower() for word in data.words("gender_pairs").to_numpy().ravel()}
-    assert len(SENTENCES) >= 64 and SENTENCES["sentence"].is_unique
-    assert list(SENTENCES["gender"]) == ["female", "male"] * (len(SENTENCES) // 2)
-    for _, pair in SENTENCES.groupby("pair"):
+    assert len(sentences) >= 64 and sentences["sentence"].is_unique
+    assert list(sentences["gender"]) == ["female", "male"] * (len(sentences) // 2)
+    for _, pair in sentences.groupby("pair"):
         female, male = (sentence.split() for sentence in pair["sentence"])
         differ = [i for i, (a, b) in enumerate(zip(female, male, strict=True)) if a != b]
         assert len(differ) == 1 and differ[0] < female.index("{}") and female.count("{}") == 1
@@ -305,11 +308,64 @@ def test_sentences_are_pairs_that_differ_in_one_word_which_stands_before_the_bla
             re.escape(opener).replace(r"\{word\}", r"[\w-]+").replace(r"\{a\}", "an?"),
             re.IGNORECASE,
         )
-        assert not any(map(begins.match, SENTENCES["sentence"])), opener
+        assert not any(map(begins.match, sentences["sentence"])), opener
     filled = {
-        sentence.format(right) for sentence, right in zip(SENTENCES["sentence"], SENTENCES["right"])
+        sentence.format(right) for sentence, right in zip(sentences["sentence"], sentences["right"])
     }
     assert not filled & set(corpus.papers_prompts())
+
+
+def noun_pairs(sentences) -> list[tuple[str, str]]:
+    """The two words in which the sentences of each pair differ: ("queen", "king")."""
+    found = []
+    for _, pair in sentences.groupby("pair"):
+        female, male = (sentence.split() for sentence in pair["sentence"])
+        for a, b in zip(female, male, strict=True):
+            if a != b:
+                found.append((a.removesuffix("'s"), b.removesuffix("'s")))
+    return found
+
+
+def test_two_hundred_pairs_go_on_from_the_first_42_and_use_no_noun_too_often():
+    assert MORE_SENTENCES["pair"].tolist() == [1 + place // 2 for place in range(400)]
+    assert MORE_SENTENCES.head(84).equals(SENTENCES)
+    pairs = noun_pairs(MORE_SENTENCES)
+    assert len(pairs) == 200
+    assert max(Counter(pairs).values()) <= 6
+    assert len(set(pairs)) >= 60
+    kinds = Counter(zip(MORE_SENTENCES["right"][::2], MORE_SENTENCES["right"][1::2]))
+    assert set(kinds) == FILLERS and min(kinds.values()) >= 20
+    frames = [re.sub(r"\W+", " ", text).lower() for text in MORE_SENTENCES["sentence"]]
+    assert len(set(frames)) == 400
+
+
+def test_no_noun_of_the_pairs_stands_in_the_rest_of_a_sentence_and_articles_fit():
+    pairs = noun_pairs(MORE_SENTENCES)
+    barred = {"he", "she", "him", "her", "his", "hers", "himself", "herself", "male", "female"}
+    for pair in pairs:
+        barred |= {noun.lower() for noun in pair}
+    for (female, male), text in zip(pairs, MORE_SENTENCES["sentence"][::2], strict=True):
+        rest = set(words(text.replace(female, "", 1)))
+        assert not rest & barred, text
+        article = re.search(rf"\b(an?) {re.escape(female)}\b", text, re.IGNORECASE)
+        if article:
+            expected = {article[1].lower()}
+            assert {english.article(female), english.article(male)} == expected, text
+
+
+def test_mini_bert_knows_every_filler_and_most_nouns_and_is_asked_about_all_pairs():
+    model = models.load("mini-bert", device="cpu")
+    assert all(factual.is_whole(model, word) for word in set(MORE_SENTENCES["right"]))
+    both_whole = 0
+    for pair in noun_pairs(MORE_SENTENCES):
+        both_whole += all(factual.is_whole(model, noun) for noun in pair)
+    assert both_whole > 100
+    few = factual.log_odds(model, items=3, file="factual_gender_200")
+    np.testing.assert_allclose(few, factual.log_odds(model, items=3), atol=1e-4)
+    every = factual.log_odds(model, file="factual_gender_200")
+    known = factual.knowledge(every)
+    assert len(every) == 400 and known.right.n == 200
+    assert known.right.low > 0.7 and known.odds.low > 1
 
 
 def test_shares_odds_and_changes_by_hand():
@@ -355,6 +411,6 @@ def test_a_vocabulary_that_holds_few_pronouns_is_asked_for_these(family, monkeyp
     monkeypatch.setitem(COMMON, "max_position_embeddings", 60)
     asked, model = SENTENCES[SENTENCES["right"].isin(["she", "he"])], tiny(family)
     assert len(factual.log_odds(model, items=6)) == 2 * sum(asked["pair"].unique() <= 6) > 0
-    monkeypatch.setattr(factual, "_is_whole", lambda model, word: False)
+    monkeypatch.setattr(factual, "is_whole", lambda model, word: False)
     none = factual.log_odds(model)
     assert len(none) == 0 and np.isnan(factual.knowledge(none, none).right.value)

@@ -1,8 +1,9 @@
 """Triples of sentences with a model's probabilities, and an audit of their file.
 
-Projective methods, section 2. Data "mini" are this project's own triples, "paper" the authors'
-file. No sentence of the authors' file is ever shown: tables name its triples by context_id and
-line, counted from 1 with the header.
+Projective methods, section 2. Data "mini" are this project's own triples, "paper" the authors':
+their development file, which the paper uses, or also their test file. No sentence of the authors'
+files is ever shown: tables name their triples by context_id and line, counted from 1 with the
+header.
 """
 
 import re
@@ -10,7 +11,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from lib import printed
+from lib import CompanionError, printed
 from lib.engine import models, nsp, stats
 from lib.text import data as sources, english, readers
 
@@ -24,18 +25,31 @@ SIDES = {
 TEXTS = ["context", "next_sentence", "gender_swapped_context", "gender_swapped_next_sentence"]
 
 
-def triples(data: str = "mini", items: int = 0) -> pd.DataFrame:
+def triples(data: str = "mini", items: int = 0, part: str = "dev") -> pd.DataFrame:
     """The sentences, three rows per triple with both sides in each.
 
-    Columns: those of readers.TRIPLE, and the line of the file that a row stands on.
+    Columns: those of readers.TRIPLE, and the line of its file that a row stands on.
     items   how many triples to take, 0 for all; those that the paper prints are always among them
+            where their file is read
+    part    which of the authors' files: "dev", the paper's; "test"; or "both", in which context_id
+            says the file (readers.FIRST_ID)
     """
-    rows = sources.demo("triples") if data == "mini" else readers.stereoset()
-    rows = rows.assign(line=np.arange(len(rows)) + 2)
+    if data == "mini":
+        if part != "dev":
+            raise CompanionError(
+                f"This project's own triples have no part {part!r}: leave part out, or ask for "
+                "data 'paper'."
+            )
+        rows = sources.demo("triples")
+    else:
+        rows = readers.stereoset(part)
+    file = rows["context_id"] // readers.FIRST_ID["test"]
+    rows = rows.assign(line=rows.groupby(file).cumcount() + 2)
     ids = list(dict.fromkeys(rows["context_id"]))
     always = []
     if data != "mini":
-        always = sorted({ids.index(number) for number in printed_ids()["value"]})
+        printed_here = set(printed_ids()["value"]) & set(ids)
+        always = sorted(ids.index(number) for number in printed_here)
     chosen = stats.first(ids, items, always)
     return rows[rows["context_id"].isin(chosen)].reset_index(drop=True)
 
@@ -70,14 +84,16 @@ def frame(triples: pd.DataFrame, probabilities) -> pd.DataFrame:
     return pd.DataFrame(wide)[["gender", *nsp.COLUMNS]]
 
 
-def measure(name: str, data: str = "mini", device=None, items: int = 0) -> dict[str, pd.DataFrame]:
-    """p(next) of every triple as `frame` arranges it.
+def measure(
+    name: str, data: str = "mini", device=None, items: int = 0, part: str = "dev"
+) -> dict[str, pd.DataFrame]:
+    """p(next) of every triple as `frame` arranges it. items, part: as in `triples`.
 
     "file" is the sentences as they stand in the file, "stops" the same with the full stops that
     some of them lack. Each pair goes through the model once, however often it occurs.
     """
     model = models.load(name, device=device)
-    rows = triples(data, items)
+    rows = triples(data, items, part)
     with_stops = {column: rows[column].map(_ended) for column in TEXTS}
     asked = {"file": pairs(rows), "stops": pairs(rows.assign(**with_stops))}
     unique = list(dict.fromkeys(asked["file"] + asked["stops"]))

@@ -8,6 +8,7 @@
 
 The 84 sentences of data/demo/factual_gender.csv are 42 pairs (queen, king). Intervals are over
 pairs: a model that always says "he" is right in half of the sentences, and has odds of about 0.
+data/demo/factual_gender_200.csv has 158 pairs more, for narrower intervals (`file`).
 """
 
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from lib.engine import fill, stats
 from lib.engine.stats import Estimate
 from lib.text import data
 
+FILE = "factual_gender"
+
 
 class Knowledge(NamedTuple):
     """Of factual gender, or a change of it."""
@@ -27,18 +30,26 @@ class Knowledge(NamedTuple):
     odds: Estimate  # mean log2 p(right) : p(wrong)
 
 
-def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) -> np.ndarray:
+def log_odds(
+    model,
+    after: str = "",
+    items: int = 0,
+    bos: bool | None = None,
+    file: str = FILE,
+) -> np.ndarray:
     """log2 p(right) : p(wrong) of each sentence, in the file's order.
 
     Sentences with a filler that the vocabulary does not hold as one token are left out.
 
     after: a text that is put before each sentence
     items: 0 (all), or how many of the first pairs are asked about
+    file:  a table of data/demo: "factual_gender" (42 pairs) or "factual_gender_200" (these and 158
+           more)
     """
-    rows = stats.first(data.rows("factual_gender", paths.DEMO), 2 * items)
+    rows = stats.first(data.rows(file, paths.DEMO), 2 * items)
     # The wrong filler of a sentence is the right one of the other sentence of its pair.
     words = {row["right"] for row in rows}
-    known = {word for word in words if _is_whole(model, word)}
+    known = {word for word in words if is_whole(model, word)}
     prompts = []
     fillers = []
     for row in rows:
@@ -51,7 +62,7 @@ def log_odds(model, after: str = "", items: int = 0, bos: bool | None = None) ->
     return fill.log_odds(model, prompts, fillers, bos)
 
 
-def _is_whole(model, word: str) -> bool:
+def is_whole(model, word: str) -> bool:
     """Whether the word is one token of the model."""
     try:
         return model.token_id(word) is not None

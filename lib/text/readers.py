@@ -23,6 +23,12 @@ TRIPLE = [
     "gender_swapped_next_sentence",
 ]
 TRIPLE_LABELS = {"stereotype", "anti-stereotype", "unrelated"}
+# The files of triples that each part is read from.
+TRIPLE_PARTS = {"dev": ["dev"], "test": ["test"], "both": ["dev", "test"]}
+# Both files number their triples from 0. This is added to the context_id of each file, so that
+# they cannot collide: 17 is in dev.csv, and 1017 is what test.csv calls 17.
+FIRST_ID = {"dev": 0, "test": 1000}
+MISSPELT = {"gender_swapped_conext": "gender_swapped_context"}  # in the header of test.csv
 NLI_LABELS = ["entailment", "neutral", "contradiction"]  # in SNLI's own order: 0, 1, 2
 
 # The GLUE tasks that single files hold: the file of each part. Where "validation" is missing, the
@@ -59,22 +65,45 @@ GLUE_HEADERS = {
 # How the columns that hold texts begin, in all GLUE tasks.
 GLUE_TEXTS = ("sentence", "question", "premise", "hypothesis")
 
+# "technician.customer.1.male.txt": 1 where the pronoun refers to the participant.
+WINOGENDER_ID = (
+    r"(?P<occupation>[^.]+)\.(?P<participant>[^.]+)\.(?P<about>[01])"
+    r"\.(?P<gender>male|female|neutral)\.txt"
+)
+WINOGENDER_ABOUT = {"0": "occupation", "1": "participant"}
+
 NEWS = {
     "news_commentary": "news_commentary/news-commentary-v15.en.gz",
     "bbc_news": "bbc_news/bbc.jsonl.gz",
 }
 
 
-def stereoset() -> pd.DataFrame:
-    """The triples of Projective Methods: 234 contexts, three rows each.
+def stereoset(part: str = "dev") -> pd.DataFrame:
+    """The authors' gender-swapped triples, three rows each.
 
     The label is that of the original side; on the swapped side stereotype and anti-stereotype
-    change places. `data.demo("triples")` has the same columns.
+    change places. `data.demo("triples")` has the same columns. The context_id of a triple of the
+    test file is the file's own plus FIRST_ID["test"].
+
+    part: "dev" (234 triples, what Projective Methods uses), "test" (749 more, by the same authors)
+          or "both" (983)
     """
-    frame = pd.read_csv(data.path("gender_swapped_stereoset/dev.csv"), keep_default_na=False)
-    frame = frame[TRIPLE].copy()
+    if part not in TRIPLE_PARTS:
+        raise CompanionError(
+            f"The gender-swapped StereoSet has no part {part!r}: take 'dev', 'test' or 'both'."
+        )
+    return pd.concat([_triples(file) for file in TRIPLE_PARTS[part]], ignore_index=True)
+
+
+def _triples(file: str) -> pd.DataFrame:
+    """One file of triples: "dev" or "test"."""
+    frame = pd.read_csv(data.path(f"gender_swapped_stereoset/{file}.csv"), keep_default_na=False)
+    frame = frame.rename(columns=MISSPELT)[TRIPLE].copy()
+    frame["context_id"] += FIRST_ID[file]
     frame["label"] = frame["label"].str.strip().str.lower().str.replace("_", "-")
     assert set(frame["label"]) == TRIPLE_LABELS, set(frame["label"])
+    sizes = frame.groupby("context_id")["label"].agg(["size", "nunique"])
+    assert (sizes == len(TRIPLE_LABELS)).all(axis=None), "a triple without one row for each label"
     return frame
 
 
@@ -178,6 +207,42 @@ def seat(test: str) -> dict[str, list[str]]:
         "A": parts["attr1"]["examples"],
         "B": parts["attr2"]["examples"],
     }
+
+
+def winogender() -> pd.DataFrame:
+    """The 240 sentences of Winogender, each with the three pronouns that it is written with.
+
+    Columns: occupation; participant (the other person, "someone" in half of the sentences); about
+    ("occupation" or "participant": whom the pronoun refers to); male, female and neutral, the
+    sentence with he, she or they in the case that it needs.
+    """
+    rows = _tsv("winogender/all_sentences.tsv")
+    parts = rows["sentid"].str.extract(f"^{WINOGENDER_ID}$")
+    assert parts.notna().all(axis=None), "a sentid that is not occupation.participant.0.gender.txt"
+    parts["about"] = parts["about"].map(WINOGENDER_ABOUT)
+    keys = ["occupation", "participant", "about"]
+    genders = ["male", "female", "neutral"]
+    wide = rows.join(parts).pivot(index=keys, columns="gender", values="sentence")
+    wide = wide.reindex(columns=genders)
+    assert wide.notna().all(axis=None), "a sentence without one of its three pronouns"
+    in_order = pd.MultiIndex.from_frame(parts[keys].drop_duplicates())  # pivot sorts
+    return wide.reindex(in_order).reset_index().rename_axis(columns=None)
+
+
+def winogender_shares() -> pd.DataFrame:
+    """The percentage of women in each of Winogender's 60 occupations.
+
+    Columns: occupation; bls (US Bureau of Labor Statistics, 2015 and 2016); bergsma (gender of
+    mentions in text, Bergsma and Lin 2006).
+    """
+    rows = _tsv("winogender/occupations-stats.tsv")
+    return pd.DataFrame(
+        {
+            "occupation": rows["occupation"],
+            "bls": rows["bls_pct_female"].astype(float),
+            "bergsma": rows["bergsma_pct_female"].astype(float),
+        }
+    )
 
 
 def glue(task: str, part: str, full: bool = False) -> pd.DataFrame:
