@@ -386,7 +386,7 @@ def needed(claim: Claim, one: Verdict) -> float:
 
     Intervals shrink with the root of n, around a value taken to stay. Decided is the first of two:
     the interval leaves the threshold (of Side.WITHIN, the margin's edge), or it lies within the
-    margin.
+    margin. A test that a rough control leaves inconclusive needs more of the control, not of this.
     """
     if one.outcome != Outcome.INCONCLUSIVE or one.estimate is None:
         return math.nan
@@ -399,7 +399,8 @@ def needed(claim: Claim, one: Verdict) -> float:
     if claim.side == Side.WITHIN or to_margin > distance:
         reach = max(value - low, high - value)
     room = abs(to_margin) if claim.side == Side.WITHIN else max(distance, to_margin)
-    return (reach / room) ** 2 if room > 0 else math.inf
+    times = (reach / room) ** 2 if room > 0 else math.inf
+    return times if times > 1 else math.nan
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:

@@ -329,6 +329,16 @@ def test_a_control_that_could_not_have_said_yes_says_nothing(controlled):
     )
 
 
+def test_draws_that_cannot_do_the_task_are_left_out_of_the_mean(controlled):
+    draws = untrained([0.01, 0.02, 0.03])
+    draws.append([measured(NEAR, 0.9, 0.8, 1.0, models=["null@3"], preconditions={"reads": False})])
+    assert controlled(draws)[1].startswith("untrained networks: 2 % of it")
+    nothing = measured(NEAR, float("nan"), float("nan"), float("nan"), models=["null"])
+    unable = measured(NEAR, 0.9, 0.8, 1.0, models=["null@1"], preconditions={"reads": False})
+    text = controlled([[nothing], [unable]], null="null-a")[1]
+    assert text.startswith("untrained networks: no value")
+
+
 def test_only_tests_of_the_control_itself_and_of_its_family_count(controlled):
     of_trained = measured(NEAR, 0.9, 0.85, 0.95, models=["mini-bert"])
     of_gpt2 = measured(NEAR, 0.9, 0.85, 0.95, models=["null-gpt2"])

@@ -252,6 +252,13 @@ def test_how_much_data_would_decide(side, margin, estimate, times):
         assert judge(asked, narrower).outcome != INCONCLUSIVE
 
 
+def test_what_a_rough_control_leaves_open_needs_more_of_the_control():
+    alone = judge(replace(CLAIM, threshold=0.0), Estimate(2.0, 1.7, 2.3))
+    found = verdict.beside_models(CLAIM, alone, [ROUGH])
+    assert found.outcome == INCONCLUSIVE
+    assert math.isnan(verdict.needed(CLAIM, found))
+
+
 def test_what_is_decided_or_counted_needs_no_more_data():
     for decided in (
         judge(claim(), Estimate(2.0, 1.5, 2.5)),

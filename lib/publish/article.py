@@ -18,7 +18,7 @@ from lib import look
 from lib.publish import retrainings, scoreboard
 from lib.publish.cells import KINDS
 from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
-from lib.verdict import MIXED, Outcome, Paper, Verdict, share_of
+from lib.verdict import MIXED, Asks, Outcome, Paper, Verdict, share_of
 
 # How an answer begins, by what the deciding claim comes to.
 ANSWERS = {
@@ -204,8 +204,10 @@ def _claims(
 
 def _shares(claim: str, tests: dict[str, list[Verdict]], runs: list[str]) -> list[dict]:
     """What share of the effect each working control shows: of the claim's tests in the nearest run
-    in which it has an effect, and met controls.
+    in which it has an effect, and met controls. None of a claim that meets no control.
     """
+    if CLAIMS[claim].asks != Asks.EFFECT:
+        return []
     for run in runs:
         shares = []
         for one in tests[run]:

@@ -115,18 +115,18 @@ def _why_idle(control: str, tests: list[Verdict]) -> str:
     """Why a control's tests, one of each draw, say nothing; "" where they do."""
     if not tests:
         return NOT_RUN
-    if all(np.isnan(one.estimate.value) for one in tests):
+    able = [one for one in tests if not _unable(one)]
+    if all(np.isnan(one.estimate.value) for one in able or tests):
         return NO_VALUE
-    unable = [_unable(one) for one in tests]
-    if all(unable):
-        return f"cannot show it ({unable[0]})"
+    if not able:
+        return f"cannot show it ({_unable(tests[0])})"
     if control == GENDER_SWAPPED:
         if _is_on_race(tests[0]):
             return "words of race were not swapped"
         has_bias = [name for name in OF_BIAS if tests[0].preconditions.get(name)]
         return f"has the bias itself ({has_bias[0]})" if has_bias else ""
-    ends = np.array([[*one.estimate] for one in tests])
-    is_pinned = len(tests) > 1 and not np.nan_to_num(np.ptp(stats.settled(ends), axis=0)).any()
+    ends = np.array([[*one.estimate] for one in able])
+    is_pinned = len(able) > 1 and not np.nan_to_num(np.ptp(stats.settled(ends), axis=0)).any()
     return "the same in every draw" if is_pinned else ""
 
 

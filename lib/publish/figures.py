@@ -66,12 +66,10 @@ def decided(board: pd.DataFrame, runs: list[str]) -> str:
         if not tested:
             continue
         supported = int((of_run == Outcome.SUPPORTED).sum())
-        mixed = int((of_run == MIXED).sum())
         against = int(of_run.isin(list(AGAINST)).sum())
-        matched = int((of_run == Outcome.MATCHED).sum())
         said.append(
-            f"{run_name(run)} {supported} of {tested} supported, {mixed} mixed, {against} "
-            f"contradicted or without effect, {matched} matched by controls"
+            f"{run_name(run)} {supported} of {tested} supported, {against} contradicted or "
+            "without effect"
         )
         is_clear.append(of_run.isin(list(ANSWERED)).sum() > tested / 2)
     if not said:
@@ -173,7 +171,7 @@ def _explain_tiles(figure, ax):
     figure.legend(
         handles=meanings,
         loc="outside lower left",
-        ncols=len(meanings),
+        ncols=5,  # two rows: one would be wider than the narrower figures
         fontsize=7.5,
         handletextpad=0.2,
         columnspacing=1,
