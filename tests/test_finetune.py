@@ -298,6 +298,19 @@ def test_test_pairs_and_split_premises_are_left_out_of_training(folder, tmp_path
     assert counts == {"train": 9 + 3, "validation": 4, "test": 9}
 
 
+def test_a_balanced_classifier_sees_whole_premises_swapped_by_a_coin(snli):
+    before = pd.concat([readers.snli("validation")] * 20, ignore_index=True)
+    before["premise"] = [f"{i // 3}: Mary said: {text}" for i, text in enumerate(before["premise"])]
+    after = classifier._balanced(before)
+    swapped = after["premise"] != before["premise"]
+    assert 0.3 < swapped.mean() < 0.7  # of 60 premises
+    assert (swapped.groupby(before["premise"]).nunique() == 1).all()
+    for column in ("premise", "hypothesis"):
+        as_asked = [swaps.swap_all(text, names=True) for text in before[column]]
+        assert list(after[column]) == list(before[column].where(~swapped, as_asked))
+    assert list(after["label"]) == list(before["label"])
+
+
 def test_an_nli_run_stores_no_embeddings(nli_runs):
     stored = load_file(nli_runs[0] / "model.safetensors")
     assert not any("embeddings" in name for name in stored)

@@ -91,6 +91,16 @@ def test_every_gender_word_is_swapped(text, expected):
     assert swaps.swap_all(text) == expected
 
 
+def test_first_names_are_swapped_where_asked():
+    text = "MARY told James that her own mary was a James-like man."
+    expected = "JAMES told Mary that his own mary was a Mary-like woman."
+    assert swaps.swap_all(text, names=True) == expected
+    assert "MARY told James that his own" in swaps.swap_all(text)
+    names = swaps.first_names()
+    assert len(names) == 286 and all(names[names[name]] == name for name in names)
+    assert not {name.lower() for name in names} & swaps.counterparts("gender").keys()
+
+
 def test_swapping_all_is_swapping_each_and_gender_words_are_counted():
     for word in sorted(swaps.counterparts("gender").keys() - swaps.LEFT_ALONE):
         text = f"Then the {word} came in."

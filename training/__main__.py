@@ -11,6 +11,7 @@ python -m training chat tune --out data/models/mini-gpt2-chat
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -93,7 +94,12 @@ def add_prepare(commands):
         "--heldout", type=float, default=0.01, help="share of the documents that is set aside"
     )
     command.add_argument(
-        "--balanced", action="store_true", help="swap the gender words of half of the documents"
+        "--balanced",
+        action="store_true",
+        help="swap the gender words and first names of half of the documents",
+    )
+    command.add_argument(
+        "--workers", type=int, default=os.cpu_count(), help="processes that look at documents"
     )
     command.add_argument("--seed", type=int, default=0)
 

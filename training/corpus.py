@@ -18,7 +18,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product
+from functools import partial
+from itertools import groupby, islice, product
+from multiprocessing import Pool
 from pathlib import Path
 from typing import TextIO
 
@@ -68,10 +70,18 @@ def ngrams(words: list[str], n: int) -> set[str]:
     return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
+def batched(items: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Lists of `size` items; the last one may be shorter."""
+    items = iter(items)
+    while batch := list(islice(items, size)):
+        yield batch
+
+
 class Reserved:
     """Text that models are judged on, which is not to be trained on.
 
-    `dropped_for` counts, by evaluation file and for "prompts", the documents that share some of it.
+    `dropped_for` counts, by evaluation file and for "prompts", the documents that share some of it;
+    the Dealer keeps it.
     """
 
     def __init__(self, unseen: list[Path], prompts: Iterable[str]):
@@ -91,15 +101,14 @@ class Reserved:
                 start = " ".join(words[:SHORTEST])
                 self.prompts_by_start[start].append(f" {' '.join(words)} ")
 
-    def holds(self, document: str) -> bool:
-        """Whether a document shares NGRAM words in a row with a file, or holds a whole prompt."""
+    def shared_with(self, document: str) -> set[str]:
+        """The files that share NGRAM words in a row with it; "prompts" if it holds a whole one."""
         words = words_of(document)
         shared = self.file_of.keys() & ngrams(words, NGRAM)
         labels = {self.file_of[ngram] for ngram in shared}
         if self._has_prompt(words):
             labels.add("prompts")
-        self.dropped_for.update(labels)
-        return bool(labels)
+        return labels
 
     def _has_prompt(self, words: list[str]) -> bool:
         text = f" {' '.join(words)} "
@@ -115,9 +124,9 @@ class Selection:
 
     leave_out: patterns; a document whose first line matches one is left out
     heldout:   share of the documents that is set aside, decided document by document from the seed
-    balanced:  swap the gender words of whole documents (swaps.py; names stay) or leave them, by a
-               coin: a text for a model that can hold no stereotype of gender. The documents that
-               are dropped or set aside are the same with and without it.
+    balanced:  swap the gender words and first names of whole documents (swaps.py) or leave them,
+               by a coin: a text for a model that can hold no stereotype of gender. The documents
+               that are dropped or set aside are the same with and without it.
     """
 
     leave_out: Sequence[str] = ()
@@ -127,11 +136,17 @@ class Selection:
 
 
 class Dealer:
-    """Deals documents out to the training text and the held-out text, by the seed, and counts."""
+    """Deals documents out to the training text and the held-out text, by the seed, and counts.
 
-    def __init__(self, reserved: Reserved, selection: Selection):
+    What each document shares with evaluation files, and how it reads swapped, is found by `workers`
+    processes; draws are made here, in the order of the documents, so that their number does not
+    matter.
+    """
+
+    def __init__(self, reserved: Reserved, selection: Selection, workers: int):
         self.reserved = reserved
         self.selection = selection
+        self.workers = workers
         self.rng = random.Random(selection.seed)
         self.coin = random.Random(f"{selection.seed} balanced")
         self.swapped = 0
@@ -139,16 +154,19 @@ class Dealer:
     def deal(self, source: str, texts: list[Path], train: TextIO, heldout: TextIO) -> dict:
         """Write a source's documents to one of the two files or drop them; returns the counts."""
         count = dict(documents=0, train=0, heldout=0, left_out=0, dropped=0, characters=0)
-        for document in tqdm(documents(texts), desc=source, unit_scale=True):
+        for document, labels, swapped in tqdm(self._read(texts), desc=source, unit_scale=True):
             count["documents"] += 1
             # Drawn for dropped documents too, so that dropping one does not move the others.
             is_heldout = self.rng.random() < self.selection.heldout
             if self._is_left_out(document):
                 count["left_out"] += 1
-            elif self.reserved.holds(document):
+            elif labels:
                 count["dropped"] += 1
+                self.reserved.dropped_for.update(labels)
             else:
-                document = self._balanced(document)
+                if self.selection.balanced and self.coin.random() < 0.5:
+                    document = swapped
+                    self.swapped += 1
                 if is_heldout:
                     count["heldout"] += 1
                     heldout.write(document + "\n\n")
@@ -162,12 +180,35 @@ class Dealer:
         first_line = document.split("\n", 1)[0]
         return any(re.search(pattern, first_line) for pattern in self.selection.leave_out)
 
-    def _balanced(self, document: str) -> str:
-        """The document, by a coin with its gender words swapped, if the text is to be balanced."""
-        if not self.selection.balanced or self.coin.random() >= 0.5:
-            return document
-        self.swapped += 1
-        return swaps.swap_all(document)
+    def _read(self, texts: list[Path]) -> Iterator[tuple[str, set[str], str]]:
+        """Each document, what it shares with evaluation files, and its swapped form ("" if none is
+        wanted).
+        """
+        look = partial(_looked_at, with_swap=self.selection.balanced)
+        chunks = batched(documents(texts), CHUNK)
+        if self.workers == 1:
+            _share(self.reserved)
+            for chunk in chunks:
+                yield from look(chunk)
+            return
+        with Pool(self.workers, initializer=_share, initargs=[self.reserved]) as pool:
+            for looked_at in pool.imap(look, chunks):
+                yield from looked_at
+
+
+def _share(reserved: Reserved):
+    """Let this process look documents up in the reserved text."""
+    global _reserved
+    _reserved = reserved
+
+
+def _looked_at(chunk: Sequence[str], with_swap: bool) -> list[tuple[str, set[str], str]]:
+    """What Dealer._read yields of some documents."""
+    found = []
+    for document in chunk:
+        swapped = swaps.swap_all(document, names=True) if with_swap else ""
+        found.append((document, _reserved.shared_with(document), swapped))
+    return found
 
 
 def prepare(
@@ -175,6 +216,7 @@ def prepare(
     unseen: list[Path],
     out: Path,
     prompts: Iterable[str] = (),
+    workers: int = 1,
     **options,
 ) -> dict:
     """Write train.txt and the held-out documents under `out`; return (and write) the counts.
@@ -186,12 +228,13 @@ def prepare(
     unseen:  evaluation files; a document that shares NGRAM words in a row with one is dropped
     prompts: sentences; a document that holds one is dropped, unless the sentence has fewer than
              SHORTEST words
+    workers: processes that look at documents; what is written does not depend on it
     options: fields of Selection
     """
     selection = Selection(**options)
     check_replaceable(out, sources)
     reserved = Reserved(unseen, prompts)
-    dealer = Dealer(reserved, selection)
+    dealer = Dealer(reserved, selection, workers)
     counts = {}
     with files.new_folder(out) as folder:
         with open(folder / "train.txt", "w", encoding="utf-8") as train:

@@ -23,7 +23,7 @@ import torch
 
 from lib import CompanionError, paths
 from lib.engine import files, finetune, models, stats
-from lib.text import readers
+from lib.text import readers, swaps
 from lib.text.readers import NLI_LABELS
 
 HELD_OUT = 1_000
@@ -43,15 +43,20 @@ def prepare(
     full: bool = False,
     held_out: int = HELD_OUT,
     items: int = 0,
+    balanced: bool = False,
 ) -> dict[str, int]:
     """Encode the pairs into train.npz, validation.npz (held out) and test.npz; how many of each.
 
-    full   all of SNLI, from the model hub: what the paper's BERT-base was trained on
-    items  so many pairs of each of SNLI's parts, for a try; 0: all
+    full      all of SNLI, from the model hub: what the paper's BERT-base was trained on
+    items     so many pairs of each of SNLI's parts, for a try; 0: all
+    balanced  swap the gender words and first names of half of the premises with all their
+              hypotheses, for a classifier that can hold no stereotype of gender
     """
     snli = {}
     for split in ("train", "validation", "test"):
         snli[split] = stats.first(readers.snli(split, full), items)
+        if balanced:
+            snli[split] = _balanced(snli[split])
     parts = _divided(snli, held_out)
     model = models.load(name, device="cpu")
     for part, frame in parts.items():
@@ -60,6 +65,19 @@ def prepare(
         examples.save(prepared / f"{part}.npz")
     finetune.sign(prepared, model, "hub" if full else "files")
     return {part: len(frame) for part, frame in parts.items()}
+
+
+def _balanced(frame: pd.DataFrame) -> pd.DataFrame:
+    """The pairs, by a coin for each premise with gender words and first names swapped."""
+    premises = frame["premise"].unique()
+    coin = np.random.default_rng(0)
+    is_swapped = dict(zip(premises, coin.random(len(premises)) < 0.5))
+    chosen = frame["premise"].map(is_swapped)
+    swapped = frame.copy()
+    for column in ("premise", "hypothesis"):
+        texts = frame.loc[chosen, column]
+        swapped.loc[chosen, column] = [swaps.swap_all(text, names=True) for text in texts]
+    return swapped
 
 
 def _divided(snli: dict[str, pd.DataFrame], held_out: int) -> dict[str, pd.DataFrame]:
@@ -188,6 +206,11 @@ def parser() -> argparse.ArgumentParser:
     _add_prepared(encode)
     _add_items(encode)
     encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+    encode.add_argument(
+        "--balanced",
+        action="store_true",
+        help="swap gender words and names of half of the premises",
+    )
 
     fit = commands.add_parser("train", help="one run")
     _add_model(fit)

@@ -6,14 +6,17 @@
 
 The words are those of data/lists/gender_pairs.csv that occur in ordinary text. Of several
 counterparts the one in data/demo/counter_words.csv is taken, else the first in the list. Names
-stay as they are.
+stay as they are, unless `swap_all` is asked to swap those of data/names.csv too: first names that
+are common in the United States, paired by rank, without those that are ordinary words or are
+given to women and men alike.
 """
 
+import csv
 import re
 from collections.abc import Callable
 from functools import cache
 
-from lib import CompanionError
+from lib import CompanionError, paths
 from lib.text import contexts, data, english
 
 WORD = re.compile(r"mrs?\.|ma['’]am|[^\W_]+", re.IGNORECASE)  # "mother's" is "mother" and "s"
@@ -66,13 +69,19 @@ def swap(text: str, attribute: str, bias: str = "gender") -> tuple[str, str]:
     return replaced(text, choose), counterpart
 
 
-def swap_all(text: str) -> str:
-    """The text with every gender word but those of LEFT_ALONE replaced, by the rules of `swap`."""
+def swap_all(text: str, names: bool = False) -> str:
+    """The text with every gender word but those of LEFT_ALONE replaced, by the rules of `swap`.
+
+    names   replace first names too, where they begin with a capital
+    """
 
     def choose(match: re.Match) -> str | None:
-        if match[0].lower() not in _swapped():
-            return None
-        return _counterpart(text, match.span(), "gender")
+        word = match[0]
+        if word.lower() in _swapped():
+            return _counterpart(text, match.span(), "gender")
+        if names and word[0].isupper():
+            return first_names().get(word.capitalize())
+        return None
 
     return replaced(text, choose)
 
@@ -130,6 +139,17 @@ def counterparts(bias: str) -> dict[str, tuple[str, str]]:
                 attributes.setdefault(female, ("female", male))
                 attributes.setdefault(male, ("male", female))
     return attributes
+
+
+@cache
+def first_names() -> dict[str, str]:
+    """{name: the name that replaces it} of women and of men."""
+    found = {}
+    with open(paths.ROOT / "data" / "names.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found[row["female"]] = row["male"]
+            found[row["male"]] = row["female"]
+    return found
 
 
 @cache
