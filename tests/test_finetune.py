@@ -20,7 +20,7 @@ from lib import paths, printed
 from lib.bias_a_head import claims, glue, heads
 from lib.engine import finetune, hooks, models
 from lib.projective import classifier
-from lib.text import data, readers
+from lib.text import data, readers, swaps
 from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny, tiny
 from training import debias
