@@ -13,6 +13,7 @@ PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
 EARLIER = ROOT / "data" / "earlier"  # what earlier versions said of the claims, committed
 MODELS = ROOT / "data" / "models"  # the bundled models, committed
 SOURCES = ROOT / "data" / "sources.toml"
+FINGERPRINTS = ROOT / "data" / "fingerprints.json"  # of data files, now and before (lib/stale.py)
 REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name
 HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a run takes
 

@@ -31,7 +31,7 @@ from IPython import display
 
 from lib import CompanionError, paths, profiles, results, stale, verdict
 from lib.engine import families, models
-from lib.engine.files import fingerprint, replace, room_for, slug
+from lib.engine.files import replace, room_for, slug
 from lib.text import readers
 
 # What a run is called whose data are not its profile's own: mini-real, ...
@@ -207,7 +207,7 @@ class Run:
         key = [
             f"{function.__module__}.{function.__qualname__}",
             stale.summary(stale.module(Path(inspect.getsourcefile(function)))),
-            data_hash(),
+            stale.data_hash(),
             weights,
             versions("torch", "transformers"),
             self.sizes.items,
@@ -340,7 +340,7 @@ class Run:
             "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
             "notebook": notebook,
             "models": dict(sorted(self.revisions.items())),
-            "data": {self.data: data_hash()},
+            "data": {self.data: stale.data_hash()},
             "seed": self.seed,
             "sizes": vars(self.sizes),
             "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
@@ -404,18 +404,11 @@ def _made_by(record: Path) -> str:
     """made by ./reproduce.sh ... (models ...; data ...): the caption."""
     made = json.loads(record.read_text(encoding="utf-8"))
     ((data, files),) = made["data"].items()
-    changed = ", whose files have changed since" if files != data_hash() else ""
+    changed = ", whose files have changed since" if stale.data_changed(files, data) else ""
     return (
         f"made by {made['command']} (models {', '.join(made['models'])}; data {data}{changed}): "
         f"{made['caption']}"
     )
-
-
-def data_hash() -> str:
-    """What identifies the data: the bundled files, and sources.toml, which has every
-    other's hash.
-    """
-    return fingerprint(paths.LISTS, paths.DEMO, paths.SOURCES)
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -8,6 +8,12 @@ that a changed one can be named:
 
 One rule for all: executed notebooks, Run.cached, stored measurements and the Snakefile. Code is
 hashed without comments and docstrings, so that saying it better makes nothing stale.
+
+A stored result names its data by one hash. data/fingerprints.json has the files behind each such
+hash, so that a file that was added later changes nothing that was said before. After a change of
+data/lists, data/demo or data/sources.toml, add today's files:
+
+    python -m lib.stale
 """
 
 import ast
@@ -16,12 +22,13 @@ import io
 import json
 import threading
 import tokenize
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import lib
 from lib import paths
-from lib.engine.files import fingerprint
+from lib.engine.files import fingerprint, replace
 
 # two notebooks start at once, and Python 3.11 cannot parse in two threads
 PARSING = threading.Lock()
@@ -94,6 +101,62 @@ def _named(place: Path) -> str:
     if place.is_relative_to(paths.ROOT):
         return place.relative_to(paths.ROOT).as_posix()
     return str(place)
+
+
+# ---- data
+def data_hash() -> str:
+    """What identifies the data: the bundled files, and sources.toml, which has every
+    other's hash.
+    """
+    return fingerprint(paths.LISTS, paths.DEMO, paths.SOURCES)
+
+
+def data_files() -> dict[str, str]:
+    """The hash of each word list, each file of sentences, and each source by its name.
+
+    A source is what it serves: hashes of its files, or a revision of the hub. A better note on it,
+    or a further notebook that uses it, does not change it.
+    """
+    files = {}
+    for folder in (paths.LISTS, paths.DEMO):
+        for file in sorted(folder.iterdir()):
+            files[f"{folder.name}/{file.name}"] = fingerprint(file)
+    for name, entry in tomllib.loads(paths.SOURCES.read_text(encoding="utf-8")).items():
+        served = []
+        for file in entry.get("files", []):
+            served.append((file["name"], file.get("sha256", "")))
+        hub = [entry.get(field) for field in ("hub", "configs", "revision")]
+        content = json.dumps([served, hub])
+        files[name] = hashlib.sha256(content.encode()).hexdigest()[:16]
+    return files
+
+
+def data_changed(before: str, data: str) -> bool:
+    """Whether a file that a result could be made from has changed: not where files were added.
+
+    before   the data_hash that the result was made with
+    data     the data set: "mini" is the bundled files, "paper" the sources too
+    """
+    if before == data_hash():
+        return False
+    known = json.loads(paths.FINGERPRINTS.read_text(encoding="utf-8"))
+    if before not in known:
+        return True
+    now = data_files()
+    for name, value in known[before].items():
+        is_bundled = "/" in name
+        if (is_bundled or data == "paper") and now.get(name) != value:
+            return True
+    return False
+
+
+def keep_data_files():
+    """Add today's data files to data/fingerprints.json."""
+    known = {}
+    if paths.FINGERPRINTS.is_file():
+        known = json.loads(paths.FINGERPRINTS.read_text(encoding="utf-8"))
+    known[data_hash()] = data_files()
+    replace(paths.FINGERPRINTS, (json.dumps(known, indent=1) + "\n").encode())
 
 
 # ---- code
@@ -190,3 +253,7 @@ def _imported_names(text: str) -> list[str]:
                 home = lib.HOMES.get(alias.name) if node.module == "lib" else None
                 names.append(f"{home or node.module}.{alias.name}")
     return names
+
+
+if __name__ == "__main__":
+    keep_data_files()

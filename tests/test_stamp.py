@@ -1,5 +1,7 @@
 """Stored measurements know the code that made them, and are stamped anew by a sample."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,55 @@ def test_a_comment_makes_nothing_stale_and_a_changed_line_does():
     before = stale.code_hash("x = 1\n")
     assert stale.code_hash('"""What it is."""\n\nx = 1  # one\n') == before
     assert stale.code_hash("x = 2\n") != before
+
+
+# ---- data
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A project's data in a folder of their own: a word list, sentences and one source."""
+    for name in ("lists", "demo"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(paths, name.upper(), tmp_path / name)
+    monkeypatch.setattr(paths, "SOURCES", tmp_path / "sources.toml")
+    monkeypatch.setattr(paths, "FINGERPRINTS", tmp_path / "fingerprints.json")
+    (tmp_path / "lists" / "words.csv").write_text("he,she\n")
+    (tmp_path / "demo" / "prose.txt").write_text("It rains.\n")
+    (tmp_path / "sources.toml").write_text(
+        '[news]\nnote = "n"\n[[news.files]]\nname = "a.txt"\nsha256 = "00"\n'
+    )
+    stale.keep_data_files()
+    return tmp_path
+
+
+def test_an_added_file_or_source_changes_no_stored_result(data):
+    before = stale.data_hash()
+    (data / "demo" / "more.txt").write_text("It pours.\n")
+    with (data / "sources.toml").open("a") as file:
+        file.write('[more]\n[[more.files]]\nname = "b.txt"\nsha256 = "01"\n')
+    assert stale.data_hash() != before
+    assert not stale.data_changed(before, "paper")
+
+
+def test_a_changed_source_changes_results_on_the_papers_data_alone(data):
+    before = stale.data_hash()
+    sources = (data / "sources.toml").read_text()
+    (data / "sources.toml").write_text(sources.replace('"n"', '"a better note"'))
+    assert not stale.data_changed(before, "paper")
+    (data / "sources.toml").write_text(sources.replace('"00"', '"02"'))
+    assert stale.data_changed(before, "paper")
+    assert not stale.data_changed(before, "mini")
+
+
+def test_a_changed_or_missing_list_changes_every_result_and_so_does_an_unknown_hash(data):
+    before = stale.data_hash()
+    (data / "lists" / "words.csv").write_text("he,she\nking,queen\n")
+    assert stale.data_changed(before, "mini")
+    (data / "lists" / "words.csv").unlink()
+    assert stale.data_changed(before, "mini")
+    assert stale.data_changed("made elsewhere", "mini")
+
+
+def test_todays_data_files_are_kept():
+    known = json.loads(paths.FINGERPRINTS.read_text())
+    assert stale.data_hash() in known, "data changed: run python -m lib.stale"
+    assert known[stale.data_hash()] == stale.data_files()
