@@ -2,6 +2,8 @@
 place.
 """
 
+from dataclasses import replace as changed
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import retrainings, scoreboard
+from lib.publish.papers import CLAIMS
 from lib.run import Run
 from lib.verdict import Control, Outcome, Verdict
 
@@ -179,3 +182,43 @@ def test_what_heads_of_one_retraining_say_of_another(heads, tmp_path):
     mean = found["layers"].iloc[:6].mean()
     assert len(found) == 7 and found.loc["mean", "layers"] == pytest.approx(mean, abs=0.01)
     assert retrainings.heads_across({"paper": tmp_path}).empty
+
+
+# ---- controls and margins, as the bundled model's tests have
+def test_control_models_that_show_as_much_match_retrainings_too(three, stored, tmp_path):
+    """Three draws of untrained networks with means .7, .8, .9 show what the retrainings show."""
+    untrained = [stored(f"null@{i}", near) for i, near in enumerate(ENDS, 1)]
+    draws = tmp_path / "null" / "draws"
+    draws.mkdir(parents=True)
+    for i, folder in enumerate(untrained, 1):
+        folder.rename(draws / str(i))
+    (tmp_path / "null" / "claims").mkdir()
+    replace(tmp_path / "null" / "claims" / "02.json", b"[]")
+    held = three | {"null": tmp_path / "null"}
+    (row,) = retrainings.across(held).to_dict("records")
+    assert row["outcome"] == "matched by controls"
+    assert row["reason"] == "untrained networks: 100 % of it"
+    assert retrainings.by_claim(held | {"mini-real": three["trainings-seed1"]}).set_index("id").loc[
+        NEAR, "supported in"
+    ] == ("0 of 3")
+    assert retrainings.not_across(held)[NEAR] == "not across retrainings"
+    assert NEAR not in retrainings.not_across(three)
+
+
+def test_a_margin_from_the_data_is_the_mean_of_the_retrainings(monkeypatch, three, stored):
+    """[.62, .98] around .8 is next to nothing within a margin of .5 around a threshold of .5."""
+    claim = changed(CLAIMS[NEAR], margin_from_data=True)
+    tests = []
+    for near in ENDS:
+        tests.append(
+            Verdict(NEAR, Outcome.SUPPORTED, estimate=near, threshold=0.5, margin=near.value * 0.7)
+        )
+    one = retrainings._over_intervals(retrainings.Paired(claim, tuple(tests)))
+    assert one.margin == pytest.approx(0.56) and one.outcome == Outcome.NO_EFFECT
+
+
+def test_a_control_over_retrainings_is_idle_where_it_is_in_one():
+    working = Control("untrained networks", Estimate(0.1, 0.0, 0.2), Estimate(0.6, 0.5, 0.7))
+    idle = Control("untrained networks", Estimate(np.nan), Estimate(np.nan), "cannot show it")
+    assert retrainings._mean_control([working, idle]).why_idle == "cannot show it"
+    assert retrainings._mean_control([working, working]).difference.value == pytest.approx(0.6)

@@ -1,12 +1,14 @@
 """What is left of a claim with another training in mind: mini-bert trained again from other seeds.
 
 The runs trainings-seed1 and on measure BERTs that are alike in text and length and differ in their
-seed alone. `folders` is {run: folder}, all stored runs where it is left out.
+seed alone. Their tests are judged as those of the bundled model are: by the same margins, and held
+against the same random interventions and control models. `folders` is {run: folder}, all stored
+runs where it is left out.
 """
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,9 @@ import pandas as pd
 from lib import results, verdict
 from lib.engine import stats
 from lib.publish.cells import TESTED, cells, describe, kinds
+from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS
-from lib.publish.records import is_about_bert, verdicts
+from lib.publish.records import is_about_bert
 from lib.verdict import APPLICABLE, NOT_TESTABLE, Claim, Control, Outcome, Side, Verdict
 
 BUNDLED = "mini-real"  # the run of the bundled model on the same data
@@ -30,7 +33,7 @@ def by_claim(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     `supported in` counts retrainings, so not the bundled model. Empty without these.
     """
     columns = {}
-    for run, tests in verdicts(folders).items():
+    for run, tests in judged(folders).items():
         own = [one for one in tests if is_about_bert(one)]
         is_here = run == BUNDLED or run.startswith(RETRAININGS)
         if is_here and any(one.outcome != Outcome.NOT_RUN for one in own):
@@ -61,15 +64,19 @@ def in_words(folders: dict[str, Path] | None = None) -> dict[str, str]:
 
 
 def not_across(folders: dict[str, Path] | None = None) -> dict[str, str]:
-    """{claim: "not across retrainings"}, of claims whose first test over retrainings is not
-    supported.
+    """{claim: "not across retrainings"}, of claims that their tests over retrainings do not
+    support: in the main analysis variant, by an interval or by a count.
     """
-    over = across(folders)
-    if over.empty:
-        return {}
-    first = over.drop_duplicates("id")
-    fails = first.loc[first["outcome"] != Outcome.SUPPORTED, "id"]
-    return dict.fromkeys(fails, "not across retrainings")
+    by_id = {}
+    for paired in _paired(folders):
+        one = _over_intervals(paired) or _over_counts(paired)
+        if one is not None:
+            by_id.setdefault(paired.claim.id, []).append(one)
+    said = {}
+    for claim, tests in by_id.items():
+        if verdict.combined(CLAIMS[claim], tests).kind != Outcome.SUPPORTED:
+            said[claim] = "not across retrainings"
+    return said
 
 
 @dataclass(frozen=True)
@@ -103,36 +110,82 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """
     rows = []
     for paired in _paired(folders):
-        tests = paired.tests
-        thresholds = {(one.threshold, bool(one.control)) for one in tests}
-        has_intervals = all(one.samples_met is None and one.estimate.has_interval for one in tests)
-        if len(thresholds) > 1 or not has_intervals:
+        one = _over_intervals(paired)
+        if one is None:
             continue
-        estimates = [one.estimate for one in tests]
-        mean, share = stats.over_trainings(estimates)
-        judged = verdict.judge(
-            paired.claim, mean, threshold=tests[0].threshold, control=_mean_control(tests)
-        )
+        estimates = [test.estimate for test in paired.tests]
+        _, share = stats.over_trainings(estimates)
         rows.append(
             paired.about
             | {
                 "estimates": estimates,
-                "mean": mean,
+                "mean": one.estimate,
                 "share": share,
-                "threshold": tests[0].threshold,
-                "outcome": str(judged.outcome),
+                "threshold": one.threshold,
+                "outcome": str(one.outcome),
+                "reason": one.reason,
             }
         )
     return pd.DataFrame(rows)
 
 
-def _mean_control(tests: tuple[Verdict, ...]) -> Control | None:
-    """The control of each test, over retrainings."""
-    if not tests[0].control:
+def _over_intervals(paired: Paired) -> Verdict | None:
+    """The mean of one test over retrainings, judged; None where a retraining has no interval, or
+    they are not held against the same threshold.
+    """
+    tests = paired.tests
+    thresholds = {(one.threshold, bool(one.control)) for one in tests}
+    has_intervals = all(one.samples_met is None and one.estimate.has_interval for one in tests)
+    if len(thresholds) > 1 or not has_intervals:
         return None
-    estimate, _ = stats.over_trainings([one.control.estimate for one in tests])
-    difference, _ = stats.over_trainings([one.control.difference for one in tests])
-    return Control(tests[0].control.name, estimate, difference)
+    mean, _ = stats.over_trainings([one.estimate for one in tests])
+    random = None
+    if tests[0].control:
+        random = _mean_control([one.control for one in tests])
+    return _held(paired, mean, control=random)
+
+
+def _over_counts(paired: Paired) -> Verdict | None:
+    """A count over retrainings, judged by the mean share of samples that meet it; None where a
+    retraining has no such share.
+    """
+    shares = [one.samples_met for one in paired.tests]
+    if None in shares:
+        return None
+    return _held(paired, paired.tests[0].estimate, samples_met=float(np.mean(shares)))
+
+
+def _held(paired: Paired, estimate: stats.Estimate, **about) -> Verdict:
+    """An estimate over retrainings, judged and held against control models like any other."""
+    tests = paired.tests
+    claim = paired.claim
+    if claim.margin_from_data:
+        claim = replace(claim, margin=float(np.mean([one.margin or 0.0 for one in tests])))
+    one = verdict.judge(
+        claim, estimate, threshold=tests[0].threshold, variant=tests[0].variant, **about
+    )
+    found = [one.control_models or () for one in tests]
+    controls = [_mean_control(list(each)) for each in zip(*found, strict=True)]
+    return verdict.beside_models(claim, one, controls)
+
+
+def _mean_control(controls: list[Control]) -> Control:
+    """One control of a test, which each retraining was held against, over retrainings.
+
+    It says nothing where it says nothing in one of them.
+    """
+    name = controls[0].name
+    for one in controls:
+        if one.why_idle:
+            nothing = stats.Estimate(np.nan)
+            return Control(name, nothing, nothing, one.why_idle)
+    shown = [one.estimate for one in controls]
+    if all(estimate.has_interval for estimate in shown):
+        estimate, _ = stats.over_trainings(shown)
+    else:
+        estimate = stats.Estimate(float(np.mean([one.value for one in shown])))
+    difference, _ = stats.over_trainings([one.difference for one in controls])
+    return Control(name, estimate, difference)
 
 
 def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
@@ -142,22 +195,16 @@ def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """
     rows = []
     for paired in _paired(folders):
-        shares = [one.samples_met for one in paired.tests]
-        if None in shares:
+        one = _over_counts(paired)
+        if one is None:
             continue
-        first = paired.tests[0]
-        judged = verdict.judge(
-            paired.claim,
-            first.estimate,
-            threshold=first.threshold,
-            samples_met=np.mean(shares),
-        )
         rows.append(
             paired.about
             | {
-                "retrainings": shares,
-                "samples_met": np.mean(shares),
-                "outcome": str(judged.outcome),
+                "retrainings": [test.samples_met for test in paired.tests],
+                "samples_met": one.samples_met,
+                "outcome": str(one.outcome),
+                "reason": one.reason,
             }
         )
     return pd.DataFrame(rows)
@@ -167,7 +214,7 @@ def _paired(folders: dict[str, Path] | None) -> Iterator[Paired]:
     """The tests about BERT that are applicable in all of three or more retrainings, paired by the
     order in which notebooks keep them.
     """
-    again = [tests for run, tests in verdicts(folders).items() if run.startswith(RETRAININGS)]
+    again = [tests for run, tests in judged(folders).items() if run.startswith(RETRAININGS)]
     if len(again) < FEWEST:
         return
     for claim in CLAIMS.values():

@@ -13,22 +13,13 @@ import pandas as pd
 from lib import results, verdict
 from lib.publish import controls, earlier, retrainings
 from lib.publish.cells import KINDS, TESTED, cells, describe, kinds
-from lib.publish.controls import Controls
+from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS, run_name
-from lib.publish.records import control_of, verdicts
+from lib.publish.records import control_of
 from lib.verdict import Asks, Outcome, Verdict
 
 ALL_PAPERS = "All papers"
 OURS = "Ours, beside the papers'"
-
-
-def judged(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]:
-    """{run: its tests}: of controls as stored, of all others held against the controls."""
-    stored = Controls.stored(folders)
-    tests = {}
-    for run, found in verdicts(folders).items():
-        tests[run] = found if control_of(run) else stored.beside(found)
-    return tests
 
 
 # ---- the board
@@ -49,7 +40,8 @@ def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     not_across = retrainings.not_across(folders)
     for run, of_run in tests.items():
         if not control_of(run) and any(one.outcome != Outcome.NOT_RUN for one in of_run):
-            table[run] = cells(of_run, not_across)
+            is_retraining = run.startswith(RETRAININGS)
+            table[run] = cells(of_run, {} if is_retraining else not_across)
     return table
 
 
@@ -177,21 +169,19 @@ def counted(column: pd.Series) -> str:
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path]) -> str:
     """What retrainings come to, and how many claims that the bundled model supports they
-    support.
+    support. Both are held against the same controls.
     """
     table = board(folders)
     once = [run for run in folders if run in table and not run.startswith(RETRAININGS)]
     outcomes = table[once].apply(kinds)
     is_supported = (outcomes == Outcome.SUPPORTED).any(axis=1)
-    is_matched = (outcomes == Outcome.MATCHED).any(axis=1)
     bundled = set(table.loc[is_supported, "id"]) & set(over["id"])
-    lasting_claims = set(over.loc[over["outcome"] == Outcome.SUPPORTED, "id"])
-    kept = len(bundled & lasting_claims)
-    own = len(lasting_claims - set(table.loc[is_matched, "id"]))
+    matched = set(over.loc[over["outcome"] == Outcome.MATCHED, "id"])
+    kept = len(bundled - retrainings.not_across(folders).keys())
     return (
         f"{retrainings.in_a_sentence(over)}. Of {len(bundled)} claims that the bundled model "
-        f"supports, {_are(kept)} supported over retrainings; of {len(lasting_claims)} that are, "
-        f"{_are(own)} not matched by controls"
+        f"supports, {_are(kept)} supported over retrainings; of {len(matched)} claims a test over "
+        "retrainings is matched by controls"
     )
 
 
