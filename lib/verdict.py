@@ -435,7 +435,8 @@ class Combined:
 
 
 def combined(claim: Claim, verdicts: Sequence[Verdict]) -> Combined:
-    """The outcome of the main variant, with counts, and whether the other variants agree.
+    """The outcome of the main variant, with counts, and whether the other variants agree, model by
+    model.
 
     Where all decided tests agree it is theirs, however many are inconclusive beside them; where
     they differ it is mixed. Contradicted and no effect both count against a claim, and do not
@@ -444,17 +445,63 @@ def combined(claim: Claim, verdicts: Sequence[Verdict]) -> Combined:
     variants = _by_variant(claim, verdicts)
     if not variants:
         return Combined(str(Outcome.NOT_RUN), {})
-    main, *others = variants.items()
-    kind, counts = _agreed(main[1])
+    (_, of_main), *others = variants.items()
+    kind, counts = _agreed(of_main)
     differing = []
     for name, tests in others:
-        other, _ = _agreed(tests)
-        if other != kind:
-            differing.append(f"{name}: {other}")
+        differing += _departures(name, tests, of_main)
     said = "robust" if others else ""
     if differing:
-        said = f"depends on the variant ({', '.join(differing)})"
+        said = f"depends on the variant ({'; '.join(differing)})"
     return Combined(kind, counts, said)
+
+
+def _departures(name: str, tests: Sequence[Verdict], of_main: Sequence[Verdict]) -> list[str]:
+    """Where a variant comes to something else than the main one, model by model and bias by bias:
+    "ablation: inconclusive on mini-bert, gender". What is tested in one of the two alone is left
+    out, unless nothing is tested in both.
+    """
+    pairs = _on_the_same(tests, of_main)
+    if not pairs:
+        kind, _ = _agreed(tests)
+        is_alike = _alike(kind, _agreed(of_main)[0])
+        return [] if is_alike else [f"{name}: {kind}"]
+    found = []
+    for one, main in pairs:
+        if not _alike(one.outcome, main.outcome):
+            on = f" on {one.on}" if len(pairs) > 1 and one.on else ""
+            found.append(f"{name}: {one.outcome}{on}")
+    return list(dict.fromkeys(found))
+
+
+def _on_the_same(
+    tests: Sequence[Verdict], of_main: Sequence[Verdict]
+) -> list[tuple[Verdict, Verdict]]:
+    """Each test of a variant with the main variant's on the same models and kind of bias, in order
+    where there are several. Preconditions that hold in neither leave nothing to compare.
+    """
+    waiting = {}
+    for main in of_main:
+        waiting.setdefault(_subject(main), []).append(main)
+    pairs = []
+    for one in tests:
+        mains = waiting.get(_subject(one))
+        if not mains:
+            continue
+        main = mains.pop(0)
+        if one.outcome in APPLICABLE or main.outcome in APPLICABLE:
+            pairs.append((one, main))
+    return pairs
+
+
+def _subject(one: Verdict) -> tuple:
+    """What a test is about, in every variant: the models, and whether it is race."""
+    return (*one.models, "race" in one.on)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two outcomes say the same: contradicted and no effect both count against a claim."""
+    return one == other or {one, other} <= AGAINST
 
 
 def _by_variant(claim: Claim, verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:

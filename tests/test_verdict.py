@@ -444,6 +444,32 @@ def test_the_main_variant_gives_the_outcome(main, by_variant, text):
     assert str(verdict.combined(replace(CLAIM, main=main), tests)) == text
 
 
+def of(model, variant, outcome, bias="gender"):
+    return Verdict("id", outcome, f"{model}, {bias}", variant=variant, models=[model])
+
+
+def test_variants_are_compared_model_by_model():
+    """Both variants support the claim in one model of two, but not in the same one."""
+    claim = Claim("id", "paper", "Fig. 1", "...", main="a")
+    main = [of("bert", "a", SUPPORTED), of("gpt2", "a", INCONCLUSIVE)]
+    other = [of("bert", "b", INCONCLUSIVE), of("gpt2", "b", SUPPORTED)]
+    assert verdict.combined(claim, main + other).variants == (
+        "depends on the variant (b: inconclusive on bert, gender; b: supported on gpt2, gender)"
+    )
+
+
+def test_a_variant_that_fewer_models_have_is_compared_in_these_alone():
+    claim = Claim("id", "paper", "Fig. 1", "...", main="a")
+    main = [
+        of("bert", "a", SUPPORTED),
+        of("gpt2", "a", CONTRADICTED),
+        of("bert", "a", MATCHED, "race"),
+    ]
+    assert verdict.combined(claim, [*main, of("gpt2", "b", NO_EFFECT)]).variants == "robust"
+    found = verdict.combined(claim, [*main, of("bert", "b", SUPPORTED, "race")])
+    assert found.variants == "depends on the variant (b: supported)"
+
+
 estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
 verdicts = st.builds(
     Verdict,
