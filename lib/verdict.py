@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
+from statistics import NormalDist
 
 from lib import CompanionError
 from lib.engine import files
@@ -386,11 +387,18 @@ def needed(claim: Claim, one: Verdict) -> float:
 
     Intervals shrink with the root of n, around a value taken to stay. Decided is the first of two:
     the interval leaves the threshold (of Side.WITHIN, the margin's edge), or it lies within the
-    margin. A test that a rough control leaves inconclusive needs more of the control, not of this.
+    margin. A test that a rough control leaves inconclusive needs more of the control: see
+    `needed_beyond`.
     """
     if one.outcome != Outcome.INCONCLUSIVE or one.estimate is None:
         return math.nan
-    if one.samples_met is not None or not one.estimate.has_interval:
+    if one.samples_met is not None:
+        return _needed_by_count(claim, one)
+    if not one.estimate.has_interval:
+        return math.nan
+    of_today = replace(claim, margin=one.margin or 0.0)
+    alone, _ = _by_interval(of_today, one.estimate, one.threshold, None)
+    if alone != Outcome.INCONCLUSIVE:
         return math.nan
     value, low, high = one.estimate
     reach = value - low if value > one.threshold else high - value  # to the end that crosses
@@ -400,7 +408,35 @@ def needed(claim: Claim, one: Verdict) -> float:
         reach = max(value - low, high - value)
     room = abs(to_margin) if claim.side == Side.WITHIN else max(distance, to_margin)
     times = (reach / room) ** 2 if room > 0 else math.inf
-    return times if times > 1 else math.nan
+    return max(times, 1.0)  # 1 where an end lies on the threshold
+
+
+def _needed_by_count(claim: Claim, one: Verdict) -> float:
+    """`needed` of a count that a share of samples meets: as if by one value's distance from its
+    edge, in standard errors. nan where the count is met, but in fewer than half of the samples (or
+    the other way round): it is made of several comparisons, and which way it goes is unknown.
+    """
+    is_met = claim.side.has(one.estimate.value, one.threshold, claim.margin)
+    if is_met != (one.samples_met > HALF):
+        return math.nan
+    standard_errors = abs(NormalDist().inv_cdf(min(max(one.samples_met, 1e-9), 1 - 1e-9)))
+    return max((1.96 / standard_errors) ** 2, 1.0)
+
+
+def needed_beyond(claim: Claim, one: Verdict) -> float:
+    """How many times as much data, of the control too, would tell an effect from a rough control;
+    nan where no control is why a test is inconclusive.
+    """
+    if one.outcome != Outcome.INCONCLUSIVE or not one.reason:
+        return math.nan
+    times = []
+    for control in (one.control, *(one.control_models or ())):
+        if control is None or control.why_idle or not one.reason.startswith(control.name):
+            continue
+        value, low, high = control.difference
+        reach = value - low if value > 0 else high - value
+        times.append((reach / value) ** 2 if value else math.inf)
+    return max(times, default=math.nan)
 
 
 def not_run(claim: Claim, why: str, on: str = "", **about) -> Verdict:
@@ -454,6 +490,12 @@ def combined(claim: Claim, verdicts: Sequence[Verdict]) -> Combined:
     if differing:
         said = f"depends on the variant ({'; '.join(differing)})"
     return Combined(kind, counts, said)
+
+
+def main_tests(claim: Claim, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The tests of the main variant, or of the first one that was run."""
+    variants = _by_variant(claim, verdicts)
+    return next(iter(variants.values()), [])
 
 
 def _departures(name: str, tests: Sequence[Verdict], of_main: Sequence[Verdict]) -> list[str]:

@@ -249,8 +249,36 @@ def test_how_much_data_would_decide_is_said():
         "about 4.0 times as much"
     )
     far = Estimate(0.501, 0.3, 0.7, n=50)
-    assert scoreboard.needed_text(changed(one, estimate=far)) == "more than 100 times as much"
+    too_much = "nothing here can: more than 100 times as much"
+    assert scoreboard.needed_text(changed(one, estimate=far)) == too_much
     assert scoreboard.needed_text(changed(one, outcome=SUPPORTED)) == ""
+
+
+def test_where_there_is_no_more_data_it_is_said():
+    """Four times 40 occupations are 160; Table 1 has 58, and SEAT's lists have no more words."""
+    estimate = Estimate(0.1, -0.1, 0.3, n=40)
+    one = Verdict("bert-semantic", INCONCLUSIVE, estimate=estimate, threshold=0.0)
+    assert scoreboard.needed_text(one) == "about 160 in place of 40: nothing here can, there are 58"
+    words = Verdict(
+        "mask-bottom3", INCONCLUSIVE, estimate=changed(estimate, unit="target words"), threshold=0.0
+    )
+    assert scoreboard.needed_text(words).endswith(
+        "nothing here can, these are all words of the lists"
+    )
+    nan = changed(one, estimate=Estimate(float("nan")), reason="no value")
+    assert scoreboard.needed_text(nan) == "nothing here can: no value"
+
+
+def test_every_inconclusive_test_says_what_would_decide_it_and_no_other_does():
+    rows = scoreboard.evidence()
+    is_inconclusive = rows["outcome"].str.startswith(INCONCLUSIVE)
+    assert ((rows["needed"] != "") == is_inconclusive).all()
+    left = scoreboard.undecided()
+    board = scoreboard.board().set_index("id")
+    for run in ("mini", "mini-real"):
+        kinds = cells.kinds(board[run])
+        assert set(left.loc[left["run"] == run, "id"]) == set(kinds.index[kinds == INCONCLUSIVE])
+    assert (left["needed"] != "").all()
 
 
 # ---- controls

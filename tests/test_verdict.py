@@ -257,12 +257,28 @@ def test_what_a_rough_control_leaves_open_needs_more_of_the_control():
     found = verdict.beside_models(CLAIM, alone, [ROUGH])
     assert found.outcome == INCONCLUSIVE
     assert math.isnan(verdict.needed(CLAIM, found))
+    value, low, _ = ROUGH.difference
+    assert verdict.needed_beyond(CLAIM, found) == pytest.approx(((value - low) / value) ** 2)
+    assert math.isnan(verdict.needed_beyond(CLAIM, alone))
 
 
-def test_what_is_decided_or_counted_needs_no_more_data():
+@pytest.mark.parametrize(
+    "value, samples_met, times",
+    [
+        (2.0, 0.8413447, 1.96**2),  # one standard error beyond the edge, two are wanted
+        (0.0, 0.1586553, 1.96**2),
+        (2.0, 0.9, 2.339),
+        (2.0, 0.3, math.nan),  # met, but in few samples: several comparisons
+    ],
+)
+def test_how_much_data_would_decide_a_count(value, samples_met, times):
+    found = judge(claim(), value, samples_met=samples_met)
+    assert verdict.needed(claim(), found) == pytest.approx(times, abs=0.01, nan_ok=True)
+
+
+def test_what_is_decided_or_has_no_value_needs_no_more_data():
     for decided in (
         judge(claim(), Estimate(2.0, 1.5, 2.5)),
-        judge(claim(), 2.0, samples_met=0.5),
         judge(claim(), math.nan),
         verdict.not_run(CLAIM, "why"),
     ):

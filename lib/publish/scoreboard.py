@@ -11,12 +11,13 @@ from pathlib import Path
 import pandas as pd
 
 from lib import results, verdict
+from lib.engine.stats import Estimate
 from lib.publish import controls, earlier, retrainings
 from lib.publish.cells import KINDS, TESTED, cells, describe, kinds
 from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS, run_name
 from lib.publish.records import control_of
-from lib.verdict import Asks, Outcome, Verdict
+from lib.verdict import Asks, Claim, Outcome, Verdict
 
 ALL_PAPERS = "All papers"
 OURS = "Ours, beside the papers'"
@@ -107,18 +108,89 @@ def behind(one: Verdict) -> dict[str, str]:
     }
 
 
+# What there is at most, by notebook, where tests count it: both files of the authors' triples, and
+# the occupations of Counteracts' Table 1. No further ones can be had.
+MOST = {"07": 983, "08": 983, "11": 58}
+# What is in already to the last one: occupations and projections of notebook 09, words of SEAT.
+WHOLE = {("09", 164): "occupations", ("09", 76): "models"}
+TARGET_WORDS = "target words"
+NOTHING = "nothing here can"
+MANY = 100  # times as much as there is: no run here can have so much
+
+
 def needed_text(one: Verdict) -> str:
-    """How much data would decide an inconclusive test: "about 340 in place of 100"."""
+    """How much data would decide an inconclusive test, "about 340 in place of 100", or why none
+    here can; "" of any other test.
+    """
     claim = CLAIMS.get(one.claim)  # none of a check that is no claim of a paper
-    times = verdict.needed(claim, one) if claim else math.nan
-    if math.isnan(times):
+    if claim is None or one.outcome != Outcome.INCONCLUSIVE:
         return ""
-    if times > 100:
-        return "more than 100 times as much"
-    n = one.estimate.n
-    if not n:
-        return f"about {times:.1f} times as much"
-    return f"about {n * times:.0f} in place of {n}"
+    beyond = verdict.needed_beyond(claim, one)
+    if not math.isnan(beyond):
+        return f"{_times(beyond)}, of the control too"
+    times = verdict.needed(claim, one)
+    if math.isnan(times):
+        if one.samples_met is not None:
+            return f"{NOTHING}: a count of several comparisons, of which some are ties"
+        return f"{NOTHING}: {one.reason or verdict.NO_VALUE}"
+    return _n_text(claim, one.estimate, times)
+
+
+def _n_text(claim: Claim, estimate: Estimate, times: float) -> str:
+    """about 340 in place of 100, and whether there are so many."""
+    n = estimate.n
+    text = _times(times)
+    wanted = 0
+    if n and times <= MANY:
+        wanted = math.ceil(n * times)
+        text = f"about {wanted} in place of {n}"
+    most = MOST.get(claim.notebook, wanted)
+    if wanted > most:
+        return f"{text}: {NOTHING}, there are {most}"
+    whole = WHOLE.get((claim.notebook, n), "")
+    if estimate.unit == TARGET_WORDS:
+        whole = "words of the lists"
+    if whole and NOTHING not in text:
+        return f"{text}: {NOTHING}, these are all {whole}"
+    return text
+
+
+def _times(times: float) -> str:
+    """about 3.4 times as much"""
+    if times > MANY:
+        return f"{NOTHING}: more than {MANY} times as much"
+    if times <= 1:
+        return "a little more"
+    return f"about {times:.1f} times as much"
+
+
+def undecided(folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """Every claim that a run leaves inconclusive: of each of its tests in the main analysis
+    variant, what would decide it, or why nothing here can.
+    """
+    rows = []
+    for run, tests in judged(folders).items():
+        if control_of(run) or run.startswith(RETRAININGS):
+            continue
+        for claim in CLAIMS.values():
+            of_claim = [one for one in tests if one.claim == claim.id]
+            if verdict.combined(claim, of_claim).kind != Outcome.INCONCLUSIVE:
+                continue
+            for one in verdict.main_tests(claim, of_claim):
+                if one.outcome == Outcome.INCONCLUSIVE:
+                    rows.append(
+                        {
+                            "id": claim.id,
+                            "run": run,
+                            "claim": claim.says,
+                            "tested on": one.on or ", ".join(one.models),
+                            "interval": behind(one)["interval"],
+                            "threshold": one.threshold,
+                            "needed": needed_text(one),
+                        }
+                    )
+    columns = ["id", "run", "claim", "tested on", "interval", "threshold", "needed"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 # ---- counts
