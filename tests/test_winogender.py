@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lib.engine import fill, models
-from lib.text import data, factual, readers, winogender
+from lib.text import data, factual, figures, readers, winogender
 from tests.tiny import refuses, tiny
 
 COLUMNS = ["occupation", "participant", "about", "male", "female", "neutral"]
@@ -208,3 +208,30 @@ def test_an_untrained_model_has_no_correlation_on_the_published_sentences(real_d
     for share in ("bls", "bergsma"):
         for estimate in winogender.agreement(winogender.by_occupation(odds), share, draws=500):
             assert estimate.low < 0 < estimate.high
+
+
+def test_the_contrast_of_the_two_pronouns_by_hand():
+    """About the occupation r is 1, about the other person -1: less is 2."""
+    jobs = ["potter", "miller", "weaver"]
+    frame = sentences(jobs)
+    share = {"potter": 20.0, "miller": 10.0, "weaver": 90.0}
+    signs = frame["about"].map({"occupation": 1, "participant": -1})
+    odds = frame.assign(log_odds=frame["occupation"].map(share) * signs, they_log_odds=-2.0)
+    shares = pd.DataFrame({"occupation": jobs, "bls": list(share.values()), "bergsma": 0.0})
+    assert winogender.contrast(odds, shares, draws=20).value == pytest.approx(2)
+    few = odds[odds["occupation"] != "weaver"]
+    assert np.isnan(winogender.contrast(few, shares, draws=20).value)
+
+
+def test_the_table_and_its_figure(monkeypatch):
+    jobs = ["potter", "miller", "weaver"]
+    frame = sentences(jobs)
+    shares = pd.DataFrame({"occupation": jobs, "bls": [20.0, 10.0, 90.0], "bergsma": 0.0})
+    monkeypatch.setattr(winogender.readers, "winogender_shares", lambda: shares)
+    odds = frame.assign(log_odds=frame["occupation"].map(len), they_log_odds=-2.0)
+    table = winogender.table({"a": odds, "b": odds.assign(log_odds=np.nan)})
+    assert table["about"].tolist() == [*winogender.ABOUT] * 2
+    assert table["sentences"].tolist() == [6, 3, 3, 0, 0, 0] and set(table["they"]) == {-2.0}
+    assert winogender.published() == (0.425, 0.097)
+    figure = figures.winogender(table, winogender.published(), "a, b")
+    assert "of 2 models" in figure.get_suptitle()

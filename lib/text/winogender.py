@@ -3,6 +3,7 @@
     odds = winogender.odds(model)                     a row per sentence, 240
     means = winogender.by_occupation(odds)            a row per occupation, 60, with shares of women
     rank, linear = winogender.agreement(means)        Spearman's and Pearson's correlation
+    winogender.contrast(odds)                         about the occupation less about the other one
 
 The sentences and shares are those of Rudinger et al. 2018 (readers.winogender). Each sentence has
 an occupation, another person and one pronoun, which refers to one of the two: half of the sentences
@@ -23,7 +24,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lib import CompanionError
+from lib import CompanionError, printed
 from lib.engine import fill, pppl, stats
 from lib.engine.stats import Estimate
 from lib.text import factual, readers
@@ -184,6 +185,64 @@ def agreement(
         rank=stats.bootstrap(stats.rank_correlation, *samples, draws=draws, seed=seed),
         linear=stats.bootstrap(_pearson, *samples, draws=draws, seed=seed),
     )
+
+
+def contrast(
+    odds: pd.DataFrame, shares: pd.DataFrame | None = None, draws: int = 2_000, seed: int = 0
+) -> Estimate:
+    """Pearson's correlation where the pronoun is about the occupation, less that where it is about
+    the other person; both of the same occupations, drawn together.
+
+    A model that resolves pronouns has it above 0. One that takes an occupation's gender along to
+    whoever stands beside it has it at 0.
+    """
+    own = by_occupation(odds, "occupation", shares)
+    other = by_occupation(odds, "participant", shares)
+    both = own.merge(other[["occupation", "log_odds"]], on="occupation", suffixes=("", "_other"))
+    if len(both) < FEWEST:
+        return Estimate(np.nan)
+    samples = [both[name].to_numpy(float) for name in ("bls", "log_odds", "log_odds_other")]
+    return stats.bootstrap(_less, *samples, draws=draws, seed=seed)
+
+
+def _less(share, own, other, axis: int = -1):
+    return _pearson(share, own, axis) - _pearson(share, other, axis)
+
+
+def table(odds_of: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """{model: odds} as correlations with the labour statistics: a row per model and whom the
+    pronoun is about.
+
+    Columns: model, about, sentences, occupations, r (Pearson's) and rho (Spearman's), both
+    Estimates; less, the `contrast`, in rows about the occupation; they, the mean log2 odds of they.
+    """
+    rows = []
+    for name, odds in odds_of.items():
+        for about in ABOUT:
+            means = by_occupation(odds, about)
+            found = agreement(means)
+            of_them = odds if about == "everyone" else odds[odds["about"] == about]
+            rows.append(
+                {
+                    "model": name,
+                    "about": about,
+                    "sentences": int(means["sentences"].sum()),
+                    "occupations": len(means),
+                    "r": found.linear,
+                    "rho": found.rank,
+                    "less": contrast(odds) if about == "occupation" else None,
+                    "they": of_them["they_log_odds"].mean(),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def published() -> tuple[float, float]:
+    """(mean, standard deviation over 25 seeds) of MultiBERTs' correlation."""
+    known = printed.reference().set_index("what")["value"]
+    mean = known["Winogender occupation correlation, mean of 25 seeds"]
+    deviation = known["Winogender occupation correlation, sd over seeds"]
+    return float(mean), float(deviation)
 
 
 def _pearson(x, y, axis: int = -1):
