@@ -53,6 +53,7 @@ def _finding(table: pd.DataFrame) -> str:
     follow_too = sum(r.is_above() for r in other["r"])
     less = sum(difference.is_above() for difference in own["less"])
     return (
-        f"she follows the labour statistics in {follow} of {n_models} models where it is about the "
-        f"occupation, in {follow_too} where it is about somebody else; clearly less there in {less}"
+        f"Where it is about the occupation, she follows the labour statistics in {follow} of "
+        f"{n_models} models; where it is about somebody else, in {follow_too}, clearly less in "
+        f"{less}"
     )
