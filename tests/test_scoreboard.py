@@ -188,7 +188,8 @@ def test_claims_are_counted_by_paper_and_run(folder):
     assert lines[2] == [
         "*Bias A-head*",
         str(n),
-        f"1 supported, 1 contradicted, 1 inconclusive, {n - 3} not run",
+        "1 supported (1 without a working control), 1 contradicted, 1 inconclusive, "
+        f"{n - 3} not run",
         f"1 mixed, 1 not applicable, {n - 2} not run",
     ]
     ours = sum(claim.is_ours for claim in CLAIMS.values())
@@ -204,7 +205,7 @@ def test_what_does_not_depend_on_the_data_is_counted_once(folder, monkeypatch):
     table = scoreboard.board(folders)
     rows = table[table["id"].isin([NEAR, LAYERS])]
     assert scoreboard.counts_by_run(rows, ["mini", "paper"]) == [
-        "1 supported, 1 contradicted",
+        "1 supported (1 without a working control), 1 contradicted",
         "1 contradicted; 1 counted before: the data are no part of their tests",
     ]
 

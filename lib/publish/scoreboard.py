@@ -17,7 +17,7 @@ from lib.publish.cells import KINDS, TESTED, cells, describe, kinds
 from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS, run_name
 from lib.publish.records import control_of
-from lib.verdict import Asks, Claim, Outcome, Verdict
+from lib.verdict import NO_WORKING_CONTROL, Asks, Claim, Outcome, Verdict
 
 ALL_PAPERS = "All papers"
 OURS = "Ours, beside the papers'"
@@ -220,7 +220,7 @@ def counts_by_run(rows: pd.DataFrame, runs: list[str]) -> list[str]:
     seen = set()
     for run in runs:
         again = rows["id"].isin(seen)
-        new = counted(kinds(rows.loc[~again, run]))
+        new = counted(rows.loc[~again, run])
         parts = [] if again.any() and new == Outcome.NOT_RUN else [new]
         if again.any():
             parts.append(f"{again.sum()} counted before: the data are no part of their tests")
@@ -232,11 +232,21 @@ def counts_by_run(rows: pd.DataFrame, runs: list[str]) -> list[str]:
 
 
 def counted(column: pd.Series) -> str:
-    """Kinds in words: "2 supported, 1 contradicted, 5 not run"."""
-    if not column.isin([*TESTED, Outcome.NOT_APPLICABLE]).any():
+    """A run's Cells in words: "2 supported (1 without a working control), 5 not run"."""
+    found = kinds(column)
+    if not found.isin([*TESTED, Outcome.NOT_APPLICABLE]).any():
         return str(Outcome.NOT_RUN)
-    counts = [(int((column == kind).sum()), kind) for kind in KINDS]
-    return ", ".join(f"{n} {kind}" for n, kind in counts if n)
+    parts = []
+    for kind in KINDS:
+        n = int((found == kind).sum())
+        if not n:
+            continue
+        text = f"{n} {kind}"
+        unchecked = int(column.str.contains(NO_WORKING_CONTROL, regex=False).sum())
+        if kind == Outcome.SUPPORTED and unchecked:
+            text += f" ({unchecked} without a working control)"
+        parts.append(text)
+    return ", ".join(parts)
 
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path]) -> str:
