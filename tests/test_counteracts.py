@@ -672,21 +672,3 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
             assert follows is False
         if claim.asks == Asks.EFFECT and claim.expectation.of_sentence:
             assert found.outcome != Outcome.SUPPORTED
-
-
-def test_claims_have_all_58_occupations_with_every_background_that_was_asked():
-    """nurse is in both lists: WinoBias' 20 backgrounds, and those of Table 1 that are none of them;
-    tailor is in WinoBias alone, and has no percentage.
-    """
-    prompts = cloze.of_table1({"prompts": cloze.rows("both", 3)})
-    table = pd.DataFrame(prompts)
-    assert table["occupation"].nunique() == 58 and "tailor" not in set(table["occupation"])
-    assert table.groupby("occupation")["percent_women"].nunique(dropna=False).eq(1).all()
-    assert table.groupby("occupation")["kind"].nunique().eq(10).all()
-    assert not table.duplicated(["knowledge", "cloze"]).any()
-    asked = table.query("occupation == 'nurse' and kind == 'target neutral background counter'")
-    assert set(asked["background"]) >= {
-        row["background"]
-        for row in cloze.rows()
-        if row["occupation"] == "nurse" and row["kind"] == "target neutral background counter"
-    }

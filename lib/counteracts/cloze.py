@@ -444,20 +444,6 @@ def measure(
     return {"family": model.family, "prompts": prompts, **answers}
 
 
-def of_table1(answer: dict) -> list[dict]:
-    """Of the prompts of an answer to "both", those of Table 1's 58 occupations, with every
-    background that was asked. Claims are judged over them, since 40 occupations leave more open.
-    """
-    percentages = {}
-    for occupation, _, percent in _occupations("table1", is_try=False):
-        percentages[occupation] = float(percent)
-    prompts = []
-    for row in answer["prompts"]:
-        if row["occupation"] in percentages:
-            prompts.append(row | {"percent_women": percentages[row["occupation"]]})
-    return prompts
-
-
 def part(answer: dict, rows: list[dict]) -> dict:
     """Of an answer of `measure` that to these prompts, in their order."""
     place = {}
