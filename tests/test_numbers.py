@@ -1,5 +1,6 @@
 """Every printed number beside ours, and the parts of README.md that runs make."""
 
+import json
 from dataclasses import replace as changed
 
 import pytest
@@ -55,6 +56,11 @@ def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
     (stored / "numbers" / "08.json").write_text("<<<<")
     said = refusal(numbers.every_number, {}, {"mini": stored})
     assert "figures/mini/numbers/08.json is damaged" in said
+
+
+def test_readme_and_notebook_12_count_retrainings_alike():
+    title = json.loads((paths.FIGURES / "mini" / "12_across.json").read_text())["finding"]
+    assert title in (paths.ROOT / "README.md").read_text()
 
 
 def test_the_readme_says_what_the_runs_found():

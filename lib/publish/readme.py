@@ -62,7 +62,7 @@ def scoreboard_part() -> str:
     over = retrainings.across()
     lasting = "Not run: three retrainings of one model"
     if len(over):
-        lasting = scoreboard.lasting(over, stored)
+        lasting = scoreboard.lasting(over, results.runs())  # `stored` has no retrainings
     return (
         f"{scoreboard.summary(stored)}\n\n{means}. {controls}.\n\n{lasting} "
         "([notebook 12](notebooks/12_scoreboard.ipynb))."
