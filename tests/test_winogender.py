@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib import winogender
 from lib.engine import fill, models
-from lib.text import data, factual, figures, readers, winogender
+from lib.text import data, factual, readers
 from tests.tiny import refuses, tiny
 
 COLUMNS = ["occupation", "participant", "about", "male", "female", "neutral"]
@@ -233,5 +234,5 @@ def test_the_table_and_its_figure(monkeypatch):
     assert table["about"].tolist() == [*winogender.ABOUT] * 2
     assert table["sentences"].tolist() == [6, 3, 3, 0, 0, 0] and set(table["they"]) == {-2.0}
     assert winogender.published() == (0.425, 0.097)
-    figure = figures.winogender(table, winogender.published(), "a, b")
+    figure = winogender.figure(table, winogender.published(), "a, b")
     assert "of 2 models" in figure.get_suptitle()
