@@ -142,7 +142,7 @@ def _n_text(claim: Claim, estimate: Estimate, times: float) -> str:
     text = _times(times)
     wanted = 0
     if n and times <= MANY:
-        wanted = math.ceil(n * times)
+        wanted = int(float(f"{n * times:.2g}"))  # to two digits: the last ones are rounding
         text = f"about {wanted} in place of {n}"
     most = MOST.get(claim.notebook, wanted)
     if wanted > most:
