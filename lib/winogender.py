@@ -4,7 +4,7 @@
     means = winogender.by_occupation(odds)            a row per occupation, 60, with shares of women
     rank, linear = winogender.agreement(means)        Spearman's and Pearson's correlation
     winogender.contrast(odds)                         about the occupation less about the other one
-    winogender.figure(table, published, made_from)    both correlations of each model, MultiBERTs'
+    winogender.figure(table, published, made_from)    both correlations of each model
 
 The sentences and shares are those of Rudinger et al. 2018 (readers.winogender). Each sentence has
 an occupation, another person and one pronoun, which refers to one of the two: half of the sentences
@@ -258,22 +258,22 @@ def _pearson(x, y, axis: int = -1):
         return scipy.stats.pearsonr(x, y, axis=axis).statistic
 
 
-def figure(table: pd.DataFrame, published: tuple[float, float], made_from: str):
+def figure(correlations: pd.DataFrame, known: tuple[float, float], made_from: str):
     """Correlations of log odds with labour statistics: a dot with its interval per model and
     pronoun, and a band for MultiBERTs.
 
-    table       of `table`
-    published   MultiBERTs' mean and standard deviation over seeds
+    correlations   of `table`
+    known          MultiBERTs' mean and standard deviation over seeds, of `published`
     """
-    models = list(dict.fromkeys(table["model"]))
+    models = list(dict.fromkeys(correlations["model"]))
     drawing, (ax,) = look.panels(1, width=0.8 * look.PAGE, height=1.4 + 0.5 * len(models))
-    mean, deviation = published
+    mean, deviation = known
     label = "MultiBERTs: mean and sd of 25 seeds"
     ax.axvspan(mean - deviation, mean + deviation, color=look.SKY, alpha=0.25, lw=0, label=label)
     ax.axvline(mean, color=look.SKY, lw=1)
     ax.axvline(0, color="black", lw=0.8, ls=":")
     for about, (label, color, shift) in PRONOUNS.items():
-        rows = table[table["about"] == about].set_index("model")
+        rows = correlations[correlations["about"] == about].set_index("model")
         for place, name in enumerate(models):
             r = rows.loc[name, "r"]
             ax.errorbar(
@@ -288,19 +288,18 @@ def figure(table: pd.DataFrame, published: tuple[float, float], made_from: str):
     ax.set_yticks(range(len(models)), models[::-1])
     ax.set(ylim=(-0.6, len(models) - 0.4), xlabel="Pearson's r with the share of women (BLS)")
     drawing.legend(loc="outside lower center", ncols=3, fontsize=8)
-    return look.sign(drawing, _finding(table), made_from)
+    return look.sign(drawing, _finding(correlations), made_from)
 
 
-def _finding(table: pd.DataFrame) -> str:
-    """How many models follow the labour statistics, and whether less where another is meant."""
-    other = table[table["about"] == "participant"]
-    own = table[table["about"] == "occupation"]
-    n_models = len(own)
-    follow = sum(r.is_above() for r in own["r"])
-    follow_too = sum(r.is_above() for r in other["r"])
+def _finding(correlations: pd.DataFrame) -> str:
+    """In how many models "she" follows the labour statistics where it is about somebody else, and
+    in how many of them clearly less than where it is about the occupation.
+    """
+    own = correlations[correlations["about"] == "occupation"]
+    other = correlations[correlations["about"] == "participant"]
+    follow = sum(r.is_above() for r in other["r"])
     less = sum(difference.is_above() for difference in own["less"])
     return (
-        f"Where it is about the occupation, she follows the labour statistics in {follow} of "
-        f"{n_models} models; where it is about somebody else, in {follow_too}, clearly less in "
-        f"{less}"
+        f"\u201cShe\u201d follows an occupation's share of women in {follow} of {len(own)} models "
+        f"even where it is about somebody else, and clearly less than otherwise in {less or 'none'}"
     )

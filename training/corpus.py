@@ -20,7 +20,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, islice, product
-from multiprocessing import Pool
 from pathlib import Path
 from typing import TextIO
 
@@ -71,7 +70,7 @@ def ngrams(words: list[str], n: int) -> set[str]:
 
 
 def batched(items: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` items; the last one may be shorter."""
+    """Lists of `size` items; the last one may be shorter (itertools.batched of Python 3.12)."""
     items = iter(items)
     while batch := list(islice(items, size)):
         yield batch
@@ -191,13 +190,15 @@ class Dealer:
             for chunk in chunks:
                 yield from look(chunk)
             return
-        with Pool(self.workers, initializer=_share, initargs=[self.reserved]) as pool:
-            for looked_at in pool.imap(look, chunks):
+        with ProcessPoolExecutor(
+            self.workers, initializer=_share, initargs=[self.reserved]
+        ) as pool:
+            for looked_at in pool.map(look, chunks):
                 yield from looked_at
 
 
 def _share(reserved: Reserved):
-    """Let this process look documents up in the reserved text."""
+    """Let this process look documents up in the reserved text: it is sent once, not by chunk."""
     global _reserved
     _reserved = reserved
 

@@ -241,11 +241,11 @@ def counted(column: pd.Series) -> str:
         n = int((found == kind).sum())
         if not n:
             continue
-        text = f"{n} {kind}"
-        unchecked = int(column.str.contains(NO_WORKING_CONTROL, regex=False).sum())
+        parts.append(f"{n} {kind}")
+        of_kind = column[found == kind]
+        unchecked = int(of_kind.str.contains(NO_WORKING_CONTROL, regex=False).sum())
         if kind == Outcome.SUPPORTED and unchecked:
-            text += f" ({unchecked} without a working control)"
-        parts.append(text)
+            parts[-1] += f" ({unchecked} without a working control)"
     return ", ".join(parts)
 
 
