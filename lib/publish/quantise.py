@@ -1,6 +1,6 @@
 """What four bits a weight do: weights rounded as a GGUF file of type Q4_1 has them.
 
-    quantise.in_place(model)    # the weights of every matrix, as they are read back from such a file
+    quantise.in_place(model)    # every matrix, as it is read back from such a file
 
 A block of 32 weights of a row has one scale and one minimum, both in float16, and every weight is
 the minimum and a multiple of the scale, from 0 to 15 times.
