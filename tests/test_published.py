@@ -328,6 +328,9 @@ def test_the_table_says_what_is_missing_and_why_and_medians_are_compared(tmp_pat
     assert (row["bundled"], row["published"]) == ("0.50: 1 above 0", "0.70: 1 above 0")
     assert (row["untrained"], row["same side"]) == ("0.00: 1 neither", "yes")
     assert sides.loc[alike.HEADS, "same side"] == ""
+    stored(tmp_path, "null", 0.6)
+    assert alike.sides(alike.table(tmp_path)).set_index("measure")["same side"].iloc[0] == "no"
+    stored(tmp_path, "null", 0.0)
     stored(tmp_path, "gemma3-270m", -0.7)
     assert alike.sides(alike.table(tmp_path)).set_index("measure")["same side"].iloc[0] == "no"
 

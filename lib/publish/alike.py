@@ -30,6 +30,7 @@ KINDS = {
     "untrained": ("null", "null@1", "null-gpt2", "null-gpt2@1"),
 }
 NAMES = tuple(name for names in KINDS.values() for name in names)
+COMPARED = ("bundled", "published")
 POOLINGS = ("sentence vector", "mean of all tokens", "word")
 OCCUPATIONS = "occupations: rank correlation"
 HEADS = "heads whose interval is above 0"
@@ -259,8 +260,9 @@ def _answer(found: dict | None, name: str) -> dict:
 
 
 def sides(frame: pd.DataFrame) -> pd.DataFrame:
-    """For each measure (row) and kind of models: of how many the interval is above 0, below 0 or
-    neither, as text; and whether the medians of bundled and published models have one sign.
+    """For each measure (row) and kind of models: the median, and of how many the interval is above
+    0, below 0 or neither, as text; and whether the medians of bundled and published models lie on
+    the same side of the median of untrained ones.
     """
     rows = []
     for name in MEASURES:
@@ -271,7 +273,8 @@ def sides(frame: pd.DataFrame) -> pd.DataFrame:
             mine = of_measure[of_measure.kind == kind]
             medians[kind] = mine.value.median()
             row[kind] = _count(mine)
-        row["same side"] = _same_side(medians["bundled"], medians["published"])
+        bundled, published = (medians[kind] - medians["untrained"] for kind in COMPARED)
+        row["same side"] = _same_side(bundled, published)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -299,20 +302,21 @@ COLORS = {"bundled": look.FEMALE, "published": look.BAD, "untrained": look.NEITH
 
 def figure(frame: pd.DataFrame):
     """One panel a measure, one point a model with its 95 % interval, colored by kind."""
-    fig, axes = look.panels(len(MEASURES), width=2.9, height=3.1)
+    fig, axes = look.panels(len(MEASURES), width=3.3, height=2.9, sharey=True)
     names = list(dict.fromkeys(frame.model))
-    for number, (ax, name) in enumerate(zip(axes, MEASURES)):
+    for ax, name in zip(axes, MEASURES):
         of_measure = frame[frame.measure == name].set_index("model").loc[names]
         for y, row in enumerate(of_measure.itertuples()):
             if row.missing:
-                ax.text(0, y, "n/a" if "applicable" in row.missing else "not run", size=6)
+                said = "no vocabulary head" if "applicable" in row.missing else "not run"
+                ax.text(0.02, y, said, size=6, va="center", transform=ax.get_yaxis_transform())
                 continue
-            arms = [[row.value - row.low], [row.high - row.value]]
-            ax.errorbar(row.value, y, xerr=np.abs(arms), fmt="o", ms=4, color=COLORS[row.kind])
+            arms = look.arms(row.value, row.low, row.high)
+            ax.errorbar(row.value, y, xerr=arms, fmt="o", ms=4, color=COLORS[row.kind])
         ax.axvline(0, color=look.PALE, zorder=0, linestyle=":")
-        ax.set_yticks(range(len(names)), names if number % 4 == 0 else [])
+        ax.set_yticks(range(len(names)), names)
         ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_title(name.replace(": ", ":\n").replace("less", "less\n"), fontsize=9)
+        ax.set_title(name.replace(" less", "\nless").replace(": ", ":\n"), fontsize=9)
     return fig
 
 
@@ -325,16 +329,12 @@ def write() -> Path:
     same = sides(frame)["same side"]
     look.sign(
         drawn,
-        f"Bundled and published models lie on the same side in {(same == 'yes').sum()} of "
-        f"{(same != '').sum()} comparisons",
+        f"Bundled and published models lie on the same side of untrained ones in "
+        f"{(same == 'yes').sum()} of {(same != '').sum()} comparisons",
         "medians of models; sentences of data/demo; blue: bundled, orange: published, grey: "
         "untrained; bars: 95 % intervals over words, heads, occupations",
     )
     place = paths.BUILD / "alike.png"
     place.parent.mkdir(exist_ok=True)
-    drawn.savefig(place, dpi=130)
+    drawn.savefig(place, dpi=130, bbox_inches="tight")
     return place
-
-
-if __name__ == "__main__":
-    print(write())

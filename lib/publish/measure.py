@@ -133,6 +133,8 @@ def answers(run: Run, options):
             continue
         write(file, alike.measure(*args, device=run.device), made_from)
         print(file, flush=True)
+    if options.store:
+        print(f"{alike.TABLE}; the figure: {alike.write()}")
 
 
 def table1(run: Run, options):
