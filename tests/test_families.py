@@ -1,5 +1,6 @@
 """A new family is one row: two that the project does not know are added here, and all works."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,42 +10,31 @@ import transformers
 from lib.engine import families, models
 from tests import test_batches, test_hooks, tiny
 
-
-def electra_vocabulary_head(net):
-    def logits(states):
-        return net.generator_lm_head(net.generator_predictions(states))
-
-    return logits
-
-
 ROWS = {
-    "electra": replace(
-        families.FAMILIES["bert"],
-        name="electra",
-        classes=("ElectraForMaskedLM",),
-        pooler=None,
-        next_sentence=None,
-        vocabulary_head=electra_vocabulary_head,
+    "camembert": replace(
+        families.FAMILIES["roberta"], name="camembert", classes=("CamembertForMaskedLM",)
     ),
-    "qwen2": replace(families.FAMILIES["llama"], name="qwen2", classes=("Qwen2ForCausalLM",)),
+    "olmo": replace(families.FAMILIES["llama"], name="olmo", classes=("OlmoForCausalLM",)),
 }
 
 
-def electra():
-    config = transformers.ElectraConfig(**tiny.SHAPE, **tiny.COMMON, embedding_size=32)
-    return transformers.ElectraForMaskedLM(config)
+def camembert():
+    return transformers.CamembertForMaskedLM(
+        transformers.CamembertConfig(**tiny.SHAPE, **tiny.COMMON)
+    )
 
 
-def qwen2():
-    config = transformers.Qwen2Config(**tiny.SHAPE, **tiny.COMMON, num_key_value_heads=2)
-    return transformers.Qwen2ForCausalLM(config)
+def olmo():
+    config = transformers.OlmoConfig(**tiny.SHAPE, **tiny.COMMON, **tiny.GROUPED, **tiny.SPECIAL)
+    return transformers.OlmoForCausalLM(config)
 
 
-NETS = {"electra": electra, "qwen2": qwen2}
+NETS = {"camembert": camembert, "olmo": olmo}
 OUTPUT_PROJECTIONS = {
-    "electra": "electra.encoder.layer.{layer}.attention.output.dense",
-    "qwen2": "model.layers.{layer}.self_attn.o_proj",
+    "camembert": "roberta.encoder.layer.{layer}.attention.output.dense",
+    "olmo": "model.layers.{layer}.self_attn.o_proj",
 }
+ALIKE = {"camembert": "roberta", "olmo": "llama"}  # whose tokenizers they have
 
 
 @pytest.fixture(params=list(ROWS))
@@ -54,7 +44,7 @@ def family(request, monkeypatch):
     monkeypatch.setitem(families.FAMILIES, name, ROWS[name])
     monkeypatch.setitem(tiny.NETS, name, NETS[name])
     monkeypatch.setitem(tiny.OUTPUT_PROJECTIONS, name, OUTPUT_PROJECTIONS[name])
-    monkeypatch.setitem(tiny.TOKENIZERS, "qwen2", tiny.TOKENIZERS["llama"])
+    monkeypatch.setitem(tiny.TOKENIZERS, name, tiny.TOKENIZERS[ALIKE[name]])
     return name
 
 
@@ -92,5 +82,29 @@ def test_vectors_of_a_new_family_are_the_same_in_any_batches(family, monkeypatch
 def test_a_new_family_is_saved_and_loaded(family, tmp_path):
     saved = tiny.save_tiny(family, tmp_path)
     model = models.load(tmp_path, device="cpu")
-    assert (model.family, model.n_layers, model.is_causal) == (family, 3, family == "qwen2")
+    assert (model.family, model.n_layers, model.is_causal) == (family, 3, family == "olmo")
     assert torch.equal(model.net(**tiny.batch(saved))[0], saved.net(**tiny.batch(saved))[0])
+
+
+@pytest.mark.parametrize(
+    "family, said",
+    [
+        ("t5", "not supported: choose a model of bert, .*gpt_neox, or give it a row in .*CONTRIB"),
+        (None, "'None', which is not supported"),
+        ("deberta-v2", "head was never trained .*: choose ModernBERT"),
+        ("gemma3", "images too: choose a Gemma 3 of text alone"),
+        ("opt", "joins the tokens of all texts.*: choose a Pythia"),
+    ],
+)
+def test_an_unknown_family_is_refused_with_what_is_known_or_why(family, said):
+    message = tiny.refusal(families.of, family, "their-model")
+    assert message.startswith("their-model is of the architecture") and re.search(said, message)
+
+
+def test_every_row_names_classes_that_transformers_has():
+    for name, row in families.FAMILIES.items():
+        config_class = transformers.CONFIG_MAPPING[name]
+        for kind in row.classes:
+            assert getattr(transformers, kind).config_class is config_class
+        assert config_class in transformers.MODEL_MAPPING  # its bare class
+    assert not set(families.REFUSED) & set(families.FAMILIES)

@@ -92,7 +92,10 @@ def test_a_model_is_frozen_in_eval_mode_and_says_what_it_is(folders, family):
     assert not any(weight.requires_grad for weight in model.net.parameters())
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "llama"])
+UNTIED = ("llama", "mistral", "qwen2", "qwen3", "phi3", "gpt_neox")
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in UNTIED])
 def test_the_decoder_is_tied_to_the_embeddings_and_stored_once(folders, family):
     folder, _ = folders[family]
     model = models.load(folder, device="cpu")
@@ -107,7 +110,9 @@ def test_the_decoder_is_tied_to_the_embeddings_and_stored_once(folders, family):
 def test_eager_attention_returns_its_maps_and_computes_the_same(folders, family):
     folder, _ = folders[family]
     usual = models.load(folder, device="cpu")
-    assert usual.net.config._attn_implementation == ("eager" if family == "mpnet" else "sdpa")
+    assert usual.net.config._attn_implementation == (
+        "eager" if family in ("mpnet", "gemma2") else "sdpa"
+    )
     eager = models.load(folder, device="cpu", attention="eager")
     outputs = eager.net(**batch(eager), output_attentions=True)
     torch.testing.assert_close(output(usual), outputs[0], rtol=1e-5, atol=1e-5)
@@ -214,6 +219,34 @@ def test_a_bare_encoder_is_loaded_whole_and_says_what_it_lacks(tmp_path, family,
     assert not torch.allclose(masked, embed.words(model, contexts), atol=1e-4)
 
 
+def test_an_electra_that_tells_replaced_tokens_is_a_bare_encoder(tmp_path):
+    """As google/electra-base-discriminator is: what its head says is no word."""
+    whole = tiny("electra")
+    net = transformers.ElectraForPreTraining(whole.net.config).eval()
+    net.electra.load_state_dict(whole.net.electra.state_dict())
+    net.save_pretrained(tmp_path)
+    tokenizer_of("electra").save_pretrained(tmp_path)
+    model = models.load(tmp_path, device="cpu")
+    assert type(model.net) is transformers.ElectraModel and not model.has_vocabulary_head
+    texts = ["the doctor said that she was here ."]
+    vectors = embed.sentences(model, texts)
+    torch.testing.assert_close(vectors, embed.sentences(whole, texts))
+
+
+def test_a_decoder_without_its_head_is_refused(tmp_path):
+    """It is one tensor, and may have been lost."""
+    save_tiny("llama", tmp_path)
+    without("lm_head.weight")(tmp_path)
+    assert "lacks 1 weights of LlamaForCausalLM" in refused(tmp_path, device="cpu")
+
+
+def test_windows_in_float64_are_refused_where_padding_would_be_no_number(folders):
+    said = refused(folders["gemma2"][0], device="cpu", dtype=torch.float64)
+    assert "torch.float32" in said
+    model = models.load(folders["mistral"][0], device="cpu", dtype=torch.float64)
+    assert model.net.dtype == torch.float64
+
+
 def test_a_head_that_is_there_in_part_is_not_left_out(bert):
     """Nor is another head taken for none."""
 
@@ -262,7 +295,7 @@ def test_padding_is_on_the_right_and_no_text_outgrows_the_positions(folders, fam
     model = models.load(folders[family][0], device="cpu")
     texts = ["she was here .", "she . " * 50]
     rows = model.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-    assert rows.input_ids.shape[1] == (38 if family in ("roberta", "mpnet") else 40)
+    assert rows.input_ids.shape[1] == (38 if family in ("roberta", "xlm-roberta", "mpnet") else 40)
     mask = rows.attention_mask[0].tolist()
     assert mask == sorted(mask, reverse=True)
     assert torch.isfinite(model.net(**rows)[0]).all()

@@ -40,6 +40,12 @@ SENTENCES = [
 ] * 4
 COMMON = dict(vocab_size=400, max_position_embeddings=40)
 SHAPE = dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64)
+# What the newer families are known for, in small.
+GROUPED = dict(num_key_value_heads=2)  # two heads of queries for each of keys and values
+KINDS = ["sliding_attention", "full_attention", "sliding_attention"]
+WINDOWS = dict(sliding_window=6, layer_types=KINDS)
+# Their usual ones are beyond 400.
+SPECIAL = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
 
 
 # ---------------------------------------------------------------------------------------- networks
@@ -85,11 +91,53 @@ def _llama():
     return transformers.LlamaForCausalLM(config)
 
 
-GROUPED = dict(num_key_value_heads=2)  # two heads of queries for each of keys and values
-WINDOWS = dict(
-    sliding_window=6,
-    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
-)
+def _electra():
+    config = transformers.ElectraConfig(**SHAPE, **COMMON, embedding_size=16)
+    return transformers.ElectraForMaskedLM(config)
+
+
+def _xlm_roberta():
+    return transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(**SHAPE, **COMMON))
+
+
+def _modernbert():
+    config = transformers.ModernBertConfig(
+        **SHAPE, **COMMON, **SPECIAL, layer_types=KINDS, local_attention=8
+    )
+    return transformers.ModernBertForMaskedLM(config)
+
+
+def _mistral():
+    config = transformers.MistralConfig(**SHAPE, **COMMON, **GROUPED, head_dim=16, sliding_window=6)
+    return transformers.MistralForCausalLM(config)
+
+
+def _qwen2():
+    config = transformers.Qwen2Config(
+        **SHAPE, **COMMON, **GROUPED, **WINDOWS, use_sliding_window=True
+    )
+    return transformers.Qwen2ForCausalLM(config)
+
+
+def _qwen3():
+    config = transformers.Qwen3Config(
+        **SHAPE, **COMMON, **GROUPED, **WINDOWS, use_sliding_window=True, head_dim=16
+    )
+    return transformers.Qwen3ForCausalLM(config)
+
+
+def _gemma2():
+    config = transformers.Gemma2Config(
+        **SHAPE,
+        **COMMON,
+        **GROUPED,
+        **WINDOWS,
+        head_dim=16,
+        query_pre_attn_scalar=20,
+        attn_logit_softcapping=2.0,
+        final_logit_softcapping=3.0,
+    )
+    return transformers.Gemma2ForCausalLM(config)
 
 
 def _gemma3():
@@ -105,15 +153,45 @@ def _gemma3():
     return transformers.Gemma3ForCausalLM(config)
 
 
+def _phi3():
+    config = transformers.Phi3Config(
+        **SHAPE,
+        **COMMON,
+        **GROUPED,
+        **SPECIAL | {"pad_token_id": None},
+        original_max_position_embeddings=40,
+        sliding_window=6,
+    )
+    return transformers.Phi3ForCausalLM(config)
+
+
+def _gpt_neox():
+    config = transformers.GPTNeoXConfig(
+        **SHAPE,
+        **COMMON,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    )
+    return transformers.GPTNeoXForCausalLM(config)
+
+
 NETS = {
     "bert": _bert,
     "roberta": _roberta,
     "albert": _albert,
     "distilbert": _distilbert,
+    "electra": _electra,
+    "xlm-roberta": _xlm_roberta,
     "mpnet": _mpnet,
+    "modernbert": _modernbert,
     "gpt2": _gpt2,
     "llama": _llama,
+    "mistral": _mistral,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "gemma2": _gemma2,
     "gemma3_text": _gemma3,
+    "phi3": _phi3,
+    "gpt_neox": _gpt_neox,
 }
 
 # Where W^O of a layer is: spelled out here a second time, so that families.py is checked by it.
@@ -122,10 +200,17 @@ OUTPUT_PROJECTIONS = {
     "roberta": "roberta.encoder.layer.{layer}.attention.output.dense",
     "albert": "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.dense",
     "distilbert": "distilbert.transformer.layer.{layer}.attention.out_lin",
+    "electra": "electra.encoder.layer.{layer}.attention.output.dense",
+    "xlm-roberta": "roberta.encoder.layer.{layer}.attention.output.dense",
     "mpnet": "mpnet.encoder.layer.{layer}.attention.attn.o",
+    "modernbert": "model.layers.{layer}.attn.Wo",
     "gpt2": "transformer.h.{layer}.attn.c_proj",
     "llama": "model.layers.{layer}.self_attn.o_proj",
-    "gemma3_text": "model.layers.{layer}.self_attn.o_proj",
+    **dict.fromkeys(
+        ("mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3"),
+        "model.layers.{layer}.self_attn.o_proj",
+    ),
+    "gpt_neox": "gpt_neox.layers.{layer}.attention.dense",
 }
 
 
@@ -164,19 +249,49 @@ WORDPIECE = TokenizerKind(
     single="[CLS] $A [SEP]",
     pair="[CLS] $A [SEP] $B:1 [SEP]:1",
 )
+_ROBERTA = TokenizerKind(
+    is_byte_level=True,
+    special={
+        "bos_token": "<s>",
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    },
+    single="<s> $A </s>",
+    pair="<s> $A </s> </s> $B </s>",
+)
+_GPT2 = TokenizerKind(
+    is_byte_level=True,
+    special={
+        "bos_token": "<|endoftext|>",
+        "eos_token": "<|endoftext|>",
+        "unk_token": "<|endoftext|>",
+    },
+)
+_LLAMA = TokenizerKind(
+    is_byte_level=True,
+    special={"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+    single="<s> $A",
+    pair="<s> $A $B",
+)
+_GEMMA = TokenizerKind(
+    is_byte_level=True,
+    special={
+        "pad_token": "<pad>",
+        "eos_token": "<eos>",
+        "bos_token": "<bos>",
+        "unk_token": "<unk>",
+    },
+    single="<bos> $A",
+    pair="<bos> $A $B",
+)
+_QWEN = TokenizerKind(  # nothing opens a text
+    is_byte_level=True, special={"pad_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
+)
 TOKENIZERS = {
-    "roberta": TokenizerKind(
-        is_byte_level=True,
-        special={
-            "bos_token": "<s>",
-            "pad_token": "<pad>",
-            "eos_token": "</s>",
-            "unk_token": "<unk>",
-            "mask_token": "<mask>",
-        },
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-    ),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
     "mpnet": TokenizerKind(
         is_byte_level=False,
         special={
@@ -189,36 +304,27 @@ TOKENIZERS = {
         single="<s> $A </s>",
         pair="<s> $A </s> </s> $B </s>",
     ),
-    "gpt2": TokenizerKind(
+    "modernbert": TokenizerKind(
         is_byte_level=True,
-        special={
-            "bos_token": "<|endoftext|>",
-            "eos_token": "<|endoftext|>",
-            "unk_token": "<|endoftext|>",
-        },
+        special=WORDPIECE.special,
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
     ),
-    "llama": TokenizerKind(
-        is_byte_level=True,
-        special={"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
-        single="<s> $A",
-        pair="<s> $A $B",
-    ),
-    "gemma3_text": TokenizerKind(
-        is_byte_level=True,
-        special={
-            "pad_token": "<pad>",
-            "eos_token": "<eos>",
-            "bos_token": "<bos>",
-            "unk_token": "<unk>",
-        },
-        single="<bos> $A",
-        pair="<bos> $A $B",
-    ),
+    "gpt2": _GPT2,
+    "gpt_neox": _GPT2,
+    **dict.fromkeys(("llama", "mistral", "phi3"), _LLAMA),
+    **dict.fromkeys(("gemma2", "gemma3_text"), _GEMMA),
+    **dict.fromkeys(("qwen2", "qwen3"), _QWEN),
 }
 
 
 def kind_of(family: str) -> TokenizerKind:
     return TOKENIZERS.get(family, WORDPIECE)
+
+
+def opens(family: str) -> bool:
+    """Whether a family's tokenizer puts a token before a text."""
+    return kind_of(family).single is not None
 
 
 # From the tokenizers, so that families.py is checked by it: what can mask a word is no decoder.

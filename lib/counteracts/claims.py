@@ -19,6 +19,7 @@ import pandas as pd
 
 from lib.counteracts import tables
 from lib.counteracts.tables import FULL, LITTLE, K
+from lib.engine.families import FAMILIES
 from lib.engine.stats import redrawn
 from lib.verdict import (
     CONTROLS,
@@ -229,12 +230,12 @@ def _claim(
 
 DRAWS = 2_000  # bootstrap samples, where a caller does not say how many
 
-# Which families a claim is tested on. A new family is tested where it is added here.
+# Which families a claim is about: those that its words name, or all that this project knows.
+ALL_MODELS = tuple(FAMILIES)
 BERT = ("bert",)
 ALBERT = ("albert",)
 ROBERTA = ("roberta",)
-ENCODERS = ("bert", "roberta", "albert", "distilbert")
-DECODERS = ("gpt2", "llama")  # what the paper says of GPT-2
+GPT2 = ("gpt2",)
 
 NEUTRAL = "target neutral"
 NEUTRAL_OTHER = "target neutral background counter"
@@ -250,14 +251,14 @@ OF_ALL = [
     _claim(
         id="base-leans",
         says="All models lean to one gender in base prompts",
-        families=ENCODERS + DECODERS,
+        families=ALL_MODELS,
         kinds=("base",),
         expectation=LEANS,
     ),
     _claim(
         id="unrelated-not-overturned",
         says="Unrelated knowledge does not overturn the preference",
-        families=ENCODERS + DECODERS,
+        families=ALL_MODELS,
         kinds=("unrelated",),
         expectation=NOT_OVERTURNED,
     ),
@@ -266,28 +267,28 @@ OF_NEUTRAL = [
     _claim(
         id="gpt2-neutral",
         says="GPT-2: neutral knowledge leaves the preference as it is",
-        families=DECODERS,
+        families=GPT2,
         kinds=(NEUTRAL,),
         expectation=KEPT,
     ),
     _claim(
         id="gpt2-neutral-background",
         says="GPT-2: so does neutral knowledge of another job",
-        families=DECODERS,
+        families=GPT2,
         kinds=(NEUTRAL_OTHER,),
         expectation=KEPT,
     ),
     _claim(
         id="encoders-neutral",
         says="BERT, ALBERT, RoBERTa: neutral knowledge overturns the preference",
-        families=ENCODERS,
+        families=BERT + ALBERT + ROBERTA,
         kinds=(NEUTRAL,),
         expectation=OVERTURNED,
     ),
     _claim(
         id="encoders-neutral-background",
         says="BERT, ALBERT, RoBERTa: so does neutral knowledge of another job",
-        families=ENCODERS,
+        families=BERT + ALBERT + ROBERTA,
         kinds=(NEUTRAL_OTHER,),
         expectation=OVERTURNED,
     ),

@@ -41,7 +41,8 @@ class Family:
     vocabulary_head: Callable[[nn.Module], Callable]
     # base model -> one module per layer
     layers: Callable[[nn.Module], list[nn.Module]]
-    # If q, k and v are one module, its output is all queries, then all keys, then all values.
+    # If q, k and v are one module, its output is all queries, then all keys, then all values,
+    # unless qkv_by_head.
     q: str
     k: str
     v: str
@@ -54,6 +55,9 @@ class Family:
     next_sentence: str | None = None  # the next-sentence head, inside the network
     # fine-tuned network -> what turns sentence vectors into class logits
     classifier: Callable | None = _classifier
+    qkv_by_head: bool = (
+        False  # the one module's output has each head's query, key and value in turn
+    )
     # its layers hand on a tuple, of which the first are the hidden states
     layers_give_tuples: bool = False
     is_causal: bool = False  # reads from left to right and predicts the next token
@@ -61,16 +65,21 @@ class Family:
     has_segments: bool = False  # token types tell the two sentences of a pair apart
     # the tokenizer's token between two sentences, for prompts that write it themselves
     separator: str = "sep_token"
+    # heads that its bare encoder may be published with: what they say is no word, and is left out
+    other_heads: tuple[str, ...] = ()
     # config -> how many positions come before the first that a token can have
     unused_positions: Callable = _no_unused_positions
 
 
 def of(family: str | None, name: str = "This model") -> Family:
     """The row of a config's model_type. `name` is for the message."""
+    if family in REFUSED:
+        raise CompanionError(f"{name} is of the architecture '{family}', {REFUSED[family]}.")
     if family not in FAMILIES:
         raise CompanionError(
             f"{name} is of the architecture '{family}', which is not supported: choose a model of "
-            f"{', '.join(FAMILIES)}."
+            f"{', '.join(FAMILIES)}, or give it a row in lib/engine/families.py, as "
+            "CONTRIBUTING.md shows."
         )
     return FAMILIES[family]
 
@@ -172,6 +181,62 @@ _DISTILBERT = Family(
     classifier=_distilbert_classifier,
 )
 
+_XLM_ROBERTA = replace(_ROBERTA, name="xlm-roberta", classes=("XLMRobertaForMaskedLM",))
+
+
+def _electra_vocabulary_head(net: nn.Module) -> Callable:
+    def logits(states):
+        return net.generator_lm_head(net.generator_predictions(states))
+
+    return logits
+
+
+_ELECTRA = replace(
+    _BERT,
+    name="electra",
+    classes=("ElectraForMaskedLM",),  # its generator
+    vocabulary_head=_electra_vocabulary_head,
+    pooler=None,
+    next_sentence=None,
+    classifier=_roberta_classifier,
+    other_heads=("discriminator_predictions.",),  # which tokens were replaced
+)
+
+
+def _modernbert_vocabulary_head(net: nn.Module) -> Callable:
+    def logits(states):
+        return net.decoder(net.head(states))
+
+    return logits
+
+
+def _modernbert_classifier(net: nn.Module) -> Callable:
+    if net.config.classifier_pooling != "cls":
+        raise CompanionError(
+            "This ModernBERT classifies the mean over tokens, not a sentence vector: "
+            "choose one whose classifier_pooling is cls."
+        )
+
+    def classify(vectors):
+        return net.classifier(net.head(vectors))
+
+    return classify
+
+
+_MODERNBERT = Family(
+    name="modernbert",
+    classes=("ModernBertForMaskedLM",),
+    vocabulary_head=_modernbert_vocabulary_head,
+    layers=lambda base: base.layers,
+    q="attn.Wqkv",
+    k="attn.Wqkv",
+    v="attn.Wqkv",
+    out="attn.Wo",
+    ffn="mlp",
+    norm="final_norm",
+    classifier=_modernbert_classifier,
+)
+
 _MPNET = replace(
     _BERT,
     name="mpnet",
@@ -220,6 +285,10 @@ _LLAMA = Family(
     can_open=True,
 )
 
+_MISTRAL = replace(_LLAMA, name="mistral", classes=("MistralForCausalLM",))
+_QWEN2 = replace(_LLAMA, name="qwen2", classes=("Qwen2ForCausalLM",))
+_QWEN3 = replace(_LLAMA, name="qwen3", classes=("Qwen3ForCausalLM",))
+
 
 def _capped_lm_head(net: nn.Module) -> Callable:
     """Gemma's logits, which stay between -cap and cap where its config says so."""
@@ -232,20 +301,70 @@ def _capped_lm_head(net: nn.Module) -> Callable:
     return logits
 
 
-_GEMMA3 = replace(
+_GEMMA2 = replace(
     _LLAMA,
-    name="gemma3_text",
-    classes=("Gemma3ForCausalLM",),
+    name="gemma2",
+    classes=("Gemma2ForCausalLM",),
     vocabulary_head=_capped_lm_head,
 )
+_GEMMA3 = replace(_GEMMA2, name="gemma3_text", classes=("Gemma3ForCausalLM",))
 
-FAMILIES = {
-    "bert": _BERT,
-    "roberta": _ROBERTA,
-    "albert": _ALBERT,
-    "distilbert": _DISTILBERT,
-    "mpnet": _MPNET,
-    "gpt2": _GPT2,
-    "llama": _LLAMA,
-    "gemma3_text": _GEMMA3,
+_PHI3 = replace(
+    _LLAMA,
+    name="phi3",
+    classes=("Phi3ForCausalLM",),
+    q="self_attn.qkv_proj",
+    k="self_attn.qkv_proj",
+    v="self_attn.qkv_proj",
+)
+
+_GPT_NEOX = Family(
+    name="gpt_neox",  # Pythia too
+    classes=("GPTNeoXForCausalLM",),
+    vocabulary_head=_lm_head,
+    layers=lambda base: base.layers,
+    q="attention.query_key_value",
+    k="attention.query_key_value",
+    v="attention.query_key_value",
+    qkv_by_head=True,
+    out="attention.dense",
+    ffn="mlp",
+    norm="final_layer_norm",
+    classifier=None,
+    is_causal=True,
+    can_open=True,
+)
+
+_ROWS = (
+    _BERT,
+    _ROBERTA,
+    _ALBERT,
+    _DISTILBERT,
+    _ELECTRA,
+    _XLM_ROBERTA,
+    _MPNET,
+    _MODERNBERT,
+    _GPT2,
+    _LLAMA,
+    _MISTRAL,
+    _QWEN2,
+    _QWEN3,
+    _GEMMA2,
+    _GEMMA3,
+    _PHI3,
+    _GPT_NEOX,
+)
+FAMILIES = {row.name: row for row in _ROWS}
+
+# Architectures that look as if a row would do, and why it does not.
+REFUSED = {
+    "deberta-v2": (
+        "and DeBERTa-v3's masked-language head was never trained (it learned to tell replaced "
+        "tokens): choose ModernBERT or RoBERTa"
+    ),
+    "gemma3": "which reads images too: choose a Gemma 3 of text alone, of 270M or 1B",
+    "opt": (
+        "whose feed-forward part joins the tokens of all texts, so that no text's can be found "
+        "there: choose a Pythia, which has the same sizes"
+    ),
 }

@@ -21,9 +21,10 @@ lib/bias_a_head/heads.py, count both FROM 1, like the papers: layer 11 of the Pr
 
     embeddings   what enters the first layer: [batch, tokens, hidden]
     layer.N      what leaves layer N, transformers' hidden_states[N + 1]: [batch, tokens, hidden].
-                 The last layer of GPT-2 and LLaMA is seen after the closing norm
-    attn.q.N     queries of layer N, [batch, tokens, heads, head size]; LLaMA's before rotation
-    attn.k.N     keys, likewise; a LLaMA may have fewer heads of keys and values
+                 Where a norm closes the last layer (GPT-2, LLaMA), that is seen after it
+    attn.q.N     queries of layer N, [batch, tokens, heads, head size]: before what some families do
+                 to them, norms (Qwen3, Gemma 3) and rotation (LLaMA and its like)
+    attn.k.N     keys, likewise; a LLaMA and its like may have fewer heads of keys and values
     attn.v.N     values, likewise
     attn.out.N   each head's output, as it enters the output projection W^O; likewise
     ffn.N        what enters the feed-forward part of layer N: [batch, tokens, hidden]
@@ -207,10 +208,14 @@ def _basis_shape(model, location: str) -> list:
     head_size = _find(model, location).head_size
     if not head_size:
         return ["d", config.hidden_size]
-    n_heads = model.n_heads
-    if location[:6] in ("attn.k", "attn.v"):
-        n_heads = getattr(config, "num_key_value_heads", None) or n_heads
+    kind = location[:6]
+    n_heads = _n_key_heads(model) if kind in ("attn.k", "attn.v") else model.n_heads
     return [n_heads, "d", head_size]
+
+
+def _n_key_heads(model) -> int:
+    """How many heads of keys, and of values, a layer has."""
+    return getattr(model.net.config, "num_key_value_heads", None) or model.n_heads
 
 
 @contextlib.contextmanager
@@ -291,6 +296,7 @@ class _Site:
     entering: bool = False  # the module's input, not its output
     part: slice | None = None  # of the last dimension: GPT-2's queries, keys or values
     head_size: int | None = None  # split the last dimension into heads of this size
+    is_part_of_head: bool = False  # the part is one of each head's three, as in GPT-NeoX
     first_token: bool = False
     # ALBERT runs one layer several times in a forward:
     turn: int = 0  # which of the runs is meant,
@@ -301,6 +307,8 @@ class _Site:
     def take(self, output) -> torch.Tensor:
         """The location's tensor, out of the module's output (or input)."""
         value = output[0] if self.is_in_tuple else output
+        if self.is_part_of_head:
+            return self._by_head(value)[..., self.part]
         if self.part:
             value = value[..., self.part]
         if self.head_size:
@@ -314,13 +322,21 @@ class _Site:
         whole = output[0] if self.is_in_tuple else output
         if self.first_token:
             value = torch.cat([value[:, None], whole[:, 1:]], dim=1)
-        if self.head_size:
+        if self.is_part_of_head:
+            whole = self._by_head(whole)
+        elif self.head_size:
             value = value.flatten(-2)
         if self.part:
             before = whole[..., : self.part.start]
             after = whole[..., self.part.stop :]
             value = torch.cat([before, value, after], dim=-1)
+        if self.is_part_of_head:
+            value = value.flatten(-2)
         return (value, *output[1:]) if self.is_in_tuple else value
+
+    def _by_head(self, whole: torch.Tensor) -> torch.Tensor:
+        """[..., heads, 3 * head size]: each head's query, key and value side by side."""
+        return whole.unflatten(-1, (-1, 3 * self.head_size))
 
 
 _LOCATION = re.compile(r"embeddings|pooler|(?P<kind>layer|ffn|attn\.(?:q|k|v|out))\.(?P<n>\d+)")
@@ -379,17 +395,33 @@ def _layer_site(model, kind: str, n: int) -> _Site:
         if parts.norm and is_last:
             return _Site(base.get_submodule(parts.norm))
         return _Site(layer, is_in_tuple=parts.layers_give_tuples, **shared)
-    part = kind.removeprefix("attn.")
-    module = layer.get_submodule(getattr(parts, part))
+    return _attention_site(model, layer, kind.removeprefix("attn."), shared)
+
+
+def _attention_site(model, layer: nn.Module, part: str, shared: dict) -> _Site:
+    """Queries, keys, values or outputs of a layer's heads. part: "q", "k", "v" or "out"."""
+    parts = model.anatomy
     config = model.net.config
+    module = layer.get_submodule(getattr(parts, part))
     head_size = getattr(config, "head_dim", None) or config.hidden_size // model.n_heads
     if part == "out":
         return _Site(module, entering=True, head_size=head_size, **shared)
-    third = None
-    if parts.q == parts.k:  # one product makes queries, keys and values
-        start = "qkv".index(part) * config.hidden_size
-        third = slice(start, start + config.hidden_size)
-    return _Site(module, part=third, head_size=head_size, **shared)
+    if parts.q != parts.k:
+        return _Site(module, head_size=head_size, **shared)
+    # one product makes queries, keys and values
+    widths = [head_size] * 3 if parts.qkv_by_head else _fused_widths(model, head_size)
+    n = "qkv".index(part)
+    start = sum(widths[:n])
+    third = slice(start, start + widths[n])
+    return _Site(
+        module, part=third, head_size=head_size, is_part_of_head=parts.qkv_by_head, **shared
+    )
+
+
+def _fused_widths(model, head_size: int) -> list[int]:
+    """How wide all queries, all keys and all values are in the output of one product."""
+    n_keys = _n_key_heads(model)
+    return [n * head_size for n in (model.n_heads, n_keys, n_keys)]
 
 
 @contextlib.contextmanager

@@ -201,6 +201,7 @@ def load(
     if device != "auto":
         net = _moved(name, net, device)
     _check_finite(name, net)
+    _check_precision(name, net)
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
 
 
@@ -289,6 +290,19 @@ def _check_finite(name, net):
                 f"{name} has weights that are infinite or no numbers (in {key}): "
                 "fetch it again, or save one whose training went well."
             )
+
+
+def _check_precision(name, net):
+    """Refuse windows of attention in float64, where padding that sees padding alone becomes NaN.
+
+    transformers' eager mask is the least float64 then, and its softmax runs in float32.
+    """
+    is_eager = net.config._attn_implementation == "eager"
+    has_windows = getattr(net.config, "sliding_window", None)
+    if net.dtype == torch.float64 and is_eager and has_windows:
+        raise CompanionError(
+            f"{name} attends within windows, which float64 breaks: read it as torch.float32."
+        )
 
 
 def usable_device(device=None) -> str:
@@ -734,7 +748,7 @@ def _try_class(request: _Request, kind, source: Path | None, options: dict):
 
 
 def _without_head(request: _Request, config, options: dict):
-    """The bare encoder of files that hold its weights and no other, with its pooler or without it.
+    """The bare encoder of files that hold its weights and no head, with its pooler or without it.
 
     None where they hold anything else: a head that is there in part is damaged, not left out.
     """
@@ -743,7 +757,8 @@ def _without_head(request: _Request, config, options: dict):
     kind = transformers.MODEL_MAPPING[type(config)]
     for changed in ({}, {"add_pooling_layer": False}) if request.family.pooler else ({},):
         net, missing, unknown = _try_class(request, kind, request.folder, options | changed)
-        heads = [key for key in unknown if not key.endswith("position_ids")]  # no weights
+        weights = [key for key in unknown if not key.endswith("position_ids")]
+        heads = [key for key in weights if not key.startswith(request.family.other_heads)]
         if not missing and not heads:
             return net
     return None
