@@ -335,6 +335,14 @@ def test_the_table_says_what_is_missing_and_why_and_medians_are_compared(tmp_pat
     assert alike.sides(alike.table(tmp_path)).set_index("measure")["same side"].iloc[0] == "no"
 
 
+def test_the_page_has_the_stored_table_and_every_model_of_it_was_measured():
+    frame = alike.table()
+    assert alike.in_markdown(frame) in alike.PAGE.read_text(encoding="utf-8")
+    assert frame.missing[frame.missing != ""].str.contains("no vocabulary head").all()
+    shown = pd.read_csv(alike.TABLE)
+    np.testing.assert_allclose(shown.value, frame.value, rtol=1e-4)
+
+
 def test_a_model_that_cannot_be_asked_is_measured_as_far_as_it_goes(monkeypatch):
     def cannot(model, amounts, found):
         raise CompanionError("It has no vocabulary head.")

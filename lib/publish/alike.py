@@ -20,7 +20,7 @@ from lib import CompanionError, look, paths, results
 from lib.bias_a_head import heads, masking, seat, tables
 from lib.counteracts import cloze
 from lib.engine import batches, embed, hooks, models, stats
-from lib.engine.files import replace
+from lib.engine.files import read_text, replace
 from lib.publish.published import PUBLISHED
 from lib.text import contexts
 
@@ -40,6 +40,8 @@ UNRELATED = "after an unrelated sentence"
 COUNTER_KIND = "target counter syntactic similar"
 SHARE_MASKED = 0.1  # of all heads
 MEASURED = paths.FIGURES / "published" / "measured"
+PAGE = paths.ROOT / "PUBLISHED.md"
+MARKER = "<!-- made by ./reproduce.sh measure alike -->"  # before the table and after it
 TABLE = paths.FIGURES / "published" / "alike.csv"
 
 
@@ -320,9 +322,33 @@ def figure(frame: pd.DataFrame):
     return fig
 
 
+def in_markdown(frame: pd.DataFrame) -> str:
+    """The table as PUBLISHED.md shows it: a row a measure, a column a model but for further draws
+    of untrained ones; SEAT on race with its p.
+    """
+    names = [name for name in NAMES if "@" not in name]
+    lines = ["| " + " | ".join(["", *names]) + " |", "| --- " * (len(names) + 1) + "|"]
+    for name, rows in frame.groupby("measure", sort=False):
+        cells = [_cell(row) for row in rows.set_index("model").loc[names].itertuples()]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _cell(row) -> str:
+    """An estimate with its interval, or with p where there is none; a dash where it is missing."""
+    if row.missing:
+        return "-"
+    said = f"{stats.Estimate(row.value, row.low, row.high):z.2f}"
+    return said if np.isfinite(row.low) else f"{said}, p {tables.p_text(row.p)}"
+
+
 def write() -> Path:
-    """The table into figures/published, the figure into build."""
+    """The table into figures/published and PUBLISHED.md, the figure into build."""
     frame = table()
+    before, _, rest = read_text(PAGE).partition(MARKER)
+    after = rest.partition(MARKER)[2]
+    shown = f"{before}{MARKER}\n{in_markdown(frame)}\n{MARKER}{after}"
+    replace(PAGE, shown.encode())
     replace(TABLE, frame.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode())
     look.style()
     drawn = figure(frame)
