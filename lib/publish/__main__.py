@@ -73,8 +73,8 @@ def _add_run(run: Parser):
     run.add_argument(
         "--with-smollm2",
         action="store_true",
-        help="also install and convert a small chat model, once: then "
-        "--model smollm2-135m-instruct names it",
+        help="also fetch and convert SmolLM2-135M-Instruct, a small chat model, as --profile "
+        "published does: then --model smollm2-135m-instruct names it",
     )
     run.add_argument(
         "--recompute", action="store_true", help="run and compute again what is there already"
@@ -135,7 +135,7 @@ def _add_card(card: Parser):
 
 
 def _add_measure(measure: Parser):
-    measure.add_argument("name", metavar="NAME", help="heads, patching or table1")
+    measure.add_argument("name", metavar="NAME", help="heads, patching, alike or table1")
     _add_choice_of_run(measure)
     measure.add_argument(
         "--precision", default="float32", help="of PPPL's arithmetic: float32, tf32 or bfloat16"

@@ -27,6 +27,8 @@ def estimate(run: Run, notebooks: list[Notebook]) -> list[str]:
     lines = _models(names, known["models"]) + _data(run, waiting, known["data"])
     if run.profile == "paper":
         lines += _on_a_gpu(run, waiting, names, known)
+    elif run.profile == "published":
+        lines.append("Published models take their time: 02 and 03 about 10 minutes on an idle core")
     elif not (run.model or run.sizes.items or run.data == "paper"):
         seconds = sum(known["seconds"].get(notebook.number, 0) for notebook in waiting)
         lines.append(

@@ -2,6 +2,7 @@
 
     ./reproduce.sh measure heads  --data paper               head scores of notebooks 02 to 04
     ./reproduce.sh measure patching                          every head patched, three ways
+    ./reproduce.sh measure alike --profile published         published models beside bundled ones
     ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
                                                              four processes
     ./reproduce.sh measure table1 --data paper --limit 2     a try: 2 masks, 2 lines of text,
@@ -26,6 +27,7 @@ from tqdm import tqdm
 from lib import CompanionError, paths, stale
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
+from lib.publish import alike, published
 from lib.results import place, question, read, write
 from lib.run import Run, versions
 
@@ -34,7 +36,12 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
-    measurements = {"heads": head_scores, "patching": patches, "table1": table1}
+    measurements = {
+        "heads": head_scores,
+        "patching": patches,
+        "table1": table1,
+        "alike": answers,
+    }
     if options.name not in measurements:
         choices = ", ".join(measurements)
         raise CompanionError(f"There is no measurement '{options.name}': choose one of {choices}.")
@@ -46,7 +53,8 @@ def measure(options):
     own = Run(
         profile=options.profile
     )  # to ask for one of its models is to ask for the profile's run
-    model = "" if options.model in (own.encoder, own.decoder) else options.model
+    is_own = options.name == "alike" or options.model in (own.encoder, own.decoder)
+    model = "" if is_own else options.model
     run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
     measurements[options.name](run, options)
 
@@ -108,6 +116,25 @@ def patches(run: Run, options):
             file = place(folder_of(run, options), patching.measure, args)
             write(file, result, made_from)
             print(file, flush=True)
+
+
+def answers(run: Run, options):
+    """`alike.measure` of bundled, published and untrained models, each kept as soon as it is
+    done: minutes each on a CPU.
+    """
+    for name in [options.model] if options.model else alike.NAMES:
+        if name in published.PUBLISHED:
+            published.convert(name)
+        args = name, alike.Amounts()
+        made_from = _made_from(run, alike.measure, args, "alike", "float32")
+        made_from["question"]["weights"] = {name: models.locate(name)[1]}
+        file = place(folder_of(run, options), alike.measure, args)
+        if file.exists() and read(file)[1]["question"] == made_from["question"]:
+            continue
+        write(file, alike.measure(*args, device=run.device), made_from)
+        print(file, flush=True)
+    if options.store:
+        print(f"{alike.TABLE}; the figure: {alike.write()}")
 
 
 def table1(run: Run, options):

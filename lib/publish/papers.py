@@ -29,6 +29,7 @@ SHORT_NAMES = {
     verdict.UNTRAINED: "untrained control",
     verdict.GENDER_SWAPPED: "gender-swapped control",
     "mini-smollm2-135m-instruct": "SmolLM2-135M-Instruct",
+    "published": "published models",
 }
 RETRAININGS = "trainings-"  # how the runs of retrainings are called: trainings-seed1, ...
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import check_writable, is_full
-from lib.publish import compare, notebooks, page, readme, smollm2
+from lib.publish import compare, notebooks, page, published, readme
 from lib.publish.__main__ import QUICK, short
 from lib.publish.estimate import estimate
 from lib.publish.notebooks import Notebook
@@ -36,11 +36,14 @@ STOPPED = 130
 
 def reproduce(options) -> int:
     """What the command line asks for; exit status as in lib/publish/__main__.py."""
-    if options.with_smollm2:
-        smollm2.convert()
+    fetch_published(options)
     run = chosen_run(options)
     available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    paths_wanted = notebooks.select(available, QUICK if options.quick else options.only)
+    only = QUICK if options.quick else options.only
+    if run.profile == published.PROFILE and not only:
+        only = published.NOTEBOOKS
+        print(published.WHY_NOT)
+    paths_wanted = notebooks.select(available, only)
     wanted = [Notebook(path, run, options.recompute) for path in paths_wanted]
     print(run)
     if options.list:
@@ -55,6 +58,19 @@ def reproduce(options) -> int:
     if any(statuses.values()) or len(statuses) < len(wanted):
         return say_what_failed(run, wanted, statuses, options)
     return finish(run, wanted, options.store)
+
+
+def fetch_published(options):
+    """Fetch and convert the published models of a run; for --list, say what there is to fetch."""
+    wanted = published.named(options.profile, options.model)
+    if options.with_smollm2:
+        published.convert(published.WRITER)
+    if options.list:
+        for line in published.to_fetch(wanted):
+            print(line)
+        return
+    for name in wanted:
+        published.convert(name)
 
 
 def chosen_run(options) -> Run:

@@ -1,0 +1,366 @@
+"""Are the bundled models' answers of the kind that real ones give?
+
+    ./reproduce.sh measure alike --profile published    # one small file a model, minutes each
+    alike.table(), alike.figure(table), alike.write()   # from what is stored
+
+The same five questions to bundled, published and untrained models, on the same words and sentences
+of this project, in sizes that a CPU manages for 100 million weights. A question that a model cannot
+be asked is stored with the reason.
+"""
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lib import CompanionError, look, paths, results
+from lib.bias_a_head import heads, masking, seat, tables
+from lib.counteracts import cloze
+from lib.engine import batches, embed, hooks, models, stats
+from lib.engine.files import read_text, replace
+from lib.publish.published import PUBLISHED
+from lib.text import contexts
+
+KINDS = {
+    "bundled": ("mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"),
+    "published": tuple(PUBLISHED),
+    "untrained": ("null", "null@1", "null-gpt2", "null-gpt2@1"),
+}
+NAMES = tuple(name for names in KINDS.values() for name in names)
+COMPARED = ("bundled", "published")
+POOLINGS = ("sentence vector", "mean of all tokens", "word")
+OCCUPATIONS = "occupations: rank correlation"
+HEADS = "heads whose interval is above 0"
+TOP = "masking top heads less random ones"
+COUNTEREXAMPLE = "after a counterexample"
+UNRELATED = "after an unrelated sentence"
+COUNTER_KIND = "target counter syntactic similar"
+SHARE_MASKED = 0.1  # of all heads
+MEASURED = paths.FIGURES / "published" / "measured"
+PAGE = paths.ROOT / "PUBLISHED.md"
+MARKER = "<!-- made by ./reproduce.sh measure alike -->"  # before the table and after it
+TABLE = paths.FIGURES / "published" / "alike.csv"
+
+
+def seat_measure(bias: str, pooling: str) -> str:
+    return f"SEAT, {bias}: {pooling}"
+
+
+MEASURES = (
+    OCCUPATIONS,
+    *(seat_measure("gender", pooling) for pooling in POOLINGS),
+    *(seat_measure("race", pooling) for pooling in POOLINGS),
+    HEADS,
+    TOP,
+    COUNTEREXAMPLE,
+    UNRELATED,
+)
+UNITS = {
+    OCCUPATIONS: "odds of she against women's share, 58 occupations",
+    HEADS: "share of all heads",
+    TOP: "change of |SEAT| on other words",
+    COUNTEREXAMPLE: "bits towards the gender that dominates",
+    UNRELATED: "bits towards the gender that dominates",
+}
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """On how much a model is measured."""
+
+    source: str = "mini"
+    contexts: int = 3  # sentences a word for head scores
+    folds: int = 3  # disjoint parts of them
+    every: int = 4  # one in so many target words for head scores
+    attributes: int = 4  # there, one in so many pairs of attribute words of these
+    other_attributes: int = 8  # for SEAT and masking, one in so many of all
+    targets: int = 30  # at most, of either side, for masking
+    draws: int = 3  # random choices of heads
+
+
+def measure(name: str, amounts: Amounts, device: str | None = None) -> dict:
+    """What a model answers: `measures`, {measure: value, low, high, n}, and `missing`, {measure:
+    why}; `family`, and `p` of every SEAT.
+    """
+    return measured(models.load(name, device=device), amounts)
+
+
+def measured(model, amounts: Amounts) -> dict:
+    """As `measure`, of a loaded model."""
+    found = {"measures": {}, "missing": {}, "p": {}}
+    for ask in (occupations, associations, of_heads, counterexamples):
+        try:
+            estimates = ask(model, amounts, found)
+        except CompanionError as error:
+            for name in ASKED[ask.__name__]:
+                found["missing"][name] = str(error)
+            continue
+        for name, estimate in estimates.items():
+            found["measures"][name] = [*estimate, estimate.n]
+    return found | {"family": model.family, "parameters": model.net.num_parameters()}
+
+
+ASKED = {
+    "occupations": (OCCUPATIONS,),
+    "associations": MEASURES[1:7],
+    "of_heads": (HEADS, TOP),
+    "counterexamples": (COUNTEREXAMPLE, UNRELATED),
+}
+
+
+# ---- the questions
+def occupations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
+    """Does it say she where women work?"""
+    frame = contexts.pronoun_odds(model)
+    rho = stats.bootstrap(stats.rank_correlation, frame.percent_women, frame.log_odds)
+    found["log_odds"] = frame.log_odds.to_numpy()
+    return {OCCUPATIONS: rho}
+
+
+def associations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
+    """SEAT, signed, by what is taken for a word's vector in its one sentence; intervals of gender
+    are over target words.
+    """
+    estimates = {}
+    for bias in ("gender", "race"):
+        attributes = amounts.other_attributes if bias == "gender" else 1
+        sample = heads.Sample(amounts.source, contexts=1, attributes=attributes)
+        sets, sentences = heads.sets_and_contexts(bias, sample)
+        vectors = pooled(model, sentences)
+        for i, pooling in enumerate(POOLINGS):
+            x, y, a, b = sets.of(vectors[:, i], sentences)
+            s = seat.associations(torch.cat([x, y]), a, b).numpy()
+            in_x = np.arange(len(s)) < len(x)
+            name = seat_measure(bias, pooling)
+            if bias == "gender":
+                estimates[name] = stats.bootstrap(masking.signed_seat, s, in_x)
+            else:  # 11 words: a draw may lack one side, so that p has to do
+                estimates[name] = stats.Estimate(masking.signed_seat(s, in_x), n=len(s))
+            found["p"][name] = seat.p_value(x, y, a, b, n=10_000)
+    return estimates
+
+
+@torch.no_grad()
+def pooled(model, sentences: dict[str, list[str]]) -> torch.Tensor:
+    """[words, POOLINGS, width]: of each word's first sentence the sentence vector, as SEAT takes it
+    (an encoder's first token, a decoder's last), the mean of all tokens, and the word's own.
+    """
+    texts = [own[0] for own in sentences.values()]
+    spans = [embed.find(word, text) for word, text in zip(sentences, texts)]
+    places = embed.tokens_of(model, texts, spans)
+
+    def vectors(batch, indices):
+        states = model.net.base_model(**batch).last_hidden_state
+        sizes = batch["attention_mask"].sum(1)
+        last = sizes - 1 if model.is_causal else torch.zeros_like(sizes)
+        whole = [range(int(size)) for size in sizes]
+        words = [places[i] for i in indices]
+        sentence = states[torch.arange(len(indices)), last]
+        return torch.stack(
+            [sentence, embed.pool(states, whole), embed.pool(states, words)], 1
+        ).cpu()
+
+    return torch.stack(batches.each(model, batches.encode(model, texts), vectors)).double()
+
+
+def of_heads(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
+    """How many heads have a score above 0, and what masking a tenth of them, the highest, does to
+    |SEAT| of words that had no part in the scores, less what random heads do.
+    """
+    sample = heads.Sample(amounts.source, amounts.contexts, amounts.folds, 0, 0, amounts.attributes)
+    chosen, sentences = heads.sets_and_contexts("gender", sample, amounts.every)
+    result = heads.bias_scores(model, chosen, sentences, amounts.folds)
+    frame = tables.intervals({"scores": result.scores.numpy(), "folds": result.folds.numpy()})
+    found["scores"] = result.scores.numpy()
+
+    others = heads.Sample(amounts.source, 1, seed=1, attributes=amounts.other_attributes)
+    sets, sentences = heads.sets_and_contexts("gender", others)
+    x = [word for word in sets.X if word not in chosen.X]
+    y = [word for word in sets.Y if word not in chosen.Y]
+    sets = sets._replace(X=tuple(x[: amounts.targets]), Y=tuple(y[: amounts.targets]))
+    sentences = {word: sentences[word] for word in sets.words}
+    k = max(3, round(SHARE_MASKED * frame.shape[0]))
+    masks = [[], heads.top(result.scores, k), *random_heads(model, k, amounts.draws)]
+    s = []
+    for off in masks:
+        with hooks.head_mask(model, heads.mask(model, off)):
+            of_mask, in_x = heads.associations(model, sets, sentences)
+        s.append(of_mask)
+    found["masked"] = np.array([masking.signed_seat(row, in_x) for row in s])
+    beyond = stats.bootstrap(beyond_random, in_x, s[1], *s[2:], draws=1_000)
+    return {HEADS: stats.wilson(frame.low > 0), TOP: beyond}
+
+
+def random_heads(model, k: int, draws: int) -> list[list[tuple[int, int]]]:
+    """Random choices of k heads, (layer, head), both from 1."""
+    every = [(i + 1, j + 1) for i, j in np.ndindex(model.n_layers, model.n_heads)]
+    rng = random.Random(0)
+    return [rng.sample(every, k) for _ in range(draws)]
+
+
+def beyond_random(in_x: np.ndarray, top: np.ndarray, *drawn: np.ndarray) -> float:
+    """|SEAT| with the top heads masked, less the mean of |SEAT| with random ones masked."""
+    of_random = [masking.seat_of(s, in_x) for s in drawn]
+    return masking.seat_of(top, in_x) - float(np.mean(of_random))
+
+
+def counterexamples(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
+    """By how many bits a sentence before it moves the blank towards the gender that dominates an
+    occupation.
+    """
+    kinds = ("base", COUNTER_KIND, "unrelated")
+    prompts = []
+    for row in cloze.rows("table1", backgrounds=1):
+        if row["kind"] in kinds:
+            prompts.append(row)
+    mass = cloze.answer(model, cloze.encoded(model, prompts))["mass"]["verbalizer"]
+    dominated = np.array([1 if row["dominated"] == "female" else -1 for row in prompts])
+    lean = np.log2(mass[:, 0] / mass[:, 1]) * dominated
+    kind = np.array([row["kind"] for row in prompts])
+    before, counter, unrelated = (lean[kind == one] for one in kinds)
+    found["lean"] = before
+    return {
+        COUNTEREXAMPLE: stats.mean(counter - before),
+        UNRELATED: stats.mean(unrelated - before),
+    }
+
+
+# ---- what is stored, side by side
+def file_of(name: str, folder: Path = MEASURED) -> Path:
+    """Where the answers of a model are kept."""
+    return results.place(folder, measure, (name, Amounts()))
+
+
+def table(folder: Path = MEASURED) -> pd.DataFrame:
+    """A row for each model and measure: kind, model, measure, value, low, high, n, p, and why it
+    is missing.
+    """
+    rows = []
+    for kind, names in KINDS.items():
+        for name in names:
+            file = file_of(name, folder)
+            found = results.read(file)[0] if file.is_file() else None
+            for measure_ in MEASURES:
+                row = {"kind": kind, "model": name, "measure": measure_}
+                rows.append(row | _answer(found, measure_))
+    return pd.DataFrame(rows)
+
+
+def _answer(found: dict | None, name: str) -> dict:
+    """One measure of a model as a row has it."""
+    nothing = {"value": np.nan, "low": np.nan, "high": np.nan, "n": 0, "p": np.nan}
+    if found is None:
+        return nothing | {"missing": "not run: time"}
+    if name not in found["measures"]:
+        return nothing | {"missing": f"not applicable: {found['missing'][name]}"}
+    value, low, high, n = found["measures"][name]
+    p = found["p"].get(name, np.nan)
+    return {"value": value, "low": low, "high": high, "n": n, "p": p, "missing": ""}
+
+
+def sides(frame: pd.DataFrame) -> pd.DataFrame:
+    """For each measure (row) and kind of models: the median, and of how many the interval is above
+    0, below 0 or neither, as text; and whether the medians of bundled and published models lie on
+    the same side of the median of untrained ones.
+    """
+    rows = []
+    for name in MEASURES:
+        of_measure = frame[(frame.measure == name) & (frame.missing == "")]
+        row = {"measure": name}
+        medians = {}
+        for kind in KINDS:
+            mine = of_measure[of_measure.kind == kind]
+            medians[kind] = mine.value.median()
+            row[kind] = _count(mine)
+        bundled, published = (medians[kind] - medians["untrained"] for kind in COMPARED)
+        row["same side"] = _same_side(bundled, published)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _count(rows: pd.DataFrame) -> str:
+    """0.35: 3 above 0, 1 neither. By the interval; by p where there is none."""
+    if rows.empty:
+        return "-"
+    has_interval = rows.low.notna()
+    above = int(np.where(has_interval, rows.low > 0, rows.p < 0.05).sum())
+    below = int(np.where(has_interval, rows.high < 0, rows.p > 0.95).sum())
+    counts = {"above 0": above, "below 0": below, "neither": len(rows) - above - below}
+    said = ", ".join(f"{n} {word}" for word, n in counts.items() if n)
+    return f"{rows.value.median():.2f}: {said}"
+
+
+def _same_side(one: float, other: float) -> str:
+    if np.isnan(one) or np.isnan(other):
+        return ""
+    return "yes" if np.sign(one) == np.sign(other) else "no"
+
+
+COLORS = {"bundled": look.FEMALE, "published": look.BAD, "untrained": look.NEITHER}
+
+
+def figure(frame: pd.DataFrame):
+    """One panel a measure, one point a model with its 95 % interval, colored by kind."""
+    fig, axes = look.panels(len(MEASURES), width=3.3, height=2.9, sharey=True)
+    names = list(dict.fromkeys(frame.model))
+    for ax, name in zip(axes, MEASURES):
+        of_measure = frame[frame.measure == name].set_index("model").loc[names]
+        for y, row in enumerate(of_measure.itertuples()):
+            if row.missing:
+                said = "no vocabulary head" if "applicable" in row.missing else "not run"
+                ax.text(0.02, y, said, size=6, va="center", transform=ax.get_yaxis_transform())
+                continue
+            arms = look.arms(row.value, row.low, row.high)
+            ax.errorbar(row.value, y, xerr=arms, fmt="o", ms=4, color=COLORS[row.kind])
+        ax.axvline(0, color=look.PALE, zorder=0, linestyle=":")
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_title(name.replace(" less", "\nless").replace(": ", ":\n"), fontsize=9)
+    return fig
+
+
+def in_markdown(frame: pd.DataFrame) -> str:
+    """The table as PUBLISHED.md shows it: a row a measure, a column a model but for further draws
+    of untrained ones; SEAT on race with its p.
+    """
+    names = [name for name in NAMES if "@" not in name]
+    lines = ["| " + " | ".join(["", *names]) + " |", "| --- " * (len(names) + 1) + "|"]
+    for name, rows in frame.groupby("measure", sort=False):
+        cells = [_cell(row) for row in rows.set_index("model").loc[names].itertuples()]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _cell(row) -> str:
+    """An estimate with its interval, or with p where there is none; a dash where it is missing."""
+    if row.missing:
+        return "-"
+    said = f"{stats.Estimate(row.value, row.low, row.high):z.2f}"
+    return said if np.isfinite(row.low) else f"{said}, p {tables.p_text(row.p)}"
+
+
+def write() -> Path:
+    """The table into figures/published and PUBLISHED.md, the figure into build."""
+    frame = table()
+    before, _, rest = read_text(PAGE).partition(MARKER)
+    after = rest.partition(MARKER)[2]
+    shown = f"{before}{MARKER}\n{in_markdown(frame)}\n{MARKER}{after}"
+    replace(PAGE, shown.encode())
+    replace(TABLE, frame.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode())
+    look.style()
+    drawn = figure(frame)
+    same = sides(frame)["same side"]
+    look.sign(
+        drawn,
+        f"Bundled and published models lie on the same side of untrained ones in "
+        f"{(same == 'yes').sum()} of {(same != '').sum()} comparisons",
+        "medians of models; sentences of data/demo; blue: bundled, orange: published, grey: "
+        "untrained; bars: 95 % intervals over words, heads, occupations",
+    )
+    place = paths.BUILD / "alike.png"
+    place.parent.mkdir(exist_ok=True)
+    drawn.savefig(place, dpi=130, bbox_inches="tight")
+    return place

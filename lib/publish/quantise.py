@@ -1,0 +1,87 @@
+"""What four bits a weight do: weights rounded as a GGUF file of type Q4_1 has them.
+
+    quantise.in_place(model)    # every matrix, as it is read back from such a file
+    quantise.compared(names)    # what that does to the answers that lib/publish/alike.py has stored
+    python -m lib.publish.quantise    # of the bundled models, into figures/published
+
+A block of 32 weights of a row has one scale and one minimum, both in float16, and every weight is
+the minimum and a multiple of the scale, from 0 to 15 times.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from lib import CompanionError, paths, results
+from lib.engine import models, stats
+from lib.engine.files import replace
+from lib.publish import alike
+
+BLOCK = 32  # weights that share a scale and a minimum
+LEVELS = 15  # the largest of four bits
+TABLE = paths.FIGURES / "published" / "quantised.csv"
+# What is compared item by item: the odds of each occupation, the score of each head.
+ITEMS = {"log_odds": "odds of she, 58 occupations", "scores": "head scores"}
+
+
+def round_trip(weights: torch.Tensor) -> torch.Tensor:
+    """Weights [..., n] as they are after quantisation, in float32; n is a multiple of BLOCK."""
+    if not weights.numel() or weights.shape[-1] % BLOCK:
+        raise CompanionError(
+            f"Rows of {weights.shape[-1]} weights have no blocks of {BLOCK}: leave them as they "
+            "are."
+        )
+    blocks = weights.detach().float().reshape(-1, BLOCK)
+    least = blocks.amin(1, keepdim=True)
+    scale = (blocks.amax(1, keepdim=True) - least) / LEVELS
+    steps = torch.where(scale > 0, (blocks - least) / scale, 0)
+    steps = (steps + 0.5).floor().clamp(0, LEVELS)
+    # the file has both in float16, after the steps were counted
+    read = steps * scale.half().float() + least.half().float()
+    return read.reshape(weights.shape)
+
+
+def in_place(model) -> float:
+    """Quantise every matrix of a model whose rows have blocks, the embedding too; the relative
+    change of these weights, root mean square.
+    """
+    changed = 0.0
+    whole = 0.0
+    with torch.no_grad():
+        for weights in model.net.parameters():  # one that is used twice is listed once
+            if weights.dim() == 2 and weights.shape[-1] % BLOCK == 0:
+                read = round_trip(weights).to(weights)
+                changed += (read - weights).double().square().sum().item()
+                whole += weights.double().square().sum().item()
+                weights.copy_(read)
+    return (changed / whole) ** 0.5
+
+
+def compared(names: list[str], folder: Path = alike.MEASURED) -> pd.DataFrame:
+    """A row a model and measure: in full and from four bits, each with its interval. Of ITEMS the
+    rank correlation between the two, item by item.
+    """
+    rows = []
+    for name in names:
+        full, _ = results.read(alike.file_of(name, folder))
+        model = models.load(name, device="cpu")
+        change = in_place(model)
+        four = alike.measured(model, alike.Amounts())
+        about = {"model": name, "weights moved": change}
+        for measure, before in full["measures"].items():
+            before = stats.Estimate(*before[:3])
+            after = stats.Estimate(*four["measures"][measure][:3])
+            rows.append(about | {"measure": measure, "full": f"{before}", "four bits": f"{after}"})
+        for key, said in ITEMS.items():
+            rank = stats.rank_correlation(full[key].ravel(), four[key].ravel())
+            rows.append(
+                about | {"measure": f"{said}: rank correlation", "four bits": f"{rank:.2f}"}
+            )
+    return pd.DataFrame(rows).fillna("")
+
+
+if __name__ == "__main__":
+    table = compared(["mini-bert", "mini-gpt2"])
+    replace(TABLE, table.to_csv(index=False, float_format="%.3g", lineterminator="\n").encode())
+    print(table)
