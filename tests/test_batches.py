@@ -167,6 +167,7 @@ def test_next_sentences_are_what_one_pair_at_a_time_gives():
             "smaller model",
         ),
         (lambda bert: embed.sentences(bert, []), "no sentences"),
+        (lambda bert: embed.sentences(bert, ["He."], pooling="max"), "choose token or mean"),
         (lambda bert: embed.words(bert, {}), "no words"),
         (lambda bert: embed.words(bert, {"he": []}), "has no sentence"),
         (
@@ -242,6 +243,8 @@ def test_a_sentences_vector_is_the_state_of_one_token(family):
     place = -1 if model.is_causal else 0
     expected = torch.stack([states(model, text)[place] for text in texts])
     torch.testing.assert_close(embed.sentences(model, texts), expected)
+    mean = torch.stack([states(model, text).mean(0) for text in texts])
+    torch.testing.assert_close(embed.sentences(model, texts, pooling="mean"), mean)
 
 
 @every_family

@@ -19,7 +19,6 @@ from tests.tiny import ENCODERS, FAMILIES, batch, output_projection, tiny
 
 LAYERS = 3
 HEADS = 4
-SIZE = 8  # of a head
 HIDDEN = 32
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
@@ -58,6 +57,10 @@ def unrolled(model):
     return type(model)(net.eval().requires_grad_(False), model.tokenizer, "unrolled", "in memory")
 
 
+def size_of_heads(model):
+    return getattr(model.net.config, "head_dim", None) or HIDDEN // HEADS
+
+
 def hook_count(model):
     count = 0
     for module in model.net.modules():
@@ -85,9 +88,10 @@ def test_a_masked_head_is_a_zeroed_column_block_of_the_output_projection(family)
     with hooks.head_mask(model, mask):
         masked = logits(model)
     cut = unrolled(model) if family == "albert" else model
+    size = size_of_heads(model)
     torch.testing.assert_close(logits(cut), plain)
     for layer, head in heads:
-        output_projection(cut.net, layer)[:, head * SIZE : (head + 1) * SIZE] = 0
+        output_projection(cut.net, layer)[:, head * size : (head + 1) * size] = 0
     torch.testing.assert_close(masked, logits(cut))
     assert (masked - plain).abs().max() > 1e-3
 
@@ -120,15 +124,21 @@ def test_resume_gives_a_module_its_own_forward_back():
     assert "forward" not in second.__dict__
 
 
+def make_exact(model):
+    """Let norms compute in float64: theirs drop to float32 inside, too coarse for differences."""
+    for name, norm in list(model.net.named_modules()):
+        if "RMSNorm" in type(norm).__name__:
+            is_gemma = hasattr(norm, "eps")
+            epsilon = norm.eps if is_gemma else norm.variance_epsilon
+            exact = torch.nn.RMSNorm(norm.weight.shape, epsilon)
+            exact.weight.data = norm.weight.data + is_gemma  # Gemma's scale is 1 + weight
+            model.net.set_submodule(name, exact.requires_grad_(False))
+
+
 @every_family
 def test_the_gradient_of_the_mask_is_its_finite_difference(family):
     model = tiny(family, dtype=torch.float64)
-    if family == "llama":  # its own norm drops to float32 inside, too coarse for differences
-        for name, norm in list(model.net.named_modules()):
-            if type(norm).__name__ == "LlamaRMSNorm":
-                exact = torch.nn.RMSNorm(HIDDEN, norm.variance_epsilon)
-                exact.weight = norm.weight
-                model.net.set_submodule(name, exact)
+    make_exact(model)
     direction = real(model, *logits(model).shape)
 
     def loss(mask):
@@ -157,6 +167,40 @@ def test_recorded_layers_are_the_hidden_states_of_transformers(family):
         assert torch.equal(seen[name], value), name
 
 
+def scores_by_hand(model, layer, q, k):
+    """What a family's softmax sees for queries and keys [batch, heads, tokens, size], unmasked.
+
+    Each family's ways are spelled out here a second time.
+    """
+    family, config, n_tokens = model.family, model.net.config, q.shape[2]
+    if family == "gemma3_text":
+        attention = model.net.model.layers[layer].self_attn
+        q, k = attention.q_norm(q), attention.k_norm(k)
+    if family in ("llama", "gemma3_text"):
+        kind = [config.layer_types[layer]] if family == "gemma3_text" else []
+        positions = torch.arange(n_tokens)[None]
+        q, k = apply_rotary_pos_emb(q, k, *model.net.model.rotary_emb(q, positions, *kind))
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    scale = config.query_pre_attn_scalar if family.startswith("gemma") else q.shape[-1]
+    scores = q @ k.mT / math.sqrt(scale)
+    if family == "mpnet":
+        scores = scores + model.net.mpnet.encoder.compute_position_bias(q[:, 0])
+    return scores
+
+
+def allowed_by_hand(model, layer, mask):
+    """Which token may look at which, boolean: [batch, 1, tokens, tokens]."""
+    n_tokens = mask.shape[1]
+    distance = torch.arange(n_tokens)[:, None] - torch.arange(n_tokens)
+    allowed = mask[:, None, None].bool().expand(-1, 1, n_tokens, -1)
+    if model.is_causal:
+        allowed = allowed & (distance >= 0)
+    kinds = getattr(model.net.config, "layer_types", None)
+    if kinds and kinds[layer] == "sliding_attention":
+        allowed = allowed & (distance.abs() < model.net.config.sliding_window)
+    return allowed
+
+
 @every_family
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_recorded_queries_keys_and_values_make_the_attention_and_the_output_of_heads(family, layer):
@@ -166,21 +210,18 @@ def test_recorded_queries_keys_and_values_make_the_attention_and_the_output_of_h
     with hooks.record(model, [f"attn.{part}.{layer}" for part in ("q", "k", "v", "out")]) as seen:
         maps = model.net(**inputs, output_attentions=True).attentions
     q, k, v = (seen[f"attn.{part}.{layer}"].transpose(1, 2) for part in "qkv")
-    assert q.shape == (n_texts, HEADS, n_tokens, SIZE)
-    if family == "llama":
-        positions = torch.arange(n_tokens)[None]
-        q, k = apply_rotary_pos_emb(q, k, *model.net.model.rotary_emb(q, positions))
-        k = k.repeat_interleave(2, dim=1)
-        v = v.repeat_interleave(2, dim=1)
-    allowed = inputs.attention_mask[:, None, None].bool()
-    if model.is_causal:
-        allowed = allowed & torch.ones(n_tokens, n_tokens, dtype=torch.bool).tril()
-    attention = (q @ k.mT / math.sqrt(SIZE)).masked_fill(~allowed, -math.inf).softmax(-1)
+    assert q.shape == (n_texts, HEADS, n_tokens, size_of_heads(model))
+    allowed = allowed_by_hand(model, layer, inputs.attention_mask)
+    scores = scores_by_hand(model, layer, q, k)
+    attention = scores.masked_fill(~allowed, -math.inf).softmax(-1)
+    v = v.repeat_interleave(HEADS // v.shape[1], dim=1)
     outputs = (attention @ v).transpose(1, 2)
-    # LLaMA's softmax is always in float32
+    # decoders' softmax is always in float32
     loose = {"rtol": 1e-5, "atol": 1e-6, "check_dtype": False}
-    torch.testing.assert_close(attention, maps[layer], **loose)
-    torch.testing.assert_close(outputs, seen[f"attn.out.{layer}"], **loose)
+    rows = inputs.attention_mask.bool()
+    seen_by = rows[:, None, :, None]  # what padding sees, nobody reads
+    torch.testing.assert_close(attention * seen_by, maps[layer] * seen_by, **loose)
+    torch.testing.assert_close(outputs[rows], seen[f"attn.out.{layer}"][rows], **loose)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -192,7 +233,7 @@ def test_the_sentence_vector_is_the_poolers_or_else_the_first_token(family):
     assert torch.equal(seen["pooler"], expected)
 
 
-@pytest.mark.parametrize("family", ["roberta", "albert"])
+@pytest.mark.parametrize("family", ["roberta", "albert", "mpnet"])
 def test_the_sentence_vector_is_the_poolers_where_a_base_model_has_one(family):
     model = tiny(family)
     base = type(model.net.base_model)(model.net.config).eval()
@@ -252,10 +293,11 @@ def test_a_projection_leaves_the_share_one_minus_weight_and_all_else(family):
 @every_family
 def test_each_head_loses_its_own_direction(family):
     model = tiny(family)
+    size = size_of_heads(model)
     names = ["attn.q.1", "attn.k.1", "attn.v.1"]
     with hooks.record(model, names) as plain:
         before = logits(model)
-    bases = {name: orthonormal(model, plain[name].shape[2], 1, SIZE) for name in names}
+    bases = {name: orthonormal(model, plain[name].shape[2], 1, size) for name in names}
     cut = {name: hooks.Projection(basis) for name, basis in bases.items()}
     with hooks.project(model, cut), hooks.record(model, names) as seen:
         after = logits(model)
@@ -325,9 +367,9 @@ def test_a_basis_that_is_none_is_refused(basis, said):
         ("bert", "layer.0", (1, HIDDEN), {"tokens": "cls"}, "'all' or 'first'"),
         ("bert", "pooler", (1, HIDDEN), {"tokens": "first"}, "no tokens"),
         ("bert", "attn.q.0", (1, HIDDEN), {}, r"\[4, d, 8\]"),
-        ("bert", "layer.0", (4, 1, SIZE), {}, r"\[d, 32\]"),
+        ("bert", "layer.0", (4, 1, 8), {}, r"\[d, 32\]"),
         ("bert", "layer.0", (1, 31), {}, r"\[d, 32\]"),
-        ("llama", "attn.k.0", (4, 1, SIZE), {}, r"\[2, d, 8\]"),
+        ("llama", "attn.k.0", (4, 1, 8), {}, r"\[2, d, 8\]"),
     ],
 )
 def test_a_projection_that_does_not_fit_its_location_is_refused(

@@ -16,8 +16,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from lib import paths
-from lib.engine import families, fill, models
-from tests.tiny import FAMILIES, batch, refusal, save_tiny
+from lib.engine import embed, families, fill, hooks, models, pppl
+from tests.tiny import DECODERS, FAMILIES, batch, kind_of, refusal, save_tiny, tiny, tokenizer_of
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 refused = partial(refusal, models.load)
@@ -85,8 +85,9 @@ def test_a_float16_folder_comes_back_exactly_in_float32(folders, family):
 def test_a_model_is_frozen_in_eval_mode_and_says_what_it_is(folders, family):
     model = models.load(str(folders[family][0]), device="cpu")
     assert (model.family, model.n_layers, model.n_heads, model.device.type) == (family, 3, 4, "cpu")
-    assert model.is_causal == (family in ("gpt2", "llama"))
+    assert model.is_causal == (family in DECODERS)
     assert model.has_nsp == (family == "bert")
+    assert model.has_vocabulary_head and model.why_no_words == ""
     assert not model.net.training
     assert not any(weight.requires_grad for weight in model.net.parameters())
 
@@ -106,7 +107,7 @@ def test_the_decoder_is_tied_to_the_embeddings_and_stored_once(folders, family):
 def test_eager_attention_returns_its_maps_and_computes_the_same(folders, family):
     folder, _ = folders[family]
     usual = models.load(folder, device="cpu")
-    assert usual.net.config._attn_implementation == "sdpa"
+    assert usual.net.config._attn_implementation == ("eager" if family == "mpnet" else "sdpa")
     eager = models.load(folder, device="cpu", attention="eager")
     outputs = eager.net(**batch(eager), output_attentions=True)
     torch.testing.assert_close(output(usual), outputs[0], rtol=1e-5, atol=1e-5)
@@ -161,6 +162,74 @@ def test_a_bert_without_its_next_sentence_head_is_a_masked_language_model(bert, 
     assert torch.equal(model.net(**batch(model)).logits, expected)
 
 
+# Sentence encoders: files of a bare encoder, with a pooler (all-MiniLM-L6-v2, all-mpnet-base-v2) or
+# without it. What they were saved as in config.json does not decide: MPNet's says MPNetForMaskedLM.
+
+
+def save_bare(family, folder, kind, **options):
+    """Save a bare encoder; returns it with its tokenizer, as it should come back."""
+    whole = tiny(family)
+    torch.manual_seed(1)
+    base = kind(whole.net.config, **options).eval().requires_grad_(False)
+    base.load_state_dict(whole.net.base_model.state_dict(), strict=False)
+    base.save_pretrained(folder)
+    tokenizer_of(family).save_pretrained(folder)
+    change_config(folder, architectures=[type(whole.net).__name__])
+    return base, whole
+
+
+@pytest.mark.parametrize(
+    "family, kind",
+    [("bert", transformers.BertModel), ("mpnet", transformers.MPNetModel)],
+)
+@pytest.mark.parametrize("has_pooler", [True, False])
+def test_a_bare_encoder_is_loaded_whole_and_says_what_it_lacks(tmp_path, family, kind, has_pooler):
+    base, whole = save_bare(family, tmp_path, kind, add_pooling_layer=has_pooler)
+    if has_pooler:  # a buffer that older versions stored
+        positions = {"embeddings.position_ids": torch.arange(40)[None]}
+        change_weights(tmp_path, lambda tensors: tensors | positions)
+    model = models.load(tmp_path, device="cpu")
+    assert type(model.net) is kind and (model.n_layers, model.n_heads) == (3, 4)
+    expected = base.state_dict()
+    assert model.net.state_dict().keys() == expected.keys()
+    for key, value in model.net.state_dict().items():
+        assert torch.equal(value, expected[key]), key
+    assert (model.net.pooler is not None) == has_pooler
+    assert not model.has_vocabulary_head and not model.has_nsp
+    assert f"no vocabulary head, it was saved as a {kind.__name__}" in model.why_no_words
+    said = refusal(fill.probabilities, model, ["the [MASK] was here ."])
+    assert said == model.why_no_words == refusal(pppl.pseudo_perplexity, model, ["he likes it ."])
+    # its vectors are those of the network under a head
+    sentences = ["the doctor said that she was here .", "he likes poetry ."]
+    for pooling in embed.POOLINGS:
+        vectors = embed.sentences(model, sentences, pooling=pooling)
+        torch.testing.assert_close(vectors, embed.sentences(whole, sentences, pooling=pooling))
+    contexts = {"doctor": sentences[:1], "poetry": sentences[1:]}
+    torch.testing.assert_close(embed.words(model, contexts), embed.words(whole, contexts))
+    mask = torch.ones(3, 4)
+    mask[1, 2] = 0
+    with hooks.head_mask(model, mask), hooks.head_mask(whole, mask):
+        masked = embed.words(model, contexts)
+        torch.testing.assert_close(masked, embed.words(whole, contexts))
+    assert not torch.allclose(masked, embed.words(model, contexts), atol=1e-4)
+
+
+def test_a_head_that_is_there_in_part_is_not_left_out(bert):
+    """Nor is another head taken for none."""
+
+    def without_predictions(tensors):
+        return {key: value for key, value in tensors.items() if "predictions" not in key}
+
+    change_weights(bert, without_predictions)
+    assert "lacks" in refused(bert, device="cpu")  # seq_relationship is still there
+
+
+def test_a_bare_encoder_that_lacks_a_weight_is_refused(tmp_path):
+    save_bare("bert", tmp_path, transformers.BertModel)
+    without("encoder.layer.1.attention.self.query.weight")(tmp_path)
+    assert "lacks" in refused(tmp_path, device="cpu")
+
+
 def test_a_plain_vocabulary_makes_the_same_tokenizer(bert, folders):
     saved = folders["bert"][1]
     (bert / "tokenizer.json").unlink()
@@ -193,16 +262,17 @@ def test_padding_is_on_the_right_and_no_text_outgrows_the_positions(folders, fam
     model = models.load(folders[family][0], device="cpu")
     texts = ["she was here .", "she . " * 50]
     rows = model.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-    assert rows.input_ids.shape[1] == (38 if family == "roberta" else 40)
+    assert rows.input_ids.shape[1] == (38 if family in ("roberta", "mpnet") else 40)
     mask = rows.attention_mask[0].tolist()
     assert mask == sorted(mask, reverse=True)
     assert torch.isfinite(model.net(**rows)[0]).all()
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("family", DECODERS)
 def test_a_decoder_pads_with_its_end_token_and_has_no_mask(folders, family):
     model = models.load(folders[family][0], device="cpu")
-    assert model.tokenizer.pad_token == model.tokenizer.eos_token
+    own = kind_of(family).special.get("pad_token")
+    assert model.tokenizer.pad_token == (own or model.tokenizer.eos_token)
     assert model.net.config.pad_token_id == model.tokenizer.pad_token_id
     assert "choose an encoder" in refusal(getattr, model, "mask_token")
 
@@ -220,7 +290,7 @@ def test_the_id_of_a_word_is_that_of_its_token_in_a_sentence(folders, family):
     assert model.token_id("doctor") == as_read[-1]
     opening = model.tokenizer("the doctor", add_special_tokens=False).input_ids
     assert model.token_id("the", inside=False) == opening[0]
-    is_byte_level = family in ("roberta", "gpt2", "llama")
+    is_byte_level = kind_of(family).is_byte_level
     assert (model.token_id("the", inside=False) != model.token_id("the")) == is_byte_level
     assert "'mathematician' is not one token of" in refusal(model.token_id, "mathematician")
     assert is_byte_level or "UNK" in refusal(model.token_id, "中")

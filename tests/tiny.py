@@ -1,5 +1,8 @@
 """Tiny random models of the real classes, one per family: 3 layers, 4 heads, hidden size 32.
 
+Their heads are of size 8, but for families whose heads together may be wider than the hidden size:
+there they are of size 16. Windows of attention are shorter than the sentences.
+
 A family has an entry in each of three tables: NETS makes its network, OUTPUT_PROJECTIONS says where
 the matrix is that mixes its heads, and TOKENIZERS (without an entry: BERT's) how it reads a text.
 """
@@ -28,7 +31,6 @@ from lib import CompanionError
 from lib.engine import families, models
 
 FAMILIES = list(families.FAMILIES)
-ENCODERS = [family for family in FAMILIES if not families.FAMILIES[family].is_causal]
 SENTENCES = [
     "the doctor said that she was here .",
     "the nurse said that he was late .",
@@ -61,6 +63,10 @@ def _distilbert():
     return transformers.DistilBertForMaskedLM(config)
 
 
+def _mpnet():
+    return transformers.MPNetForMaskedLM(transformers.MPNetConfig(**SHAPE, **COMMON))
+
+
 def _gpt2():
     config = transformers.GPT2Config(
         n_embd=32,
@@ -79,13 +85,35 @@ def _llama():
     return transformers.LlamaForCausalLM(config)
 
 
+GROUPED = dict(num_key_value_heads=2)  # two heads of queries for each of keys and values
+WINDOWS = dict(
+    sliding_window=6,
+    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+)
+
+
+def _gemma3():
+    config = transformers.Gemma3TextConfig(
+        **SHAPE,
+        **COMMON,
+        **GROUPED,
+        **WINDOWS,
+        head_dim=16,
+        query_pre_attn_scalar=20,
+        final_logit_softcapping=3.0,
+    )
+    return transformers.Gemma3ForCausalLM(config)
+
+
 NETS = {
     "bert": _bert,
     "roberta": _roberta,
     "albert": _albert,
     "distilbert": _distilbert,
+    "mpnet": _mpnet,
     "gpt2": _gpt2,
     "llama": _llama,
+    "gemma3_text": _gemma3,
 }
 
 # Where W^O of a layer is: spelled out here a second time, so that families.py is checked by it.
@@ -94,8 +122,10 @@ OUTPUT_PROJECTIONS = {
     "roberta": "roberta.encoder.layer.{layer}.attention.output.dense",
     "albert": "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.dense",
     "distilbert": "distilbert.transformer.layer.{layer}.attention.out_lin",
+    "mpnet": "mpnet.encoder.layer.{layer}.attention.attn.o",
     "gpt2": "transformer.h.{layer}.attn.c_proj",
     "llama": "model.layers.{layer}.self_attn.o_proj",
+    "gemma3_text": "model.layers.{layer}.self_attn.o_proj",
 }
 
 
@@ -147,6 +177,18 @@ TOKENIZERS = {
         single="<s> $A </s>",
         pair="<s> $A </s> </s> $B </s>",
     ),
+    "mpnet": TokenizerKind(
+        is_byte_level=False,
+        special={
+            "cls_token": "<s>",
+            "pad_token": "<pad>",
+            "sep_token": "</s>",
+            "unk_token": "[UNK]",
+            "mask_token": "<mask>",
+        },
+        single="<s> $A </s>",
+        pair="<s> $A </s> </s> $B </s>",
+    ),
     "gpt2": TokenizerKind(
         is_byte_level=True,
         special={
@@ -161,13 +203,33 @@ TOKENIZERS = {
         single="<s> $A",
         pair="<s> $A $B",
     ),
+    "gemma3_text": TokenizerKind(
+        is_byte_level=True,
+        special={
+            "pad_token": "<pad>",
+            "eos_token": "<eos>",
+            "bos_token": "<bos>",
+            "unk_token": "<unk>",
+        },
+        single="<bos> $A",
+        pair="<bos> $A $B",
+    ),
 }
+
+
+def kind_of(family: str) -> TokenizerKind:
+    return TOKENIZERS.get(family, WORDPIECE)
+
+
+# From the tokenizers, so that families.py is checked by it: what can mask a word is no decoder.
+ENCODERS = [family for family in FAMILIES if "mask_token" in kind_of(family).special]
+DECODERS = [family for family in FAMILIES if family not in ENCODERS]
 
 
 @cache
 def _backend(family: str) -> str:
     """The JSON of a tokenizer of the family's kind that knows SENTENCES."""
-    kind = TOKENIZERS.get(family, WORDPIECE)
+    kind = kind_of(family)
     special = list(dict.fromkeys(kind.special.values()))
     backend = _byte_level(special) if kind.is_byte_level else _wordpiece(special)
     if kind.single:
@@ -220,7 +282,7 @@ def tokenizer_of(family: str) -> transformers.PreTrainedTokenizerFast:
 
     It pads on the left, and GPT-2's has no padding token: both are for models.load to fix.
     """
-    kind = TOKENIZERS.get(family, WORDPIECE)
+    kind = kind_of(family)
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(_backend(family)), padding_side="left", **kind.special
     )
@@ -236,7 +298,8 @@ def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
     for weight in net.parameters():  # biases too, which are zero at the start
         is_scale_of_norm = weight.dim() == 1 and weight[0] == 1
         torch.nn.init.normal_(weight, mean=1.0 if is_scale_of_norm else 0.0, std=0.2)
-    net.set_attn_implementation(attention)
+    if net._supports_sdpa or attention == "eager":
+        net.set_attn_implementation(attention)
     tokenizer = models.prepare(tokenizer_of(family), net.config)
     frozen = net.to(dtype).eval().requires_grad_(False)
     return models.Model(frozen, tokenizer, f"tiny {family}", "in memory")

@@ -149,12 +149,25 @@ def find(word: str, sentence: str) -> tuple[int, int]:
     return match.span()
 
 
-@torch.no_grad()
-def sentences(model, texts: list[str], progress: str = "", bos: bool | None = None) -> torch.Tensor:
-    """[n_texts, hidden]: the state of an encoder's first token ([CLS]), or of a decoder's last.
+POOLINGS = ("token", "mean")
 
-    These are the vectors that SEAT's code (sent-bias) takes; `bos` as in batches.encode.
+
+@torch.no_grad()
+def sentences(
+    model,
+    texts: list[str],
+    progress: str = "",
+    bos: bool | None = None,
+    pooling: str = "token",
+) -> torch.Tensor:
+    """[n_texts, hidden]: one vector of the last layer for each text; `bos` as in batches.encode.
+
+    pooling   "token": the state of an encoder's first token ([CLS]), or of a decoder's last, which
+              SEAT's code (sent-bias) takes; "mean": the mean over all tokens, special ones
+              included, which sentence encoders are trained for
     """
+    if pooling not in POOLINGS:
+        raise CompanionError(f"There is no pooling '{pooling}': choose {' or '.join(POOLINGS)}.")
     if not texts or isinstance(texts, str):
         raise CompanionError("There are no sentences: give a list of at least one.")
     if not all(isinstance(text, str) and text.strip() for text in texts):
@@ -163,11 +176,12 @@ def sentences(model, texts: list[str], progress: str = "", bos: bool | None = No
         )
 
     def at_place(batch, indices):
-        place = 0
-        if model.is_causal:
-            place = batch["attention_mask"].sum(1) - 1  # the last token: padding is on the right
+        lengths = batch["attention_mask"].sum(1)  # padding is on the right
         states = model.net.base_model(**batch).last_hidden_state
-        return states[torch.arange(len(indices)), place].cpu()
+        if pooling == "mean":
+            return pool(states, [range(length) for length in lengths.tolist()]).cpu()
+        places = lengths - 1 if model.is_causal else 0
+        return states[torch.arange(len(indices)), places].cpu()
 
     encoded = batches.encode(model, texts, bos=bos)
     return torch.stack(batches.each(model, encoded, at_place, progress=progress))

@@ -2,13 +2,13 @@
 
 A row (model.anatomy, or FAMILIES["gpt2"]) says which classes have the language-model head, where
 the parts of a network are, and what the family does unlike the others. Parts are module paths: `q`
-to `ffn` inside a layer; `embeddings`, `norm` and `pooler` inside the base model. Names are a
-config's model_type. tests/test_families.py adds two more families, one row each.
+to `ffn` inside a layer; `norm` and `pooler` inside the base model. Names are a config's model_type.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
 from torch import nn
 
 from lib import CompanionError
@@ -41,13 +41,12 @@ class Family:
     vocabulary_head: Callable[[nn.Module], Callable]
     # base model -> one module per layer
     layers: Callable[[nn.Module], list[nn.Module]]
-    # If q, k and v are one module, each is a third of its output.
+    # If q, k and v are one module, its output is all queries, then all keys, then all values.
     q: str
     k: str
     v: str
     out: str
     ffn: str
-    embeddings: str
     norm: str | None = None  # closes the last layer
     pooler: str | None = None  # the module whose output is the sentence vector
     # (base model, first tokens [n, hidden]) -> the same sentence vectors
@@ -55,6 +54,8 @@ class Family:
     next_sentence: str | None = None  # the next-sentence head, inside the network
     # fine-tuned network -> what turns sentence vectors into class logits
     classifier: Callable | None = _classifier
+    # its layers hand on a tuple, of which the first are the hidden states
+    layers_give_tuples: bool = False
     is_causal: bool = False  # reads from left to right and predicts the next token
     can_open: bool = False  # a text may have the tokenizer's beginning token (bos), or not
     has_segments: bool = False  # token types tell the two sentences of a pair apart
@@ -88,7 +89,6 @@ _BERT = Family(
     v="attention.self.value",
     out="attention.output.dense",
     ffn="intermediate",
-    embeddings="embeddings",
     pooler="pooler",
     next_sentence="cls.seq_relationship",
     has_segments=True,
@@ -138,7 +138,6 @@ _ALBERT = Family(
     v="attention.value",
     out="attention.dense",
     ffn="ffn",
-    embeddings="encoder.embedding_hidden_mapping_in",
     pooler="pooler_activation",
     pool=lambda base, first: base.pooler_activation(base.pooler(first)),
     has_segments=True,
@@ -170,8 +169,23 @@ _DISTILBERT = Family(
     v="attention.v_lin",
     out="attention.out_lin",
     ffn="ffn",
-    embeddings="embeddings",
     classifier=_distilbert_classifier,
+)
+
+_MPNET = replace(
+    _BERT,
+    name="mpnet",
+    classes=("MPNetForMaskedLM",),
+    vocabulary_head=_lm_head,
+    q="attention.attn.q",
+    k="attention.attn.k",
+    v="attention.attn.v",
+    out="attention.attn.o",
+    next_sentence=None,
+    has_segments=False,
+    classifier=_roberta_classifier,
+    layers_give_tuples=True,
+    unused_positions=lambda config: 2,  # its code counts from 2, whatever its padding token is
 )
 
 _GPT2 = Family(
@@ -184,7 +198,6 @@ _GPT2 = Family(
     v="attn.c_attn",
     out="attn.c_proj",
     ffn="mlp",
-    embeddings="drop",
     norm="ln_f",
     classifier=None,
     is_causal=True,
@@ -201,11 +214,29 @@ _LLAMA = Family(
     v="self_attn.v_proj",
     out="self_attn.o_proj",
     ffn="mlp",
-    embeddings="embed_tokens",
     norm="norm",
     classifier=None,
     is_causal=True,
     can_open=True,
+)
+
+
+def _capped_lm_head(net: nn.Module) -> Callable:
+    """Gemma's logits, which stay between -cap and cap where its config says so."""
+    cap = net.config.final_logit_softcapping
+
+    def logits(states):
+        raw = net.lm_head(states)
+        return cap * torch.tanh(raw / cap) if cap else raw
+
+    return logits
+
+
+_GEMMA3 = replace(
+    _LLAMA,
+    name="gemma3_text",
+    classes=("Gemma3ForCausalLM",),
+    vocabulary_head=_capped_lm_head,
 )
 
 FAMILIES = {
@@ -213,6 +244,8 @@ FAMILIES = {
     "roberta": _ROBERTA,
     "albert": _ALBERT,
     "distilbert": _DISTILBERT,
+    "mpnet": _MPNET,
     "gpt2": _GPT2,
     "llama": _LLAMA,
+    "gemma3_text": _GEMMA3,
 }

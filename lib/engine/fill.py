@@ -18,6 +18,8 @@ BLANK = "[MASK]"
 
 def logits_at(model, batch, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """[n, vocabulary]: logits at n pairs (row, place) of the batch alone."""
+    if not model.has_vocabulary_head:
+        raise CompanionError(model.why_no_words)
     states = model.net.base_model(**batch).last_hidden_state
     vocabulary_head = model.anatomy.vocabulary_head(model.net)
     return vocabulary_head(states[rows, places])

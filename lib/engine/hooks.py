@@ -237,7 +237,7 @@ def resume(model, layer: int, states: torch.Tensor, until: int | None = None):
     def resuming(run, hidden, *args, **kwargs):
         n = next(passed)
         if n < layer or (until is not None and n > until):
-            return hidden
+            return (hidden,) if model.anatomy.layers_give_tuples else hidden
         return run(states if n == layer else hidden, *args, **kwargs)
 
     modules = set(model.anatomy.layers(model.net.base_model))
@@ -296,10 +296,11 @@ class _Site:
     turn: int = 0  # which of the runs is meant,
     turns: int = 1  # of how many,
     layer: nn.Module | None = None  # of which layer
+    is_in_tuple: bool = False  # the output is a tuple, and its first item is meant
 
-    def take(self, whole: torch.Tensor) -> torch.Tensor:
-        """The location's tensor, out of the module's."""
-        value = whole
+    def take(self, output) -> torch.Tensor:
+        """The location's tensor, out of the module's output (or input)."""
+        value = output[0] if self.is_in_tuple else output
         if self.part:
             value = value[..., self.part]
         if self.head_size:
@@ -308,8 +309,9 @@ class _Site:
             value = value[:, 0]
         return value
 
-    def put(self, whole: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """The module's tensor with `value` at the location."""
+    def put(self, output, value: torch.Tensor):
+        """The module's output (or input) with `value` at the location."""
+        whole = output[0] if self.is_in_tuple else output
         if self.first_token:
             value = torch.cat([value[:, None], whole[:, 1:]], dim=1)
         if self.head_size:
@@ -318,7 +320,7 @@ class _Site:
             before = whole[..., : self.part.start]
             after = whole[..., self.part.stop :]
             value = torch.cat([before, value, after], dim=-1)
-        return value
+        return (value, *output[1:]) if self.is_in_tuple else value
 
 
 _LOCATION = re.compile(r"embeddings|pooler|(?P<kind>layer|ffn|attn\.(?:q|k|v|out))\.(?P<n>\d+)")
@@ -335,7 +337,8 @@ def _find(model, location: str) -> _Site:
             f"ffn.N, attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {n_layers - 1}."
         )
     if location == "embeddings":
-        return _Site(base.get_submodule(model.anatomy.embeddings))
+        first = model.anatomy.layers(base)[0]
+        return _Site(first, entering=True, **_turn(model, 0))
     if location == "pooler":
         return _pooler_site(model, last=n_layers - 1)
     return _layer_site(model, match["kind"], int(match["n"]))
@@ -355,21 +358,27 @@ def _pooler_site(model, last: int) -> _Site:
     return replace(_find(model, f"layer.{last}"), first_token=True)
 
 
+def _turn(model, n: int) -> dict:
+    """For a _Site: which of the runs of one module layer n is."""
+    layers = model.anatomy.layers(model.net.base_model)
+    runs = [i for i, other in enumerate(layers) if other is layers[n]]
+    return {"turn": runs.index(n), "turns": len(runs), "layer": layers[n]}
+
+
 def _layer_site(model, kind: str, n: int) -> _Site:
     """A location of layer n. kind: "layer", "ffn", "attn.q", "attn.k", "attn.v" or "attn.out"."""
     parts = model.anatomy
     base = model.net.base_model
     layers = parts.layers(base)
     layer = layers[n]
-    runs = [i for i, other in enumerate(layers) if other is layer]
-    shared = {"turn": runs.index(n), "turns": len(runs), "layer": layer}
+    shared = _turn(model, n)
     if kind == "ffn":
         return _Site(layer.get_submodule(parts.ffn), entering=True, **shared)
     if kind == "layer":
         is_last = n == len(layers) - 1
         if parts.norm and is_last:
             return _Site(base.get_submodule(parts.norm))
-        return _Site(layer, **shared)
+        return _Site(layer, is_in_tuple=parts.layers_give_tuples, **shared)
     part = kind.removeprefix("attn.")
     module = layer.get_submodule(getattr(parts, part))
     config = model.net.config
@@ -398,32 +407,35 @@ def _edit(model, edits: dict[str, Callable], last: bool = False):
         stack.callback(model.net.base_model.register_forward_pre_hook(start_anew).remove)
         for location, function in edits.items():
             site = _find(model, location)
+            stack.callback(_hook(site, location, function, passed, last).remove)
             if site.turns > 1:
                 # counted where the layer is entered: `resume` enters even those that it skips
                 stack.callback(_count_runs(site, location, passed).remove)
-            stack.callback(_hook(site, location, function, passed, last).remove)
         yield
 
 
 def _count_runs(site: _Site, location: str, passed: Counter):
-    """Count in `passed` how often the layer of a location is entered; returns the hook's handle."""
+    """Count in `passed` how often the layer of a location is entered; returns the hook's handle.
+
+    It counts before any other hook looks.
+    """
 
     def count(*_):
         passed[location] += 1
 
-    return site.layer.register_forward_pre_hook(count)
+    return site.layer.register_forward_pre_hook(count, prepend=True)
 
 
 def _hook(site: _Site, location: str, function: Callable, passed: Counter, last: bool):
     """Hand what passes a site to a function, as `_edit` says; returns the hook's handle."""
 
-    def edited(whole):
+    def edited(output):
         if site.turns > 1 and (passed[location] - 1) % site.turns != site.turn:
             return None
-        value = function(site.take(whole))
+        value = function(site.take(output))
         if value is None:
             return None
-        return site.put(whole, value)
+        return site.put(output, value)
 
     def on_input(module, inputs):
         return edited(inputs[0])

@@ -110,10 +110,25 @@ class Model:
         # turns sentence vectors into next-sentence logits, class 0 for "follows"; or None
         self.nsp_head = dict(self.net.named_modules()).get(self.anatomy.next_sentence)
         self.has_nsp = self.nsp_head is not None
+        # a bare encoder, such as a sentence encoder, or a classifier has none: see why_no_words
+        self.has_vocabulary_head = type(self.net).__name__ in self.anatomy.classes
 
     @property
     def device(self) -> torch.device:
         return self.net.device
+
+    @property
+    def why_no_words(self) -> str:
+        """Why this model can say nothing of words, in a sentence; "" where it can.
+
+        What asks for words is not applicable to it then; vectors, and so SEAT and head scores, are.
+        """
+        if self.has_vocabulary_head:
+            return ""
+        return (
+            f"{self.name} has no vocabulary head, it was saved as a {type(self.net).__name__}: "
+            "measure its vectors, or choose a language model."
+        )
 
     @property
     def mask_token(self) -> str:
@@ -667,9 +682,13 @@ def _read(request: _Request, classes: list, config):
         source = None
         own, options["state_dict"] = _with_base(request.folder, base)
     for kind in classes:
-        net, missing, unused = _try_class(request, kind, source, own, options)
+        net, missing, unknown = _try_class(request, kind, source, options)
+        unused = [] if request.labels else sorted(own & unknown)
         if not missing and not unused:
             return net
+    bare = None if base or request.task else _without_head(request, config, options)
+    if bare:
+        return bare
     if not missing:
         raise CompanionError(
             f"{request.name} differs from {base} in {len(unused)} weights that "
@@ -696,8 +715,10 @@ def _with_base(folder: Path, base: str) -> tuple[set[str], dict[str, torch.Tenso
     return set(different), whole | different
 
 
-def _try_class(request: _Request, kind, source: Path | None, own: set[str], options: dict):
-    """A network of one class, the weights that it lacks, and those of our own that it has not."""
+def _try_class(request: _Request, kind, source: Path | None, options: dict):
+    """A network of one class, the weights that it lacks, and those in the files that it has not."""
+    if not kind._supports_sdpa:  # MPNet, and Gemma 2 for its caps: the same function, more slowly
+        options = options | {"attn_implementation": "eager"}
     try:
         net, report = kind.from_pretrained(source, **options)
     except (SafetensorError, RuntimeError) as error:
@@ -706,12 +727,26 @@ def _try_class(request: _Request, kind, source: Path | None, own: set[str], opti
             "fetch or save them again."
         ) from error
     missing = sorted(report["missing_keys"])
-    unused = sorted(own & set(report["unexpected_keys"]))
     if request.labels:  # a new classifier: its weights are outside of the base model
         body = kind.base_model_prefix + "."
         missing = [key for key in missing if key.startswith(body)]
-        unused = []
-    return net, missing, unused
+    return net, missing, set(report["unexpected_keys"])
+
+
+def _without_head(request: _Request, config, options: dict):
+    """The bare encoder of files that hold its weights and no other, with its pooler or without it.
+
+    None where they hold anything else: a head that is there in part is damaged, not left out.
+    """
+    if request.family.is_causal:  # its head is one tensor, and may have been lost
+        return None
+    kind = transformers.MODEL_MAPPING[type(config)]
+    for changed in ({}, {"add_pooling_layer": False}) if request.family.pooler else ({},):
+        net, missing, unknown = _try_class(request, kind, request.folder, options | changed)
+        heads = [key for key in unknown if not key.endswith("position_ids")]  # no weights
+        if not missing and not heads:
+            return net
+    return None
 
 
 def _tokenizer_folder(folder: Path) -> Path:
