@@ -20,12 +20,13 @@ from lib import CompanionError, paths
 from lib.engine import models, stats
 from lib.engine.files import check_writable, replace, slug
 from lib.publish import card_page, card_rows, every_eval
-from lib.publish.card_measures import Card, measure
+from lib.publish.card_measures import Card, measure, scored_heads
 from lib.publish.every_eval import Stored
 from lib.run import tag
 from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
 STORED = paths.FIGURES / "cards"
+TOP = 10  # heads that are printed
 
 
 # ---- making a card
@@ -68,6 +69,20 @@ def write_two(names: list[str], device: str | None = None) -> Path:
         _write_numbers(stem.with_name(file_of(name)), card, command)
     replace(stem.with_name(stem.name + ".json"), _json(differences(cards)))
     return page
+
+
+def write_heads(name: str, device: str | None = None) -> Path:
+    """Score every head of a model, print the highest, and write all of them as csv: its path."""
+    check_writable(paths.BUILD / "cards")
+    name = canonical(name)
+    model = models.load(name, device=device)
+    result, intervals = scored_heads(model)
+    print(f"{title_of(name)}: SEAT {result.seat:.2f} by the word's own tokens, on gender")
+    print(f"The {TOP} heads of the highest score, d|SEAT| / d(mask), with 95 % intervals:")
+    print(intervals.head(TOP).to_string(index=False, float_format="{:.4f}".format))
+    table = paths.BUILD / "cards" / f"{file_of(name)}.heads.csv"
+    replace(table, intervals.to_csv(index=False).encode())
+    return table
 
 
 def _write_numbers(stem: Path, card: Card, command: str):

@@ -139,8 +139,10 @@ def how_read(model) -> list[str]:
             "are those of the last token. Its templates differ from an encoder's where the blank "
             "would come before the occupation."
         ]
-    else:
+    elif model.has_vocabulary_head:
         notes = ["An encoder: the blank is its mask token, with the whole sentence in view."]
+    else:
+        notes = ["An encoder without a language-model head: its vectors alone are measured."]
     notes.append(_leading_space(model))
     notes.append(_special_tokens(model))
     if getattr(model.tokenizer, "chat_template", None):
@@ -187,8 +189,15 @@ def not_english(model) -> list[str]:
 
 
 # ---- the measures
+def _check_words(model):
+    """Refuse a model that says nothing of words."""
+    if not model.has_vocabulary_head:
+        raise CompanionError(model.why_no_words)
+
+
 def occupations(card: Card, model):
     """Rank correlation of the odds of she with the share of women, and bits per ten points."""
+    _check_words(model)
     templates = DECODER_TEMPLATES if model.is_causal else TEMPLATES
     figure, axes = look.panels(len(templates), width=3.4, height=3)
     for ax, (name, template) in zip(axes, templates.items(), strict=True):
@@ -263,10 +272,8 @@ def pooled(model, sentences: dict[str, list[str]], progress: str = "") -> dict[s
 
 def head_scores(card: Card, model):
     """The score of every head: d|SEAT| / d(its mask), of the word's own tokens."""
-    sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
-    result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
+    result, intervals = scored_heads(model)
     scores = result.scores.numpy()
-    intervals = tables.intervals({"scores": scores, "folds": result.folds.numpy()})
     is_above = intervals.sort_values(["layer", "head"]).low.to_numpy() > 0
     sample = Sample(np.mean, (is_above.astype(float),), scores.shape)
     best = intervals.iloc[0]
@@ -281,6 +288,14 @@ def head_scores(card: Card, model):
     figure = _head_map(scores, tables.heads_including_zero(intervals))
     figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+
+
+def scored_heads(model) -> tuple[heads.HeadScores, pd.DataFrame]:
+    """The scores of all heads, and a row for each with its interval, highest first."""
+    sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
+    result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
+    found = {"scores": result.scores.numpy(), "folds": result.folds.numpy()}
+    return result, tables.intervals(found)
 
 
 def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):
@@ -321,6 +336,7 @@ def _lead(s: np.ndarray) -> float:
 
 def knowledge(card: Card, model):
     """How far a blank leans to the gender that dominates an occupation, and after a sentence."""
+    _check_words(model)
     asked = cloze.rows(backgrounds=1)
     mass = cloze.answer(model, cloze.encoded(model, asked), "cloze prompts")["mass"]["verbalizer"]
     dominated = np.array([1 if row["dominated"] == "female" else -1 for row in asked])
@@ -335,6 +351,7 @@ def knowledge(card: Card, model):
 
 def perplexity(card: Card, model):
     """Of the project's prose: pseudo-perplexity of an encoder, perplexity of a decoder."""
+    _check_words(model)
     prose = data.demo("prose")
     by_frequency = unigram_perplexity(model, prose)
     found = pppl.pseudo_perplexity(model, sorted(prose, key=len)[:LINES], progress="perplexity")

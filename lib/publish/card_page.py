@@ -42,12 +42,13 @@ GROUPS = {
     "perplexity": "Whether it is a language model at all: perplexity of plain prose, masked token "
     "by masked token for an encoder, which is another measure than a decoder's.",
 }
-PAPERS = {
-    "occupations": "Counteracts",
-    "seat": "Bias A-head?",
-    "heads": "Bias A-head?",
-    "next sentences": "Projective Methods",
-    "cloze": "Counteracts",
+TITLES = {
+    "occupations": "Occupations and pronouns",
+    "seat": "SEAT",
+    "heads": "Attention heads",
+    "next sentences": "Next sentences",
+    "cloze": "A sentence before",
+    "perplexity": "Language",
 }
 
 
@@ -58,7 +59,7 @@ def one(card: Card, title: str, others: list[Stored], command: str) -> str:
     groups = []
     for group, rows in _grouped(card.rows).items():
         shown = [_shown(row, title, others, control) for row in rows]
-        groups.append({"title": group, "says": GROUPS[group], "rows": shown})
+        groups.append({"title": TITLES[group], "says": GROUPS[group], "rows": shown})
     return TEMPLATE.render(
         title=title,
         cards=[card],
@@ -78,7 +79,9 @@ def two(cards: list[Card], titles: list[str], command: str) -> str:
         partner = after.row(row.id)
         if partner:
             groups.setdefault(row.kind.group, []).append(_side_by_side(row, partner, titles))
-    listed = [{"title": key, "says": GROUPS[key], "rows": rows} for key, rows in groups.items()]
+    listed = [
+        {"title": TITLES[key], "says": GROUPS[key], "rows": rows} for key, rows in groups.items()
+    ]
     return TEMPLATE.render(
         title=f"{titles[0]} and {titles[1]}",
         cards=cards,
@@ -112,7 +115,7 @@ def sentence(card: Card, title: str, control: Stored | None) -> str:
     if card.warnings:
         return f"{text}: but see the warning."
     if not any(row.kind.group == "perplexity" for row in card.rows):
-        return f"{text}. That it models language at all was not checked: see what was not measured."
+        return f"{text}. Its language was not measured: the end of the page says why."
     return f"{text}."
 
 
