@@ -249,7 +249,7 @@ def number(estimate: stats.Estimate) -> str:
     largest = max(abs(end) for end in estimate if not math.isnan(end))
     if largest >= 100:
         return format(estimate, ",.0f")
-    digits = 2 if largest >= 0.1 or not largest else min(2 - math.floor(math.log10(largest)), 6)
+    digits = 2 if largest >= 0.1 or not largest else min(1 - math.floor(math.log10(largest)), 6)
     return format(estimate, f"z.{digits}f")
 
 
