@@ -67,6 +67,7 @@ def one(card: Card, title: str, others: list[Stored], command: str) -> str:
         groups=groups,
         sentence=sentence(card, title, control),
         has_control=bool(control),
+        alone=[],
         command=command,
     )
 
@@ -89,8 +90,16 @@ def two(cards: list[Card], titles: list[str], command: str) -> str:
         groups=listed,
         sentence=sentence_of_two(cards, titles),
         has_control=False,
+        alone=measured_alone(cards),
         command=command,
     )
+
+
+def measured_alone(cards: list[Card]) -> list[str]:
+    """The labels of rows that one of two cards has."""
+    before, after = cards
+    labels = [row.kind.label for row in before.rows if not after.row(row.id)]
+    return labels + [row.kind.label for row in after.rows if not before.row(row.id)]
 
 
 # ---- sentences that sum up
@@ -135,10 +144,11 @@ def sentence_of_two(cards: list[Card], titles: list[str]) -> str:
     less = sum(verdict.startswith("less") for verdict in verdicts)
     more = sum(verdict.startswith("more") for verdict in verdicts)
     same = sum(verdict.startswith("no ") for verdict in verdicts)
+    rest = len(verdicts) - less - more - same
     return (
-        f"Of {len(verdicts)} measures of gender stereotype, {titles[1]} shows less than "
-        f"{titles[0]} in {less}, more in {more}, no difference in {same}; "
-        f"{len(verdicts) - less - more - same} cannot be compared."
+        f"Of {len(verdicts)} measures of gender stereotype that both have, {titles[1]} shows less "
+        f"than {titles[0]} in {less}, more in {more}, no difference in {same}"
+        + (f"; {rest} cannot be compared." if rest else ".")
     )
 
 
