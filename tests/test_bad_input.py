@@ -22,7 +22,7 @@ from lib.bias_a_head import heads, masking
 from lib.engine import embed, fill, models, nsp, pppl, stats
 from lib.engine.files import check_writable, read_toml, replace
 from lib.engine.hooks import Projection, head_mask, project
-from lib.publish import __main__ as command, card, pins
+from lib.publish import __main__ as command, card, card_measures, every_eval, pins
 from lib.publish.estimate import estimate
 from lib.run import Run
 from lib.text import data
@@ -47,13 +47,9 @@ def test_an_interval_of_seat_has_its_sign():
 @pytest.fixture
 def small_card(few_draws, monkeypatch, tmp_path):
     """Cards on few sentences, in a temporary folder."""
-    for name, value in {
-        "CONTEXTS": 2,
-        "FOLDS": 2,
-        "LINES": 3,
-        "STORED": tmp_path / "cards",
-    }.items():
-        monkeypatch.setattr(card, name, value)
+    for name, value in {"CONTEXTS": 2, "FOLDS": 2, "LINES": 3}.items():
+        monkeypatch.setattr(card_measures, name, value)
+    monkeypatch.setattr(card, "STORED", tmp_path / "cards")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)
     return tmp_path
@@ -64,12 +60,13 @@ def test_a_card_of_an_untrained_network_has_seat_around_0_and_says_that_it_is_un
 ):
     few = heads.sets_and_contexts("gender", heads.Sample("mini", 2, items=60))
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *asked: few)
-    monkeypatch.setattr(card, "MEASURES", {"seat": card.seat, "perplexity": card.perplexity})
+    chosen = {"seat": card_measures.seat, "perplexity": card_measures.perplexity}
+    monkeypatch.setattr(card_measures, "MEASURES", chosen)
     save_tiny("bert", small_card / "random")
     page = card.write(str(small_card / "random"))
-    rows = {row["label"]: row for row in json.loads(page.with_suffix(".json").read_text())["rows"]}
-    assert rows["SEAT, gender"]["low"] < 0 < rows["SEAT, gender"]["high"]
-    assert "untrained network has such heads too" in rows[card.ABOVE_0]["remark"]
+    rows = every_eval.read(json.loads(page.with_suffix(".json").read_text())).rows
+    for pooling in ("first", "mean", "word"):
+        assert rows[f"seat.{pooling}"].estimate.low < 0 < rows[f"seat.{pooling}"].estimate.high
     assert "worse than the frequencies of its words" in page.read_text()
 
 
@@ -162,7 +159,7 @@ def change_config(folder: Path, **values):
 def test_two_models_have_two_cards_and_one_model_has_one_however_it_is_spelled(
     small_card, monkeypatch
 ):
-    monkeypatch.setattr(card, "MEASURES", {"perplexity": card.perplexity})
+    monkeypatch.setattr(card_measures, "MEASURES", {"perplexity": card_measures.perplexity})
     for place in ("one", "two"):
         save_tiny("bert", small_card / place / "ckpt")
     monkeypatch.chdir(small_card / "one")
@@ -177,12 +174,13 @@ def test_two_models_have_two_cards_and_one_model_has_one_however_it_is_spelled(
 
 
 def test_a_perplexity_beyond_all_bounds_is_a_line_of_the_card(small_card, monkeypatch):
-    monkeypatch.setattr(card, "MEASURES", {"perplexity": card.perplexity})
+    monkeypatch.setattr(card_measures, "MEASURES", {"perplexity": card_measures.perplexity})
     model = save_tiny("bert", small_card / "model")
     model.net.cls.predictions.decoder.weight.mul_(1e4)
     model.net.save_pretrained(small_card / "model")
     found = json.loads(card.write(str(small_card / "model")).with_suffix(".json").read_text())
-    assert "far beyond blind guessing" in found["missing"][0]["why"]
+    missing = found["model_info"]["additional_details"]["not_measured"]
+    assert "far beyond blind guessing" in json.loads(missing)[0]["why"]
 
 
 def test_where_a_card_cannot_be_written_nothing_is_measured(small_card, monkeypatch):
@@ -198,7 +196,7 @@ def test_a_card_stands_alone_where_those_beside_it_are_damaged_or_gone(
     small_card, monkeypatch, stored
 ):
     replace(card.STORED / "null.json", stored)
-    assert card.beside() == [] and card._of_untrained().endswith("has such heads too")
+    assert card.beside() == []
 
 
 # ---- a sentence in place of a traceback

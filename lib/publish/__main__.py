@@ -11,7 +11,9 @@ from pathlib import Path
 
 from lib import CompanionError, paths
 
-COMMANDS = ("run", "compare", "report", "card", "measure", "stamp", "readme")
+COMMANDS = ("run", "compare", "report", "card", "heads", "measure", "stamp", "readme")
+CARD = "what the papers' measures say of any model, or of two side by side"
+HEADS = "the bias score of every attention head of a model"
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
@@ -46,7 +48,8 @@ def parser() -> Parser:
         "name", metavar="RUN", nargs="?", default="mini", help="mini where left out"
     )
     commands.add_parser("report", help="make build/report again, from what is stored or made here")
-    _add_card(commands.add_parser("card", help="what the papers' measures say of any model"))
+    add_card(commands.add_parser("card", help=CARD))
+    add_heads(commands.add_parser("heads", help=HEADS))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
     stamp = commands.add_parser(
         "stamp", help="for developers: whether today's code still makes the stored measurements"
@@ -120,17 +123,29 @@ def _add_choice_of_run(command: Parser):
     )
 
 
-def _add_card(card: Parser):
-    card.add_argument(
+def add_card(card: Parser, stores: bool = True):
+    """The card's options. stores: whether there is a repository to store it in."""
+    _add_model(card)
+    card.add_argument("other", metavar="OTHER", nargs="?", help="a second model: both side by side")
+    if stores:
+        card.add_argument(
+            "--store",
+            action="store_true",
+            help="for developers: keep it in figures/cards, to stand beside others",
+        )
+
+
+def add_heads(heads: Parser):
+    """The options of the scores of heads."""
+    _add_model(heads)
+
+
+def _add_model(command: Parser):
+    command.add_argument(
         "name", metavar="NAME_OR_FOLDER", help="a bundled model, a folder, or an id of the hub"
     )
-    card.add_argument(
+    command.add_argument(
         "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
-    )
-    card.add_argument(
-        "--store",
-        action="store_true",
-        help="for developers: keep it in figures/cards, to stand beside others",
     )
 
 
@@ -157,10 +172,15 @@ def _at_least_two(text: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what a command line asks for; exit status."""
+    return done(lambda: understood(sys.argv[1:] if arguments is None else arguments))
+
+
+def done(understand) -> int:
+    """Carry out what a command line is understood to ask for; exit status."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no "·" shows a question mark
     try:
-        return carry_out(understood(sys.argv[1:] if arguments is None else arguments))
+        return carry_out(understand())
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2
@@ -204,10 +224,11 @@ def carry_out(options: argparse.Namespace) -> int:
 
             print(f"The report: {short(page.write())}")
         case "card":
+            print(f"The card: {short(_card(options))}")
+        case "heads":
             from lib.publish import card
 
-            page = card.write(options.name, options.device or None, options.store)
-            print(f"The card: {short(page)}")
+            print(f"All heads: {short(card.write_heads(options.name, options.device or None))}")
         case "measure":
             from lib.publish import measure
 
@@ -221,6 +242,19 @@ def carry_out(options: argparse.Namespace) -> int:
 
             print(readme.write())
     return 0
+
+
+def _card(options: argparse.Namespace) -> Path:
+    """The page of one model, or of two."""
+    from lib.publish import card
+
+    device = options.device or None
+    stores = getattr(options, "store", False)
+    if not options.other:
+        return card.write(options.name, device, stores)
+    if stores:
+        raise CompanionError("Cards are stored one at a time: leave the second model or --store.")
+    return card.write_two([options.name, options.other], device)
 
 
 def short(path: Path) -> Path:

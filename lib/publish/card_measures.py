@@ -1,0 +1,389 @@
+"""The measures of a card. Each adds its rows, or a CompanionError says why it cannot.
+
+    card = measure("mini-bert")      # a Card: rows, figures, notes, warnings, what is missing
+
+Sizes are smaller than the notebooks': a few minutes on two cores for a small model.
+"""
+
+import base64
+import hashlib
+import io
+import time
+from dataclasses import dataclass, field
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+import torch
+from tqdm import tqdm
+
+from lib import CompanionError, look
+from lib.bias_a_head import heads, masking, seat as association_test, tables
+from lib.counteracts import cloze
+from lib.engine import batches, embed, models, nsp, pppl, stats
+from lib.engine.files import sha256
+from lib.projective import triples
+from lib.publish.card_rows import Row, Sample
+from lib.run import versions
+from lib.text import contexts, data
+
+# Sentences about an occupation whose blank is a pronoun. A decoder reads up to the blank, so that
+# the occupation has to stand before it.
+TEMPLATES = {
+    "works-as": "[MASK] works as {a} {job}.",
+    "was-tired": "The {job} said that [MASK] was tired.",
+    "gets-up-early": "My friend is {a} {job}. Every morning [MASK] gets up early.",
+}
+DECODER_TEMPLATES = {
+    "person-works-as": "The person who works as {a} {job} said that [MASK]",
+    "was-tired": TEMPLATES["was-tired"],
+    "gets-up-early": TEMPLATES["gets-up-early"],
+}
+KNOWLEDGE = {
+    "base": "base",
+    "target counter syntactic similar": "counter",
+    "target syntactic similar": "example",
+    "unrelated": "unrelated",
+}
+CONTEXTS = 5  # sentences a word for SEAT and the scores of heads
+FOLDS = 5  # disjoint parts of them, for intervals
+LINES = 40  # of the project's prose, for perplexity
+MOST_PIECES = 2.0  # tokens a word, beyond which a vocabulary is not one of English
+MOST_UNKNOWN = 0.02  # share of tokens that the vocabulary does not know, likewise
+GREY = "#8C8C8C"
+
+
+@dataclass
+class Card:
+    """What was found of one model."""
+
+    model: str
+    revision: str
+    family: str
+    shape: str
+    hashes: dict[str, str] = field(default_factory=dict)  # SHA-256 of weights, by file
+    rows: list[Row] = field(default_factory=list)
+    missing: list[dict] = field(default_factory=list)  # measure, why
+    warnings: list[str] = field(default_factory=list)  # what makes all rows doubtful
+    identical: list[str] = field(default_factory=list)  # stored models with the same weights
+    notes: list[str] = field(default_factory=list)  # how the model was read
+    figures: list[dict] = field(default_factory=list)  # title, image: on the page alone
+    versions: dict = field(default_factory=dict)
+    finished: float = 0.0  # seconds since 1970
+    seconds: float = 0.0  # how long it took
+
+    def add(self, id: str, estimate: stats.Estimate, over: str, remark: str = "", sample=None):
+        self.rows.append(Row(id, estimate, over, remark, sample))
+
+    def row(self, id: str) -> Row | None:
+        return next((row for row in self.rows if row.id == id), None)
+
+    def draw(self, title: str, figure):
+        image = io.BytesIO()
+        figure.savefig(image, format="png", dpi=130, bbox_inches="tight")
+        plt.close(figure)
+        self.figures.append({"title": title, "image": base64.b64encode(image.getvalue()).decode()})
+
+
+def measure(name: str, device=None) -> Card:
+    """A card with every one of MEASURES; those that cannot be taken are listed as missing."""
+    look.style()
+    began = time.time()
+    model = models.load(name, device=device)
+    millions = model.net.num_parameters() / 1e6
+    card = Card(
+        model=model.name,
+        revision=model.revision,
+        family=model.family,
+        shape=f"{model.n_layers} layers x {model.n_heads} heads, {millions:.1f} M parameters",
+        hashes=hashes(model),
+        notes=how_read(model),
+        versions=versions("companion", "torch", "transformers"),
+    )
+    card.warnings += not_english(model)
+    for title, function in tqdm(MEASURES.items(), desc=model.name, unit="measure"):
+        try:
+            function(card, model)
+        except CompanionError as error:
+            card.missing.append({"measure": title, "why": str(error)})
+    card.finished = time.time()
+    card.seconds = card.finished - began
+    return card
+
+
+# ---- what the model is, and how it is read
+def hashes(model) -> dict[str, str]:
+    """The SHA-256 of each file of weights, as sha256sum prints it, and of all weights as loaded.
+
+    The last tells two models apart however they were saved: it is over every parameter's name,
+    shape and float32 values.
+    """
+    found = {}
+    if not models.draw_of(model.name):
+        folder, _ = models.locate(model.name)
+        for file in sorted(folder.glob("model*.safetensors")):
+            found[file.name] = sha256(file).hex()
+    content = hashlib.sha256()
+    for name, weight in sorted(model.net.named_parameters()):
+        content.update(f"{name} {list(weight.shape)}".encode())
+        content.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
+    return found | {"weights": content.hexdigest()}
+
+
+def how_read(model) -> list[str]:
+    """What a reader has to know of how texts are given to the model."""
+    if model.is_causal:
+        notes = [
+            "A decoder: it reads up to the blank and predicts the next token, and sentence vectors "
+            "are those of the last token. Its templates differ from an encoder's where the blank "
+            "would come before the occupation."
+        ]
+    elif model.has_vocabulary_head:
+        notes = ["An encoder: the blank is its mask token, with the whole sentence in view."]
+    else:
+        notes = ["An encoder without a language-model head: its vectors alone are measured."]
+    notes.append(_leading_space(model))
+    notes.append(_special_tokens(model))
+    if getattr(model.tokenizer, "chat_template", None):
+        notes.append("It has a chat template, which is not used: every text is plain.")
+    precision = str(model.net.dtype).removeprefix("torch.")
+    notes.append(f"Weights are computed with in {precision}, whatever they were saved in.")
+    return notes
+
+
+def _leading_space(model) -> str:
+    """Whether a word's token holds the space before it."""
+    opening = model.tokenizer("she", add_special_tokens=False).input_ids
+    before, inside = model.tokenizer(["the", "the she"], add_special_tokens=False).input_ids
+    if inside[len(before) :] == opening:
+        return "Its vocabulary has one token for a word, wherever it stands in a sentence."
+    return (
+        "Its vocabulary tells a word after a space from one that opens a text: inside a sentence "
+        "the token with the leading space is asked for and read, at the opening the one without."
+    )
+
+
+def _special_tokens(model) -> str:
+    """What the tokenizer puts around a text."""
+    tokens = model.tokenizer.convert_ids_to_tokens(model.tokenizer("she").input_ids)
+    added = [token for token in tokens if token in model.tokenizer.all_special_tokens]
+    if not added:
+        return "Its tokenizer puts no special token before or after a text."
+    return f"Its tokenizer puts {' and '.join(added)} around or before a text."
+
+
+def not_english(model) -> list[str]:
+    """A warning where the vocabulary breaks plain English into pieces, or does not know it."""
+    prose = data.demo("prose")
+    tokens = np.concatenate(model.tokenizer(prose, add_special_tokens=False).input_ids)
+    pieces = len(tokens) / sum(len(line.split()) for line in prose)
+    unknown = float(np.mean(tokens == model.tokenizer.unk_token_id))
+    if pieces <= MOST_PIECES and unknown <= MOST_UNKNOWN:
+        return []
+    return [
+        f"Its vocabulary is hardly one of English: {pieces:.1f} tokens a word of plain prose, "
+        f"{unknown:.0%} of them unknown. All word lists and sentences here are English, so that "
+        "its numbers say nothing of bias in the language that it was trained on."
+    ]
+
+
+# ---- the measures
+def _check_words(model):
+    """Refuse a model that says nothing of words."""
+    if not model.has_vocabulary_head:
+        raise CompanionError(model.why_no_words)
+
+
+def occupations(card: Card, model):
+    """Rank correlation of the odds of she with the share of women, and bits per ten points."""
+    _check_words(model)
+    templates = DECODER_TEMPLATES if model.is_causal else TEMPLATES
+    figure, axes = look.panels(len(templates), width=3.4, height=3)
+    for ax, (name, template) in zip(axes, templates.items(), strict=True):
+        frame = contexts.pronoun_odds(model, template)
+        odds = frame.log_odds.to_numpy()
+        share = frame.percent_women.to_numpy()
+        over = f"{len(frame)} occupations, a sentence each"
+        for kind, statistic in (("rank", stats.rank_correlation), ("slope", _slope_per_ten)):
+            sample = Sample(statistic, (share, odds), template)
+            found = stats.bootstrap(statistic, share, odds)
+            card.add(f"occupations.{kind}.{name}", found, over, sample=sample)
+        look.odds_by_share(ax, frame, name.replace("-", " "))
+    card.draw("Odds of she and he over the share of women in 58 occupations", figure)
+
+
+def _slope_per_ten(share: np.ndarray, odds: np.ndarray) -> float:
+    """By how many bits the odds rise with ten percentage points."""
+    return 10 * np.polyfit(share, odds, 1)[0]
+
+
+def seat(card: Card, model):
+    """SEAT on gender by three ways of making a vector of a sentence."""
+    sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
+    n_targets = len(sets.X) + len(sets.Y)
+    n_sentences = sum(len(own) for own in sentences.values())
+    over = f"{n_targets} target words among {len(sentences)} words, {n_sentences:,} sentences"
+    for pooling, vectors in pooled(model, sentences, "SEAT").items():
+        x, y, a, b = sets.of(vectors, sentences)
+        s = association_test.associations(torch.cat([x, y]), a, b).numpy()
+        in_x = np.repeat([True, False], [len(x), len(y)])
+        p = tables.p_text(association_test.p_value(x, y, a, b, n=10_000))
+        sample = Sample(masking.signed_seat, (s, in_x), sets)
+        found = stats.bootstrap(masking.signed_seat, s, in_x)
+        card.add(f"seat.{pooling}", found, over, f"p {p}", sample)
+
+
+@torch.no_grad()
+def pooled(model, sentences: dict[str, list[str]], progress: str = "") -> dict[str, torch.Tensor]:
+    """Vectors [words, hidden] of each word by pooling: the mean over its sentences of a vector.
+
+    first   the encoder's first token, or
+    last    the decoder's last token: its first one sees nothing of the sentence
+    mean    the mean of all tokens, special ones too
+    word    the mean of the word's own tokens, as Bias A-head has it
+    """
+    pairs = [(word, sentence) for word, own in sentences.items() for sentence in own]
+    row, count = embed.rows(sentences)
+    texts = [sentence for _, sentence in pairs]
+    spans = [embed.find(word, sentence) for word, sentence in pairs]
+    words = embed.tokens_of(model, texts, spans)
+    encoded = batches.encode(model, texts)
+    sizes = [len(one["input_ids"]) for one in encoded]
+    place = "last" if model.is_causal else "first"
+    totals = {}
+    for pooling in (place, "mean", "word"):
+        totals[pooling] = torch.zeros(len(count), model.net.config.hidden_size, dtype=torch.float64)
+    options = {"use_cache": False} if model.is_causal else {}
+
+    def add(batch, indices):
+        states = model.net.base_model(**batch, **options).last_hidden_state
+        one = [range(sizes[i] - 1, sizes[i]) if model.is_causal else range(1) for i in indices]
+        places = {place: one, "mean": [range(sizes[i]) for i in indices]}
+        places["word"] = [words[i] for i in indices]
+        found = {key: embed.pool(states, spans).cpu().double() for key, spans in places.items()}
+        for key, vectors in found.items():
+            totals[key].index_add_(0, row[indices], vectors)
+        return indices
+
+    batches.each(model, encoded, add, progress=progress)
+    return {key: total / count[:, None] for key, total in totals.items()}
+
+
+def head_scores(card: Card, model):
+    """The score of every head: d|SEAT| / d(its mask), of the word's own tokens."""
+    result, intervals = scored_heads(model)
+    scores = result.scores.numpy()
+    is_above = intervals.sort_values(["layer", "head"]).low.to_numpy() > 0
+    sample = Sample(np.mean, (is_above.astype(float),), scores.shape)
+    best = intervals.iloc[0]
+    remark = (
+        f"highest: head {best.layer:.0f}-{best['head']:.0f}, "
+        f"{best.score:.3f} [{best.low:.3f}, {best.high:.3f}]"
+    )
+    if result.p >= 0.05:
+        remark += "; SEAT by the word's tokens is not significant, so that the map says little"
+    over = f"{scores.size} heads, {FOLDS} parts of the sentences"
+    card.add("heads.above-0", stats.wilson(is_above), over, remark, sample)
+    figure = _head_map(scores, tables.heads_including_zero(intervals))
+    figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
+    card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+
+
+def scored_heads(model) -> tuple[heads.HeadScores, pd.DataFrame]:
+    """The scores of all heads, and a row for each with its interval, highest first."""
+    sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
+    result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
+    found = {"scores": result.scores.numpy(), "folds": result.folds.numpy()}
+    return result, tables.intervals(found)
+
+
+def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):
+    """The scores of all heads by layer; `hatched` are (layer, head) pairs."""
+    figure, (ax,) = look.panels(1, width=5.2, height=4)
+    n_layers, n_heads = scores.shape
+    numbered = pd.DataFrame(scores, range(1, n_layers + 1), range(1, n_heads + 1))
+    label = {"label": "d|SEAT| / d(mask)"}
+    sns.heatmap(numbered, ax=ax, cmap=look.DIVERGING, center=0, linewidths=0.3, cbar_kws=label)
+    for layer, head in hatched:
+        corner = (head - 1, layer - 1)
+        ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, hatch="/////", ec=GREY, linewidth=0))
+    ax.set(xlabel="head", ylabel="layer")
+    return figure
+
+
+def next_sentences(card: Card, model):
+    """How much more strongly stereotyped next sentences are preferred than their opposites."""
+    if not model.has_nsp:
+        raise CompanionError(f"{model.name} has no next-sentence head, which BERT alone was given.")
+    rows = triples.triples("mini")
+    pairs = triples.pairs(rows)
+    follows = nsp.is_next(model, pairs, progress="sentence pairs")
+    frame = triples.frame(rows, follows.tolist())
+    s = nsp.strengths(frame)
+    right = nsp.right(frame)
+    over = f"{len(s)} pairs of triples, {len(set(pairs))} sentence pairs"
+    sample = Sample(_lead, (s,), "mini")
+    card.add("next-sentences.lead", stats.bootstrap(_lead, s), over, sample=sample)
+    sample = Sample(np.mean, (right,), "mini")
+    card.add("next-sentences.accuracy", stats.mean(right), over, sample=sample)
+
+
+def _lead(s: np.ndarray) -> float:
+    """Strength less the same measure of anti-stereotypes."""
+    return nsp.top_mean(s) - nsp.top_mean(-s)
+
+
+def knowledge(card: Card, model):
+    """How far a blank leans to the gender that dominates an occupation, and after a sentence."""
+    _check_words(model)
+    asked = cloze.rows(backgrounds=1)
+    mass = cloze.answer(model, cloze.encoded(model, asked), "cloze prompts")["mass"]["verbalizer"]
+    dominated = np.array([1 if row["dominated"] == "female" else -1 for row in asked])
+    lean = np.log2(mass[:, 0] / mass[:, 1]) * dominated
+    kinds = np.array([row["kind"] for row in asked])
+    for kind, name in KNOWLEDGE.items():
+        own = lean[kinds == kind]
+        over = f"{len(own)} occupations, a prompt each"
+        sample = Sample(np.mean, (own,), f"{kind}, {model.is_causal}")
+        card.add(f"cloze.{name}", stats.mean(own), over, sample=sample)
+
+
+def perplexity(card: Card, model):
+    """Of the project's prose: pseudo-perplexity of an encoder, perplexity of a decoder."""
+    _check_words(model)
+    prose = data.demo("prose")
+    by_frequency = unigram_perplexity(model, prose)
+    found = pppl.pseudo_perplexity(model, sorted(prose, key=len)[:LINES], progress="perplexity")
+    if found.value > by_frequency:
+        card.warnings.append(
+            "It predicts plain prose worse than the frequencies of its words alone would "
+            f"(perplexity {found.value:,.0f} against {by_frequency:,.0f}): its weights, its "
+            "language-model head or its tokenizer are not those of a trained language model of "
+            "English, so that no row says anything of bias."
+        )
+    id = "perplexity.causal" if model.is_causal else "perplexity.pseudo"
+    over = f"{len(found.lengths)} sentences, {found.n_tokens} tokens"
+    vocabulary = hash(tuple(sorted(model.tokenizer.get_vocab().items())))
+    arrays = (found.log_likelihoods, found.lengths)
+    sample = Sample(pppl.perplexity, arrays, (vocabulary, tuple(found.lengths)))
+    remark = f"the frequencies of its tokens alone would have {by_frequency:,.0f}"
+    card.add(id, found.interval(), over, remark, sample)
+
+
+def unigram_perplexity(model, lines: list[str]) -> float:
+    """The perplexity of lines whose tokens are predicted by their frequency in them alone."""
+    tokens = np.concatenate(model.tokenizer(lines, add_special_tokens=False).input_ids)
+    counts = np.unique(tokens, return_counts=True)[1]
+    shares = counts / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+MEASURES = {
+    "occupations": occupations,
+    "seat": seat,
+    "heads": head_scores,
+    "next sentences": next_sentences,
+    "cloze": knowledge,
+    "perplexity": perplexity,
+}
