@@ -59,6 +59,7 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters["run_name"] = run_name
+TEMPLATES.globals["look"] = look  # colours and marks, the same as in figures
 
 
 def render(folders: dict[str, Path], reproduced=()) -> str:
@@ -89,7 +90,6 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
         means=RUNS,
         runs=sorted(with_tables, key=lambda run: -len(tables[run])),  # the fullest is drawn first
         board_runs=board_runs,
-        look=look,
         answers=answers,
         glance=_glance(table, board_runs),
         reproduced=reproduced,
