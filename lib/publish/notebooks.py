@@ -55,6 +55,7 @@ ROLES = (
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
 NEIGHBOUR = re.compile(r'href="(\d\d_\w+)\.ipynb')  # a link to another notebook
 WIDGET = "application/vnd.jupyter.widget-view+json"
+NO_WIDGET = "<p>A widget stands here: it answers where the notebook is open in Jupyter.</p>"
 UNFOLDED = 8  # lines of code that a page shows; of longer cells it shows the word "code"
 FOLDED = 2  # code cells that open a notebook, imports and parameters: JupyterLab shows them folded
 
@@ -401,6 +402,9 @@ def as_page(content: nbformat.NotebookNode) -> bytes:
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_mathml, cell.source)
+        for output in cell.get("outputs", []):
+            if WIDGET in output.get("data", {}):
+                output.data = {"text/html": NO_WIDGET}
     cells = (Path(__file__).parent / "notebook_cells.html").read_text(encoding="utf-8")
     exporter = nbconvert.HTMLExporter(raw_template=cells, filters={"clean_html": lambda code: code})
     body, _ = exporter.from_notebook_node(content, {"folded_above": UNFOLDED})
