@@ -590,7 +590,9 @@ def executed():
     return new_notebook(
         cells=[
             new_markdown_cell("# 02 · <Heads>\n\n[03](03_next.ipynb#x) and [limits](../LIMITS.md)"),
-            new_markdown_cell(f"Half is $\\frac{{1}}{{2}}$, and\n\n$$y = {wide}$$\n"),
+            new_markdown_cell(
+                f"Half is $\\frac{{1}}{{2}}$, without $w_{{\\setminus i}}$, and\n\n$$y = {wide}$$\n"
+            ),
             new_markdown_cell("|" + "a column|" * 20 + "\n|" + "-|" * 20 + "\n|" + "a value|" * 20),
             new_code_cell("draw()  # " + "words " * 60, outputs=[figure, printed]),
             new_code_cell("\n".join(f"line_{i} = '{i}'" for i in range(8)), outputs=[table]),
@@ -603,7 +605,12 @@ def executed():
 
 def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures(executed):
     text = notebooks.as_page(copy.deepcopy(executed)).decode()
-    assert text.count("<math") == 2 and "<mfrac>" in text and "$" not in text.split("<body")[1]
+    assert (
+        text.count("<math") == 3
+        and "&#x0005C;" in text
+        and "<mfrac>" in text
+        and "$" not in text.split("<body")[1]
+    )
     assert 'alt="Scores &lt; 0, by head."' in text and "<script" not in text
     assert "@import" not in text and "url(" not in text and len(text) < 60_000
     links = re.findall('<a href="([^#][^"]*)"', text)

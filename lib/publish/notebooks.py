@@ -451,6 +451,7 @@ def _captions(content: nbformat.NotebookNode) -> list[str]:
 def _mathml(found: re.Match) -> str:
     display = "block" if found[1] else "inline"
     formula = latex2mathml.converter.convert(found[1] or found[2], display=display)
+    formula = formula.replace("&#x029F5;", "&#x0005C;")  # few fonts have the sign of "without"
     return f'<span class="formula">{formula}</span>' if found[1] else formula
 
 
