@@ -127,7 +127,7 @@ def sign(figure, title: str, made_from: str):
     _wrap(heading, room=0.96 * figure.bbox.width)
     if figure.legends:
         _fix_legends(figure)
-    figure.text(
+    corner = figure.text(
         x=0.995,
         y=-0.01,
         s=made_from,
@@ -136,11 +136,12 @@ def sign(figure, title: str, made_from: str):
         size=7 * max(1, figure.get_figwidth() / PAGE),
         color=NEITHER,
     )
+    _wrap(corner, room=0.99 * figure.bbox.width)
     return figure
 
 
 def _wrap(heading, room: float):
-    """Break a heading into lines that are no wider than `room`, in pixels, and of similar length.
+    """Break a text into lines that are no wider than `room`, in pixels, and of similar length.
 
     How wide a line is depends on its letters: lines of fewer and fewer letters are tried.
     """
