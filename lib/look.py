@@ -9,6 +9,7 @@ still be read when it is printed as wide as the page.
 import math
 import re
 import textwrap
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,6 +29,36 @@ HEAT = sns.blend_palette(["#FBF4EE", BAD, "#5E2900"], as_cmap=True)  # from noth
 SHADES = sns.blend_palette(["#FFFFFF", SKY], as_cmap=True)  # from 0 to 1, with numbers on them
 # light enough for numbers in black
 DIVERGING = sns.blend_palette(["#1F6FA5", SKY, "#FFFFFF", "#EE9A5B", "#C75400"], as_cmap=True)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """How an outcome is shown wherever it is shown: a tile of this colour with this mark."""
+
+    tile: str
+    mark: str
+    ink: str = "#1D1F24"  # of the mark
+
+
+# What a claim can come to (lib/verdict.py): in figures, board, article and cards.
+OUTCOMES = {
+    "supported": Sign(GOOD, "✓", "#FFFFFF"),
+    "mixed": Sign("#F0E442", "◐"),
+    "contradicted": Sign(BAD, "✗", "#FFFFFF"),
+    "no effect": Sign("#F2BE9D", "0"),
+    "matched by controls": Sign("#C9B8E0", "≈"),
+    "inconclusive": Sign("#BFC1C4", "?"),
+    "not applicable": Sign("#E4E4E1", "∅"),
+    "not testable": Sign("#F0F0EE", "–"),
+    "not run": Sign("#FAFAF8", "·"),
+}
+# What a number of ours is beside a printed one.
+MATCHES = {
+    "matches": Sign(GOOD, "=", "#FFFFFF"),
+    "within interval": Sign("#8FD0BC", "∈"),
+    "differs": Sign(BAD, "≠", "#FFFFFF"),
+    "not comparable": Sign("#E4E4E1", "∅"),
+}
 
 # widths in inches
 COLUMN = 4.2
@@ -96,7 +127,7 @@ def sign(figure, title: str, made_from: str):
     _wrap(heading, room=0.96 * figure.bbox.width)
     if figure.legends:
         _fix_legends(figure)
-    figure.text(
+    corner = figure.text(
         x=0.995,
         y=-0.01,
         s=made_from,
@@ -105,11 +136,12 @@ def sign(figure, title: str, made_from: str):
         size=7 * max(1, figure.get_figwidth() / PAGE),
         color=NEITHER,
     )
+    _wrap(corner, room=0.99 * figure.bbox.width)
     return figure
 
 
 def _wrap(heading, room: float):
-    """Break a heading into lines that are no wider than `room`, in pixels, and of similar length.
+    """Break a text into lines that are no wider than `room`, in pixels, and of similar length.
 
     How wide a line is depends on its letters: lines of fewer and fewer letters are tried.
     """

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from lib import Estimate, paths
-from lib.publish import article
+from lib.publish import answers, article, scoreboard
 from lib.publish.papers import PAPERS
 from lib.results import runs
 from lib.run import Run
-from lib.verdict import Outcome, Verdict
+from lib.verdict import Control, Outcome, Verdict
 from tests.test_page import LOW_CONTRAST, NEAR, Page, add, said
 
 SMALL_SET = "heads-small-set"
@@ -66,15 +66,17 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
         glance = next(cells for _, cells in page.rows if cells[0] == "Bias A-head")[1]
         return " ".join(page.text.split()), " ".join(glance.split())
 
+    def behind(*found):
+        return of(*found)[0].split("Biases are mostly encoded in a small set of heads: ")[1][:30]
+
     text, glance = of(Outcome.INCONCLUSIVE)
-    assert "Inconclusive: biases are mostly encoded in a small set of heads." in text
+    assert behind(Outcome.INCONCLUSIVE).startswith("inconclusive our sentences")
     assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance.startswith("1 inconclusive, ")
-    assert (
-        "Not run: some projection lowers S below the base model's." in text
-    )  # the paper without a record
-    assert "Supported: biases" in of(Outcome.SUPPORTED)[0]
-    assert "Matched by controls, which show as much: biases" in of(Outcome.SUPPORTED, null=True)[0]
-    assert "Contradicted: biases" in of(Outcome.CONTRADICTED)[0]
+    assert "Not measured in the runs shown." in text  # of the papers without a table
+    assert "Some projection lowers S below the base model's: not run" in text
+    assert behind(Outcome.SUPPORTED).startswith("supported")
+    assert behind(Outcome.SUPPORTED, True).startswith("matched by controls")
+    assert behind(Outcome.CONTRADICTED).startswith("contradicted")
     for run, outcome in {
         "mini": Outcome.SUPPORTED,
         "paper": Outcome.CONTRADICTED,
@@ -84,7 +86,164 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
         article.render({run: tmp_path / run for run in order})
         for order in (("mini", "paper"), ("paper", "mini"))
     )
-    assert text == turned and "Contradicted:" in text and "Supported:" not in text
+    assert text == turned
+    shown = " ".join(Page(text).text.split()).split("in a small set of heads: ")[1]
+    assert shown.startswith("contradicted the papers' models")
+
+
+# ---- the answers, from tables made up
+HEADS_ACROSS = """retrainings,heads,heads within layers
+"seed1, seed2",.1,-0.10
+"seed1, seed3",.1,0.20
+"seed2, seed3",.1,0.05
+mean,.1,{mean}
+"""
+INTERVALS = """level,measure,chosen,judged,below base,below random
+SENT,S,SENT 1,"0.5 [0.4, 0.6]","0.3 [0.2, 0.4]",
+all levels,S,SENT 1,"0.21 [0.1, 0.3]","0.04 [{low}, 0.06]",
+all levels,D,Layer 11 (1),"0.90 [0.1, 0.3]","0.10 [0.05, 0.15]",
+"""
+TABLE7 = """model,"eta, most",SNLI,95 %,viable
+Base,0.163,0.799,"[0.12, 0.21]",yes
+SENT 1,0.518,0.754,"[0.44, 0.61]",in points
+SENT 0,0.900,0.600,"[0.80, 0.95]",no
+"""
+FACTUAL = """model,directions,right,change of log odds
+Base,,"0.99 [0.96, 1.00]",
+Layer 11 (1),gender,0.58,"-3.8 [-4.2, -3.4]"
+Layer 11 (1),random,0.10,"-9 [-9, -9]"
+"""
+SHARES = """model,k,kind,overturned
+a,full,target counter syntactic similar,"0.60 [0.50, 0.70]"
+b,full,target counter syntactic similar,"0.50 [0.40, 0.60]"
+a,k = 3,target counter syntactic similar,"0.10 [0.10, 0.10]"
+a,full,unrelated,"0.10 [0.05, {high}]"
+"""
+PROMPTS = """kind,knowledge
+target counter syntactic similar,The man worked as a nurse.
+unrelated,The dog is in a chair.
+"""
+FACTS = """model,named before,right,low,high,log2 odds
+a,a person,0.1,0.1,0.1,
+a,the other gender,0.8,0.7,0.9,
+b,the other gender,0.3,0.2,0.4,
+"""
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """A function: the answer to a paper's question from these tables and tests of one run."""
+
+    def ask(key, tests=(), **tables):
+        folder = tmp_path / "mini"
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, text in tables.items():
+            add(folder, name.removeprefix("t"), text)
+        return answers.of(key, answers.Stored({"mini": folder}, {"mini": list(tests)}))
+
+    return ask
+
+
+def texts(answer):
+    return [sentence.text for sentence in answer.sentences]
+
+
+def test_heads_are_named_only_where_retrainings_pick_the_same(asked):
+    across = HEADS_ACROSS.format(mean=0.05)
+    carried = replace(share_of(SMALL_SET, 0.42, "mini-bert"), on="mini-bert, gender")
+    carried = replace(carried, variant="gradient")
+    answer = asked("bias_a_head", [carried], t12_heads_across=across)
+    assert answer.headline == "None that we can name."
+    assert texts(answer) == [
+        "The top tenth of mini-bert's heads carries 42% of its bias score.",
+        "Three retrainings pick unrelated heads.",
+    ]
+    assert answer.sentences[0].beside == "[32%, 52%], our sentences"
+    assert answer.sentences[1].beside.endswith("0.05, -0.10 to 0.20 in 3 pairs")
+    alike = asked("bias_a_head", [carried], t12_heads_across=HEADS_ACROSS.format(mean=0.8))
+    assert texts(alike)[1] == "Three retrainings pick similar heads."
+    assert alike.headline == "A tenth of them, for the most part."  # as the claim has it
+    other = replace(carried, on="mini-gpt2, gender")
+    assert asked("bias_a_head", [other]) == answers.Answer(answers.NOTHING, [])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "end"),
+    [
+        (Outcome.SUPPORTED, "; random heads do less."),
+        (Outcome.MATCHED, "; but controls do as much."),
+        (Outcome.INCONCLUSIVE, "1.25."),
+    ],
+)
+def test_what_masking_does_is_said_beside_random_heads(asked, outcome, end):
+    masked = Verdict("mask-top3-seat", outcome, on="m", estimate=Estimate(-0.11, -0.2, -0.05))
+    masked = replace(masked, control=Control("random", Estimate(0, -0.1, 0.1), Estimate(0, -1, 1)))
+    table = "masked,SEAT\nfull,1.36\nTop-3,1.25\n"
+    (said,) = asked("bias_a_head", [masked], t04_table1=table).sentences
+    assert said.text.startswith("Masking its top 3 heads moves SEAT from 1.36 to 1.25")
+    assert said.text.endswith(end) and said.beside.startswith("-0.11 [-0.20, -0.05], our sent")
+
+
+def test_what_a_projection_removes_is_said_in_percent_of_the_base_with_what_it_costs(asked):
+    """The base's Strength is .21 + .04, so .04 is 16 %; of Distance .10 of 1.00. The fairest that
+    is not viable and what random directions do are no part of it.
+    """
+    lowers = [Verdict("lower-d", Outcome.SUPPORTED, estimate=Estimate(0.1, 0.05, 0.15))]
+    lowers.append(Verdict("lower-s", Outcome.INCONCLUSIVE, estimate=Estimate(0.04, -0.02, 0.06)))
+    tables = {"t08_intervals": INTERVALS.format(low="-0.02"), "t09_table7": TABLE7}
+    answer = asked("projective", lowers, **tables, t08_factual=FACTUAL)
+    assert answer.headline == "Gender, more than stereotype."
+    assert texts(answer) == [
+        "Distance, how far she and he part, falls by 10%.",
+        "Strength, the stereotype, does not measurably change.",
+        "Fairness in inference can rise from 0.16 to 0.52 for 4.5 points of accuracy.",
+        "The setting of lowest Distance takes right pronouns of queens and kings from 99% to 58%.",
+    ]
+    assert answer.sentences[1].beside.startswith("fall of 16% [-8%, 24%]")
+    lowers[1] = replace(lowers[1], estimate=Estimate(0.04, 0.02, 0.06))
+    both = asked("projective", lowers, t08_intervals=INTERVALS.format(low="0.02"))
+    assert both.headline == "Gender and stereotype."
+    assert texts(both)[1] == "Strength, the stereotype, falls by 16%."
+
+
+def test_a_counterexample_has_to_do_more_than_any_sentence(asked):
+    tables = {"t10_table2": PROMPTS, "t11_factual_table": FACTS}
+    answer = asked("counteracts", t11_shares=SHARES.format(high="0.15"), **tables)
+    assert answer.headline == "Yes."
+    assert texts(answer) == [
+        "“The man worked as a nurse.” flips the preferred gender in 55% of the occupations.",
+        "“The dog is in a chair.” does so in 10%.",
+        "The same kind of sentence makes up to 70% of the pronouns of queens and kings wrong.",
+    ]
+    assert [one.beside[:10] for one in answer.sentences] == [
+        "[45%, 65%]",
+        "[5%, 15%],",
+        "[60%, 80%]",
+    ]
+    form = Verdict("syntactic-over-semantic", Outcome.SUPPORTED, estimate=Estimate(1, 0.5, 2))
+    form = replace(form, variant="full", on="m")
+    shares = SHARES.format(high="0.15")
+    assert asked("counteracts", [form], t11_shares=shares, **tables).headline.endswith(
+        "repetition."
+    )
+    shares = SHARES.format(high="0.50")
+    same = asked("counteracts", [form], t11_shares=shares, **tables)
+    assert same.headline == "No more than any sentence does."
+
+
+def test_a_damaged_table_is_no_ground_for_a_sentence(asked, tmp_path):
+    assert asked("counteracts", t11_shares="").headline == answers.NOTHING
+    assert answers.of("a_paper_without_one", answers.Stored({}, {})) is None
+
+
+def test_the_stored_answers_have_three_headlines_and_name_run_and_interval(tmp_path):
+    folders = {run: runs()[run] for run in ("mini-real", "mini")}
+    stored = answers.Stored(folders, scoreboard.judged(runs()))
+    for key in PAPERS:
+        answer = answers.of(key, stored)
+        assert answer.headline != answers.NOTHING and 3 <= len(answer.sentences) <= 4
+        for sentence in answer.sentences:
+            assert re.search(r"\[.*\]|to -?0", sentence.beside) and len(sentence.text.split()) < 20
 
 
 # ---- in a real browser
@@ -180,6 +339,10 @@ def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opene
     assert len(text.encode()) < 6e6 and "@import" not in text and "url(" not in text
     page, cited = Page(text), {paper.address for paper in PAPERS.values()}
     assert {a["href"] for a in page.all("a") if "//" in a["href"]} == cited
+    linked = {
+        a["href"][-40:] for a in page.all("a") if re.search(r"\d\d_\w+\.(html|ipynb)", a["href"])
+    }
+    assert len(linked) >= 9  # each section has a notebook
     assert "inventory.html" in {a["href"] for a in page.all("a")} and all(
         "scope" in head for head in page.all("th")
     )
@@ -231,7 +394,12 @@ def test_heads_are_hidden_chosen_and_shown_with_their_attention(opened, made_up)
     assert page.run(scored) == 3
     page.run("document.forms[1].elements.hide.click()")
     assert page.run(scored) == 2  # 1-2 includes 0
-    page.run("document.querySelector('#heads rect.hot').dispatchEvent(new Event('click'))")
+    first = "document.querySelector('#heads rect.hot')"
+    lowest = "[...document.querySelectorAll('#heads rect.head')].map(e => +e.getAttribute('y'))"
+    assert page.run(
+        f"{first}.getAttribute('y') == Math.max(...{lowest})"
+    )  # layer 1 is at the bottom
+    page.run(f"{first}.dispatchEvent(new Event('click'))")
     assert "score +0.2000 [+0.1000, +0.3000]" in page.run(
         "document.querySelector('#heads .detail').textContent"
     )
@@ -282,15 +450,16 @@ def test_an_occupation_is_chosen_where_they_are_stored(opened, made_up):
         "model,occupation,percent_women,kind,female,male\n"
         + "".join(
             f"mini-bert,{job},50,{kind},{female},0.1\n"
-            for job, female in {"nurse": 0.4, "cook": 0.2}.items()
+            for job, female in {"cook": 0.2, "nurse": 0.4}.items()
             for kind in ("base", "target syntactic similar")
         ),
     )
     page = opened(made_up)
     assert page.run("[...document.forms[4].elements.job.options].map(o => o.value)") == [
-        "nurse",
         "cook",
+        "nurse",
     ]
+    assert page.run("document.forms[4].elements.job.value") == "nurse"  # as its text has it
     page.run(f"{{ {SET} set(document.forms[4].elements.job, 'cook') }}")
     assert page.run("document.querySelector('#cloze tbody').textContent").count("0.200") == 2
 

@@ -10,9 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.font_manager import findfont
+from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
-from lib import look, paths
+from lib import look, paths, verdict
+from lib.publish.cells import KINDS
 
 WIDEST = 1.28 * look.PAGE  # inches
 SMALLEST = 5.6  # points of print, when the figure is printed as wide as a page
@@ -273,3 +276,40 @@ def test_arms_reach_from_a_value_to_the_ends_of_its_interval_and_never_below_zer
     high = np.array([1.25, 3.0])
     assert look.arms(value, low, high).tolist() == [[0.5, 0.0], [0.25, 1.0]]
     assert look.arms(1.0, 0.5, 1.25).tolist() == [[0.5], [0.25]]
+
+
+# ---------------------------------------------------------------------------------------- outcomes
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, from 1 to 21, as WCAG 2 defines it."""
+    weights = [0.2126, 0.7152, 0.0722]
+    lights = sorted(float(np.dot(weights, linear(color))) for color in (one, other))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def test_contrast_is_21_for_black_on_white_and_1_for_a_colour_on_itself():
+    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert contrast(look.GOOD, look.GOOD) == 1
+
+
+def test_every_outcome_and_every_match_has_one_sign_that_can_be_read():
+    signs = look.OUTCOMES | look.MATCHES
+    assert set(look.OUTCOMES) == set(map(str, KINDS))
+    assert set(signs) == set(map(str, (*KINDS, *verdict.Match)))
+    for shown in (look.OUTCOMES, look.MATCHES):
+        assert len({sign.mark for sign in shown.values()}) == len(shown)
+        assert len({sign.tile for sign in shown.values()}) == len(shown)
+    glyphs = FT2Font(findfont("DejaVu Sans")).get_charmap()
+    for kind, sign in signs.items():
+        assert contrast(sign.tile, sign.ink) >= 3, kind  # as WCAG 2 asks of a mark
+        assert ord(sign.mark) in glyphs, kind
+        assert {look.FEMALE, look.MALE}.isdisjoint({sign.tile, sign.ink}), kind
+
+
+@pytest.mark.parametrize("eye", DICHROMATS)
+def test_outcomes_that_decide_are_told_apart_by_everyone(eye):
+    deciding = ["supported", "mixed", "contradicted", "no effect", "matched by controls"]
+    tiles = [DICHROMATS[eye] @ linear(look.OUTCOMES[kind].tile) for kind in deciding]
+    for one, other in combinations(map(lab, tiles), 2):
+        assert np.linalg.norm(one - other) > 14

@@ -3,10 +3,12 @@ a browser too.
 """
 
 import base64
+import copy
 import errno
 import io
 import json
 import os
+import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -560,18 +562,98 @@ def test_words_stand_out_and_a_phone_scrolls_one_way_only(page, address):
         assert page.run("document.documentElement.scrollWidth") == width
 
 
-def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures():
+# ---- executed notebooks
+
+CLIPPED = """[...document.querySelectorAll("body *")].filter(e => {
+    const scrolls = p => ["auto", "scroll"].includes(getComputedStyle(p).overflowX)
+    const parents = []
+    for (let p = e.parentElement; p; p = p.parentElement) parents.push(p)
+    return e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1 && !parents.some(scrolls)
+}).map(e => e.outerHTML.slice(0, 100))"""
+
+
+@pytest.fixture(scope="module")
+def executed():
+    """A notebook with a formula, links, short and long code, a wide line, table and figure."""
     figure = new_output(
         "display_data",
-        {"image/png": "iVBORw0KGgo="},
+        {"image/png": base64.b64encode(png(1400, 300)).decode()},
         metadata={"image/png": {"alt": "Scores < 0, by head."}},
     )
-    content = new_notebook(
+    cells = "".join(f"<td>a long cell {i}</td>" for i in range(30))
+    table = new_output("display_data", {"text/html": f"<table border='1'><tr>{cells}</tr></table>"})
+    wide = " + ".join(f"x_{{{i}}}" for i in range(60))
+    widget = new_output(
+        "display_data", {notebooks.WIDGET: {"model_id": "1"}, "text/plain": "Box()"}
+    )
+    printed = new_output("stream", name="stdout", text="a long line of text " * 40)
+    return new_notebook(
         cells=[
-            new_markdown_cell("Half is $\\frac{1}{2}$, and\n\n$$a = b$$\n"),
-            new_code_cell("draw()", outputs=[figure]),
+            new_markdown_cell("# 02 · <Heads>\n\n[03](03_next.ipynb#x) and [limits](../LIMITS.md)"),
+            new_markdown_cell(
+                f"Half is $\\frac{{1}}{{2}}$, without $w_{{\\setminus i}}$, and\n\n$$y = {wide}$$\n"
+            ),
+            new_markdown_cell("|" + "a column|" * 20 + "\n|" + "-|" * 20 + "\n|" + "a value|" * 20),
+            new_code_cell("draw()  # " + "words " * 60, outputs=[figure, printed]),
+            new_code_cell("\n".join(f"line_{i} = '{i}'" for i in range(8)), outputs=[table]),
+            new_code_cell(
+                "\n".join(f"def f_{i}(): return {i}" for i in range(9)), outputs=[widget]
+            ),
         ]
     )
-    text = notebooks.as_page(content).decode()
-    assert text.count("<math") == 2 and "<mfrac>" in text and "$" not in text.split("<body")[1]
+
+
+def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures(executed):
+    text = notebooks.as_page(copy.deepcopy(executed)).decode()
+    assert (
+        text.count("<math") == 3
+        and "&#x0005C;" in text
+        and "<mfrac>" in text
+        and "$" not in text.split("<body")[1]
+    )
     assert 'alt="Scores &lt; 0, by head."' in text and "<script" not in text
+    assert "@import" not in text and "url(" not in text and len(text) < 60_000
+    links = re.findall('<a href="([^#][^"]*)"', text)
+    assert links == ["03_next.html#x", "../../LIMITS.md"]
+    assert "<title>02 · &lt;Heads&gt;</title>" in text
+    assert "open in Jupyter" in text and "Box()" not in text
+
+
+def test_long_code_is_folded_and_short_code_is_not(chromium, executed, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_bytes(notebooks.as_page(copy.deepcopy(executed)))
+    chromium.look(1200)
+    chromium.open(file.as_uri())
+    assert chromium.run(
+        "[...document.querySelectorAll('details summary')].map(e => e.textContent)"
+    ) == ["code 9 lines"]
+    code = "[...document.querySelectorAll('.highlight')].map(e => e.checkVisibility())"
+    assert chromium.run(code) == [True, True, False]
+    chromium.run("document.querySelector('summary').click()")
+    assert chromium.run(code) == [True, True, True]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_of_a_notebook_is_cut_off_on_a_phone_and_words_stand_out(
+    chromium, executed, tmp_path, scheme
+):
+    """What is wider than the window scrolls within its own box."""
+    file = tmp_path / "page.html"
+    file.write_bytes(notebooks.as_page(copy.deepcopy(executed)))
+    for width in (390, 1200):
+        chromium.look(width, scheme=scheme)
+        chromium.open(file.as_uri())
+        chromium.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert chromium.run("document.documentElement.scrollWidth") == width
+        assert chromium.run(CLIPPED) == []
+        of_code = LOW_CONTRAST.replace('"p, h1', '".highlight span:not(.w), p, h1')
+        assert chromium.run(of_code) == []
+    chromium.look(390, scheme=scheme)
+    wide = """["pre", ".jp-RenderedHTML table", ".jp-RenderedImage", ".formula"].filter(name => {
+        const element = document.querySelector(name)
+        return element.scrollWidth > element.clientWidth })"""
+    assert len(chromium.run(wide)) == 4  # there is something to scroll in each
+    background = chromium.run("getComputedStyle(document.body).backgroundColor")
+    is_dark = sum(map(int, re.findall(r"\d+", background))) < 150
+    assert is_dark == (scheme == "dark")
+    assert chromium.complaints == []

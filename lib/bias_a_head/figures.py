@@ -14,9 +14,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from lib import look
 from lib.bias_a_head import claims, glue, heads, lpbs, masking, tables
 from lib.engine import stats
+from lib.text import english
 
 DARK = "#333333"  # of lines and frames
-HATCHES = "#8C8C8C"
+HATCHES = "#B5AEA6"
 
 
 def distribution(ax, scores: np.ndarray, title: str, bins=24):
@@ -77,7 +78,7 @@ def heatmap(
 
     darkest  the score drawn in the darkest red; give compared panels the same one
     hatched  (layer, head), from 1, of the heads whose interval includes 0
-    framed   {(layer, head): colour of its frame}; left out or empty, the three highest
+    framed   {(layer, head): colour of its frame}; left out, the three highest
     beside   the axes that share one colour bar, drawn to their right; empty: no bar
     """
     n_layers, n_heads = scores.shape
@@ -89,12 +90,12 @@ def heatmap(
         origin="lower",
         extent=(0.5, n_heads + 0.5, 0.5, n_layers + 0.5),
     )
-    frames = framed or dict.fromkeys(_three_highest(scores), DARK)
+    frames = dict.fromkeys(_three_highest(scores), DARK) if framed is None else framed
     for (layer, head), color in frames.items():
         ax.add_patch(_cell(layer, head, fill=False, edgecolor=color, linewidth=1.2))
     cells = [_cell(layer, head) for layer, head in hatched]
     ax.add_collection(
-        PatchCollection(cells, facecolor="none", edgecolor=HATCHES, hatch="/////", linewidth=0)
+        PatchCollection(cells, facecolor="none", edgecolor=HATCHES, hatch="///", linewidth=0)
     )
     ax.set(title=title, xlabel="head", ylabel="layer")
     ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))
@@ -253,6 +254,24 @@ def fig2(scores: dict, texts: dict, hatched: dict):
     return figure
 
 
+def fig2_title(frames: dict) -> str:
+    """How many heads have an interval above 0, beside the 2.5 % that chance gives.
+
+    frames   {(model, bias): tables.intervals} of those in which there is a bias
+    """
+    said = []
+    expected = ""
+    for (model, bias), frame in frames.items():
+        n = int((stats.settled(frame["low"]) > 0).sum())
+        where = model if bias == "gender" else f"{model} on {bias}"
+        if not said:
+            expected = f" (about {0.025 * len(frame):.0f} expected by chance)"
+            said.append(f"In {where} {n} of {len(frame)} heads reliably raise the bias score")
+        else:
+            said.append(f"in {where}, {n}")
+    return said[0] + expected + "".join(f"; {other}" for other in said[1:])
+
+
 def intervals(frames: dict, texts: dict):
     """Every head's score with its interval, by falling score: orange above 0, green below.
 
@@ -342,6 +361,27 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
     return figure
 
 
+NOISY = 0.5  # an interval of a share that is wider says nothing of it
+
+
+def small_set_title(known: dict[tuple[str, str], stats.Estimate]) -> str:
+    """What a tenth of the heads carries, of panels that can tell.
+
+    known   {(model, bias): the share, with its interval}
+    """
+    told = {key: share for key, share in known.items() if share.high - share.low <= NOISY}
+    if not told:
+        return "How much a tenth of the heads carries, no panel can tell"
+    said = []
+    for (model, bias), share in told.items():
+        where = f"{model}'s" if bias == "gender" else f"{model}'s ({bias})"
+        said.append(f"{share.value:.0%} of {where} bias score")
+    title = f"A tenth of the heads carries {english.listed(said)}"
+    if len(told) < len(known):
+        title += "; the other panels are too noisy to say"
+    return title
+
+
 # ---- 03: the counter-stereotype test
 KINDS = {"biased": look.BAD, "regular": look.GOOD}  # of heads
 SENTENCES = ["original", "counter"]
@@ -392,6 +432,28 @@ def fig4(tests: dict, contrast: stats.Estimate | None, by_head: pd.DataFrame, sc
     _differences(axes[2], tests, contrast)
     _head_map(axes[3], by_head, scores)
     return figure, axes
+
+
+def fig4_title(tests: dict, contrast: stats.Estimate, model: str, bias: str) -> str:
+    """Which heads attend more to what the stereotype pairs: that the biased ones do so *more than
+    the regular ones* says nothing where neither does.
+
+    tests      {kind of heads: counter.test}
+    contrast   by how much more biased heads react than regular ones
+    """
+    favour = {}
+    for kind, tested in tests.items():
+        favour[kind] = bool(stats.settled(tested.loc["sentence", "low"]) > 0)
+    where = f"{model}, {bias}"
+    if not any(favour.values()):
+        return f"{where}: neither group of heads attends more to the stereotyped pair"
+    if contrast.is_above():
+        outcome = "more than regular ones do"
+    elif contrast.is_below():
+        outcome = "less than regular ones do"
+    else:
+        outcome = "no more than regular ones do, as far as can be told"
+    return f"{where}: biased heads favour the stereotyped pair {outcome}"
 
 
 def _means(axes, tests: dict):
@@ -584,6 +646,9 @@ def factual(moved: dict[str, stats.Estimate], n_heads: dict[str, int], start: fl
             color = STRATEGIES["top"]
         ax.plot([change.low, change.high], [y, y], color=color, linewidth=2)
         ax.plot(change.value, y, "o", color=color)
+    for strategy, color in STRATEGIES.items():
+        ax.plot([], [], "o", color=color, label=f"{strategy} heads masked")
+    ax.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=3)
     ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
     ax.axvline(0.5 - start, color=look.NEITHER, linewidth=0.8)
     ax.set_yticks(range(len(moved)), [f"{name}: {n_heads[name]} heads" for name in moved])
@@ -699,6 +764,26 @@ def _points(axes, x: float, estimates: tuple, **style):
 NAMES = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
 
 
+def glue_title(every: stats.Estimate, beyond_random: stats.Estimate | None) -> str:
+    """What masking all biased heads costs, beside as many random ones.
+
+    every           the mean change of the scores
+    beyond_random   the same less that of random heads; None where these were not masked
+    """
+    points = 100 * abs(every.value)
+    cost = "does not clearly change the GLUE scores"
+    if every.is_below():
+        cost = f"costs {points:.1f} GLUE points"
+    elif every.is_above():
+        cost = f"gains {points:.1f} GLUE points"
+    if beyond_random is None:
+        return f"Masking all 'biased' heads {cost}"
+    random = "as many random heads cost no less"
+    if beyond_random.is_below():
+        random = "as many random heads cost less"
+    return f"Masking all 'biased' heads {cost}; {random}"
+
+
 def glue_changes(moved: pd.DataFrame, by_seed: pd.DataFrame, learned: list[str]):
     """The change of each GLUE score under either mask, one row per metric.
 
@@ -808,14 +893,43 @@ def fig67(results: dict, titles: dict[str, str]):
     return figure
 
 
+def fig67_title(plain: dict, chat: dict, change: stats.Estimate) -> str:
+    """What chat tuning does to SEAT and to how far apart the scores of heads lie.
+
+    plain, chat   heads.measure of the two models
+    change        of |SEAT|
+    """
+    before, after = abs(plain["seat"]), abs(chat["seat"])
+    seat = f"leaves SEAT at about {after:.2f}"
+    if change.is_above():
+        seat = f"raises SEAT from {before:.2f} to {after:.2f}"
+    elif change.is_below():
+        seat = f"lowers SEAT from {before:.2f} to {after:.2f}"
+    spreads = [tables.with_resamples(result).std(axis=(-2, -1)) for result in (plain, chat)]
+    low, high = np.quantile((spreads[1] - spreads[0])[1:], [0.025, 0.975])
+    spread = "does not clearly change"
+    if stats.settled(high) < 0:
+        spread = "narrows"
+    elif stats.settled(low) > 0:
+        spread = "widens"
+    return f"Chat tuning {seat} and {spread} the spread of head scores"
+
+
 def fig67_heads(results: list[dict], titles: list[str]):
-    """The heads of base and chat models, with one scale: `heatmap` of each."""
+    """The heads of base and chat models, with one scale: `heatmap` of each.
+
+    Framed are those beyond the upper Tukey fence of the base, in both models.
+    results   of heads.measure: base, chat, base, chat, ...
+    """
     figure, axes = look.panels(len(results), width=3.6, height=3.4)
     darkest = max(result["scores"].max() for result in results)
-    for ax, result, title in zip(axes, results, titles):
+    for i, (ax, result, title) in enumerate(zip(axes, results, titles)):
         hatched = tables.heads_including_zero(tables.intervals(result))
         beside = axes if ax is axes[-1] else ()
-        heatmap(ax, result["scores"], title, darkest, hatched, beside=beside)
+        fence = tables.upper_fence(results[i - i % 2]["scores"])
+        places = 1 + np.argwhere(result["scores"] > fence)
+        framed = {(layer, head): DARK for layer, head in places.tolist()}
+        heatmap(ax, result["scores"], title, darkest, hatched, framed, beside)
     return figure
 
 

@@ -147,6 +147,12 @@ def outliers(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tup
     return np.sum(scores < low - reach, axis=axis), np.sum(scores > high + reach, axis=axis)
 
 
+def upper_fence(scores: np.ndarray) -> float:
+    """Tukey's, above which a head stands out."""
+    low, high = np.quantile(scores, [0.25, 0.75])
+    return float(high + 1.5 * (high - low))
+
+
 def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
     """How many layers have biased heads; frame: `intervals`.
 

@@ -138,7 +138,8 @@ def bars(by_model: dict[str, pd.DataFrame], k: int, made_from: str):
     return look.sign(
         figure,
         f"{tokens}: {_how_margins_move(by_model)}",
-        f"{made_from}; dashed: base, its value at the left; whiskers: 95 % intervals",
+        f"{_margins_in_numbers(by_model)}{made_from}; dashed: base, its value at the upper left; "
+        "whiskers: 95 % intervals",
     )
 
 
@@ -160,13 +161,14 @@ def _draw_bars(ax, bars: pd.DataFrame, dominated: str):
         base = rows.loc["base", "value"]
         ax.axhline(base, color=COLORS[gender], linewidth=0.9, linestyle="--")
         ax.text(
-            0.1 * shift,
-            rows.loc["base", "high"],
+            -0.84,
+            0.97 if gender == "female" else 0.83,
             _short_probability(base),
             color=COLORS[gender],
-            va="bottom",
+            transform=ax.get_xaxis_transform(),
+            va="top",
             fontsize=7.5,
-            ha="right" if shift < 0 else "left",
+            ha="left",
         )
     ax.set_xlim(-0.9, len(KINDS) - 0.5)
     ax.grid(axis="x", visible=False)
@@ -183,7 +185,7 @@ def _write_in_middle(ax, text: str):
 
 
 def _how_margins_move(by_model: dict[str, pd.DataFrame]) -> str:
-    """In words: how far a counterexample and an unrelated sentence move the margin.
+    """In words: what a counterexample does to the margin.
 
     It is the margin of the gender that dominates an occupation, in the mean over the models that
     have gendered tokens in half of their base prompts.
@@ -192,14 +194,33 @@ def _how_margins_move(by_model: dict[str, pd.DataFrame]) -> str:
     if not judged:
         return "in no model half of the base prompts have a gendered token"
     margins = [tables.resampled(table, pooled=True) for table in judged]
-    mean, n_models = _change_over_models(margins, COUNTER_SYNTACTIC)
-    counter = f"by {mean:+z.2f} after counter syntactic knowledge (not 0 in {n_models}"
-    mean, n_models = _change_over_models(margins, "unrelated")
-    unrelated = f"by {mean:+z.2f} after unrelated knowledge (not 0 in {n_models}"
-    return (
-        f"the margin of the gender that dominates a job moves {counter} of {len(margins)} "
-        f"models), {unrelated})"
-    )
+    mean, _ = _change_over_models(margins, COUNTER_SYNTACTIC)
+    whom = "the preferred gender"
+    if mean.is_below():
+        found = f"a counterexample of the same form weakens {whom} ({mean.value:+.2f})"
+    elif mean.is_above():
+        found = f"a counterexample of the same form strengthens {whom} ({mean.value:+.2f})"
+    else:
+        found = f"a counterexample of the same form does not clearly move {whom}"
+    if len(judged) < len(by_model):
+        named = [name for name, table in by_model.items() if _has_tokens_in_base(table)]
+        found += f", where it can be told: in {english.listed(named)}"
+    return found
+
+
+def _margins_in_numbers(by_model: dict[str, pd.DataFrame]) -> str:
+    """Below a figure: the mean changes of the margin with their intervals, and in how many models
+    they are not 0; "" where none can be told.
+    """
+    judged = [table for table in by_model.values() if _has_tokens_in_base(table)]
+    if not judged:
+        return ""
+    margins = [tables.resampled(table, pooled=True) for table in judged]
+    said = []
+    for name, kind in {"counterexample": COUNTER_SYNTACTIC, "unrelated": "unrelated"}.items():
+        mean, n_models = _change_over_models(margins, kind)
+        said.append(f"{name} {mean:+z.2f} (not 0 in {n_models} of {len(margins)})")
+    return f"change of the margin of the gender that dominates a job: {', '.join(said)}; "
 
 
 def _has_tokens_in_base(table: pd.DataFrame) -> bool:
@@ -377,8 +398,8 @@ def _what_gains_most(ratios: pd.DataFrame) -> str:
     if not gains:
         return "No two gendered tokens stay in the top 10"
     ranked = sorted(gains, key=lambda kind: -gains[kind].value)[:2]
-    gain = english.listed([f"{gains[kind]:.1f} after {SHORT[kind]} knowledge" for kind in ranked])
-    return f"Gendered tokens that stay in the top 10 gain most, in times: {gain}"
+    gain = [f"{gains[kind].value:.1f} times after {SHORT[kind]} knowledge" for kind in ranked]
+    return f"Gendered tokens that stay in the top 10 gain most, {english.listed(gain)}"
 
 
 def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
@@ -404,14 +425,11 @@ def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
     _legend_below(figure, axes[0], columns=5)
     with_tokens = [table for table in by_model.values() if _has_gendered_token(table)]
     if not with_tokens:
-        title = f"{tokens}: no preference to overturn, since no base prompt has a gendered token"
+        title = f"{tokens}: no preference to flip, since no base prompt has a gendered token"
         return look.sign(figure, title, made_from)
-    return look.sign(
-        figure,
-        f"{tokens}, preferences overturned: {_most_and_fewest_overturned(with_tokens)}",
-        f"{made_from}; title: mean of the {len(with_tokens)} models with gendered tokens in base "
-        "prompts",
-    )
+    words, intervals = _most_and_fewest_overturned(with_tokens)
+    of_models = f"mean of the {len(with_tokens)} models with gendered tokens in base prompts"
+    return look.sign(figure, f"{tokens}: {words}", f"{intervals}, {of_models}; {made_from}")
 
 
 def _has_gendered_token(shares: pd.DataFrame) -> bool:
@@ -419,17 +437,19 @@ def _has_gendered_token(shares: pd.DataFrame) -> bool:
     return (without < 1).any()
 
 
-def _most_and_fewest_overturned(by_model: list[pd.DataFrame]) -> str:
-    """In words, with the means of the models' intervals: their occupations are the same."""
+def _most_and_fewest_overturned(by_model: list[pd.DataFrame]) -> tuple[str, str]:
+    """In words, and with the means of the models' intervals: their occupations are the same."""
     rows = pd.concat(by_model)
     rows = rows[rows["change"] == tables.OVERTURNED]
     means = rows.groupby("kind")[["value", "low", "high"]].mean().sort_values("value")
     most = means.iloc[-1]
     fewest = means.iloc[0]
-    return (
-        f"most by {SHORT[most.name]} {stats.Estimate(*most):.0%}, "
-        f"fewest by {SHORT[fewest.name]} {stats.Estimate(*fewest):.0%}"
+    value, least = stats.Estimate(*most), stats.Estimate(*fewest)
+    words = (
+        f"{SHORT[most.name]} knowledge flips most preferences, {value.value:.0%}; "
+        f"{SHORT[fewest.name]} fewest, {least.value:.0%}"
     )
+    return words, f"{SHORT[most.name]} {value:.0%}, {SHORT[fewest.name]} {least:.0%}"
 
 
 def slopes(by_model: dict[str, pd.DataFrame], made_from: str):
@@ -449,17 +469,29 @@ def slopes(by_model: dict[str, pd.DataFrame], made_from: str):
         ax.axvspan(base["low"], base["high"], color="black", alpha=0.07, linewidth=0)
         ax.set(xlabel="log2 odds per 10 points")
     _name_kinds(axes, KINDS)
+    return look.sign(
+        figure,
+        _what_slopes_do(by_model),
+        f"{made_from}; lines: 95 % intervals; band: the base's; green: below it, orange: above it",
+    )
+
+
+def _what_slopes_do(by_model: dict[str, pd.DataFrame]) -> str:
+    """In words: whether one sentence of the same form turns the labour statistics round."""
+    n = len(by_model)
     negative = 0
     steeper = 0
     for table in by_model.values():
         negative += table.loc[COUNTER_SYNTACTIC, "high"] < 0
         steeper += table.loc["target syntactic similar", "low"] > table.loc["base", "high"]
-    return look.sign(
-        figure,
-        "One sentence of the same form makes the slope on the labour statistics negative in "
-        f"{negative} of {len(by_model)} models where it names the other gender, steeper in "
-        f"{steeper} where the expected one",
-        f"{made_from}; lines: 95 % intervals; band: the base's; green: below it, orange: above it",
+    if negative == steeper == n:
+        return (
+            "A counterexample of the same form reverses the models' job stereotypes; a confirming "
+            "sentence steepens them"
+        )
+    return (
+        f"A counterexample of the same form reverses job stereotypes in {negative} of {n} models; "
+        f"a confirming sentence steepens them in {steeper}"
     )
 
 
@@ -502,9 +534,9 @@ def sensitivity(margins: dict[str, pd.DataFrame], made_from: str):
             )
     return look.sign(
         figure,
-        "How a prompt is written and which words count turn a preference round (beyond .1 both "
-        f"times) in so many columns: {_turned_round(margins)}",
-        f"{made_from}; × any change of sign; -1: male (orange), 1: female (blue)",
+        _turned_round(margins),
+        f"{made_from}; × the other gender is preferred, by more than {tables.LITTLE} both times; "
+        "-1: male (orange), 1: female (blue)",
     )
 
 
@@ -513,7 +545,7 @@ def _draw_margins(ax, table: pd.DataFrame, title: str, names_kinds: bool, names_
 
     A cross marks that the other gender than in the first row is preferred.
     """
-    turned = np.where(np.sign(table) != np.sign(table.iloc[0]), "×", "")
+    turned = np.where(_flips(table), "×", "")
     sns.heatmap(
         table,
         ax=ax,
@@ -534,17 +566,26 @@ def _draw_margins(ax, table: pd.DataFrame, title: str, names_kinds: bool, names_
     plt.setp(ax.get_xticklabels(), rotation=40, ha="right")
 
 
-def _turned_round(margins: dict[str, pd.DataFrame]) -> str:
-    """In words: in how many columns some choice has another preference than the first choice.
+def _flips(table: pd.DataFrame) -> pd.DataFrame:
+    """Where a choice has another preference than the first one, both beyond LITTLE."""
+    leans = np.sign(table.where(table.abs() > tables.LITTLE, 0))
+    return leans * leans.iloc[0] < 0
 
-    Both margins have to be beyond LITTLE.
+
+def _turned_round(margins: dict[str, pd.DataFrame]) -> str:
+    """In words: in which models no choice turns a preference round, and in how many columns of
+    which model most do.
     """
-    said = []
-    for name, table in margins.items():
-        leans = np.sign(table.where(table.abs() > tables.LITTLE, 0))
-        flips = (leans * leans.iloc[0] < 0).any()
-        said.append(f"{flips.sum()} of {len(flips)} in {name}")
-    return english.listed(said)
+    columns = {name: int(_flips(table).any().sum()) for name, table in margins.items()}
+    most = max(columns, key=columns.get)
+    if not columns[most]:
+        return "How a prompt is written and which words count turns no preference round"
+    of = margins[most].shape[1]
+    found = f"in {most} turns {columns[most]} of {of} preferences round"
+    steady = [name for name, n in columns.items() if n == 0]
+    if steady:
+        found += f", in {english.listed(steady)} none"
+    return f"How a prompt is written {found}"
 
 
 def factual(facts: pd.DataFrame, changes: dict[str, stats.Estimate], made_from: str):

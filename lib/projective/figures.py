@@ -229,6 +229,20 @@ def plane(theirs: pd.DataFrame, ours: pd.DataFrame, encoder: str):
     return figure
 
 
+def plane_title(theirs: pd.DataFrame, falls: Mapping[str, Estimate], ours: pd.DataFrame) -> str:
+    """How far projections lower Distance: as printed, and in our encoder, judged on held-out items.
+
+    falls   by measure, below base; theirs, ours: the 76 models, base first
+    """
+    printed = 1 - theirs["D"].iloc[2:].min() / theirs["D"].iloc[0]
+    fall = falls["D"]
+    here = f"by {fall.value / ours['D'].iloc[0]:.0%}" if round(fall.low, 3) > 0 else "not clearly"
+    title = (
+        f"Projections cut Distance by up to {printed:.0%} as printed (left), {here} here (right)"
+    )
+    return title + ("" if round(falls["S"].low, 3) > 0 else "; Strength not clearly here")
+
+
 def _draw_plane(ax, table: pd.DataFrame, name: str):
     """One panel of `plane`: S and D in percent of base's; a cross where (0, 1) is at layer 11."""
     hard2 = Cut(weighted=False, second=True)
@@ -364,6 +378,22 @@ def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Seri
     return figure
 
 
+def strength_title(this: Estimate, other: Estimate) -> str:
+    """Whether lower Strength goes with fairer inference: in the fit that is drawn, in the other.
+
+    Both are rank correlations of Strength and eta over 76 models.
+    """
+    told = worded(
+        this,
+        above="Lower Strength goes with less fair inference",
+        below="Lower Strength goes with fairer inference",
+        neither="Strength does not tell fairness in inference",
+    )
+    agree = (this.is_above(), this.is_below()) == (other.is_above(), other.is_below())
+    also = "and in the other" if agree else "not in the other"
+    return f"{told} in this fit (rho {this.value:z.2f}), {also} ({other.value:z.2f})"
+
+
 def _draw_etas(ax, table: pd.DataFrame, x: pd.Series):
     """Eta over x, one mark per model, coloured by level; hollow where np = 0."""
     for level, marker in MARKERS.items():
@@ -439,6 +469,22 @@ def table6_dots(panels: Mapping[str, pd.DataFrame]):
         ax.set_title(f"{title}\n{(gain > 1e-9).sum()} of 37 gain, mean {gain.mean():+.3f}")
     axes[0].set_ylabel("accuracy gained by np = 1")
     return figure
+
+
+def occupations_title(panels: Mapping[str, pd.DataFrame], moved: Estimate) -> str:
+    """What a projection does to the gap between man and woman, and whether it turns it round.
+
+    panels   as `occupations` has them: base, then projected
+    moved    the change of the mean absolute gap
+    """
+    moves = worded(moved, "widens", "shrinks", "does not clearly change")
+    above = [int((table["female"] > table["male"]).sum()) for table in panels.values()]
+    n = len(next(iter(panels.values())))
+    was_above, is_above = (2 * count > n for count in above)
+    title = f"The projection {moves} the man-woman gap"
+    if was_above == is_above:
+        return title
+    return f"{title} and reverses its direction: above the diagonal {above[0]} become {above[1]}"
 
 
 def occupations(panels: Mapping[str, pd.DataFrame]):

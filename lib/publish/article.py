@@ -1,36 +1,27 @@
 """The report as an article, build/report/index.html: a question for each paper, its answer,
 figures.
 
-Answers are made from the records behind the board, and say no more than these. Figures are drawn by
-the script in article.html, from tables that notebooks store and that travel in the page; what no
+Answers are made from stored tables and the records behind the board (answers.py). Figures are drawn
+by the script in article.html, from tables that notebooks store and that travel in the page; what no
 run has stored, a section says.
 """
 
 import csv
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import jinja2
 import pandas as pd
 
-from lib import look
-from lib.publish import retrainings, scoreboard
+from lib import look, paths
+from lib.publish import answers, retrainings, scoreboard
 from lib.publish.cells import KINDS
 from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
-from lib.verdict import MIXED, Asks, Outcome, Paper, Verdict, share_of
+from lib.verdict import Asks, Outcome, Paper, Verdict, share_of
 
-# How an answer begins, by what the deciding claim comes to.
-ANSWERS = {
-    Outcome.SUPPORTED: "Supported",
-    MIXED: "Mixed",
-    Outcome.CONTRADICTED: "Contradicted",
-    Outcome.NO_EFFECT: "No effect worth the name",
-    Outcome.MATCHED: "Matched by controls, which show as much",
-    Outcome.INCONCLUSIVE: "Inconclusive",
-    Outcome.NOT_APPLICABLE: "Not applicable",
-    Outcome.NOT_RUN: "Not run",
-}
 # The stored tables that the script of article.html draws from; a test holds the two together.
 TABLES = (
     "02_heads",
@@ -59,6 +50,7 @@ TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters["run_name"] = run_name
+TEMPLATES.globals["look"] = look  # colours and marks, the same as in figures
 
 
 def render(folders: dict[str, Path], reproduced=()) -> str:
@@ -72,9 +64,10 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
     board_runs = [run for run in nearest_first if run in table]
     tables = {run: _tables(folders[run]) for run in nearest_first}
     with_tables = [run for run in nearest_first if tables[run]]
-    answers = {}
-    for paper in PAPERS.values():
-        answers[paper.title] = _answer(paper, table, tests, board_runs)
+    shown = answers.Stored({run: folders[run] for run in board_runs}, tests)
+    asked = []
+    for key, paper in PAPERS.items():
+        asked.append((paper, answers.of(key, shown), _behind(paper, table, tests, board_runs)))
     data = {
         "runs": nearest_first,
         "names": {run: run_name(run) for run in nearest_first},
@@ -85,15 +78,27 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
     }
     return TEMPLATES.get_template("article.html").render(
         data=data,
-        papers={paper.title: paper for paper in PAPERS.values()},
         means=RUNS,
         runs=sorted(with_tables, key=lambda run: -len(tables[run])),  # the fullest is drawn first
         board_runs=board_runs,
-        look=look,
-        answers=answers,
+        asked=asked,
+        notebooks=_executed(nearest_first),
         glance=_glance(table, board_runs),
         reproduced=reproduced,
     )
+
+
+def _executed(runs: list[str]) -> dict[str, tuple[str, str]]:
+    """{number: (its name, the address of its page as executed here, else of the notebook)}, seen
+    from the article.
+    """
+    found = {}
+    for file in sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")):
+        copies = [paths.BUILD / run / f"{file.stem}.html" for run in runs]
+        there = [copy for copy in copies if copy.is_file()]
+        address = os.path.relpath([*there, file][0], paths.BUILD / "report").replace(os.sep, "/")
+        found[file.name[:2]] = file.stem[3:].replace("_", " "), quote(address)
+    return found
 
 
 def _tables(folder: Path) -> dict[str, list[list[str]]]:
@@ -138,17 +143,9 @@ class Found:
     run: str
     tests: list[str]  # in words
 
-    @property
-    def in_a_sentence(self) -> str:
-        """The claim as it continues a sentence: its first word in small letters, but for names
-        (BERT).
-        """
-        is_name = self.claim[1:2].isupper()
-        return self.claim if is_name else self.claim[0].lower() + self.claim[1:]
 
-
-def _answer(paper: Paper, table: pd.DataFrame, tests: dict, runs: list[str]) -> tuple:
-    """(how the answer begins, what was found of the claims that decide it)."""
+def _behind(paper: Paper, table: pd.DataFrame, tests: dict, runs: list[str]) -> list[Found]:
+    """What was found of the claims that decide a paper's question."""
     found = []
     for claim in paper.deciding:
         row = table[table["id"] == claim].iloc[0]
@@ -160,7 +157,7 @@ def _answer(paper: Paper, table: pd.DataFrame, tests: dict, runs: list[str]) -> 
         own = [one for one in tests[run] if one.claim == claim and _has_interval(one)]
         own.sort(key=lambda one: one.outcome == Outcome.NOT_APPLICABLE)
         found.append(Found(row["claim"], str(row[run].kind), run, [_in_words(one) for one in own]))
-    return ANSWERS[found[0].kind], found
+    return found
 
 
 def _has_interval(one: Verdict) -> bool:

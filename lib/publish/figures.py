@@ -13,22 +13,9 @@ from lib.publish import retrainings
 from lib.publish.cells import ANSWERED, TESTED, kinds
 from lib.publish.papers import PAPERS, run_name
 from lib.together import Effect, Role
-from lib.verdict import AGAINST, MIXED, NOT_TESTABLE, Outcome
+from lib.verdict import AGAINST, Outcome
 
 INK = "#333333"
-PALE = "#E4E4E1"
-# The colour and the mark of what a run says of a claim: told apart without the colour too.
-TILES = {
-    Outcome.SUPPORTED: (look.GOOD, "●"),
-    MIXED: ("#A5D8C8", "◐"),
-    Outcome.CONTRADICTED: ("#E9A07A", "○"),
-    Outcome.NO_EFFECT: ("#F3D9C6", "0"),
-    Outcome.MATCHED: ("#D9D0E3", "≈"),
-    Outcome.INCONCLUSIVE: (PALE, "?"),
-    Outcome.NOT_APPLICABLE: (PALE, "∅"),
-    NOT_TESTABLE: (PALE, "–"),
-    Outcome.NOT_RUN: ("#F4F4F2", ""),
-}
 # What a notebook is about, below its tiles on the wall.
 TOPICS = {
     "02": "which heads",
@@ -150,11 +137,10 @@ def claims(rows: pd.DataFrame, runs: list[str], title: str, made_from: str = "")
 
 def _draw_tile(ax, x: float, y: float, cell, size: float):
     """What a run says of a claim."""
-    colour, mark = TILES[cell.kind]
-    tile = plt.Rectangle((x + 0.06, y - 0.43), 0.88, 0.86, facecolor=colour, edgecolor="none")
+    sign = look.OUTCOMES[cell.kind]
+    tile = plt.Rectangle((x + 0.06, y - 0.43), 0.88, 0.86, facecolor=sign.tile, edgecolor="none")
     ax.add_patch(tile)
-    ink = "white" if cell.kind == Outcome.SUPPORTED else INK
-    ax.text(x + 0.5, y, mark, ha="center", va="center", fontsize=size, color=ink)
+    ax.text(x + 0.5, y, sign.mark, ha="center", va="center", fontsize=size, color=sign.ink)
 
 
 def _explain_tiles(figure, ax):
@@ -163,11 +149,9 @@ def _explain_tiles(figure, ax):
     ax.grid(False)
     ax.spines[:].set_visible(False)
     meanings = []
-    for kind, (colour, mark) in TILES.items():
-        label = f"{kind} {mark}".strip()
-        meanings.append(
-            plt.Line2D([], [], marker="s", linestyle="", markersize=9, color=colour, label=label)
-        )
+    for kind, sign in look.OUTCOMES.items():
+        square = {"marker": "s", "linestyle": "", "markersize": 9, "color": sign.tile}
+        meanings.append(plt.Line2D([], [], **square, label=f"{kind} {sign.mark}"))
     figure.legend(
         handles=meanings,
         loc="outside lower left",

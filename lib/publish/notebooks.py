@@ -25,14 +25,17 @@ import nbformat
 from ipykernel.kernelspec import get_kernel_dict
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec
+from markupsafe import Markup
 from nbclient.exceptions import DeadKernelError
 from papermill import PapermillExecutionError, execute_notebook
 from papermill.exceptions import strip_color
+from pygments.formatters import HtmlFormatter
 
 from lib import CompanionError, paths, stale
 from lib.engine import models
 from lib.engine.files import fingerprint, replace
 from lib.publish import papers
+from lib.publish.article import TEMPLATES
 from lib.run import Run
 
 # What `execute` raises where the notebook is to blame.
@@ -50,7 +53,10 @@ ROLES = (
 )
 # $$...$$ by itself, $...$ in a line
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
+NEIGHBOUR = re.compile(r'href="(\d\d_\w+)\.ipynb')  # a link to another notebook
 WIDGET = "application/vnd.jupyter.widget-view+json"
+NO_WIDGET = "<p>A widget stands here: it answers where the notebook is open in Jupyter.</p>"
+UNFOLDED = 8  # lines of code that a page shows; of longer cells it shows the word "code"
 FOLDED = 2  # code cells that open a notebook, imports and parameters: JupyterLab shows them folded
 
 
@@ -112,9 +118,7 @@ class Notebook:
     @property
     def title(self) -> str:
         """Its first heading."""
-        texts = [cell.source for cell in self.content.cells if cell.cell_type == "markdown"]
-        headings = re.findall(r"^#+ (.*)", "\n".join(texts), re.MULTILINE)
-        return headings[0] if headings else ""
+        return _heading(self.content)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -392,17 +396,45 @@ def without_bars(content: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def as_page(content: nbformat.NotebookNode) -> bytes:
     """A notebook as a web page without scripts that fetches nothing: MathML formulas, captions as
-    alternative texts."""
+    alternative texts, long code folded.
+    """
     captions = iter(_captions(content))
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_mathml, cell.source)
-    exporter = nbconvert.HTMLExporter(filters={"clean_html": lambda code: code})
-    page, _ = exporter.from_notebook_node(content)
-    page = re.sub(
-        r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), page
+        for output in cell.get("outputs", []):
+            if WIDGET in output.get("data", {}):
+                output.data = {"text/html": NO_WIDGET}
+    cells = (Path(__file__).parent / "notebook_cells.html").read_text(encoding="utf-8")
+    exporter = nbconvert.HTMLExporter(raw_template=cells, filters={"clean_html": lambda code: code})
+    body, _ = exporter.from_notebook_node(content, {"folded_above": UNFOLDED})
+    body = re.sub(
+        r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), body
     )
-    return re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL).encode()
+    body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)
+    body = NEIGHBOUR.sub(r'href="\1.html', body)
+    body = body.replace(
+        'href="../', 'href="../../'
+    )  # a copy lies one folder deeper than a notebook
+    page = TEMPLATES.get_template("notebook.html").render(
+        title=_heading(content),
+        cells=Markup(body),
+        highlighting=Markup(_highlighting("xcode")),
+        dark_highlighting=Markup(_highlighting("github-dark")),
+    )
+    return page.encode()
+
+
+def _heading(content: nbformat.NotebookNode) -> str:
+    """The first heading of a notebook, "" where it has none."""
+    texts = [cell.source for cell in content.cells if cell.cell_type == "markdown"]
+    found = re.search(r"^#+ (.*)", "\n".join(texts), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _highlighting(style: str) -> str:
+    """The rules that colour code, in one of Pygments' styles."""
+    return HtmlFormatter(style=style).get_style_defs(".highlight")
 
 
 def _captions(content: nbformat.NotebookNode) -> list[str]:
@@ -418,7 +450,9 @@ def _captions(content: nbformat.NotebookNode) -> list[str]:
 
 def _mathml(found: re.Match) -> str:
     display = "block" if found[1] else "inline"
-    return latex2mathml.converter.convert(found[1] or found[2], display=display)
+    formula = latex2mathml.converter.convert(found[1] or found[2], display=display)
+    formula = formula.replace("&#x029F5;", "&#x0005C;")  # few fonts have the sign of "without"
+    return f'<span class="formula">{formula}</span>' if found[1] else formula
 
 
 def explain(error: Exception) -> str:
