@@ -66,7 +66,7 @@ def test_more_than_regular_heads_is_no_finding_where_neither_favours(
 @pytest.mark.parametrize(
     ("every", "beyond", "title"),
     [
-        (DOWN, OPEN, "costs 20.0 GLUE points; as many random heads cost no less"),
+        (DOWN, OPEN, "costs 20.0 GLUE points; as many random heads are not shown to cost less"),
         (DOWN, DOWN, "costs 20.0 GLUE points; as many random heads cost less"),
         (DOWN, None, "costs 20.0 GLUE points"),
         (OPEN, None, "does not clearly change the GLUE scores"),

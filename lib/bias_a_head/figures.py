@@ -778,7 +778,7 @@ def glue_title(every: stats.Estimate, beyond_random: stats.Estimate | None) -> s
         cost = f"gains {points:.1f} GLUE points"
     if beyond_random is None:
         return f"Masking all 'biased' heads {cost}"
-    random = "as many random heads cost no less"
+    random = "as many random heads are not shown to cost less"
     if beyond_random.is_below():
         random = "as many random heads cost less"
     return f"Masking all 'biased' heads {cost}; {random}"
