@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lib import CompanionError, paths
 
-COMMANDS = ("run", "compare", "report", "card", "measure", "stamp", "readme")
+COMMANDS = ("run", "compare", "report", "page", "card", "measure", "stamp", "readme")
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
@@ -46,6 +46,7 @@ def parser() -> Parser:
         "name", metavar="RUN", nargs="?", default="mini", help="mini where left out"
     )
     commands.add_parser("report", help="make build/report again, from what is stored or made here")
+    commands.add_parser("page", help="make build/report/try.html: a model that runs in a browser")
     _add_card(commands.add_parser("card", help="what the papers' measures say of any model"))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
     stamp = commands.add_parser(
@@ -203,6 +204,10 @@ def carry_out(options: argparse.Namespace) -> int:
             from lib.publish import page
 
             print(f"The report: {short(page.write())}")
+        case "page":
+            from lib.publish import trypage
+
+            print(f"A model in the page: {short(trypage.write())}")
         case "card":
             from lib.publish import card
 
