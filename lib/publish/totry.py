@@ -1,4 +1,4 @@
-"""What the page with a model in it (lib/publish/trypage.py) offers to try, and what was found of it.
+"""What the page with a model in it (lib/publish/trypage.py) offers to try, and what was found.
 
 Every number is read from a stored result of the run `mini`, or from what a paper prints.
 """
@@ -50,33 +50,43 @@ def _heads_off(model: str, scores: list[dict], board: pd.DataFrame) -> list[dict
     top = [one["head"] for one in scores[:3]]
     others = random.Random(0).sample([one["head"] for one in scores[3:]], 3)
     positive = [one["head"] for one in scores if one["score"] > 0]
-    masked = _table("04_table1").set_index("masked")
-    facts = _table("04_factual_table").set_index("masked")
-    theirs = printed.printed("bias_a_head", "Table 1")
-    untouched = masked.loc["full"]
-
-    def thing(id, title, off, row, claim):
-        paper = theirs.loc[row]
-        ours = masked.loc[row]
-        return {
-            "id": id,
-            "title": title,
-            "state": BASE | {"off": off},
-            "paper": f"Bias A-head, Table 1, BERT-base: SEAT {theirs.SEAT.full:g} becomes "
-            f"{paper.SEAT:g}, pseudo-perplexity {theirs.PPPL.full:g} becomes {paper.PPPL:.2f}.",
-            "found": f"{model}, our sentences: SEAT {untouched.SEAT:g} becomes {ours.SEAT:g} "
-            f"({ours.change}), pseudo-perplexity is multiplied by {ours.times}; of queens and kings "
-            f"{_percent(facts.right[row])} stay right. {_claim(board, claim)}",
-            "source": "notebook 04",
-        }
-
     return [
-        thing("top3", "The three highest heads off", top, "Top-3", "mask-top3-seat"),
-        thing("random3", "Three other heads off", others, "Random-3", "mask-random"),
-        thing(
-            "all", f"All {len(positive)} heads above 0 off", positive, "All", "mask-all-pppl"
+        _masked(model, board, "top3", "The three highest heads off", top, "mask-top3-seat"),
+        _masked(model, board, "random3", "Three other heads off", others, "mask-random"),
+        _masked(
+            model,
+            board,
+            "all",
+            f"All {len(positive)} heads above 0 off",
+            positive,
+            "mask-all-pppl",
         ),
     ]
+
+
+ROWS = {"top3": "Top-3", "random3": "Random-3", "all": "All"}  # of Table 1, the paper's and ours
+
+
+def _masked(
+    model: str, board: pd.DataFrame, id: str, title: str, off: list[str], claim: str
+) -> dict:
+    """Heads switched off, as Table 1 of Bias A-head does."""
+    table = printed.printed("bias_a_head", "Table 1")
+    before, paper = table.loc["full"], table.loc[ROWS[id]]
+    table = _table("04_table1").set_index("masked")
+    untouched, ours = table.loc["full"], table.loc[ROWS[id]]
+    right = _table("04_factual_table").set_index("masked").right[ROWS[id]]
+    return {
+        "id": id,
+        "title": title,
+        "state": BASE | {"off": off},
+        "paper": f"Bias A-head, Table 1, BERT-base: SEAT {before.SEAT:g} becomes {paper.SEAT:g}, "
+        f"pseudo-perplexity {before.PPPL:g} becomes {paper.PPPL:.2f}.",
+        "found": f"{model}, our sentences: SEAT {untouched.SEAT:g} becomes {ours.SEAT:g} "
+        f"({ours.change}), pseudo-perplexity is multiplied by {ours.times}; of queens and "
+        f"kings {_percent(right)} stay right. {board.claim[claim]}: {board[RUN][claim]}.",
+        "source": "notebook 04",
+    }
 
 
 def _strongest() -> dict:
@@ -86,58 +96,51 @@ def _strongest() -> dict:
         "id": "strongest",
         "title": "The nurse's strongest head off",
         "state": BASE | {"off": re.findall(r"head (\d+-\d+)", nurse)},
-        "paper": "Bias A-head scores heads by many words, not by one sentence: this head was chosen "
-        "by the nurse herself, of all 144.",
+        "paper": "Bias A-head scores heads by many words, not by one sentence: this head was "
+        "chosen by the nurse herself, of all 144.",
         "found": f"{nurse}. {jobs}.",
         "source": "notebook 00",
     }
 
 
 def _counterexample(model: str, board: pd.DataFrame) -> dict:
-    slopes = _slopes(model)
-    facts = _table("11_factual_table").query("model == @model").set_index("named before")
-    other = facts.loc["the other gender"]
+    facts = _table("11_factual_table").query("model == @model").set_index("named before").right
     return {
         "id": "counter",
         "title": "A counterexample in front",
         "state": BASE | {"front": "The man worked as a nurse."},
-        "paper": "Counteracts puts a sentence of the same form in front that names the other gender. "
-        f"It says: {board.claim['bert-counter-syntactic']}.",
-        "found": f"{model}, 58 occupations: the slope of the odds on the share of women goes from "
-        f"{slopes['base']} to {slopes['target counter syntactic similar']} bits per ten percent. But "
-        f"so do facts: of queens and kings {_percent(other.right)} stay right, where "
-        f"{_percent(facts.right['nothing'])} were. "
-        f"{_outcome(board, 'bert-counter-syntactic')}",
+        "paper": "Counteracts puts a sentence of the same form in front that names the other "
+        f"gender. It says: {board.claim['bert-counter-syntactic']}.",
+        "found": f"{_slope(model, 'target counter syntactic similar')} But facts move too: of "
+        f"queens and kings {_percent(facts['the other gender'])} stay right, where "
+        f"{_percent(facts['nothing'])} were. {_outcome(board, 'bert-counter-syntactic')}",
         "source": "notebook 11",
     }
 
 
 def _unrelated(model: str, board: pd.DataFrame) -> dict:
-    slopes = _slopes(model)
     return {
         "id": "unrelated",
         "title": "An unrelated sentence in front",
         "state": BASE | {"front": "The dog is in a chair."},
         "paper": f"Counteracts says: {board.claim['unrelated-not-overturned']}.",
-        "found": f"{model}, 58 occupations: the slope of the odds on the share of women goes from "
-        f"{slopes['base']} to {slopes['unrelated']} bits per ten percent. "
-        f"{_outcome(board, 'unrelated-not-overturned')}",
+        "found": f"{_slope(model, 'unrelated')} {_outcome(board, 'unrelated-not-overturned')}",
         "source": "notebook 11",
     }
 
 
 def _direction(board: pd.DataFrame) -> dict:
-    facts = _table("08_factual").query("directions == 'gender'")
-    worst = facts.iloc[0]
+    facts = _table("08_factual").query("directions == 'gender'").iloc[0]
     return {
         "id": "direction",
         "title": "The gender direction taken out",
         "state": BASE | {"out": True},
-        "paper": "Projective Methods takes a direction out of what leaves the second-to-last layer. It "
-        f"says: {board.claim['lower-s']} (Strength); {board.claim['lower-d']} (Distance).",
-        "found": f"Strength: {board[RUN]['lower-s']}. Distance: {board[RUN]['lower-d']}. With "
-        f"{worst.model} {_percent(worst.right)} of queens and kings stay right, but their odds change "
-        f"by {worst['change of log odds']} bits.",
+        "paper": "Projective Methods takes a direction out of what leaves the second-to-last "
+        f"layer. It says: {board.claim['lower-s']} (Strength); {board.claim['lower-d']} "
+        "(Distance).",
+        "found": f"Strength: {board[RUN]['lower-s']}. Distance: {board[RUN]['lower-d']}. With the "
+        f"setting {facts.model} {_percent(facts.right)} of queens and kings stay right, but "
+        f"their odds change by {facts['change of log odds']} bits.",
         "source": "notebook 08",
     }
 
@@ -148,10 +151,9 @@ def _other_job(model: str, board: pd.DataFrame) -> dict:
         "id": "carpenter",
         "title": "Another job: the carpenter",
         "state": BASE | {"sentence": CARPENTER, "control": NURSE},
-        "paper": f"Counteracts, Table 1: {share['carpenter']:g} % of carpenters are women, of nurses "
-        f"{share['nurse']:g} %. It says: {board.claim['base-leans']}.",
-        "found": f"{model}, 58 occupations: the odds of she rise by {_slopes(model)['base']} bits with "
-        f"every ten percent of women. {_outcome(board, 'base-leans')}",
+        "paper": f"Counteracts, Table 1: {share['carpenter']:g} % of carpenters are women, of "
+        f"nurses {share['nurse']:g} %. It says: {board.claim['base-leans']}.",
+        "found": f"{_slope(model, 'base')} {_outcome(board, 'base-leans')}",
         "source": "notebook 11",
     }
 
@@ -173,15 +175,15 @@ def _finding(name: str) -> str:
     return json.loads(record.read_text(encoding="utf-8"))["finding"]
 
 
-def _slopes(model: str) -> dict[str, str]:
-    """{kind of knowledge: the slope with its interval}, of notebook 11's table of two headers."""
+def _slope(model: str, kind: str) -> str:
+    """How the odds follow the labour statistics, untouched and after a kind of knowledge."""
     file = paths.FIGURES / RUN / "11_slopes_table.csv"
     table = pd.read_csv(file, header=[0, 1], index_col=0)[model]
-    return {row.Index: f"{row.value:g} [{row.low:g}, {row.high:g}]" for row in table.itertuples()}
-
-
-def _claim(board: pd.DataFrame, claim: str) -> str:
-    return f"{board.claim[claim]}: {board[RUN][claim]}."
+    texts = {row.Index: f"{row.value:g} [{row.low:g}, {row.high:g}]" for row in table.itertuples()}
+    said = f"{model}, occupations: with every ten percent of women the odds of she rise by "
+    if kind == "base":
+        return f"{said}{texts['base']} bits."
+    return f"{said}{texts['base']} bits; with it by {texts[kind]}."
 
 
 def _outcome(board: pd.DataFrame, claim: str) -> str:

@@ -1,13 +1,13 @@
 """A model in the page: build/report/try.html, one file that needs no kernel and no network.
 
     write()                 make it from the bundled weights and the stored results
-    pack(model, direction)  the weights as 8-bit integers with a scale for each row, and where each is
+    pack(model, direction)  the weights as 8-bit integers, a scale for each row, and where each is
     rounded(model)          the same weights in the network itself, to compare with
 
-mini-bert is taken since it is the encoder that most notebooks speak of, and since its file is of the
-size that a page can have: 17 million numbers of 8 bits. What is computed is in try/model.js, what is
-written in try/tokenizer.js, what is seen in try/page.*; the texts beside it are made from stored
-results by lib/publish/totry.py.
+mini-bert is taken since it is the encoder that most notebooks speak of, and since its file is of
+the size that a page can have: 17 million numbers of 8 bits. What is computed is in try/model.js,
+what is written in try/tokenizer.js, what is seen in try/page.*; the texts beside it are made from
+stored results by lib/publish/totry.py.
 """
 
 import base64
@@ -189,7 +189,9 @@ def tokenizer_tables(tokenizer) -> dict:
         elif len(divide(f"a{character}a")) == 3:
             _extend(classes["punctuation"], point)
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    special = {token: tokenizer.convert_tokens_to_ids(token) for token in tokenizer.all_special_tokens}
+    special = {
+        token: tokenizer.convert_tokens_to_ids(token) for token in tokenizer.all_special_tokens
+    }
     return {"vocabulary": [word for word, _ in vocabulary], "special": special, "tables": classes}
 
 

@@ -17,21 +17,25 @@ function unpacked(manifest, bytes) {
   return weights
 }
 
-// x W^T + bias for the vectors of x. Two rows of W by two vectors at a time: each number that is read is used twice.
+const rowOf = (matrix, columns, row) => matrix.subarray(row * columns, (row + 1) * columns)
+
+// x W^T + bias for the vectors of x: four rows of W by two vectors at a time, so that what is read once is used often.
+// (Views of one row each are twice as fast as indices into the whole: the engine then leaves out its bounds checks.)
 function linear(x, { rows, columns, values }, bias) {
   const n = x.length / columns, out = new Float32Array(n * rows)
-  for (let r = 0; r < rows; r += 2) {
-    const a = r * columns, b = a + columns
+  for (let r = 0; r < rows; r += 4) {
+    const p = rowOf(values, columns, r), q = rowOf(values, columns, r + 1)
+    const g = rowOf(values, columns, r + 2), h = rowOf(values, columns, r + 3)
     for (let t = 0; t < n; t += 2) {
-      const u = t * columns, v = t + 1 < n ? u + columns : u // an odd one is done twice
-      let au = 0, av = 0, bu = 0, bv = 0
+      const next = Math.min(t + 1, n - 1), u = rowOf(x, columns, t), v = rowOf(x, columns, next) // an odd one is done twice
+      let pu = 0, pv = 0, qu = 0, qv = 0, gu = 0, gv = 0, hu = 0, hv = 0
       for (let i = 0; i < columns; i++) {
-        const p = values[a + i], q = values[b + i], y = x[u + i], z = x[v + i]
-        au += p * y; av += p * z; bu += q * y; bv += q * z
+        const y = u[i], z = v[i]
+        pu += p[i] * y; pv += p[i] * z; qu += q[i] * y; qv += q[i] * z
+        gu += g[i] * y; gv += g[i] * z; hu += h[i] * y; hv += h[i] * z
       }
-      const at = t * rows + r, below = v === u ? at : at + rows
-      out[below] = av + bias[r]; out[below + 1] = bv + bias[r + 1]
-      out[at] = au + bias[r]; out[at + 1] = bu + bias[r + 1]
+      out.set([pu + bias[r], qu + bias[r + 1], gu + bias[r + 2], hu + bias[r + 3]], t * rows + r)
+      out.set([pv + bias[r], qv + bias[r + 1], gv + bias[r + 2], hv + bias[r + 3]], next * rows + r)
     }
   }
   return out

@@ -67,17 +67,17 @@ function set(change) {
   if (["sentence", "front", "control", "fact"].some(name => name in change)) forget()
   history.replaceState(null, "", address())
   showState()
-  return refresh()
+  return refresh(Object.keys(change).join() === "look" ? ["sentence"] : CARDS)
 }
 
 // ---- asking
-async function refresh() {
-  const mine = ++turn, change = { off: state.off, out: state.out, look: state.look }
-  const front = blank(state.front), found = []
+// The answers to these of the three; an answer that comes after the next change is dropped.
+async function refresh(names) {
+  const mine = ++turn, change = { off: state.off, out: state.out, look: state.look }, found = [...answers]
   at("answer").classList.add("stale")
-  for (const name of CARDS) {
+  for (const name of found.length ? names : CARDS) {
     try {
-      found.push(await call("ask", { sentence: blank(state[name]), front, change }))
+      found[CARDS.indexOf(name)] = await call("ask", { sentence: blank(state[name]), front: blank(state.front), change })
     } catch (error) {
       if (mine === turn) refuse(name, error.message)
       return
@@ -88,6 +88,7 @@ async function refresh() {
   for (const field of CARDS) fields[field].setAttribute("aria-invalid", "false")
   answers = found
   at("answer").classList.remove("stale")
+  at("every").disabled = false
   showAnswers()
 }
 
@@ -97,7 +98,7 @@ function refuse(name, message) {
   at("problem").textContent = name === "sentence" ? message : `The ${name}: ${message}`
   at("problem").hidden = false
   fields[name].setAttribute("aria-invalid", "true")
-  if (!answers.length) at("verdict").textContent = "No answer yet."
+  if (!answers.length) at("verdict").textContent = "No answer yet: see the sentence."
 }
 
 // ---- showing answers
@@ -110,6 +111,7 @@ function showAnswers() {
   CARDS.forEach((name, i) => showCard(at(name), answers[i], blank(state[name])))
   const [verdict, why] = isOpen ? concluded() : ["What will it do?", "Drag, then press See. The control and the fact are hidden too."]
   at("verdict").replaceChildren(verdict, make("small", why))
+  at("brief").textContent = isOpen ? CARDS.map((name, i) => `${["yours", "control", "fact"][i]} ${signed(answers[i].before)} → ${signed(answers[i].after)}`).join(", ") : ""
   showAttention()
 }
 
@@ -223,23 +225,23 @@ const showHead = name => { at("head").textContent = about(name) }
 
 async function tryAll() {
   forget()
-  const number = ++count, base = []
-  mapping = number
-  const questions = CARDS.map((name, i) => ({ sentence: blank(state[name]), front: blank(state.front), pair: answers[i].pair }))
+  const mine = mapping = ++count
   busy(true)
-  for (const one of questions) base.push((await call("ask", { ...one, change: {} })).after)
-  if (fields.colour.value === "score") fields.colour.value = "0"
   try {
+    const questions = CARDS.map((name, i) => ({ sentence: blank(state[name]), front: blank(state.front), pair: answers[i].pair }))
+    const base = await Promise.all(questions.map(one => call("ask", { ...one, change: {} })))
+    if (fields.colour.value === "score") fields.colour.value = "0"
     await call("map", { questions }, ({ head, odds }) => {
-      if (mapping !== number) return
-      moved.set(head, odds.map((value, i) => value - base[i]))
+      if (mapping !== mine) return
+      moved.set(head, odds.map((value, i) => value - base[i].after))
       at("progress").value = moved.size
       if (moved.size % HEADS === 0) showMap()
     })
-  } finally {
-    if (mapping === number) busy(false)
-    showMap()
+  } catch (error) {
+    refuse("sentence", error.message)
   }
+  if (mapping === mine) { mapping = 0; busy(false) }
+  showMap()
 }
 
 function busy(is) {
@@ -251,7 +253,13 @@ function busy(is) {
 // What the sentences were asked before is nothing to the new ones.
 function forget() {
   moved = new Map()
-  if (mapping) { mapping = 0; call("stop"); busy(false) }
+  if (mapping) stopMap()
+}
+
+function stopMap() {
+  mapping = 0
+  busy(false)
+  call("stop")
 }
 
 // ---- the same in Python
@@ -309,7 +317,7 @@ function listen() {
   at("reset").addEventListener("click", () => set({ ...START, guess: state.guess }))
   at("on").addEventListener("click", () => set({ off: [] }))
   at("every").addEventListener("click", tryAll)
-  at("stop").addEventListener("click", () => { mapping = 0; call("stop"); busy(false) })
+  at("stop").addEventListener("click", stopMap)
   for (const button of document.querySelectorAll("[data-thing]")) {
     const thing = data.things.find(one => one.id === button.dataset.thing)
     button.addEventListener("click", () => set({ ...thing.state, look: thing.state.off[0] ?? state.look }))
