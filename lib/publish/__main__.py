@@ -201,9 +201,10 @@ def carry_out(options: argparse.Namespace) -> int:
 
             return compare.say(options.name)
         case "report":
-            from lib.publish import page
+            from lib.publish import page, trypage
 
             print(f"The report: {short(page.write())}")
+            trypage.beside_the_report()
         case "page":
             from lib.publish import trypage
 

@@ -6,6 +6,7 @@ the script in article.html, from tables that notebooks store and that travel in 
 run has stored, a section says.
 """
 
+import base64
 import csv
 import math
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
-from lib import look
+from lib import look, paths
 from lib.publish import retrainings, scoreboard
 from lib.publish.cells import KINDS
 from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
@@ -93,7 +94,15 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
         answers=answers,
         glance=_glance(table, board_runs),
         reproduced=reproduced,
+        try_picture=_picture(paths.ROOT / "figures" / "try.png"),
     )
+
+
+def _picture(file: Path) -> str:
+    """A picture as a data address; empty where it is not at hand."""
+    if not file.is_file():
+        return ""
+    return "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
 
 
 def _tables(folder: Path) -> dict[str, list[list[str]]]:

@@ -159,6 +159,11 @@ def _other_job(model: str, board: pd.DataFrame) -> dict:
 
 
 # ---- reading what is stored
+def has_results() -> bool:
+    """Whether the run's head scores, without which there is no page, are stored."""
+    return (paths.FIGURES / RUN / "02_heads.csv").is_file()
+
+
 def _table(name: str) -> pd.DataFrame:
     file = paths.FIGURES / RUN / f"{name}.csv"
     if not file.is_file():

@@ -65,6 +65,14 @@ def write(target: Path | None = None) -> Path:
     return target
 
 
+def beside_the_report():
+    """Make the page where the stored results that it shows are at hand: it takes seconds, and the
+    article links it.
+    """
+    if totry.has_results():
+        write()
+
+
 def render() -> str:
     """The page as text: its scripts, its weights, and what was found with this model."""
     model = load(MODEL, device="cpu")
