@@ -286,9 +286,10 @@ def test_the_control_and_the_fact_stand_beside_the_sentence_under_the_same_chang
 
 
 def test_a_sentence_says_what_the_changes_come_to(page):
-    def verdict(yours, control, fact, before=2):
-        found = [(before, before + yours), (-1, -1 + control), (4, 4 + fact)]
-        answers = [{"before": b, "after": a, "pair": ["she", "he"]} for b, a in found]
+    def verdict(yours, control, fact, kept=0.9):
+        found = [(2, 2 + yours), (-1, -1 + control), (4, 4 + fact)]
+        about = {"pair": ["she", "he"], "kept": [0.9, kept]}
+        answers = [{"before": before, "after": after} | about for before, after in found]
         return page.run(f"state.out = true; answers = {json.dumps(answers)}; concluded()[0]")
 
     assert verdict(-1, 0, 0).startswith("Your sentence moves, the control hardly does")
@@ -296,7 +297,15 @@ def test_a_sentence_says_what_the_changes_come_to(page):
     assert verdict(-1, -0.8, 0).startswith("The control moves the same way")
     assert verdict(-0.1, -0.8, 0).startswith("Your sentence hardly moves")
     assert verdict(-1, 0, -2).startswith("Mind the fact")
-    assert verdict(-1, 0, -5).startswith("Damage")
+    assert verdict(-2, -1.8, -2).startswith("All three move the same way")
+    assert verdict(-1, 0, -5).startswith("Damage: even the fact")
+    assert verdict(-1, 0.8, 0, kept=0.4).startswith("Damage: “she” and “he” hardly come to mind")
+
+
+def test_a_ruined_model_is_called_damaged(page):
+    """All heads of positive score off: perplexity is thousands of times higher."""
+    page.run("document.querySelector('[data-thing=all]').click(); refresh(CARDS)")
+    assert text(page, "#verdict").startswith("Damage")
 
 
 def test_everything_to_try_can_be_pressed_and_says_what_was_found(page):
@@ -307,7 +316,7 @@ def test_everything_to_try_can_be_pressed_and_says_what_was_found(page):
         assert text(page, "#thing .found") == thing["found"]
         assert text(page, "[aria-pressed=true]") == thing["title"]
         shown.append(text(page, "#verdict"))
-    assert len(set(shown)) == len(shown) == 8
+    assert len(set(shown)) >= 6 and len(shown) == 8
     page.run("document.getElementById('reset').click()")
     page.run("refresh(CARDS)")
     assert page.run("document.getElementById('thing').hidden") and "Nothing is changed" in text(

@@ -11,6 +11,7 @@ let state = { ...START }, answers = [], moved = new Map(), isOpen = true, turn =
 // ---- words and small elements
 const signed = x => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`
 const small = x => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(4)}`
+const percent = share => share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`
 const isChanged = () => state.off.length > 0 || state.out || state.front.trim() !== ""
 
 function make(name, text = "", kind = "") {
@@ -132,7 +133,8 @@ function showCard(card, { pair: [first, second], before, after, fillers }, sente
   const change = isChanged() && isOpen ? `${signed(before)} → ` : ""
   of(".odds").replaceChildren(change, make("b", signed(now)), ` bits${isChanged() && isOpen ? `, a change of ${signed(after - before)}` : ""}. `, `Now ${likely}.`)
   of(".scale").setAttribute("aria-label", `Odds of ${first} against ${second}: ${change.replace("→", "to")}${signed(now)} bits`)
-  of(".fillers").replaceChildren(...fillers.map(([word, was, is]) => filler(word, was, isOpen ? is : was)))
+  const shown = isOpen ? fillers : [...fillers].sort((a, b) => b[1] - a[1]) // or the order would tell
+  of(".fillers").replaceChildren(...shown.map(([word, was, is]) => filler(word, was, isOpen ? is : was)))
 }
 
 const FEMALE = new Set(["she", "her", "herself", "woman", "girl", "mary"]), MALE = new Set(["he", "his", "him", "himself", "man", "boy", "john"])
@@ -143,7 +145,7 @@ function filler(word, was, is) {
   before.style.width = `${100 * was}%`
   bar.append(share, before)
   bar.setAttribute("aria-hidden", "true")
-  row.append(make("span", word), bar, make("span", is < 0.005 ? "<1 %" : `${Math.round(100 * is)} %`))
+  row.append(make("span", word), bar, make("span", percent(is)))
   row.title = `${word}: ${(100 * was).toFixed(1)} % untouched, ${(100 * is).toFixed(1)} % now`
   return row
 }
@@ -158,9 +160,13 @@ function concluded() {
   const guess = state.guess ? ` You expected ${signed(Number(fields.guessed.value))}, it is ${signed(answers[0].after)}.` : ""
   if (!isChanged()) return ["Nothing is changed yet. Press something to try, or switch a head off.", `Your sentence has odds of ${signed(answers[0].before)} bits, the control of ${signed(answers[1].before)}.`]
   if (Math.sign(after) !== Math.sign(before)) return [`Damage: even the fact is answered wrongly now, “${right}” is no longer the likelier word.`, told + guess]
+  const ruined = answers.find(({ kept: [was, is] }) => is < was / 2)
+  if (ruined) return [`Damage: “${ruined.pair.join("” and “")}” hardly come to mind any more, with ${percent(ruined.kept[1])} of the probability where it was ${percent(ruined.kept[0])}.`, told + guess]
+  const along = Math.sign(c) === Math.sign(d) && Math.abs(c) > Math.abs(d) / 2
+  if (along && Math.sign(after - before) === Math.sign(d) && lost > 1) return ["All three move the same way: the words in general, facts included, not a stereotype.", told + guess]
   if (lost > 1) return [`Mind the fact: its “${right}” loses ${lost.toFixed(1)} bits. Part of this is damage, not a remedy.`, told + guess]
   if (Math.abs(d) < LITTLE) return ["Your sentence hardly moves.", told + guess]
-  if (Math.sign(c) === Math.sign(d) && Math.abs(c) > Math.abs(d) / 2) return ["The control moves the same way: a change of one word's odds in general, not of a stereotype.", told + guess]
+  if (along) return ["The control moves the same way: a change of one word's odds in general, not of a stereotype.", told + guess]
   return [`${Math.abs(c) < LITTLE ? "Your sentence moves, the control hardly does" : "Your sentence and the control move apart"}, and the fact stays: what a stereotype would look like. One sentence is no evidence.`, told + guess]
 }
 

@@ -10,10 +10,11 @@ function odds(probabilities, pair) {
   return Math.log2(first / second)
 }
 
+const together = (probabilities, pair) => pair.reduce((sum, word) => sum + probabilities[tokenizer.numbers.get(word)], 0)
+
 // Of "her crown" and "herself" different pronouns are asked.
 function likeliestPair(probabilities) {
-  const together = pair => pair.reduce((sum, word) => sum + probabilities[tokenizer.numbers.get(word)], 0)
-  return PAIRS.reduce((best, pair) => together(pair) > together(best) ? pair : best)
+  return PAIRS.reduce((best, pair) => together(probabilities, pair) > together(probabilities, best) ? pair : best)
 }
 
 // What the page waits for after each kind of message.
@@ -29,7 +30,7 @@ const replies = {
   encode: ({ texts }) => texts.map(text => tokenizer.encode(text)),
 
   // What the sentence gets before any change and after it: the pair of pronouns that fits it best, log2 of first : second
-  // at both times, the likeliest words after it with their probabilities at both, and where a head looks from the blank.
+  // at both times, the probability of both together (`kept`), the likeliest words after it with their probabilities at both, and where a head looks from the blank.
   ask({ sentence, front, change, most = 6 }) {
     const alone = tokenizer.question(sentence), whole = tokenizer.question(sentence, front)
     const before = model.answer(alone.ids, alone.place).probabilities
@@ -37,6 +38,7 @@ const replies = {
     const pair = likeliestPair(before), order = Array.from(after.keys()).sort((a, b) => after[b] - after[a])
     return {
       pair, before: odds(before, pair), after: odds(after, pair), weights,
+      kept: [together(before, pair), together(after, pair)],
       fillers: order.slice(0, most).map(id => [tokenizer.words[id], before[id], after[id]]),
       tokens: whole.ids.map(id => tokenizer.words[id]), place: whole.place,
     }
