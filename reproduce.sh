@@ -59,6 +59,9 @@ run_tests() {  # all; --quick: three notebooks alone; --numerics: notebooks alon
     echo "Style, and the direction of imports"
     "$python" -m ruff check . || status=$?
     "$python" -c 'from importlinter.cli import lint_imports_command as check; check()' || status=$?
+    if ! command -v chromium chromium-browser google-chrome >/dev/null; then
+        echo "No Chromium is here, so the tests of pages in a browser are skipped: on Debian, apt-get install chromium"
+    fi
     echo "Tests"
     cores="$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)"
     "$python" -m pytest tests -q -p no:nbval -n "$((cores > 1 ? 2 : 0))" || status=$?

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lib import CompanionError, paths
 
-COMMANDS = ("run", "compare", "report", "card", "heads", "measure", "stamp", "readme")
+COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "stamp", "readme")
 CARD = "what the papers' measures say of any model, or of two side by side"
 HEADS = "the bias score of every attention head of a model"
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
@@ -48,6 +48,7 @@ def parser() -> Parser:
         "name", metavar="RUN", nargs="?", default="mini", help="mini where left out"
     )
     commands.add_parser("report", help="make build/report again, from what is stored or made here")
+    commands.add_parser("page", help="make build/report/try.html: a model that runs in a browser")
     add_card(commands.add_parser("card", help=CARD))
     add_heads(commands.add_parser("heads", help=HEADS))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
@@ -220,9 +221,14 @@ def carry_out(options: argparse.Namespace) -> int:
 
             return compare.say(options.name)
         case "report":
-            from lib.publish import page
+            from lib.publish import page, trypage
 
             print(f"The report: {short(page.write())}")
+            trypage.beside_the_report()
+        case "page":
+            from lib.publish import trypage
+
+            print(f"A model in the page: {short(trypage.write())}")
         case "card":
             print(f"The card: {short(_card(options))}")
         case "heads":

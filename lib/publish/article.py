@@ -6,6 +6,7 @@ by the script in article.html, from tables that notebooks store and that travel 
 run has stored, a section says.
 """
 
+import base64
 import csv
 import math
 import os
@@ -85,6 +86,7 @@ def render(folders: dict[str, Path], reproduced=()) -> str:
         notebooks=_executed(nearest_first),
         glance=_glance(table, board_runs),
         reproduced=reproduced,
+        try_picture=_picture(paths.ROOT / "figures" / "try.png"),
     )
 
 
@@ -99,6 +101,13 @@ def _executed(runs: list[str]) -> dict[str, tuple[str, str]]:
         address = os.path.relpath([*there, file][0], paths.BUILD / "report").replace(os.sep, "/")
         found[file.name[:2]] = file.stem[3:].replace("_", " "), quote(address)
     return found
+
+
+def _picture(file: Path) -> str:
+    """A picture as a data address; empty where it is not at hand."""
+    if not file.is_file():
+        return ""
+    return "data:image/png;base64," + base64.b64encode(file.read_bytes()).decode()
 
 
 def _tables(folder: Path) -> dict[str, list[list[str]]]:

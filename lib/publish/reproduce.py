@@ -21,7 +21,7 @@ from tqdm import tqdm
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import check_writable, is_full
-from lib.publish import compare, notebooks, page, published, readme
+from lib.publish import compare, notebooks, page, published, readme, trypage
 from lib.publish.__main__ import QUICK, short
 from lib.publish.estimate import estimate
 from lib.publish.notebooks import Notebook
@@ -268,6 +268,7 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
     print(f"Executed notebooks, as web pages too: {short(wanted[0].copy.parent)}")
     print("To explore them: ./reproduce.sh lab")
     print(f"The report: {short(page.write())}")
+    trypage.beside_the_report()
     print(found)
     return 0 if stores else found.status
 
