@@ -337,6 +337,9 @@ def test_the_registry_is_read_from_its_file():
         "gpt2": "openai-community/gpt2",
     }
     assert {name: models.REGISTRY[name].source for name in known} == known
+    seeds = [models.REGISTRY[f"multiberts-seed{k}"].source for k in range(25)]
+    assert seeds == [f"google/multiberts-seed_{k}" for k in range(25)]
+    assert "multiberts-seed" not in models.REGISTRY and "multiberts-seed25" not in models.REGISTRY
     assert models.usual_dtype("gpt2") == torch.float32
     assert models.usual_dtype("llama-2-7b") == torch.bfloat16
 
@@ -418,6 +421,79 @@ def contents(file, content):
 def test_a_damaged_folder_is_refused_and_no_weight_is_made_up(bert, damage, said):
     damage(bert)
     assert re.search(said, refused(bert, device="cpu"))
+
+
+def test_weights_that_are_all_zero_are_warned_of(bert):
+    def zero(tensors):
+        return {key: torch.zeros_like(value) for key, value in tensors.items()}
+
+    change_weights(bert, zero)
+    with pytest.warns(UserWarning, match="All weights of .* are zero"):
+        models.load(bert, device="cpu")
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_matrix_of_zeros_is_no_reason_to_warn(bert):
+    """RoBERTa's embedding of its one segment is such a matrix."""
+
+    def zero(tensors):
+        return tensors | {QUERY: torch.zeros_like(tensors[QUERY])}
+
+    change_weights(bert, zero)
+    models.load(bert, device="cpu")
+
+
+def shards(folder):
+    """Say that the weights are two files, of which one is there."""
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    files = {
+        QUERY: "model-00001-of-00002.safetensors",
+        EMBEDDING: "model-00002-of-00002.safetensors",
+    }
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+
+
+def dangling(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to(folder / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (shards, "lacks 1 of its 2 files of weights .model-00002"),
+        (dangling, "is a link to nothing: fetch or save"),
+        (settings(quantization_config={"bits": 4}), "quantised weights, which are not read"),
+        (settings(num_attention_heads=5), "5 heads for a width of 32, which they do not divide"),
+        (settings(num_attention_heads=0), "0 heads for a width of 32"),
+        (settings(num_attention_heads=2.5), "do not divide"),
+        (settings(num_hidden_layers=0), "0 layers"),
+        (settings(is_decoder=True), "trained as a decoder"),
+    ],
+)
+def test_what_cannot_be_this_model_is_refused_before_a_weight_is_read(bert, damage, said):
+    damage(bert)
+    before = sorted(bert.rglob("*"))
+    assert re.search(said, refused(bert, device="cpu"))
+    assert sorted(bert.rglob("*")) == before  # nothing was written
+
+
+def test_a_gemma_that_reads_in_both_directions_is_refused(folders, tmp_path):
+    folder = shutil.copytree(folders["gemma3_text"][0], tmp_path / "gemma")
+    change_config(folder, use_bidirectional_attention=True)
+    assert "reads in both directions" in refused(folder, device="cpu")
+
+
+def test_an_encoder_whose_tokenizer_has_no_mask_token_says_so(bert):
+    file = bert / "tokenizer_config.json"
+    changed = json.loads(file.read_text())
+    del changed["mask_token"]
+    file.write_text(json.dumps(changed))
+    model = models.load(bert, device="cpu")
+    for call in (pppl.pseudo_perplexity, fill.probabilities):
+        assert "has no mask token: put the one there" in refusal(
+            call, model, ["the doctor [MASK] ."]
+        )
 
 
 @pytest.mark.parametrize(

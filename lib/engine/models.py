@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from huggingface_hub import errors as hub_errors, snapshot_download
+from huggingface_hub import HfApi, errors as hub_errors, snapshot_download
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -56,8 +56,16 @@ def _entry(source: str, dtype: str = "float32", **rest) -> Entry:
 
 def _registry() -> dict[str, Entry]:
     """All entries of data/models.toml, by name."""
+    registry = {}
     try:
-        return {name: _entry(**entry) for name, entry in read_toml(paths.REGISTRY).items()}
+        for name, entry in read_toml(paths.REGISTRY).items():
+            seeds = entry.pop("seeds", 0)
+            if not seeds:
+                registry[name] = _entry(**entry)
+            for seed in range(seeds):
+                numbered = entry | {"source": entry["source"].format(seed=seed)}
+                registry[f"{name}{seed}"] = _entry(**numbered)
+        return registry
     except (TypeError, ValueError, KeyError, AttributeError):
         # an unknown or missing key, a value of the wrong kind, a folder outside of data/
         raise CompanionError(
@@ -132,6 +140,11 @@ class Model:
 
     @property
     def mask_token(self) -> str:
+        if self.tokenizer.mask_token is None and not self.is_causal:
+            raise CompanionError(
+                f"The tokenizer of {self.name} has no mask token: put the one there that it was "
+                "trained with."
+            )
         if self.tokenizer.mask_token is None:
             raise CompanionError(
                 f"{self.name} has no mask token: choose an encoder, such as mini-bert."
@@ -202,6 +215,7 @@ def load(
         net = _moved(name, net, device)
     _check_finite(name, net)
     _check_precision(name, net)
+    _warn_of_zeros(name, net)
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
 
 
@@ -242,6 +256,16 @@ def _check_config(name, config: dict, family: families.Family):
         raise CompanionError(
             f"{name} is a {family.name} trained as a decoder (is_decoder in its config.json), "
             "which is not supported: choose an encoder, or a decoder such as GPT-2."
+        )
+    if config.get("use_bidirectional_attention") and family.is_causal:
+        raise CompanionError(
+            f"{name} is a {family.name} that reads in both directions (config.json says so), which "
+            "is not supported: choose one that predicts the next token."
+        )
+    layers = _first_of(config, ("num_hidden_layers", "n_layer", "n_layers"), default=1)
+    if isinstance(layers, int) and layers < 1:
+        raise CompanionError(
+            f"{name} has {layers} layers: mend its config.json, or save the model again."
         )
     width = _first_of(config, ("hidden_size", "n_embd", "dim"), default=0)
     heads = _first_of(config, ("num_attention_heads", "n_head", "n_heads"), default=1)
@@ -290,6 +314,19 @@ def _check_finite(name, net):
                 f"{name} has weights that are infinite or no numbers (in {key}): "
                 "fetch it again, or save one whose training went well."
             )
+
+
+def _warn_of_zeros(name, net):
+    """Warn of a network all of whose matrices are zero: every text has the same vector in it."""
+    matrices = (weight for weight in net.parameters() if weight.dim() > 1 and not weight.is_meta)
+    first = next(matrices, None)
+    if first is None or first.any() or any(weight.any() for weight in matrices):
+        return
+    warnings.warn(
+        f"All weights of {name} are zero, no measurement of it means anything: fetch or save it "
+        "again.",
+        stacklevel=3,  # who called `load`
+    )
 
 
 def _check_precision(name, net):
@@ -418,13 +455,44 @@ def _hub_folder(hub_id: str, revision: str | None) -> Path:
     """The folder of a hub model in the local cache; warns if nothing pins its revision."""
     wanted = revision or pinned(hub_id)
     folder = _fetch(hub_id, wanted)
-    if not wanted:
-        warnings.warn(
-            f"{hub_id} has no pinned revision, its newest is {folder.name}: "
-            "name that one to get it again.",
-            stacklevel=3,  # who called `locate`
-        )
+    if wanted:
+        return folder
+    at = ""
+    if not any(folder.glob("model*.safetensors")):
+        ref = _conversion(hub_id, folder)
+        at = f" (at {ref}: its main branch has no safetensors)"
+        folder = _fetch(hub_id, ref)
+    warnings.warn(
+        f"{hub_id} has no pinned revision, its newest is {folder.name}{at}: "
+        "name that one to get it again.",
+        stacklevel=3,  # who called `locate`
+    )
     return folder
+
+
+CONVERTER = "SFconvertbot"  # the hub's own account, which offers safetensors of pickles
+
+
+def _conversion(hub_id: str, folder: Path) -> str:
+    """Where the safetensors are of a hub model whose main branch has none: refs/pr/N.
+
+    folder   what was fetched of its main branch
+    Anyone may open a pull request: only those of the hub's own converter are taken. Out of the
+    hub's reach it is one that was fetched before.
+    """
+    try:
+        pulls = HfApi().get_repo_discussions(hub_id, discussion_type="pull_request")
+        refs = [pull.git_reference for pull in pulls if pull.author == CONVERTER]
+    except Exception:  # as in _fetch
+        home = folder.parent.parent / "refs"
+        refs = [str(file.relative_to(home)) for file in sorted(home.glob("refs/pr/*"))]
+    if not refs:
+        raise CompanionError(
+            f"{hub_id} has no safetensors on the hub, and pickled weights are refused since "
+            "opening them can run code: name a revision that has model.safetensors, or convert "
+            "them at https://huggingface.co/spaces/safetensors/convert."
+        )
+    return refs[-1]  # its first: newer ones come first
 
 
 def _hash_of_files(weights: list[Path], folder: Path) -> str:
