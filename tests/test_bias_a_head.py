@@ -101,6 +101,18 @@ TAIL[:, 3:6] = 0.02
 FLAT = np.linspace(-1, 1, 40).reshape(2, 20)[::-1]  # no tail, and one layer has no positive head
 
 
+def test_layers_are_counted_by_their_best_head_and_by_its_interval():
+    rows = [
+        (1, 0.2, 0.1, 0.3),  # surely biased
+        (1, -0.2, -0.3, -0.1),
+        (2, 0.1, -0.1, 0.3),  # biased by its score alone
+        (3, -0.1, -0.2, 0.1),  # may be biased
+        (4, -0.2, -0.3, -0.1),  # surely not
+    ]
+    frame = pd.DataFrame(rows, columns=["layer", "score", "low", "high"])
+    assert tables.layers_with_biased_heads(frame) == stats.Estimate(2, 1, 3, 4, "layers")
+
+
 def test_claims_on_head_scores_hold_and_fail():
     results = {
         ("b", "gender"): result(TAIL, seat=-2.0),
@@ -321,6 +333,31 @@ def test_claims_on_masking_hold_fail_or_have_no_case():
         each.outcome
         for each in judged(*AS_PAPER, LPBS, result(SCORES, p=0.3), ignore_preconditions=True)
     }
+
+
+def test_masks_that_leave_no_language_model_are_not_judged():
+    dear = [4.0, 4.1, 13.0, 4000.0, 4.2, 4.1, 4.1, 4.3, 12.1, 4.1]  # in the order of KEYS
+    found = judged(AS_PAPER[0], dear, LPBS)
+    not_judged = [each for each in found if each.outcome == Outcome.NOT_APPLICABLE]
+    # All (7 heads), the dose (4), seven random heads and LPBS between them; cost is still judged
+    assert [(each.claim, each.variant, each.on) for each in not_judged] == [
+        ("mask-random", "", "b, 7 heads"),
+        ("mask-all-seat", "all of positive score", "b, 7 heads"),
+        ("mask-all-random", "equal K, all of positive score", "b, 7 heads"),
+        ("mask-all-seat", "the paper's dose", "b, 4 heads"),
+        ("mask-all-random", "equal K, the paper's dose", "b, 4 heads"),
+        ("mask-all-random", "equal PPPL, the paper's dose", "b, 4 heads"),
+        ("mask-lpbs", "", "b"),
+        ("mask-lpbs-all", "", "b"),
+    ]
+    assert not_judged[1].reason == "PPPL is 1000 times the full model's"
+    n_targets = {each.estimate.n for each in found if each.estimate.unit == "target words"}
+    assert n_targets == {80}
+    doubling = [1.0, 8, 16, 128, 8, 1, 8, 16, 128, 1]  # with each head
+    masks = measured(AS_PAPER[0], doubling)
+    for n_heads in (0, 3, 5, 7):  # 5 is measured nowhere: a line in log PPPL
+        ratio = tables.pppl_ratio_at(masks, masking.sizes(SCORES), n_heads)
+        assert ratio == pytest.approx(2**n_heads)
 
 
 def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random_heads():
