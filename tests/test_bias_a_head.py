@@ -1,11 +1,13 @@
 """Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
+import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lib import paths
 from lib.bias_a_head import claims, debiased, masking, tables
 from lib.engine import models, stats
 from lib.verdict import Outcome
@@ -519,3 +521,22 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
     assert again == asked * 2 and 0 < len(asked[0].split()) <= 3
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name
+
+
+# what the notebooks say
+
+
+@pytest.mark.parametrize("notebook", ["02_biased_heads", "03_counter_stereotype", "04_masking"])
+def test_intervals_in_the_conclusions_are_those_of_the_stored_claims(notebook):
+    cells = json.loads((paths.ROOT / f"notebooks/{notebook}.ipynb").read_text())["cells"]
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    (text,) = [text for text in texts if "## What we see" in text]
+    bullets = text.partition("## What we see")[2].strip().partition("\n\n")[0].splitlines()
+    assert 3 <= len(bullets) <= 5
+    stored = (paths.FIGURES / "mini" / f"{notebook[:2]}_claims.csv").read_text()
+    said = re.findall(
+        r"[-+.\d]+%? \[[^]]+\]|SEAT [.\d]+, p [<.\d ]*\d|\d+ of 12", "\n".join(bullets)
+    )
+    assert len(said) >= 3
+    for number in said:
+        assert number in stored, number
