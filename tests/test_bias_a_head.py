@@ -1,11 +1,13 @@
 """Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
+import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lib import paths
 from lib.bias_a_head import claims, debiased, masking, tables
 from lib.engine import models, stats
 from lib.verdict import Outcome
@@ -99,6 +101,18 @@ TAIL = np.linspace(-0.05, -0.01, 40).reshape(2, 20)
 TAIL[:, :3] = [2, 1.9, 1.7], [1.8, 1.7, 1.6]  # both layers have three large heads
 TAIL[:, 3:6] = 0.02
 FLAT = np.linspace(-1, 1, 40).reshape(2, 20)[::-1]  # no tail, and one layer has no positive head
+
+
+def test_layers_are_counted_by_their_best_head_and_by_its_interval():
+    rows = [
+        (1, 0.2, 0.1, 0.3),  # surely biased
+        (1, -0.2, -0.3, -0.1),
+        (2, 0.1, -0.1, 0.3),  # biased by its score alone
+        (3, -0.1, -0.2, 0.1),  # may be biased
+        (4, -0.2, -0.3, -0.1),  # surely not
+    ]
+    frame = pd.DataFrame(rows, columns=["layer", "score", "low", "high"])
+    assert tables.layers_with_biased_heads(frame) == stats.Estimate(2, 1, 3, 4, "layers")
 
 
 def test_claims_on_head_scores_hold_and_fail():
@@ -323,6 +337,31 @@ def test_claims_on_masking_hold_fail_or_have_no_case():
     }
 
 
+def test_masks_that_leave_no_language_model_are_not_judged():
+    dear = [4.0, 4.1, 13.0, 4000.0, 4.2, 4.1, 4.1, 4.3, 12.1, 4.1]  # in the order of KEYS
+    found = judged(AS_PAPER[0], dear, LPBS)
+    not_judged = [each for each in found if each.outcome == Outcome.NOT_APPLICABLE]
+    # All (7 heads), the dose (4), seven random heads and LPBS between them; cost is still judged
+    assert [(each.claim, each.variant, each.on) for each in not_judged] == [
+        ("mask-random", "", "b, 7 heads"),
+        ("mask-all-seat", "all of positive score", "b, 7 heads"),
+        ("mask-all-random", "equal K, all of positive score", "b, 7 heads"),
+        ("mask-all-seat", "the paper's dose", "b, 4 heads"),
+        ("mask-all-random", "equal K, the paper's dose", "b, 4 heads"),
+        ("mask-all-random", "equal PPPL, the paper's dose", "b, 4 heads"),
+        ("mask-lpbs", "", "b"),
+        ("mask-lpbs-all", "", "b"),
+    ]
+    assert not_judged[1].reason == "PPPL is 1000 times the full model's"
+    n_targets = {each.estimate.n for each in found if each.estimate.unit == "target words"}
+    assert n_targets == {80}
+    doubling = [1.0, 8, 16, 128, 8, 1, 8, 16, 128, 1]  # with each head
+    masks = measured(AS_PAPER[0], doubling)
+    for n_heads in (0, 3, 5, 7):  # 5 is measured nowhere: a line in log PPPL
+        ratio = tables.pppl_ratio_at(masks, masking.sizes(SCORES), n_heads)
+        assert ratio == pytest.approx(2**n_heads)
+
+
 def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random_heads():
     masks = measured([2.0] * 10, [4, 5, 8, 8, 4, 4, 4, 6, 4, 4])
     table = tables.table1(masks, masking.sizes(SCORES), tables.seat_changes(masks, 20))
@@ -482,3 +521,22 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
     assert again == asked * 2 and 0 < len(asked[0].split()) <= 3
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name
+
+
+# what the notebooks say
+
+
+@pytest.mark.parametrize("notebook", ["02_biased_heads", "03_counter_stereotype", "04_masking"])
+def test_intervals_in_the_conclusions_are_those_of_the_stored_claims(notebook):
+    cells = json.loads((paths.ROOT / f"notebooks/{notebook}.ipynb").read_text())["cells"]
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    (text,) = [text for text in texts if "## What we see" in text]
+    bullets = text.partition("## What we see")[2].strip().partition("\n\n")[0].splitlines()
+    assert 3 <= len(bullets) <= 5
+    stored = (paths.FIGURES / "mini" / f"{notebook[:2]}_claims.csv").read_text()
+    said = re.findall(
+        r"[-+.\d]+%? \[[^]]+\]|SEAT [.\d]+, p [<.\d ]*\d|\d+ of 12", "\n".join(bullets)
+    )
+    assert len(said) >= 3
+    for number in said:
+        assert number in stored, number

@@ -174,6 +174,7 @@ def _kind_of_heads(
         low=float(row["low"]) / whole,
         high=float(row["high"]) / whole,
         n=int(row["n"]),
+        unit="sentences",
     )
     balanced = shift * (0.01 / whole)
     p = np.nan_to_num(row["p"], nan=1.0)  # nan: no difference

@@ -196,9 +196,9 @@ def _turned(result: dict, start: dict, needed: Precondition, **about) -> Verdict
     """
     in_model = debiased.turned(result, start)
     in_base = debiased.turned(start, start)
-    count = tables.interval_of_count(in_model)
-    of_base = tables.interval_of_count(in_base)
-    difference = tables.interval_of_count(in_model - in_base)
+    count = tables.interval_of_count(in_model, FOLLOWED)
+    of_base = tables.interval_of_count(in_base, FOLLOWED)
+    difference = tables.interval_of_count(in_model - in_base, FOLLOWED)
     return judge(
         TURNED,
         count,
@@ -257,7 +257,7 @@ def _chat_pair(results: dict, base: str, chat: str, **about) -> list[Verdict]:
     in_base, in_chat = debiased.pronounced(
         tables.with_resamples(start), tables.with_resamples(result)
     )
-    heads = tables.interval_of_count(in_chat - in_base)
+    heads = tables.interval_of_count(in_chat - in_base, start["scores"].size)
     found = f"{in_chat[0]} against {in_base[0]}, a change of {heads:+.0f}"
     return [
         judge(CHAT_SEAT, seat, found=f"|SEAT| changes by {seat}", **options),

@@ -257,19 +257,21 @@ def _near_zero(case: Case, **about) -> Verdict:
 
 def _right_tail(case: Case, **about) -> Verdict:
     """How many heads are beyond the upper Tukey fence."""
-    left, right = (tables.interval_of_count(counts) for counts in case.outliers)
+    n = case.result["scores"].size
+    left, right = (tables.interval_of_count(counts, n) for counts in case.outliers)
     found = f"{right:.0f}, and {left:.0f} to the left"
     return _judged(RIGHT_TAIL, right, [case], on=case.on, found=found, **about)
 
 
 def _all_layers(case: Case, **about) -> Verdict:
-    """How many layers have biased heads; the threshold is the number of layers."""
+    """How many layers have a head of positive score; the threshold is the number of layers."""
     frame = case.intervals
-    layers = tables.layers_with_heads(frame, case.no_effect)
+    layers = tables.layers_with_biased_heads(frame)
     n_above = (frame.low > 0).sum()
     found = (
-        f"{layers.value:.0f} of {layers.n} layers have more than chance explains; "
-        f"{n_above} heads, {0.025 * len(frame):.1f} expected"
+        f"{layers.value:.0f} of {layers.n} layers have a head of positive score, {layers.low:.0f} "
+        f"one whose interval lies above 0; {n_above} such heads, {0.025 * len(frame):.1f} expected "
+        "without any effect"
     )
     return _judged(ALL_LAYERS, layers, [case], on=case.on, found=found, threshold=layers.n, **about)
 
@@ -304,7 +306,7 @@ def _gpt2_negative(gpt2: Case, bert: Case, **about) -> Verdict:
     """How many more heads of GPT-2 than of BERT are beyond the lower Tukey fence."""
     in_gpt2, _ = gpt2.outliers
     in_bert, _ = bert.outliers
-    more = tables.interval_of_count(in_gpt2 - in_bert)
+    more = tables.interval_of_count(in_gpt2 - in_bert, gpt2.result["scores"].size)
     found = f"{in_gpt2[0]} against {in_bert[0]}"
     return _judged(GPT2_NEGATIVE, more, [gpt2, bert], on="gender", found=found, **about)
 
@@ -316,7 +318,7 @@ def _race_higher(case: Case, **about) -> Verdict:
     flat = case.resamples.reshape(len(case.resamples), -1)
     top = np.argsort(-flat, axis=1, kind="stable")[:, :n_top]
     in_upper_half = top // n_heads >= n_layers / 2
-    count = tables.interval_of_count(in_upper_half.sum(1))
+    count = tables.interval_of_count(in_upper_half.sum(1), n_top)
     random = n_top * (n_layers // 2) / n_layers
     found = f"{count:.0f} of {n_top} in the upper half of the layers, {random:.1f} at random"
     control = Control("as many random heads", exactly(random), count - random)
@@ -336,7 +338,8 @@ def _seat_order(gpt2: Case, bert: Case, **about) -> Verdict:
     if "s" in gpt2.result and "s" in bert.result:
         of_gpt2 = np.abs(tables.resampled_seats(gpt2.result))
         of_bert = np.abs(tables.resampled_seats(bert.result))
-        change = tables.percentile_interval(change, of_gpt2 - of_bert, unit="words")
+        n = len(gpt2.result["s"])
+        change = tables.percentile_interval(change, of_gpt2 - of_bert, n=n, unit="words")
     found = f"{seat_text(gpt2.result)}; {seat_text(bert.result)}"
     on = f"{gpt2.model} against {bert.model}"
     return _judged(SEAT_ORDER, change, [bert], on=on, found=found, **about)

@@ -293,7 +293,7 @@ def balanced(
     with np.errstate(invalid="ignore"):  # a draw without one of the groups
         means = (drawn @ sums / (drawn @ counts)).mean(1)
     low, high = np.nanquantile(means, [0.025, 0.975])
-    return stats.Estimate(float(value), float(low), float(high), len(pairs), "percentage points")
+    return stats.Estimate(float(value), float(low), float(high), len(pairs), "sentences")
 
 
 def _mean_over(change: np.ndarray, chosen: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -8,6 +8,8 @@
                  constant (the best score of one answer for all)
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
@@ -113,9 +115,9 @@ def percentile_interval(value: float, resampled: np.ndarray, **about) -> stats.E
     return stats.redrawn([value, *resampled], method="inverted_cdf", **about)
 
 
-def interval_of_count(counts: np.ndarray) -> stats.Estimate:
-    """A number of heads, from counts [1 + draws]: as measured, then in resamples."""
-    return percentile_interval(counts[0], counts[1:], unit="heads")
+def interval_of_count(counts: np.ndarray, n: int = 0) -> stats.Estimate:
+    """A number of heads, of n, from counts [1 + draws]: as measured, then in resamples."""
+    return percentile_interval(counts[0], counts[1:], n=n, unit="heads")
 
 
 def seat_interval(result: dict) -> stats.Estimate:
@@ -151,6 +153,17 @@ def upper_fence(scores: np.ndarray) -> float:
     """Tukey's, above which a head stands out."""
     low, high = np.quantile(scores, [0.25, 0.75])
     return float(high + 1.5 * (high - low))
+
+
+def layers_with_biased_heads(frame: pd.DataFrame) -> stats.Estimate:
+    """How many layers have a head of positive score, the paper's biased head; frame: `intervals`.
+
+    low: the layers with a head whose whole interval lies above 0; high: those with a head whose
+    interval reaches above 0.
+    """
+    by_layer = frame.groupby("layer")[["score", "low", "high"]].max()
+    value, low, high = (int((by_layer[column] > 0).sum()) for column in by_layer)
+    return stats.Estimate(value, low, high, len(by_layer), "layers")
 
 
 def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
@@ -203,7 +216,8 @@ def share_carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
         return stats.Estimate(np.nan), float(np.mean(chance))
     ratio = top.mean() / biased.mean()
     residuals = (top - ratio * biased) / biased.mean()
-    return stats.mean(residuals) + ratio, float(np.mean(chance))
+    carried = stats.mean(residuals) + ratio
+    return replace(carried, unit="folds"), float(np.mean(chance))
 
 
 def share_carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> stats.Estimate:
@@ -287,7 +301,14 @@ def mean_change(
     values = _mean_over_rows(changes, rows)
     if less is not None:
         values = values - _mean_over_rows(changes, less)
-    return percentile_interval(values[0], values[1:], unit=unit)
+    return percentile_interval(values[0], values[1:], n=_how_many(rows, unit), unit=unit)
+
+
+def _how_many(masks: pd.DataFrame, unit: str) -> int:
+    """How many of what an interval is over there are under each mask."""
+    if unit == "target words":
+        return len(masks["in_x"].iloc[0])
+    return len(masks["facts"].iloc[0]) // 2
 
 
 def _mean_over_rows(changes: np.ndarray, rows: pd.DataFrame) -> np.ndarray:
@@ -319,7 +340,21 @@ def change_at_equal_pppl(
         interpolated.append(values)
     of_random = masking.mean_over_masks(np.array(interpolated).T)
     values = changes[:, rows.index].mean(1) - of_random
-    return percentile_interval(values[0], values[1:], unit="target words")
+    n = _how_many(rows, "target words")
+    return percentile_interval(values[0], values[1:], n=n, unit="target words")
+
+
+def pppl_ratio_at(masks: pd.DataFrame, sizes: tuple[int, int, int], n_heads: int) -> float:
+    """By what PPPL is multiplied with so many top heads masked: between the sizes of Table 1 its
+    log is interpolated.
+    """
+    by_name = rows_by_name(masks, sizes)
+    known = {0: 0.0}
+    for name in ("Top-3", "Dose", "All"):
+        rows = by_name[name]
+        known[rows["k"].iloc[0]] = np.log(pppl_ratio(masks, rows).value)
+    places = sorted(known)
+    return float(np.exp(np.interp(n_heads, places, [known[place] for place in places])))
 
 
 def pppl_ratio(
@@ -338,7 +373,7 @@ def pppl_ratio(
     ours = np.stack(rows["likelihoods"]).mean(0)
     theirs = np.stack((full if start is None else start)["likelihoods"]).mean(0)
     lengths = full["lengths"].iloc[0]
-    return stats.bootstrap(_ratio, ours, theirs, lengths, draws=1_000)
+    return replace(stats.bootstrap(_ratio, ours, theirs, lengths, draws=1_000), unit="lines")
 
 
 def _ratio(masked: np.ndarray, plain: np.ndarray, lengths: np.ndarray) -> float:
