@@ -13,7 +13,7 @@ from lib.engine import batches, hooks, models, nsp
 from lib.projective import leace, leace_tables, nli, projection, tables, triples
 from lib.projective.leace import LEACE, METHODS, ORTHOGONAL
 from lib.projective.projection import BASE, Cut, Level, Setting
-from lib.text import pairs as sentence_pairs
+from lib.text import factual, pairs as sentence_pairs
 from tests.test_projection import NEXT, PAIRS, TEXTS, classifier, whole
 from tests.tiny import refusal, tiny
 
@@ -332,7 +332,8 @@ def test_the_measurement_has_the_form_of_projections_and_each_number_in_its_plac
         return [(first[:18], second[:18]) for first, second in whole_pairs(rows)]
 
     monkeypatch.setattr(models, "load", lambda name, device=None: model)
-    monkeypatch.setattr(triples, "triples", lambda data, items: rows)
+    monkeypatch.setattr(triples, "triples", lambda data, items, part: rows)
+    monkeypatch.setattr(factual, "log_odds", lambda model, items, file: facts(model))
     monkeypatch.setattr(triples, "pairs", short_pairs)
     monkeypatch.setattr(leace, "many_contexts", lambda data, items: PAIRS)
     monkeypatch.setattr(sentence_pairs, "written", lambda: PAIRS[:3])
@@ -363,6 +364,40 @@ def test_the_measurement_has_the_form_of_projections_and_each_number_in_its_plac
     left = measured["left"]
     assert (left.loc[leace.TRIPLES] < 1e-4).all(axis=None)
     assert (left.loc[leace.MANY] > 1e-3).all(axis=None)
+    assert list(measured["triples"]) == [0, 2, 5]
+    kept = measured["facts"]
+    assert kept["Base"] == pytest.approx(facts(model))
+    with hooks.project(model, many.interventions(setting)):
+        assert kept[LEACE][0] == pytest.approx(facts(model))
+    with hooks.project(model, concepts.interventions(setting)):
+        assert kept["LEACE, random concepts"][0] == pytest.approx(facts(model))
+    assert kept[LEACE][0] != pytest.approx(kept["Base"])
+
+
+def facts(model):
+    """In place of factual.log_odds, whose words a tiny vocabulary does not hold: four numbers of
+    the hidden states that words meet.
+    """
+    with torch.inference_mode():
+        batch = batches.encode(model, ["ab"])[0]
+        ids = torch.tensor([batch["input_ids"]])
+        return model.net.base_model(ids).last_hidden_state[0, 1, :4].numpy()
+
+
+def test_the_table_of_factual_gender_by_hand():
+    """Two pairs of sentences, base right in three of four; erasers take odds of 1 off, or 3."""
+    before = np.array([2.0, 2.0, 2.0, -2.0])
+    found = {"Base": before}
+    for method in METHODS:
+        found[method] = before[None] - 3
+        found[f"{method}, random concepts"] = np.array([before - 1, before + 1])
+    table = leace_tables.kept_facts(found, draws=50)
+    assert list(table["directions"]) == ["gender", "random concepts"] * 2
+    own, random = table.iloc[0], table.iloc[1]
+    assert own["right"].startswith("0.00") and own["change"] == "-0.75"
+    assert own["change of log odds"] == "-3.00 [-3.00, -3.00]"
+    assert random["right"].startswith("0.75") and random["change"] == "+0.00"
+    assert random["change of log odds"].startswith("+0.00")
 
 
 # ---- tables

@@ -1,9 +1,13 @@
 """What Projective methods claims of projections and S and D, each claim beside its test.
 
-Section 5, notebook 08. An interval over triples decides, or the share of bootstrap samples that
-meet a claim which counts several things. A best setting is chosen on one half of the triples and
-judged on the other (split_half.py); what it does is compared with random directions. Thresholds
-are ours where the paper gives none; margins are a share of what it prints.
+Section 5, notebook 08. An interval over triples decides. A claim that counts several things, "all
+of 24", is decided by their share, ties apart, with its interval: "all" is a share of 1. A best
+setting is chosen on one half of the triples and judged on the other (split_half.py); what it does
+is compared with random directions. Thresholds are ours where the paper gives none; margins are a
+share of what it prints.
+
+On the papers' data both of the authors' files decide (findings.files), and claims are judged on the
+file that the paper uses as well; not those that are tested on S and on D.
 """
 
 from collections.abc import Sequence
@@ -14,8 +18,19 @@ import numpy as np
 from lib.engine import stats
 from lib.projective import split_half, tables
 from lib.projective.claims_triples import BLIND
-from lib.projective.findings import SHARE, Finding, ProjectiveClaim, beyond_random, of_count
-from lib.projective.projection import LEVELS, WRITTEN, Cut, Level, Setting
+from lib.projective.findings import (
+    BOTH_FILES,
+    PAPERS_FILE,
+    SHARE,
+    Finding,
+    ProjectiveClaim,
+    beyond_random,
+    counted,
+    files,
+    of_shares,
+    share_met,
+)
+from lib.projective.projection import LEVELS, WRITTEN, Cut, Level, Setting, among
 from lib.projective.split_half import EVERY, OF_LEVEL, PLACE, PLAIN, Halves
 from lib.projective.triples import strength_lead
 from lib.verdict import (
@@ -29,6 +44,8 @@ from lib.verdict import (
 )
 
 ALWAYS = 4 / 6  # the accuracy of calling every sentence of a triple pair the next one
+UNIT = split_half.TRIPLE_PAIRS
+ALL = 1.0  # of several things that are counted
 LITTLE = 0.05  # "not very effective": less than this share of base's S or D, or this much of eta
 SAME_RANKS = 0.9  # "relative ranks are unchanged": Spearman's rho over the 76 models
 BOTH_CONTROLS = (UNTRAINED, GENDER_SWAPPED)
@@ -57,6 +74,7 @@ LOWER_S = ProjectiveClaim(
     figure="08_plane",
     controls=BOTH_CONTROLS,
     margin_from_data=True,
+    main=BOTH_FILES,
 )
 LOWER_D = ProjectiveClaim(
     id="lower-d",
@@ -67,6 +85,7 @@ LOWER_D = ProjectiveClaim(
     figure="08_plane",
     controls=BOTH_CONTROLS,
     margin_from_data=True,
+    main=BOTH_FILES,
 )
 SENT_S = ProjectiveClaim(
     id="sent-s",
@@ -80,6 +99,7 @@ SENT_S = ProjectiveClaim(
     margin=LITTLE,
     controls=BOTH_CONTROLS,
     asks=Asks.NO_EFFECT,
+    main=BOTH_FILES,
 )
 SENT_D = ProjectiveClaim(
     id="sent-d",
@@ -91,6 +111,7 @@ SENT_D = ProjectiveClaim(
     figure="08_plane",
     controls=BOTH_CONTROLS,
     margin_from_data=True,
+    main=BOTH_FILES,
 )
 SENT_DEBIAS = ProjectiveClaim(
     id="sent-debias",
@@ -114,8 +135,9 @@ DEEPER_S = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=3,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
+    main=BOTH_FILES,
 )
 DEEPER_D = ProjectiveClaim(
     id="deeper-d",
@@ -126,8 +148,9 @@ DEEPER_D = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=3,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
+    main=BOTH_FILES,
 )
 EXTEND_NP0 = ProjectiveClaim(
     id="extend-np0",
@@ -138,8 +161,9 @@ EXTEND_NP0 = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=4,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
+    main=BOTH_FILES,
 )
 EXTEND_NP1 = ProjectiveClaim(
     id="extend-np1",
@@ -150,8 +174,9 @@ EXTEND_NP1 = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=4,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
+    main=BOTH_FILES,
 )
 HARD2_WORST = ProjectiveClaim(
     id="hard2-worst",
@@ -162,8 +187,9 @@ HARD2_WORST = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=8,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
+    main=BOTH_FILES,
 )
 ATTENTION_LOWERS = ProjectiveClaim(
     id="attention-lowers",
@@ -174,8 +200,9 @@ ATTENTION_LOWERS = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=24,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
+    main=BOTH_FILES,
 )
 ATTENTION_SPOILT = ProjectiveClaim(
     id="attention-spoilt",
@@ -186,9 +213,10 @@ ATTENTION_SPOILT = ProjectiveClaim(
     notebook="08",
     figure="08_plane",
     side=Side.AT_LEAST,
-    threshold=8,
+    threshold=ALL,
     controls=BOTH_CONTROLS,
     asks=Asks.NO_EFFECT,
+    main=BOTH_FILES,
 )
 INGREDIENTS = ProjectiveClaim(
     id="ingredients",
@@ -213,6 +241,7 @@ THRESHOLD = ProjectiveClaim(
     threshold=SAME_RANKS,
     about_bert=True,
     asks=Asks.NO_EFFECT,
+    main=BOTH_FILES,
 )
 OF_PROJECTIONS = [
     LOWER_S,
@@ -241,6 +270,19 @@ def of_projections(measured: dict, draws: int | None = None, **about) -> list[Ve
     about      further arguments of verdict.judge
     """
     draws = split_half.DRAWS if draws is None else draws
+    verdicts = []
+    for variant, chosen in files(measured["triples"]).items():
+        for one in _on(among(measured, chosen), draws, about):
+            if variant == PAPERS_FILE and one.variant:
+                continue  # a test on S or on D, whose variants are these
+            verdicts.append(replace(one, variant=one.variant or variant))
+    claims = [claim.id for claim in OF_PROJECTIONS]
+    verdicts.sort(key=lambda one: claims.index(one.claim))
+    return verdicts
+
+
+def _on(measured: dict, draws: int, about: dict) -> list[Verdict]:
+    """`of_projections` on the triples of one analysis variant."""
     biased = _is_biased(measured)
     reads = _tells_what_follows(measured)
     halves_of_s = split_half.of_bias(measured, "S", draws)
@@ -248,12 +290,12 @@ def of_projections(measured: dict, draws: int | None = None, **about) -> list[Ve
     n = measured["s"].shape[-1]
     rows = split_half.resampled_rows(n, draws, np.random.default_rng(0))
     every_s = split_half.top_means(measured, "s", rows)  # [fits and random choices, samples, 76]
-    random_counts = _counts_of_random_directions(every_s[len(measured["fits"]) :])
+    random_shares = _shares_of_random_directions(every_s[len(measured["fits"]) :])
     by_fit = []
     for at, fit in enumerate(measured["fits"]):
         of_s = [
             *_best_settings_of_s(halves_of_s[fit]),
-            *_observations(every_s[at], random_counts),
+            *_observations(every_s[at], random_shares, n),
             _threshold(every_s[at], measured["s"][at], rows),
         ]
         of_d = _best_settings_of_d(halves_of_d[fit])
@@ -355,16 +397,12 @@ def _every_deeper_level(claim: ProjectiveClaim, halves: Halves) -> Finding:
     steps = []
     for level in LEVELS:
         steps.append(halves.judged(halves.choose(OF_LEVEL[level])))
-    steps = np.array(steps)  # [4, 1 + random choices, 1 + draws]
-    counts = _falls(steps[:, 0])
-    random_counts = _falls(steps[:, 1:].mean(1))
-    shown = ", ".join(f"{value:.3f}" for value in steps[:, 0, 0])
-    return of_count(claim, counts, f"{counts[0]} of 3: {shown}", random_counts=random_counts)
-
-
-def _falls(steps: np.ndarray) -> np.ndarray:
-    """In how many steps a sequence falls, along the first axis."""
-    return (stats.settled(np.diff(steps, axis=0)) < 0).sum(0)
+    falls = -np.diff(steps, axis=0)  # [3, 1 + random choices, 1 + draws]
+    shares = share_met(falls[:, 0])
+    shown = ", ".join(f"{value:.3f}" for value in np.array(steps)[:, 0, 0])
+    text = f"{counted(falls[:, 0])}: {shown}"
+    random_shares = share_met(falls[:, 1:].mean(1))
+    return of_shares(claim, shares, text, halves.n, unit=halves.unit, random_shares=random_shares)
 
 
 def _search_is_worthwhile(halves: Halves, column: str, printed: float) -> Finding:
@@ -381,60 +419,66 @@ def _search_is_worthwhile(halves: Halves, column: str, printed: float) -> Findin
 
 
 # ---- observations 2 and 3: counts on S
-def _observations(S: np.ndarray, random_counts: np.ndarray) -> list[Finding]:
-    """What observations 2 and 3 count on S [samples, 76].
+def _observations(S: np.ndarray, random_shares: np.ndarray, n: int) -> list[Finding]:
+    """What observations 2 and 3 count on S [samples, 76] of n triple pairs.
 
-    random_counts   of ATTENTION_LOWERS under random directions
+    random_shares   of ATTENTION_LOWERS under random directions
     """
     sent0, sent1 = OF_LEVEL[Level.SENT]
-    worst = _times_hard2_is_worst(S)
-    lowered = _times_attention_lowers(S)
-    spoilt = _times_attention_is_spoilt(S)
+    above_others = _hard2_above_others(S)
+    lowered = _lowered_by_attention(S, with_hard2=False)
+    spoilt = -_lowered_by_attention(S, with_hard2=True)
     return [
-        _extension_lowers(EXTEND_NP0, S, sent0),
-        _extension_lowers(EXTEND_NP1, S, sent1),
-        of_count(HARD2_WORST, worst, f"{worst[0]} of 8"),
-        of_count(ATTENTION_LOWERS, lowered, f"{lowered[0]} of 24", random_counts=random_counts),
-        of_count(ATTENTION_SPOILT, spoilt, f"{spoilt[0]} of 8"),
+        _extension_lowers(EXTEND_NP0, S, sent0, n),
+        _extension_lowers(EXTEND_NP1, S, sent1, n),
+        _of_all(HARD2_WORST, above_others, n),
+        _of_all(ATTENTION_LOWERS, lowered, n, random_shares),
+        _of_all(ATTENTION_SPOILT, spoilt, n),
     ]
 
 
-def _extension_lowers(claim: ProjectiveClaim, S: np.ndarray, sent: int) -> Finding:
-    """How many of the 4 extensions of SENT to layer 12 do to S what the claim says of them."""
-    lowers = {}
+def _of_all(
+    claim: ProjectiveClaim, differences: np.ndarray, n: int, random_shares: np.ndarray | None = None
+) -> Finding:
+    """The share of things [things, samples] that are as a claim says of all of them."""
+    return of_shares(
+        claim,
+        share_met(differences),
+        counted(differences),
+        n,
+        unit=UNIT,
+        random_shares=random_shares,
+    )
+
+
+def _extension_lowers(claim: ProjectiveClaim, S: np.ndarray, sent: int, n: int) -> Finding:
+    """Of the 4 extensions of SENT to layer 12, which do to S what the claim says of them."""
+    falls = {}
     for cut in CUTS:
         extended = PLACE[replace(tables.MODELS[sent], cls=cut)]
-        lowers[cut] = S[:, extended] < S[:, sent]
-    lowered = np.sum([lowers[cut] for cut in CUTS if cut != HARD2], axis=0)
-    does = "does too" if lowers[HARD2][0] else "does not"
-    text = f"{lowered[0]} of 3 lower it; (0, 1) {does}"
-    return of_count(claim, lowered + ~lowers[HARD2], text)
+        falls[cut] = S[:, sent] - S[:, extended]
+    others = np.array([falls[cut] for cut in CUTS if cut != HARD2])
+    does = "does too" if stats.settled(falls[HARD2][0]) > 0 else "does not"
+    text = f"{counted(others)} lower it; (0, 1) {does}"
+    as_said = np.vstack([others, -falls[HARD2]])
+    return of_shares(claim, share_met(as_said), text, n, unit=UNIT)
 
 
-def _times_hard2_is_worst(S: np.ndarray) -> np.ndarray:
-    """In how many of 8 settings at layer 11 HARD2 has the highest S of the four cuts there."""
-    is_worst = []
+def _hard2_above_others(S: np.ndarray) -> np.ndarray:
+    """Of 8 settings with HARD2 at layer 11, how far S is above the highest of the other cuts."""
+    above = []
     for setting in _deep_settings(with_hard2=True):
-        of_cuts = [S[:, PLACE[replace(setting, tokens=cut)]] for cut in CUTS]
-        is_worst.append(S[:, PLACE[setting]] == np.max(of_cuts, axis=0))
-    return np.sum(is_worst, axis=0)
+        others = [PLACE[replace(setting, tokens=cut)] for cut in CUTS if cut != HARD2]
+        above.append(S[:, PLACE[setting]] - S[:, others].max(1))
+    return np.array(above)
 
 
-def _times_attention_lowers(S: np.ndarray) -> np.ndarray:
-    """Of how many of the 24 settings at layer 11 without HARD2 attention lowers S."""
-    lowers = [_attention_lowers(S, setting) for setting in _deep_settings(with_hard2=False)]
-    return np.sum(lowers, axis=0)
-
-
-def _times_attention_is_spoilt(S: np.ndarray) -> np.ndarray:
-    """Of how many of the 8 settings at layer 11 with HARD2 attention does not lower S."""
-    lowers = [_attention_lowers(S, setting) for setting in _deep_settings(with_hard2=True)]
-    return np.sum(~np.array(lowers), axis=0)
-
-
-def _attention_lowers(S: np.ndarray, setting: Setting) -> np.ndarray:
-    """Whether projecting attention too lowers S of a setting, in each sample."""
-    return S[:, PLACE[replace(setting, attention=True)]] < S[:, PLACE[setting]]
+def _lowered_by_attention(S: np.ndarray, with_hard2: bool) -> np.ndarray:
+    """How far attention lowers S of the 8 settings at layer 11 with HARD2, or of the other 24."""
+    falls = []
+    for setting in _deep_settings(with_hard2):
+        falls.append(S[:, PLACE[setting]] - S[:, PLACE[replace(setting, attention=True)]])
+    return np.array(falls)
 
 
 def _deep_settings(with_hard2: bool) -> list[Setting]:
@@ -443,9 +487,10 @@ def _deep_settings(with_hard2: bool) -> list[Setting]:
     return [setting for setting in deep if (setting.tokens == HARD2) == with_hard2]
 
 
-def _counts_of_random_directions(every_s: np.ndarray) -> np.ndarray:
-    """ATTENTION_LOWERS' count under random directions, the mean over the choices of these."""
-    return np.mean([_times_attention_lowers(S) for S in every_s], axis=0)
+def _shares_of_random_directions(every_s: np.ndarray) -> np.ndarray:
+    """ATTENTION_LOWERS' share under random directions, the mean over the choices of these."""
+    shares = [share_met(_lowered_by_attention(S, with_hard2=False)) for S in every_s]
+    return np.mean(shares, axis=0)
 
 
 # ---- the threshold of 10 %
@@ -458,6 +503,6 @@ def _threshold(S: np.ndarray, s: np.ndarray, rows: np.ndarray) -> Finding:
     """
     at_5 = stats.rank_correlation(S, tables.tops(s[:, rows], 0.05).T)
     at_20 = stats.rank_correlation(S, tables.tops(s[:, rows], 0.2).T)
-    lower = stats.redrawn(np.minimum(at_5, at_20), s.shape[-1])
+    lower = stats.redrawn(np.minimum(at_5, at_20), s.shape[-1], UNIT)
     text = f"rho {at_5[0]:.2f} with 5 %, {at_20[0]:.2f} with 20 %"
     return Finding(THRESHOLD, lower, text)

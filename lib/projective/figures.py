@@ -29,6 +29,20 @@ def worded(number: Estimate, above: str, below: str, neither: str) -> str:
     return neither
 
 
+def lowered(falls: Mapping[str, Estimate]) -> str:
+    """For a title: which of S and D are lower, as far as the 95 % interval tells, and by how much.
+
+    falls   by measure
+    """
+    clear = []
+    amounts = []
+    for column, fall in falls.items():
+        amounts.append(f"{column} by {fall:z.3f}")
+        if round(fall.low, 3) > 0:
+            clear.append(column)
+    return f"lowers {' and '.join(clear) or 'neither S nor D for certain'} ({', '.join(amounts)})"
+
+
 # ---- notebook 07: triples
 def preferences(ahead: pd.Series, ahead_in_twin: pd.Series, s: pd.Series):
     """07_preferences: one point per triple, its preference before and after the swap of gender.

@@ -1,11 +1,14 @@
 """What a test of a claim of Projective methods finds, and how it is judged."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from lib.engine import stats
 from lib.engine.stats import Estimate
+from lib.projective import triples
 from lib.projective.split_half import Best
 from lib.projective.tables import PAPER
 from lib.verdict import Claim, Control, Precondition, Verdict, judge
@@ -15,6 +18,19 @@ RANDOM = "random directions"  # the control of equal size
 # paper's, and its effects may be; less than a quarter would not be what the paper reports.
 SHARE = 0.25
 SAME = 1e-6  # a smaller difference is none: of a model that gives one answer to everything
+# The analysis variants of claims on triples, where both of the authors' files are read: the paper
+# reads the development file alone. Of more triples more is known, so that both files decide.
+BOTH_FILES = "both files"
+PAPERS_FILE = "the paper's file"
+
+
+def files(context_ids: Sequence[int]) -> dict[str, np.ndarray]:
+    """Which triples a claim is tested on, a mask by analysis variant; "" where there is but one."""
+    is_papers = triples.is_papers(context_ids)
+    every = np.ones(len(is_papers), dtype=bool)
+    if is_papers.all():
+        return {"": every}
+    return {BOTH_FILES: every, PAPERS_FILE: is_papers}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +51,7 @@ class Finding:
     """What one test of a claim measured."""
 
     claim: Claim
-    estimate: Estimate | float  # it decides, unless `samples_met` does
+    estimate: Estimate  # it decides, unless `samples_met` does
     text: str  # the same in words
     preconditions: tuple[Precondition, ...] = ()
     samples_met: float | None = None  # the share of bootstrap samples that meet the claim
@@ -54,15 +70,13 @@ class Finding:
 
     def judged(self, **about) -> Verdict:
         """The verdict. about: further arguments of verdict.judge."""
-        estimate = self.estimate
         claim = self.claim
         if claim.margin_from_data and self.margin is not None:
             claim = replace(claim, margin=self.margin)
-        value = estimate.value if isinstance(estimate, Estimate) else estimate
         return judge(
             claim,
-            estimate,
-            found="" if np.isnan(float(value)) else self.text,
+            self.estimate,
+            found="" if np.isnan(self.estimate.value) else self.text,
             preconditions=self.preconditions,
             samples_met=self.samples_met,
             control=self.control,
@@ -72,37 +86,99 @@ class Finding:
         )
 
 
-def of_count(
-    claim: Claim,
-    counts: np.ndarray,
-    text: str,
-    *preconditions: Precondition,
-    random_counts: np.ndarray | None = None,
-) -> Finding:
-    """A finding decided by the share of bootstrap samples in which a count meets the claim.
+# ---- claims that count several things
+def share_met(differences: np.ndarray) -> np.ndarray:
+    """Of several things [things, samples], the share whose difference is above 0; [samples].
 
-    counts          in the sample, and in bootstrap samples of it
-    random_counts   the same under random directions, where the claim is about what a projection
+    Ties are apart, as is what has no value: they are neither above 0 nor below it. nan where all
+    are.
+    """
+    values = stats.settled(np.asarray(differences, dtype=float))
+    above = (values > 0).sum(0)
+    decided = above + (values < 0).sum(0)
+    return np.where(decided > 0, above / np.maximum(decided, 1), np.nan)
+
+
+def counted(differences: np.ndarray) -> str:
+    """The same of the sample in words: 23 of 37, or 23 of 29, 8 ties."""
+    values = stats.settled(np.asarray(differences, dtype=float)[:, 0])
+    ties = (values == 0).sum()
+    text = f"{(values > 0).sum()} of {len(values) - ties}"
+    return f"{text}, {ties} ties" if ties else text
+
+
+def of_shares(
+    claim: Claim,
+    shares: np.ndarray,
+    text: str,
+    n: int,
+    *preconditions: Precondition,
+    unit: str = "",
+    random_shares: np.ndarray | None = None,
+) -> Finding:
+    """A finding decided by a share of things, with its interval over the items of the test.
+
+    shares          in the sample, and in bootstrap samples of it; nan where there is none
+    n, unit         the items that were resampled
+    random_shares   the same under random directions, where the claim is about what a projection
                     does
     """
     control = None
-    if random_counts is not None:
+    if random_shares is not None:
         control = Control(
             name=RANDOM,
-            estimate=stats.redrawn(random_counts, 0),
-            difference=stats.redrawn(counts - random_counts, 0),
+            estimate=_over_samples(random_shares, n, unit),
+            difference=_over_samples(shares - random_shares, n, unit),
         )
+    return Finding(claim, _over_samples(shares, n, unit), text, preconditions, control=control)
+
+
+def _over_samples(shares: np.ndarray, n: int, unit: str) -> Estimate:
+    """The sample's share, its interval over those bootstrap samples that have one."""
+    value, *drawn = np.asarray(shares, dtype=float)
+    known = [share for share in drawn if not np.isnan(share)]
+    if np.isnan(value) or not known:
+        return Estimate(np.nan, n=n, unit=unit)
+    # No mean of two neighbours: a share of three things is 0, a third, two thirds or 1.
+    return stats.redrawn([value, *known], n, unit, method="inverted_cdf")
+
+
+def of_count(claim: Claim, counts: np.ndarray, text: str, *preconditions: Precondition) -> Finding:
+    """A finding decided by the share of bootstrap samples in which a count meets the claim.
+
+    counts   in the sample, and in bootstrap samples of it
+    """
     met = [claim.side.has(value, claim.threshold) for value in counts[1:]]
     return Finding(
         claim=claim,
-        estimate=float(counts[0]),
+        estimate=Estimate(float(counts[0])),
         text=text,
         preconditions=preconditions,
         samples_met=float(np.mean(met)),
-        control=control,
     )
 
 
 def beyond_random(best: Best) -> Control:
     """Random directions as the control of what a best setting does."""
     return Control(name=RANDOM, estimate=best.random, difference=best.beyond)
+
+
+# ---- the table of a notebook
+def table(verdicts: Sequence[Verdict], claims: dict[str, Claim], digits: int = 2) -> pd.DataFrame:
+    """What verdicts say of the claims, a row each: as the notebooks show it.
+
+    digits   of what random directions do
+    """
+    rows = []
+    for one in verdicts:
+        claim = claims[one.claim]
+        row = {
+            "claim": claim.short,
+            "variant": one.variant,
+            "paper": claim.in_paper,
+            "ours": one.found,
+            "random": format(one.control.estimate, f"z.{digits}f") if one.control else "",
+            "verdict": str(one),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -41,7 +41,7 @@ from lib.engine import hooks, models as registry, nsp, stats
 from lib.engine.batches import each, encode
 from lib.projective import nli, projection, triples
 from lib.projective.projection import BASE, WRITTEN, Cut, Level, Setting, Subspaces
-from lib.text import contexts as word_contexts, data as sources, pairs as sentence_pairs
+from lib.text import contexts as word_contexts, data as sources, factual, pairs as sentence_pairs
 
 LEACE = "LEACE"
 ORTHOGONAL = "orthogonal"
@@ -360,11 +360,13 @@ def measure(
                      means and covariances of the fit MANY: [draws, models, pairs]
     random_concepts  the same under directions drawn as the representations are spread (`random`)
     fits             their names
+    triples          the context_id of each triple pair
+    facts            of `facts`, under the fit MANY
     left             a table of how much of the gender of the triples' texts the erasers leave
     """
     model = registry.load(name, device=device)
     next_sentence = projection.head(model)  # refused here rather than after the work
-    rows = triples.triples(data, items)
+    rows = triples.triples(data, items, part="both")
     fitted = fits(model, rows, data, items)
     contexts, next_sentences = zip(*triples.pairs(rows))
     encoded = encode(model, list(contexts), list(next_sentences))
@@ -376,11 +378,31 @@ def measure(
     n = len(fitted)
     return {
         "fits": list(fitted),
+        "triples": triples.frame(rows, answers[0, 0, :, 0]).index.to_numpy(),
+        "facts": facts(model, fitted[MANY], concepts, items),
         "left": left(model, fitted, of_triples(rows)),
         "random": {key: values[n : n + draws] for key, values in found.items()},
         "random_concepts": {key: values[n + draws :] for key, values in found.items()},
         **{key: values[:n] for key, values in found.items()},
     }
+
+
+def facts(model, erasers: dict[str, Subspaces], concepts: list[dict], items: int = 0) -> dict:
+    """Log odds of the right pronoun of queens and kings at Layer 11, the one level that words meet.
+
+    {"Base": [sentences], "LEACE": [1, sentences], "LEACE, random concepts": [draws, sentences] ...}
+    concepts   erasers of random concepts, as `random_arms` gives them
+    """
+
+    def known(fitted: Subspaces) -> np.ndarray:
+        with hooks.project(model, fitted.interventions(SETTINGS[Level.LAYER_11])):
+            return factual.log_odds(model, items=items, file=factual.FILE_200)
+
+    found = {"Base": factual.log_odds(model, items=items, file=factual.FILE_200)}
+    for method in METHODS:
+        found[method] = np.array([known(erasers[method])])
+        found[f"{method}, random concepts"] = np.array([known(arm[method]) for arm in concepts])
+    return found
 
 
 def random_arms(

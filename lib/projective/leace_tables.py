@@ -13,6 +13,7 @@ import pandas as pd
 from lib.engine import stats
 from lib.projective import leace, nli, split_half, tables
 from lib.projective.projection import Level
+from lib.text import factual
 
 # As tables.ABOUT, for leace.NAMES.
 ABOUT = pd.DataFrame(
@@ -60,6 +61,37 @@ def changes(
     for column in "SD":
         found[column] = _changes(measured, column, measured["fits"].index(fit), draws)
     return found
+
+
+def kept_facts(found: dict, draws: int = 2_000) -> pd.DataFrame:
+    """What erasers leave of factual gender: model, directions, right, change, change of log odds.
+
+    The columns are those of notebook 08's table of projections.
+    found   of leace.facts
+    """
+    rows = []
+    before = found["Base"]
+    for method in leace.METHODS:
+        tried = {"gender": found[method], "random concepts": found[f"{method}, random concepts"]}
+        for kind, odds in tried.items():
+            rows.append(facts_row(f"{method}, {Level.LAYER_11}", kind, odds, before, draws))
+    return pd.DataFrame(rows)
+
+
+def facts_row(
+    model: str, kind: str, odds: np.ndarray, before: np.ndarray, draws: int = 2_000
+) -> dict[str, str]:
+    """One row of the table of factual gender, the mean of several draws [draws, sentences]."""
+    shares = (np.asarray(odds) > 0).mean(0)  # of the draws, in which a sentence is right
+    change = factual.knowledge(np.mean(odds, axis=0), before, draws).odds
+    right = stats.bootstrap(np.mean, shares.reshape(-1, 2).mean(1), draws=draws)
+    return {
+        "model": model,
+        "directions": kind,
+        "right": f"{right:.2f}",
+        "change": f"{right.value - (before > 0).mean():+.2f}",
+        "change of log odds": f"{change:+.2f}",
+    }
 
 
 def _changes(measured: dict, column: str, at: int, draws: int) -> dict[str, split_half.Best]:

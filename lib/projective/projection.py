@@ -572,11 +572,12 @@ def measure(
                      are called right at .5
     random           the same three under `draws` random choices of directions, [draws, 76, pairs]
     fits             their names
+    triples          the context_id of each triple pair
     explained        a table of the variance that the subspaces explain
     cosines          a table of how far fits agree with the first
     """
     model = registry.load(name, device=device)
-    rows = triples.triples(data, items)
+    rows = triples.triples(data, items, part="both")
     next_sentence = head(model)  # refused here rather than after the work
     fitted = fits(model, data, seed, items)
     first = next(iter(fitted.values()))
@@ -598,11 +599,22 @@ def measure(
     n = len(fitted)
     return {
         "fits": list(fitted),
+        "triples": places.index.to_numpy(),
         "explained": explained(fitted),
         "cosines": cosines(fitted),
         "random": {key: values[n:] for key, values in found.items()},
         **{key: values[:n] for key, values in found.items()},
     }
+
+
+def among(measured: dict, chosen: np.ndarray) -> dict:
+    """What `measure` returned of some triple pairs alone, by a mask or by their places."""
+    part = dict(measured)
+    for key in ("s", "d", "accuracy"):
+        part[key] = measured[key][..., chosen]
+    part["random"] = {key: values[..., chosen] for key, values in measured["random"].items()}
+    part["triples"] = measured["triples"][chosen]
+    return part
 
 
 def explained(fitted: dict[str, Subspaces]) -> pd.DataFrame:

@@ -18,6 +18,9 @@ from lib.engine.stats import Estimate
 from lib.projective import nli, tables
 from lib.projective.projection import LEVELS, Setting
 
+# What is resampled.
+TRIPLE_PAIRS = "triple pairs"
+OCCUPATIONS = "occupations"
 DRAWS = 500  # bootstrap samples, where a caller does not say how many
 AGREE = ("all", "most")  # contexts of an occupation that has parity: the two analysis variants
 
@@ -68,6 +71,7 @@ class Halves:
     worth: list[np.ndarray]  # of each half [76]: the highest is chosen
     viable: list[np.ndarray]  # of each half [76]: among these
     n: int  # items
+    unit: str  # what they are
     better: int  # 1 where higher is better, -1 where lower is
 
     def choose(self, among: Sequence[int], worth: np.ndarray | None = None) -> list[int]:
@@ -105,7 +109,7 @@ class Halves:
 
     def estimate(self, drawn: np.ndarray) -> Estimate:
         """A quantity [1 + draws] with its interval over the items."""
-        return stats.redrawn(drawn, self.n)
+        return stats.redrawn(drawn, self.n, self.unit)
 
     def best(self, among: Sequence[int]) -> Best:
         """What the best of some models does."""
@@ -178,6 +182,7 @@ def of_bias(measured: dict, column: str, draws: int | None = None) -> dict[str, 
             worth=[-half[at, 0] for half in by_half],
             viable=[all_viable, all_viable],
             n=n,
+            unit=TRIPLE_PAIRS,
             better=-1,
         )
     return found
@@ -217,6 +222,7 @@ def of_fairness(
         worth=worth,
         viable=[nli.viable(right, right[BASE]) for right in accuracy],
         n=n,
+        unit=OCCUPATIONS,
         better=1,
     )
 

@@ -1,7 +1,7 @@
 """Triples of sentences with a model's probabilities, and an audit of their file.
 
 Projective methods, section 2. Data "mini" are this project's own triples, "paper" the authors':
-their development file, which the paper uses, or also their test file. No sentence of the authors'
+their development file, which the paper uses, and their test file. No sentence of the authors'
 files is ever shown: tables name their triples by context_id and line, counted from 1 with the
 header.
 """
@@ -32,10 +32,10 @@ def triples(data: str = "mini", items: int = 0, part: str = "dev") -> pd.DataFra
     items   how many triples to take, 0 for all; those that the paper prints are always among them
             where their file is read
     part    which of the authors' files: "dev", the paper's; "test"; or "both", in which context_id
-            says the file (readers.FIRST_ID)
+            says the file (`is_papers`)
     """
     if data == "mini":
-        if part != "dev":
+        if part == "test":
             raise CompanionError(
                 f"This project's own triples have no part {part!r}: leave part out, or ask for "
                 "data 'paper'."
@@ -52,6 +52,11 @@ def triples(data: str = "mini", items: int = 0, part: str = "dev") -> pd.DataFra
         always = sorted(ids.index(number) for number in printed_here)
     chosen = stats.first(ids, items, always)
     return rows[rows["context_id"].isin(chosen)].reset_index(drop=True)
+
+
+def is_papers(context_ids) -> np.ndarray:
+    """Which triples of both of the authors' files are in the one that the paper uses."""
+    return np.asarray(context_ids) < readers.FIRST_ID["test"]
 
 
 def printed_ids() -> pd.DataFrame:
@@ -85,7 +90,7 @@ def frame(triples: pd.DataFrame, probabilities) -> pd.DataFrame:
 
 
 def measure(
-    name: str, data: str = "mini", device=None, items: int = 0, part: str = "dev"
+    name: str, data: str = "mini", device=None, items: int = 0, part: str = "both"
 ) -> dict[str, pd.DataFrame]:
     """p(next) of every triple as `frame` arranges it. items, part: as in `triples`.
 

@@ -21,6 +21,7 @@ from lib.engine.stats import Estimate
 from lib.text import data
 
 FILE = "factual_gender"
+FILE_200 = "factual_gender_200"
 
 
 class Knowledge(NamedTuple):

@@ -58,7 +58,7 @@ def contexts(data: str = "mini", items: int = 0) -> list[tuple[str, str]]:
 
     Each occurs once, and only if the swap changes it. items: as in `natural`.
     """
-    frame = sources.demo("triples") if data == "mini" else readers.stereoset()
+    frame = sources.demo("triples") if data == "mini" else readers.stereoset("both")
     columns = frame[["gender", "context", "gender_swapped_context"]]
     pairs = []
     for gender, original, other in columns.itertuples(index=False, name=None):
