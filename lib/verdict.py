@@ -82,6 +82,30 @@ APPLICABLE = (*DECIDED, Outcome.INCONCLUSIVE)
 # Those that count against a claim of an effect.
 AGAINST = {Outcome.CONTRADICTED, Outcome.NO_EFFECT}
 
+# In which order tables of claims have them.
+ORDER = (
+    Outcome.SUPPORTED,
+    MIXED,
+    Outcome.CONTRADICTED,
+    Outcome.NO_EFFECT,
+    Outcome.MATCHED,
+    Outcome.INCONCLUSIVE,
+    Outcome.NOT_APPLICABLE,
+    NOT_TESTABLE,
+    Outcome.NOT_RUN,
+)
+
+
+def place_of(said: str) -> int:
+    """Where a text that begins with an outcome stands in ORDER: after all of them if it begins
+    with none.
+    """
+    for place, outcome in enumerate(ORDER):
+        if str(said).startswith(outcome):
+            return place
+    return len(ORDER)
+
+
 # Why an estimate decides nothing.
 NO_VALUE = "no value"
 NO_INTERVAL = "no interval"
