@@ -1,12 +1,11 @@
 """Every printed number beside ours, and the parts of README.md that runs make."""
 
-import json
 from dataclasses import replace as changed
 
 import pytest
 
 from lib import paths, printed, results
-from lib.publish import numbers, readme
+from lib.publish import headlines, numbers, readme
 from lib.publish.papers import PAPERS
 from lib.run import Run
 from tests.tiny import refusal
@@ -58,11 +57,6 @@ def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
     assert "figures/mini/numbers/08.json is damaged" in said
 
 
-def test_readme_and_notebook_12_count_retrainings_alike():
-    title = json.loads((paths.FIGURES / "mini" / "12_across.json").read_text())["finding"]
-    assert title in (paths.ROOT / "README.md").read_text()
-
-
 def test_the_readme_says_what_the_runs_found():
     """When this fails: ./reproduce.sh readme"""
     text = readme.README.read_text(encoding="utf-8")
@@ -70,9 +64,9 @@ def test_the_readme_says_what_the_runs_found():
 
 
 def test_what_stands_around_a_made_part_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(readme, "scoreboard_part", lambda: "S")
-    monkeypatch.setattr(readme, "figures_part", lambda: "F")
-    text = "a\n<!-- scoreboard -->{}<!-- /scoreboard -->b\\1 <!-- figures -->{}<!-- /figures --> c"
+    monkeypatch.setitem(readme.PARTS, "headlines", lambda: "S")
+    monkeypatch.setitem(readme.PARTS, "figures", lambda: "F")
+    text = "a\n<!-- headlines -->{}<!-- /headlines -->b\\1 <!-- figures -->{}<!-- /figures --> c"
     assert readme.renewed(text.format("old", "")) == text.format("\nS\n", "\nF\n")
     assert readme.renewed("a b") == "a b"
     monkeypatch.setattr(readme, "README", tmp_path / "README.md")
@@ -96,9 +90,9 @@ def test_marks_that_do_not_enclose_a_part_are_named(marks):
 def test_figures_are_of_the_run_nearest_to_the_papers(monkeypatch):
     stored = results.runs()
     monkeypatch.setattr(results, "runs", lambda: {"mini": stored["mini"]})
-    assert "(figures/mini/02_fig2_heatmaps.png)" in readme.figures_part()
+    assert "(figures/mini/04_curves.png)" in readme.figures_part()
     monkeypatch.setattr(results, "runs", lambda: stored)
-    assert "(figures/mini-real/02_fig2_heatmaps.png)" in readme.figures_part()
-    without = changed(PAPERS["bias_a_head"], figure="02_fig9")
-    monkeypatch.setitem(PAPERS, "bias_a_head", without)
+    assert "(figures/mini-real/04_curves.png)" in readme.figures_part()
+    without = changed(headlines.PICTURES[0], figure="02_fig9")
+    monkeypatch.setattr(headlines, "PICTURES", (without,))
     assert "No run has the figure 02_fig9: make it with" in refusal(readme.figures_part)
