@@ -241,12 +241,21 @@ class Run:
         return self.cached(function, *args, device=self.device)
 
     # ---- what a notebook leaves
-    def save(self, result, name: str, caption: str, kind: str = "", rows: int | None = None):
+    def save(
+        self,
+        result,
+        name: str,
+        caption: str,
+        kind: str = "",
+        rows: int | None = None,
+        show: bool = True,
+    ):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
 
         kind   of a table: "claims" and "numbers" are not repeated in the report, which shows
                their rows elsewhere; left out, its columns decide
         rows   of a longer table, so many are shown, and a link to the file that has all
+        show   False: a link to the file and the caption alone, for what few will look at
         """
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
             raise CompanionError(
@@ -270,7 +279,10 @@ class Run:
         if not self.draw:  # other draws of untrained networks keep their verdicts alone
             for suffix, content in contents.items():
                 replace(self.out / f"{name}{suffix}", content)
-        if is_table and rows is not None:
+        if not show:
+            file = f"{self.stored.name}/{name}.{'csv' if is_table else 'png'}"
+            display.display(display.Markdown(f"[figures/{file}](../figures/{file}): {caption}"))
+        elif is_table and rows is not None:
             self._show_first(result, rows, f"{self.stored.name}/{name}.csv")
         else:
             display.display(result if is_table else _image(contents.get(".png"), caption))

@@ -362,6 +362,10 @@ def test_of_a_long_table_ten_rows_are_shown_and_all_are_linked(monkeypatch):
     shown.clear()
     Run().save(table[:10], "09_b", "Short.", rows=10)
     assert [len(one) for one in shown] == [10]  # nothing is left out, so nothing is said
+    shown.clear()
+    Run().save(table, "09_c", "For few.", show=False)
+    assert shown[0].data == "[figures/mini/09_c.csv](../figures/mini/09_c.csv): For few."
+    assert (Run().out / "09_c.csv").is_file()
     shutil.copytree(Run().out, paths.FIGURES / "mini-real")
     shown.clear()
     assert Run().show_other("09_a", rows=3) is None

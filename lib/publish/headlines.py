@@ -178,9 +178,9 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     rows = []
     for headline in HEADLINES:
         claim = headline.claim
-        run = _run_of(claim, tests)
+        run = run_of(claim, tests)
         cell = board.loc[claim, run] if run else Cell.of(CLAIMS[claim], [])
-        shown = _shown(claim, tests.get(run, []), cell.kind)
+        shown = shown_test(claim, tests.get(run, []), cell.kind)
         has_value = shown is not None and shown.outcome in APPLICABLE
         doubts = _doubts(claim, run, board, over) if cell.kind in (*DECIDED, MIXED) else []
         rows.append(
@@ -201,7 +201,7 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _run_of(claim: str, tests: dict[str, list[Verdict]]) -> str:
+def run_of(claim: str, tests: dict[str, list[Verdict]]) -> str:
     """The first run of bundled models in which a claim is applicable, or else one that tests it."""
     for group in (APPLICABLE, tuple(Outcome)):
         for run in BUNDLED:
@@ -210,7 +210,7 @@ def _run_of(claim: str, tests: dict[str, list[Verdict]]) -> str:
     return ""
 
 
-def _shown(claim: str, tests: list[Verdict], kind: str) -> Verdict | None:
+def shown_test(claim: str, tests: list[Verdict], kind: str) -> Verdict | None:
     """The test whose number is told: the first of the main variant that came to what the claim
     did, or that is applicable.
     """
@@ -223,22 +223,30 @@ def _shown(claim: str, tests: list[Verdict], kind: str) -> Verdict | None:
 
 
 def published(headline: Headline, tests: dict[str, list[Verdict]]) -> str:
-    """What published models say of it: how many tests came to what, and the first one's number;
-    "" where none was applicable.
+    """What published models say of it: the first one's number, and how many tests came to what; ""
+    where none was applicable.
     """
+    found = _of_published(headline.claim, tests)
+    if not found:
+        return ""
+    number = f"{headline.seen(found[0].estimate)} ({', '.join(found[0].models)})"
+    return f"{number}; {published_counts(headline.claim, tests)}"
+
+
+def published_counts(claim: str, tests: dict[str, list[Verdict]]) -> str:
+    """2 supported, 1 contradicted"""
+    outcomes = [str(one.outcome) for one in _of_published(claim, tests)]
+    return ", ".join(f"{outcomes.count(kind)} {kind}" for kind in dict.fromkeys(outcomes))
+
+
+def _of_published(claim: str, tests: dict[str, list[Verdict]]) -> list[Verdict]:
+    """The applicable tests of a claim on published models, in the main variant."""
     found = []
     for run, of_run in tests.items():
         if is_published(run):
-            mine = [one for one in of_run if one.claim == headline.claim]
-            found += verdict.main_tests(CLAIMS[headline.claim], mine)
-    found = [one for one in found if one.outcome in APPLICABLE and one.estimate is not None]
-    if not found:
-        return ""
-    outcomes = [str(one.outcome) for one in found]
-    counts = [f"{outcomes.count(kind)} {kind}" for kind in dict.fromkeys(outcomes)]
-    first = found[0]
-    number = f"{headline.seen(first.estimate)} ({', '.join(first.models)})"
-    return f"{number}; {', '.join(counts)}"
+            mine = [one for one in of_run if one.claim == claim]
+            found += verdict.main_tests(CLAIMS[claim], mine)
+    return [one for one in found if one.outcome in APPLICABLE and one.estimate is not None]
 
 
 def _doubts(claim: str, run: str, board: pd.DataFrame, over: pd.DataFrame) -> list[str]:
