@@ -2,10 +2,11 @@
 
 from dataclasses import replace as changed
 
+import pandas as pd
 import pytest
 
 from lib import paths, printed, results
-from lib.publish import headlines, numbers, readme
+from lib.publish import figures, headlines, numbers, readme
 from lib.publish.papers import PAPERS
 from lib.run import Run
 from tests.tiny import refusal
@@ -55,6 +56,27 @@ def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
     (stored / "numbers" / "08.json").write_text("<<<<")
     said = refusal(numbers.every_number, {}, {"mini": stored})
     assert "figures/mini/numbers/08.json is damaged" in said
+
+
+def test_numbers_are_read_as_tables_write_them():
+    read = figures.read_number
+    assert tuple(read("0.61 [0.58, 0.63]")) == (0.61, 0.58, 0.63)
+    assert read("-.5").value == -0.5 and not read("63900").has_interval
+    assert read("< 0.05") is None and read("") is None and read("uncased") is None
+
+
+def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
+    ours = ["0.4 [0.2, 0.6]", "0.9 [0.8, 1.0]", "0.7", "< 0.05", "0.3"]
+    rows = pd.DataFrame(
+        {"table": ["A"] * 4 + ["B"], "printed": ["0.5", "0.5", "0.6", "0.1", "0.2"], "ours": ours}
+    )
+    figure = figures.against_printed(rows, "P", "mini")
+    (ax,) = figure.axes  # B has one number, which is no panel
+    points = ax.lines[-2] if len(ax.lines[-2].get_xdata()) == 3 else ax.lines[0]
+    assert points.get_xdata().tolist() == [0.5, 0.5, 0.6]
+    assert points.get_ydata().tolist() == [0.4, 0.9, 0.7]
+    assert "1 of 2 lie within our intervals" in figure.get_suptitle().replace("\n", " ")
+    assert figures.against_printed(rows[4:], "P", "mini") is None
 
 
 def test_the_readme_says_what_the_runs_found():
