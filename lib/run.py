@@ -241,11 +241,21 @@ class Run:
         return self.cached(function, *args, device=self.device)
 
     # ---- what a notebook leaves
-    def save(self, result, name: str, caption: str, kind: str = ""):
+    def save(
+        self,
+        result,
+        name: str,
+        caption: str,
+        kind: str = "",
+        rows: int | None = None,
+        show: bool = True,
+    ):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
 
         kind   of a table: "claims" and "numbers" are not repeated in the report, which shows
                their rows elsewhere; left out, its columns decide
+        rows   of a longer table, so many are shown, and a link to the file that has all
+        show   False: a link to the file and the caption alone, for what few will look at
         """
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
             raise CompanionError(
@@ -269,7 +279,22 @@ class Run:
         if not self.draw:  # other draws of untrained networks keep their verdicts alone
             for suffix, content in contents.items():
                 replace(self.out / f"{name}{suffix}", content)
-        display.display(result if is_table else _image(contents.get(".png"), caption))
+        if not show:
+            file = f"{self.stored.name}/{name}.{'csv' if is_table else 'png'}"
+            display.display(display.Markdown(f"[figures/{file}](../figures/{file}): {caption}"))
+        elif is_table and rows is not None:
+            self._show_first(result, rows, f"{self.stored.name}/{name}.csv")
+        else:
+            display.display(result if is_table else _image(contents.get(".png"), caption))
+
+    def _show_first(self, table: pd.DataFrame | pd.Series, rows: int, file: str):
+        """The first rows of a table, and where all of them are: a file of the stored run, which
+        the page of a notebook that was executed here links in its own folder.
+        """
+        display.display(table.head(rows))
+        if len(table) > rows:
+            here = f"[figures/{file}](../figures/{file})"
+            display.display(display.Markdown(f"{rows} of {len(table):,} rows; all are in {here}."))
 
     def judged(self, notebook: str, verdicts: "list[verdict.Verdict]"):
         """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
@@ -299,9 +324,9 @@ class Run:
         """
         return results.shown(self.name, self.out)
 
-    def show_other(self, name: str, other: str = "mini-real"):
+    def show_other(self, name: str, other: str = "mini-real", rows: int | None = None):
         """What another run has stored, with the command that made it: a DataFrame or an image, or
-        None.
+        None. Of a table longer than `rows` so many are shown, and a link to the file.
         """
         folder = paths.FIGURES / other
         if self.name == other:
@@ -320,9 +345,12 @@ class Run:
         file = there[0]
         try:
             print(f"As stored in figures/{other}, {_made_by(file.with_suffix('.json'))}")
-            if file.suffix == ".csv":
-                return pd.read_csv(file, keep_default_na=False)
-            return display.Image(file)
+            if file.suffix != ".csv":
+                return display.Image(file)
+            table = pd.read_csv(file, keep_default_na=False)
+            if rows is None:
+                return table
+            return self._show_first(table, rows, f"{other}/{name}.csv")
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise CompanionError(
                 f"figures/{other}/{name} is damaged: restore it with `git checkout "
@@ -388,6 +416,16 @@ def _config_of(model: str) -> dict:
     if entry and isinstance(entry.source, str):
         return {"model_type": entry.family}
     return models.config_of(models.locate(model)[0])
+
+
+# ---- claims
+def by_outcome(table: pd.DataFrame, column: str = "verdict") -> pd.DataFrame:
+    """A table of claims, sorted by what each came to: supported first, not run last.
+
+    column   whose text begins with an outcome. Rows of one outcome stay in their order
+    """
+    places = table[column].map(verdict.place_of)
+    return table.loc[places.sort_values(kind="stable").index].reset_index(drop=True)
 
 
 # ---- what is said of stored results

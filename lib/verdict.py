@@ -82,6 +82,30 @@ APPLICABLE = (*DECIDED, Outcome.INCONCLUSIVE)
 # Those that count against a claim of an effect.
 AGAINST = {Outcome.CONTRADICTED, Outcome.NO_EFFECT}
 
+# In which order tables of claims have them.
+ORDER = (
+    Outcome.SUPPORTED,
+    MIXED,
+    Outcome.CONTRADICTED,
+    Outcome.NO_EFFECT,
+    Outcome.MATCHED,
+    Outcome.INCONCLUSIVE,
+    Outcome.NOT_APPLICABLE,
+    NOT_TESTABLE,
+    Outcome.NOT_RUN,
+)
+
+
+def place_of(said: str) -> int:
+    """Where a text that begins with an outcome stands in ORDER: after all of them if it begins
+    with none.
+    """
+    for place, outcome in enumerate(ORDER):
+        if str(said).startswith(outcome):
+            return place
+    return len(ORDER)
+
+
 # Why an estimate decides nothing.
 NO_VALUE = "no value"
 NO_INTERVAL = "no interval"
@@ -506,11 +530,11 @@ def _departures(name: str, tests: Sequence[Verdict], of_main: Sequence[Verdict])
     pairs = _on_the_same(tests, of_main)
     if not pairs:
         kind, _ = _agreed(tests)
-        is_alike = _alike(kind, _agreed(of_main)[0])
+        is_alike = alike(kind, _agreed(of_main)[0])
         return [] if is_alike else [f"{name}: {kind}"]
     found = []
     for one, main in pairs:
-        if not _alike(one.outcome, main.outcome):
+        if not alike(one.outcome, main.outcome):
             on = f" on {one.on}" if len(pairs) > 1 and one.on else ""
             found.append(f"{name}: {one.outcome}{on}")
     return list(dict.fromkeys(found))
@@ -541,7 +565,7 @@ def _subject(one: Verdict) -> tuple:
     return (*one.models, "race" in one.on)
 
 
-def _alike(one: str, other: str) -> bool:
+def alike(one: str, other: str) -> bool:
     """Whether two outcomes say the same: contradicted and no effect both count against a claim."""
     return one == other or {one, other} <= AGAINST
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from lib import CompanionError
-from lib.counteracts import claims, cloze, tables
+from lib.counteracts import claims, cloze, findings, tables
 from lib.engine import fill
 from lib.engine.stats import Estimate
 from lib.text import data, english
-from lib.verdict import Asks, Outcome, Precondition, judge
+from lib.verdict import Asks, Outcome, Precondition, Verdict, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = [
@@ -672,3 +672,23 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
             assert follows is False
         if claim.asks == Asks.EFFECT and claim.expectation.of_sentence:
             assert found.outcome != Outcome.SUPPORTED
+
+
+def test_conclusions_count_and_average_what_was_found():
+    def shares(value):
+        row = {"kind": claims.COUNTER_SYNTACTIC, "change": tables.OVERTURNED, "value": value}
+        other = row | {"change": tables.KEPT, "value": 1.0}
+        return pd.DataFrame([row, other])
+
+    facts = pd.DataFrame(
+        {"named before": ["the other gender"] * 2 + ["nothing"], "right": [0.75, 0.5, 0.1]}
+    )
+    tests = [
+        Verdict("encoders-neutral", Outcome.SUPPORTED),
+        Verdict("encoders-neutral", Outcome.CONTRADICTED),
+    ]
+    said = findings.conclusions({"a": shares(0.2), "b": shares(0.5)}, facts, tests).splitlines()
+    assert len(said) == 3  # no test of the two other claims
+    assert "in 35% of the occupations, in the mean of 2 models" in said[0]
+    assert "up to 50% of the pronouns" in said[1]
+    assert "supported in 1 of 2 models" in said[2]

@@ -1,12 +1,12 @@
 """Every printed number beside ours, and the parts of README.md that runs make."""
 
-import json
 from dataclasses import replace as changed
 
+import pandas as pd
 import pytest
 
 from lib import paths, printed, results
-from lib.publish import numbers, readme
+from lib.publish import figures, headlines, numbers, readme
 from lib.publish.papers import PAPERS
 from lib.run import Run
 from tests.tiny import refusal
@@ -58,9 +58,25 @@ def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
     assert "figures/mini/numbers/08.json is damaged" in said
 
 
-def test_readme_and_notebook_12_count_retrainings_alike():
-    title = json.loads((paths.FIGURES / "mini" / "12_across.json").read_text())["finding"]
-    assert title in (paths.ROOT / "README.md").read_text()
+def test_numbers_are_read_as_tables_write_them():
+    read = figures.read_number
+    assert tuple(read("0.61 [0.58, 0.63]")) == (0.61, 0.58, 0.63)
+    assert read("-.5").value == -0.5 and not read("63900").has_interval
+    assert read("< 0.05") is None and read("") is None and read("uncased") is None
+
+
+def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
+    ours = ["0.4 [0.2, 0.6]", "0.9 [0.8, 1.0]", "0.7", "< 0.05", "0.3"]
+    rows = pd.DataFrame(
+        {"table": ["A"] * 4 + ["B"], "printed": ["0.5", "0.5", "0.6", "0.1", "0.2"], "ours": ours}
+    )
+    figure = figures.against_printed(rows, "P", "mini")
+    (ax,) = figure.axes  # B has one number, which is no panel
+    points = ax.lines[-2] if len(ax.lines[-2].get_xdata()) == 3 else ax.lines[0]
+    assert points.get_xdata().tolist() == [0.5, 0.5, 0.6]
+    assert points.get_ydata().tolist() == [0.4, 0.9, 0.7]
+    assert "1 of 2 lie within our intervals" in figure.get_suptitle().replace("\n", " ")
+    assert figures.against_printed(rows[4:], "P", "mini") is None
 
 
 def test_the_readme_says_what_the_runs_found():
@@ -70,9 +86,9 @@ def test_the_readme_says_what_the_runs_found():
 
 
 def test_what_stands_around_a_made_part_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(readme, "scoreboard_part", lambda: "S")
-    monkeypatch.setattr(readme, "figures_part", lambda: "F")
-    text = "a\n<!-- scoreboard -->{}<!-- /scoreboard -->b\\1 <!-- figures -->{}<!-- /figures --> c"
+    monkeypatch.setitem(readme.PARTS, "headlines", lambda: "S")
+    monkeypatch.setitem(readme.PARTS, "figures", lambda: "F")
+    text = "a\n<!-- headlines -->{}<!-- /headlines -->b\\1 <!-- figures -->{}<!-- /figures --> c"
     assert readme.renewed(text.format("old", "")) == text.format("\nS\n", "\nF\n")
     assert readme.renewed("a b") == "a b"
     monkeypatch.setattr(readme, "README", tmp_path / "README.md")
@@ -96,9 +112,9 @@ def test_marks_that_do_not_enclose_a_part_are_named(marks):
 def test_figures_are_of_the_run_nearest_to_the_papers(monkeypatch):
     stored = results.runs()
     monkeypatch.setattr(results, "runs", lambda: {"mini": stored["mini"]})
-    assert "(figures/mini/02_fig2_heatmaps.png)" in readme.figures_part()
+    assert "(figures/mini/04_curves.png)" in readme.figures_part()
     monkeypatch.setattr(results, "runs", lambda: stored)
-    assert "(figures/mini-real/02_fig2_heatmaps.png)" in readme.figures_part()
-    without = changed(PAPERS["bias_a_head"], figure="02_fig9")
-    monkeypatch.setitem(PAPERS, "bias_a_head", without)
+    assert "(figures/mini-real/04_curves.png)" in readme.figures_part()
+    without = changed(headlines.PICTURES[0], figure="02_fig9")
+    monkeypatch.setattr(headlines, "PICTURES", (without,))
     assert "No run has the figure 02_fig9: make it with" in refusal(readme.figures_part)

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import runpy
+import shutil
 import signal
 import time
 from types import SimpleNamespace
@@ -26,8 +27,8 @@ from lib import look, paths, profiles, results
 from lib.bias_a_head import heads, masking
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
-from lib.publish import __main__ as command, measure
-from lib.run import Run
+from lib.publish import __main__ as command, measure, notebooks
+from lib.run import Run, by_outcome
 from tests.tiny import disk, refusal
 
 
@@ -347,6 +348,51 @@ def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command
         and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
     )
     assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
+
+
+def test_of_a_long_table_ten_rows_are_shown_and_all_are_linked(monkeypatch):
+    shown = []
+    monkeypatch.setattr("lib.run.display.display", shown.append)
+    table = pd.DataFrame({"x": range(1234)})
+    Run().save(table, "09_a", "Long.", rows=10)
+    first, link = shown
+    assert first["x"].tolist() == list(range(10))
+    assert "10 of 1,234 rows" in link.data and "(../figures/mini/09_a.csv)" in link.data
+    assert len(pd.read_csv(Run().out / "09_a.csv")) == 1234
+    shown.clear()
+    Run().save(table[:10], "09_b", "Short.", rows=10)
+    assert [len(one) for one in shown] == [10]  # nothing is left out, so nothing is said
+    shown.clear()
+    Run().save(table, "09_c", "For few.", show=False)
+    assert shown[0].data == "[figures/mini/09_c.csv](../figures/mini/09_c.csv): For few."
+    assert (Run().out / "09_c.csv").is_file()
+    shutil.copytree(Run().out, paths.FIGURES / "mini-real")
+    shown.clear()
+    assert Run().show_other("09_a", rows=3) is None
+    assert len(shown[0]) == 3 and "(../figures/mini-real/09_a.csv)" in shown[1].data
+
+
+def test_links_of_an_executed_page_lead_to_the_results_made_here():
+    page = b'<a href="../figures/mini/a.csv"> <a href="../figures/mini-real/a.csv">'
+    assert notebooks._with_files_here(page, Run()) == (
+        b'<a href="figures/a.csv"> <a href="../../figures/mini-real/a.csv">'
+    )
+
+
+def test_claims_are_sorted_by_what_they_came_to_and_stay_in_order_within():
+    said = [
+        "inconclusive (no value)",
+        "supported, k = 3: inconclusive",
+        "mixed (1 supported, 1 contradicted)",
+        "something else",
+        "supported",
+        "contradicted",
+    ]
+    table = pd.DataFrame({"claim": list("abcdef"), "verdict": said})
+    assert by_outcome(table)["claim"].str.cat() == "becfad"
+    assert by_outcome(table).index.tolist() == list(range(6))
+    renamed = table.rename(columns={"verdict": "outcome"})
+    assert by_outcome(renamed, column="outcome")["claim"].str.cat() == "becfad"
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):

@@ -444,6 +444,31 @@ def measure(
     return {"family": model.family, "prompts": prompts, **answers}
 
 
+class Asked(NamedTuple):
+    """What the models of a run answered, and the verbalizer that was made of it."""
+
+    everything: dict[str, dict]  # by model: the prompts of both lists of occupations
+    answers: dict[str, dict]  # of these the 2,680, `counted` by the verbalizer
+    verbalizer: dict[str, list[str]]
+    tokens: list[str]  # that models generate
+
+
+def asked(run) -> Asked:
+    """Ask all models of a `Run`; answers are kept, so that the second notebook asks nothing."""
+    n = run.sizes.cloze_backgrounds
+    items = run.sizes.items
+    everything = {}
+    for name in run.cloze:
+        everything[name] = run.cached(measure, name, "both", n, run.device, items=items)
+    winobias = rows(items=items)
+    answers = {name: part(one, winobias) for name, one in everything.items()}
+    tokens = generated(answers.values())
+    by_model = [run.cached(prevalence, name, tokens, device=run.device) for name in run.cloze]
+    verbalizer = verbalizer_from_outputs(dict(zip(tokens, np.mean(by_model, axis=0))))
+    answers = {name: counted(one, verbalizer) for name, one in answers.items()}
+    return Asked(everything, answers, verbalizer, tokens)
+
+
 def part(answer: dict, rows: list[dict]) -> dict:
     """Of an answer of `measure` that to these prompts, in their order."""
     place = {}

@@ -6,18 +6,20 @@ import pandas as pd
 
 from lib import verdict
 from lib.publish.papers import CLAIMS, PAPERS
-from lib.verdict import MIXED, NO_WORKING_CONTROL, NOT_TESTABLE, Claim, Outcome, Verdict
-
-# What a claim can come to in a run where it is applicable, and at all.
-TESTED = (
-    Outcome.SUPPORTED,
+from lib.verdict import (
+    APPLICABLE,
     MIXED,
-    Outcome.CONTRADICTED,
-    Outcome.NO_EFFECT,
-    Outcome.MATCHED,
-    Outcome.INCONCLUSIVE,
+    NO_WORKING_CONTROL,
+    NOT_TESTABLE,
+    ORDER,
+    Claim,
+    Outcome,
+    Verdict,
 )
-KINDS = (*TESTED, Outcome.NOT_APPLICABLE, NOT_TESTABLE, Outcome.NOT_RUN)
+
+# What a claim can come to in a run at all, and where it is applicable.
+KINDS = ORDER
+TESTED = tuple(kind for kind in ORDER if kind in (*APPLICABLE, MIXED))
 # What decides something.
 ANSWERED = tuple(kind for kind in TESTED if kind != Outcome.INCONCLUSIVE)
 

@@ -155,6 +155,6 @@ def in_words(one: Verdict) -> str:
         said = control.why_idle
         if not said:
             share = 100 * verdict.share_of(control, one.estimate)
-            said = f"{share:.0f} % of it" if np.isfinite(share) else f"{control.estimate:z.3g}"
+            said = f"{share:z.0f} % of it" if np.isfinite(share) else f"{control.estimate:z.3g}"
         parts.append(f"{control.name}: {said}")
     return "; ".join(parts)

@@ -2,6 +2,7 @@
 remedies.
 """
 
+import re
 import textwrap
 
 import matplotlib.pyplot as plt
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lib import look, together
+from lib.engine.stats import Estimate
 from lib.publish import retrainings
 from lib.publish.cells import ANSWERED, TESTED, kinds
 from lib.publish.papers import PAPERS, run_name
@@ -160,6 +162,73 @@ def _explain_tiles(figure, ax):
         handletextpad=0.2,
         columnspacing=1,
     )
+
+
+# ---- printed numbers
+WRITTEN = re.compile(r"(-?\d*\.?\d+)(?: \[(-?\d*\.?\d+), (-?\d*\.?\d+)\])?")
+FEWEST = 3  # numbers of a panel
+WIDE = 50  # times: from here on a panel is logarithmic
+
+
+def read_number(text: str) -> Estimate | None:
+    """What a table says: "0.61 [0.58, 0.63]" or "0.61"; None of "< 0.05" and of words."""
+    found = WRITTEN.fullmatch(str(text).strip())
+    if not found:
+        return None
+    ends = [float(number) for number in found.groups() if number is not None]
+    return Estimate(*ends)
+
+
+def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
+    """Ours over the printed number, a point each with its interval and the diagonal; a panel a
+    printed table. None where a paper prints too few numbers that a model has measured here.
+
+    rows   columns table, printed and ours, as tables show them
+    """
+    known = rows.assign(
+        printed=rows["printed"].map(read_number), ours=rows["ours"].map(read_number)
+    )
+    known = known.dropna(subset=["printed", "ours"])
+    tables = known["table"].value_counts(sort=False)
+    tables = tables[tables >= FEWEST].index
+    if not len(tables):
+        return None
+    figure, axes = look.panels(len(tables), width=2.8, height=2.8)
+    n_within = []
+    for ax, table in zip(axes, tables, strict=True):
+        of_table = known[known["table"] == table]
+        x = np.array([one.value for one in of_table["printed"]])
+        n_within += [
+            one.low <= theirs <= one.high
+            for one, theirs in zip(of_table["ours"], x, strict=True)
+            if one.has_interval
+        ]
+        _draw_against(ax, x, list(of_table["ours"]), table)
+    said = f"{len(known)} printed numbers beside ours, which are of other models"
+    if n_within:
+        said += f"; {sum(n_within)} of {len(n_within)} lie within our intervals"
+    return look.sign(figure, f"{paper}: {said}", f"{made_from}; line: equal")
+
+
+def _draw_against(ax, x: np.ndarray, ours: list[Estimate], table: str):
+    """The points of one printed table."""
+    values, low, high = np.array([[*one] for one in ours]).T
+    has_interval = ~np.isnan(low)
+    ax.errorbar(
+        x[has_interval],
+        values[has_interval],
+        yerr=look.arms(values[has_interval], low[has_interval], high[has_interval]),
+        fmt="none",
+        color=look.NEITHER,
+        linewidth=1,
+    )
+    ax.plot(x, values, "o", color=look.SKY, markersize=4, alpha=0.7)
+    both = np.concatenate([x, values])
+    if both.min() > 0 and both.max() > WIDE * both.min():
+        ax.set(xscale="log", yscale="log")
+    ends = [both.min(), both.max()]
+    ax.plot(ends, ends, color=INK, linewidth=0.8)
+    ax.set(title=table, xlabel="printed", ylabel="ours")
 
 
 # ---- retrainings

@@ -235,7 +235,7 @@ class Notebook:
         content = without_bars(nbformat.read(self.so_far, as_version=4))
         replace(self.copy, (nbformat.writes(content) + "\n").encode())
         self.so_far.unlink()
-        replace(self.html, as_page(content))
+        replace(self.html, _with_files_here(as_page(content), self.run))
         done = {"components": components, "files": self._result_hashes()}
         replace(self.done, json.dumps(done, indent=1).encode())
         self.recompute = False
@@ -435,6 +435,14 @@ def _heading(content: nbformat.NotebookNode) -> str:
 def _highlighting(style: str) -> str:
     """The rules that colour code, in one of Pygments' styles."""
     return HtmlFormatter(style=style).get_style_defs(".highlight")
+
+
+def _with_files_here(page: bytes, run: Run) -> bytes:
+    """A notebook's page, whose links to stored results lead to those of this run where they are of
+    this run: the page is two folders deep, a notebook one.
+    """
+    own = page.replace(f'href="../figures/{run.stored.name}/'.encode(), b'href="figures/')
+    return own.replace(b'href="../figures/', b'href="../../figures/')
 
 
 def _captions(content: nbformat.NotebookNode) -> list[str]:

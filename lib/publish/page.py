@@ -22,7 +22,7 @@ from PIL import Image
 
 from lib import CompanionError, paths, printed, results, verdict
 from lib.engine.files import replace
-from lib.publish import article, card, compare, numbers, records, scoreboard
+from lib.publish import article, board as claims_board, card, compare, numbers, records, scoreboard
 from lib.publish.article import TEMPLATES
 from lib.publish.cells import KINDS
 from lib.publish.controls import Controls
@@ -153,7 +153,7 @@ def collect(folders: dict[str, Path]) -> list[Result]:
 
 
 def write(folders: dict[str, Path] | None = None) -> Path:
-    """Make both pages of these runs, all that are stored or made here where left out; the article's
+    """Make the pages of these runs, all that are stored or made here where left out; the article's
     path. What is damaged is left out, and said.
     """
     target = paths.BUILD / "report" / "index.html"
@@ -167,11 +167,12 @@ def write(folders: dict[str, Path] | None = None) -> Path:
     pages = {
         "inventory.html": render(readable, damaged, reproduced),
         "index.html": article.render(readable, reproduced),
+        "board.html": claims_board.page(readable, _pictures(readable)),
     }
     for sentence in damaged:
         print(sentence, file=sys.stderr)
     try:
-        for name in sorted(pages):
+        for name in ("index.html", "inventory.html", "board.html"):
             replace(target.with_name(name), pages[name].encode())
     except OSError as error:
         raise CompanionError(
@@ -179,6 +180,11 @@ def write(folders: dict[str, Path] | None = None) -> Path:
             "writable, then run ./reproduce.sh report."
         ) from None
     return target
+
+
+def _pictures(folders: dict[str, Path]) -> frozenset[str]:
+    """The ids of all figures."""
+    return frozenset(one.id for one in collect(folders) if not one.is_table)
 
 
 def _is_readable(run: str, folder: Path, damaged: list[str]) -> bool:

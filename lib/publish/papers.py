@@ -31,6 +31,7 @@ SHORT_NAMES = {
     "mini-smollm2-135m-instruct": "SmolLM2-135M-Instruct",
     "published": "published models",
 }
+PUBLISHED = "published"  # how the runs of models that others published begin
 RETRAININGS = "trainings-"  # how the runs of retrainings are called: trainings-seed1, ...
 
 
@@ -38,7 +39,15 @@ def run_name(run: str) -> str:
     """A run as readers see it: "our sentences" of mini, "retraining 1" of trainings-seed1."""
     if run.startswith(RETRAININGS):
         return f"retraining {run.removeprefix(RETRAININGS).removeprefix('seed')}"
+    if is_published(run):
+        rest = run.removeprefix(PUBLISHED).strip("-")
+        return f"published models, {rest}" if rest else "published models"
     return SHORT_NAMES.get(run, run)
+
+
+def is_published(run: str) -> bool:
+    """Whether a run is of models that others published."""
+    return run.startswith(PUBLISHED)
 
 
 def _papers() -> dict[str, Paper]:

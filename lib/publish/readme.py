@@ -1,17 +1,14 @@
-"""The parts of README.md that stored runs make: what stands between <!-- scoreboard --> and <!--
-/scoreboard -->, say. Nobody writes them by hand, and a test fails where they say something else.
+"""The parts of README.md that stored runs make: what stands between <!-- headlines --> and <!--
+/headlines -->, say. Nobody writes them by hand, and a test fails where they say something else.
 """
 
 import re
 
 from lib import CompanionError, paths, results
 from lib.engine.files import replace
-from lib.publish import retrainings, scoreboard
-from lib.publish.controls import NOT_RUN
+from lib.publish import headlines, scoreboard
 from lib.publish.page import Result, collect
-from lib.publish.papers import PAPERS, RUNS, run_name
-from lib.publish.records import control_of
-from lib.verdict import Outcome, Paper
+from lib.publish.papers import RUNS, run_name
 
 README = paths.ROOT / "README.md"
 
@@ -28,7 +25,7 @@ def write() -> str:
 
 def renewed(text: str) -> str:
     """A page with its made parts made again; what stands outside of them stays as it is."""
-    for name, make in {"scoreboard": scoreboard_part, "figures": figures_part}.items():
+    for name, make in PARTS.items():
         before = f"<!-- {name} -->"
         after = f"<!-- /{name} -->"
         if before not in text and after not in text:
@@ -42,53 +39,33 @@ def renewed(text: str) -> str:
     return text
 
 
-def scoreboard_part() -> str:
-    """Claims by paper and run, with what each run is, what controls say, and what depends on the
-    seed.
-    """
-    stored = {}
-    for name, folder in results.runs().items():
-        if name in RUNS or control_of(name):
-            stored[name] = folder
-    known = [name for name in stored if name in RUNS]
-    means = "; ".join(f"*{run_name(name)}* (`{name}`): {RUNS[name]}" for name in known)
-    controls = f"Whether control models show as much is not known: {NOT_RUN}"
-    if any(control_of(name) for name in stored):
-        matched = Outcome.MATCHED.capitalize()
-        controls = (
-            f"*{matched}*: random interventions, or models that cannot have the effect, show as "
-            f"much. *{Outcome.NO_EFFECT.capitalize()}*: measured, and next to nothing"
-        )
-    over = retrainings.across()
-    lasting = "Not run: three retrainings of one model"
-    if len(over):
-        lasting = scoreboard.lasting(over, results.runs())  # `stored` has no retrainings
-    return (
-        f"{scoreboard.summary(stored)}\n\n{means}. {controls}.\n\n{lasting} "
-        "([notebook 12](notebooks/12_scoreboard.ipynb))."
-    )
+def headlines_part() -> str:
+    return headlines.as_markdown()
 
 
 def figures_part() -> str:
-    """The best figure of each paper, under what it found, from the run nearest to the paper's."""
-    figures = {one.id: one for one in collect(results.runs()) if not one.is_table}
-    return "\n\n".join(_figure(paper, figures) for paper in PAPERS.values())
+    """A picture of each paper under a plain title, from the run nearest to the paper's."""
+    folders = results.runs()
+    figures = {one.id: one for one in collect(folders) if not one.is_table}
+    board = scoreboard.board(folders)
+    return "\n\n".join(_picture(one, figures, board) for one in headlines.PICTURES)
 
 
-def _figure(paper: Paper, figures: dict[str, Result]) -> str:
-    found = [figures[f"{run}.{paper.figure}"] for run in RUNS if f"{run}.{paper.figure}" in figures]
+def _picture(picture: headlines.Picture, figures: dict[str, Result], board) -> str:
+    found = [run for run in RUNS if f"{run}.{picture.figure}" in figures]
     if not found:
         raise CompanionError(
-            f"No run has the figure {paper.figure}: make it with ./reproduce.sh --only "
-            f"{paper.figure[:2]}."
+            f"No run has the figure {picture.figure}: make it with ./reproduce.sh --only "
+            f"{picture.figure[:2]}."
         )
-    shown = found[0]
-    notebook = next(paths.NOTEBOOKS.glob(f"{shown.number}_*.ipynb"))
-    question = paper.question[0].lower() + paper.question[1:]
-    words = re.sub(r"[\[\]]", "", shown.caption)  # the finding stands above it
+    shown = figures[f"{found[0]}.{picture.figure}"]
+    title = headlines.plain_title(picture, found[0], shown.finding, board)
     place = shown.file.relative_to(paths.ROOT).as_posix()
-    return (
-        f"**{shown.finding}.** [{paper.title}]({paper.address}) asks: {question} "
-        f"({run_name(shown.run)}, [notebook {shown.number}](notebooks/{notebook.name}))\n\n"
-        f"![{words}]({place})"
-    )
+    return f"**{title}** ({run_name(found[0])})\n\n![{picture.shows}.]({place})"
+
+
+# What runs make of README.md, by the name of its marks.
+PARTS = {
+    "headlines": headlines_part,
+    "figures": figures_part,
+}

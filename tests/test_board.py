@@ -1,0 +1,90 @@
+"""The board for readers: sorted, with sizes, what controls show, and published models where
+stored.
+"""
+
+import re
+
+import pytest
+
+from lib.engine.stats import Estimate
+from lib.publish import board
+from lib.publish.papers import CLAIMS, PAPERS
+from lib.run import Run
+from lib.verdict import NOT_TESTABLE, Control, Outcome, Verdict
+
+SMALL, SEAT, COST = "heads-small-set", "mask-top3-seat", "mask-top3-pppl"
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A function that stores a run: its verdicts."""
+
+    def store(**runs):
+        found = {}
+        for name, tests in runs.items():
+            made = Run(out=tmp_path / name)
+            for notebook in {CLAIMS[one.claim].notebook for one in tests}:
+                mine = [one for one in tests if CLAIMS[one.claim].notebook == notebook]
+                made.judged(notebook, mine)
+            found[name.replace("_", "-")] = made.out
+        return found
+
+    return store
+
+
+def test_of(claim, *ends, **fields):
+    fields = {"models": ["mini-bert"], "on": "mini-bert"} | fields
+    return Verdict(claim, Outcome.SUPPORTED, estimate=Estimate(*ends, n=9), **fields)
+
+
+test_of.__test__ = False
+
+RANDOM = Control("random heads", Estimate(-0.05, -0.06, -0.04), Estimate(-0.15, -0.2, -0.1))
+TESTS = [
+    test_of(SMALL, 0.4, 0.3, 0.45, variant="gradient"),
+    test_of(SEAT, -0.2, -0.3, -0.1, control=RANDOM),
+    test_of(COST, 5490, 3770, 7710),
+]
+
+
+def test_claims_are_sorted_by_paper_and_by_what_they_came_to(folders):
+    rows = board.table(folders(mini=TESTS))
+    assert len(rows) == len(CLAIMS)
+    assert list(dict.fromkeys(rows["paper"])) == [paper.title for paper in PAPERS.values()]
+    first = rows.head(4)
+    assert first["kind"].tolist() == ["supported", "contradicted", "contradicted", "not run"]
+    assert first["id"].tolist()[0] == SEAT
+    of_last = rows.loc[rows["paper"] == rows["paper"].iloc[-1], "kind"]
+    assert of_last.tolist() == [NOT_TESTABLE] * 2 + ["not run"] * (len(of_last) - 2)
+
+
+def test_size_controls_and_runs_are_told(folders):
+    rows = board.table(folders(mini=TESTS, mini_real=TESTS[1:])).set_index("id")
+    told = rows.loc[SEAT]
+    assert told["size"] == "-0.2 [-0.3, -0.1]"
+    assert told["controls"].startswith("random heads: 25 %; untrained networks: control not run")
+    assert (told["on"], told["other"]) == ("mini-bert, the papers' data", "supported")
+    cost = rows.loc[COST]
+    assert (cost["size"], cost["controls"]) == ("5,490 [3,770, 7,710]", "meets none")
+    small = rows.loc[SMALL]  # one run alone tests it
+    assert (small["on"], small["other"]) == ("mini-bert, our sentences", "not run")
+
+
+def test_published_models_have_a_column_where_they_are_stored(folders):
+    rows = board.table(folders(mini=TESTS))
+    assert "published" not in board.columns_told(rows)
+    rows = board.table(folders(mini=TESTS, published=TESTS[:1]))
+    assert "Published models" in board.for_notebook(rows)
+    assert rows.set_index("id").loc[SMALL, "published"] == "1 contradicted"
+
+
+def test_the_page_escapes_and_links_pictures_that_are_there(folders, monkeypatch):
+    found = '<b>"a"</b>'
+    tests = [test_of(SEAT, -0.2, -0.3, -0.1, found=found)]
+    figure = f"mini.{CLAIMS[SEAT].figure}"
+    page = board.page(folders(mini=tests), frozenset([figure]))
+    assert found not in page and "&lt;b&gt;" in page
+    assert f'href="inventory.html#{figure}"' in page
+    assert len(re.findall('<tr id="', page)) == len(CLAIMS)
+    assert "inventory.html#" not in board.page(folders(mini=tests))
+    assert "1 supported" in page
