@@ -1,4 +1,4 @@
-"""The figures of notebook 12: the board as tiles, tests over retrainings, three papers'
+"""The figures of notebook 12: claims as tiles, printed numbers against ours, tests over retrainings, three papers'
 remedies.
 """
 
@@ -12,27 +12,11 @@ import pandas as pd
 from lib import look, together
 from lib.engine.stats import Estimate
 from lib.publish import retrainings
-from lib.publish.cells import ANSWERED, TESTED, kinds
-from lib.publish.papers import PAPERS, run_name
+from lib.publish.papers import run_name
 from lib.together import Effect, Role
-from lib.verdict import AGAINST, Outcome
+from lib.verdict import Outcome
 
 INK = "#333333"
-# What a notebook is about, below its tiles on the wall.
-TOPICS = {
-    "02": "which heads",
-    "03": "swapped words",
-    "04": "masking",
-    "05": "GLUE",
-    "06": "debiased, chat",
-    "07": "StereoSet",
-    "08": "projections",
-    "09": "inference",
-    "11": "cloze",
-    "": "untested",
-}
-GAP_NOTEBOOK = 0.8  # between two notebooks on the wall, in tiles
-GAP_PAPER = 1.6  # more, between two papers
 TILE = 0.42  # inches, in `claims`
 WORDS = 5.4  # inches that the words of a claim take there
 CUT = 6  # half widths at which `across` cuts what lies further out
@@ -45,81 +29,6 @@ EFFECT_COLOURS = {
 
 
 # ---- the board
-def decided(board: pd.DataFrame, runs: list[str]) -> str:
-    """Whether most applicable claims are decided, and how many are supported and not, in words."""
-    said = []
-    is_clear = []
-    for run in runs:
-        of_run = kinds(board[run])
-        tested = int(of_run.isin(TESTED).sum())
-        if not tested:
-            continue
-        supported = int((of_run == Outcome.SUPPORTED).sum())
-        against = int(of_run.isin(list(AGAINST)).sum())
-        said.append(
-            f"{run_name(run)} {supported} of {tested} supported, {against} contradicted or "
-            "without effect"
-        )
-        is_clear.append(of_run.isin(list(ANSWERED)).sum() > tested / 2)
-    if not said:
-        return "no run tests a claim"
-    if all(is_clear):
-        most = "most applicable claims are decided"
-    elif any(is_clear):
-        most = "whether most applicable claims are decided depends on the run"
-    else:
-        most = "most applicable claims are inconclusive"
-    return "; ".join([most, *said])
-
-
-def wall(board: pd.DataFrame, runs: list[str], title: str):
-    """Every claim, one tile each, by paper and notebook; one row per run."""
-    placed = _placed(board)
-    figure, ax = plt.subplots(figsize=(10, 0.42 * len(runs) + 1.9), layout="constrained")
-    for claim in placed.to_dict("records"):
-        for y, run in enumerate(runs):
-            _draw_tile(ax, claim["x"], y, claim[run], size=7)
-    for (_, notebook), x in placed.groupby(["source", "tested by"], sort=False)["x"]:
-        ax.text(
-            x.iloc[0] + len(x) / 2,
-            len(runs) - 0.38,
-            TOPICS.get(notebook, notebook),
-            rotation=30,
-            rotation_mode="anchor",
-            ha="right",
-            va="top",
-            fontsize=8,
-            color=INK,
-        )
-    for paper, x in placed.groupby("source", sort=False)["x"]:
-        name = f"{paper}, {len(x)} claims"
-        ax.text(x.iloc[0], -0.72, name, fontsize=9.5, fontweight="bold", va="bottom", color=INK)
-    ax.set(xlim=(-0.3, placed["x"].max() + 1.3), ylim=(len(runs) - 0.3, -0.95), xticks=[])
-    ax.set_yticks(range(len(runs)), [run_name(run) for run in runs])
-    _explain_tiles(figure, ax)
-    counted = "counted: applicable claims (not –, ∅ or not run)"
-    made_from = f"as stored in figures/; one tile per claim; {counted}"
-    return look.sign(figure, title, made_from)
-
-
-def _placed(board: pd.DataFrame) -> pd.DataFrame:
-    """The board by paper and notebook, with `x`, the place of each tile."""
-    order = pd.DataFrame(
-        {
-            "paper": board["source"].map([paper.title for paper in PAPERS.values()].index),
-            "notebook": board["tested by"].replace("", "99"),  # untested ones last
-        }
-    )
-    placed = board.loc[order.sort_values(["paper", "notebook"], kind="stable").index].copy()
-    group = placed[["source", "tested by"]]
-    is_new = group.ne(group.shift())
-    notebooks_before = is_new.any(axis=1).cumsum() - 1
-    papers_before = is_new["source"].cumsum() - 1
-    gaps = GAP_NOTEBOOK * notebooks_before + GAP_PAPER * papers_before
-    placed["x"] = np.arange(len(placed)) + gaps
-    return placed
-
-
 def claims(rows: pd.DataFrame, runs: list[str], title: str, made_from: str = ""):
     """Claims in words, one row each; one column of tiles per run."""
     size = (WORDS + TILE * len(runs) + 0.5, 0.225 * len(rows) + 1.5)
