@@ -191,7 +191,7 @@ def test_heads_of_retrainings_in_a_sentence(heads, tmp_path):
     each = table["heads"].tolist()[:-1]
     beyond = [rho for rho in each if rho**2 * (n - 1) > 1.96**2]
     said = retrainings.heads_in_a_sentence(heads)
-    assert said.startswith("Between 6 pairs") and 0 < len(beyond)
+    assert said.startswith("Between 6 pairs") and beyond
     assert f"is {table['heads'].iloc[-1]:z.2f} on average" in said
     assert f") in {len(beyond)};" in said
     assert retrainings.heads_in_a_sentence({"paper": tmp_path}).startswith("Fewer than three")
