@@ -1,5 +1,5 @@
-"""The figures of notebook 12: claims as tiles, printed numbers against ours, tests over retrainings,
-three remedies.
+"""The figures of notebook 12: claims as tiles, printed numbers against ours, tests over
+retrainings, three papers' remedies.
 """
 
 import re
