@@ -58,6 +58,7 @@ MEASURES = (
     COUNTEREXAMPLE,
     UNRELATED,
 )
+TOLD = (OCCUPATIONS, seat_measure("gender", "word"), COUNTEREXAMPLE)  # in one line
 UNITS = {
     OCCUPATIONS: "odds of she against women's share, 58 occupations",
     HEADS: "share of all heads",
@@ -297,6 +298,20 @@ def _same_side(one: float, other: float) -> str:
     if np.isnan(one) or np.isnan(other):
         return ""
     return "yes" if np.sign(one) == np.sign(other) else "no"
+
+
+def in_a_line(frame: pd.DataFrame, measures: tuple[str, ...] = TOLD) -> str:
+    """Of each measure the lowest and the highest model of each kind, published ones first."""
+    parts = []
+    for name in measures:
+        of_measure = frame[(frame.measure == name) & frame.value.notna()]
+        ranges = []
+        for kind in ("published", "bundled", "untrained"):
+            values = of_measure.loc[of_measure.kind == kind, "value"]
+            if len(values):
+                ranges.append(f"{values.min():z.2f} to {values.max():z.2f} in {len(values)} {kind}")
+        parts.append(f"{name} {', '.join(ranges) or 'not run'}")
+    return f"{'; '.join(parts)} models"
 
 
 COLORS = {"bundled": look.FEMALE, "published": look.BAD, "untrained": look.NEITHER}

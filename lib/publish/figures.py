@@ -232,6 +232,25 @@ def _improved(changes: pd.DataFrame) -> str:
     return f"{who} all {most} measures of bias, by the 95 % interval: {'; '.join(said)}"
 
 
+def remedies(table: pd.DataFrame) -> str:
+    """A line per remedy in Markdown: which measures its interval puts on either side of 0, and
+    which bias it overturns.
+    """
+    changes = table[~table["role"].isin((Role.NONE, Role.CONTROL))]
+    lines = []
+    for name, rows in changes.groupby("mitigation", sort=False):
+        found = rows.assign(judged=rows.apply(together.judged, axis=1))
+        said = []
+        for word, effect in (("improves", Effect.BETTER), ("worsens", Effect.WORSE)):
+            names = found.loc[found["judged"] == effect, "measure"]
+            said.append(f"{word} {', '.join(names) or 'nothing'}")
+        turned = found.loc[found["overturned"].astype(bool), "measure"]
+        if len(turned):
+            said.append(f"overturns {', '.join(turned)}")
+        lines.append(f"- **{name}** {'; '.join(said)}.")
+    return "\n".join(lines)
+
+
 def _paid(changes: pd.DataFrame) -> str:
     """The costs of remedies whose interval excludes 0, in words."""
     is_cost = changes["measure"].isin(together.COSTS) & (changes["role"] != Role.CONTROL)

@@ -129,6 +129,14 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def supported(over: pd.DataFrame) -> pd.DataFrame:
+    """What lasts: a row per claim that a test of `across` supports, the first such test."""
+    lasts = over[over["outcome"] == Outcome.SUPPORTED].drop_duplicates("id")
+    table = lasts[["claim", "on", "supported in", "reason"]].copy()
+    table.insert(2, "mean", [f"{mean:z.3g}" for mean in lasts["mean"]])
+    return table.reset_index(drop=True)
+
+
 def _over_intervals(paired: Paired) -> Verdict | None:
     """The mean of one test over retrainings, judged; None where a retraining has no interval, or
     they are not held against the same threshold.
@@ -287,6 +295,25 @@ def heads_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     if len(table) > 1:
         table.loc[len(table)] = ["mean", *table.iloc[:, 1:].mean()]
     return table.round(2)
+
+
+def heads_in_a_sentence(folders: dict[str, Path] | None = None) -> str:
+    """What `heads_across` comes to, in words: of heads by their place, how far rank correlations go
+    beyond the 95 % of chance (normal, of standard deviation 1 / sqrt(n - 1)).
+    """
+    pairs = heads_across(folders)
+    if len(pairs) < 2:
+        return "Fewer than three retrainings have stored scores of heads."
+    n_heads = next(iter(_head_scores(folders or results.runs()).values())).size
+    chance = 1.96 / np.sqrt(n_heads - 1)
+    *each, mean = pairs["heads"]
+    beyond = sum(abs(rho) > chance for rho in each)
+    return (
+        f"Between {len(each)} pairs of retrainings the rank correlation of head scores is "
+        f"{mean:z.2f} on average, and beyond chance (±{chance:.2f}) in {beyond}; the ten highest "
+        f"heads of one lie {pairs['the ten highest'].iloc[-1]:z.2f} standard deviations above the "
+        "mean of another."
+    )
 
 
 def _head_scores(folders: dict[str, Path]) -> dict[str, pd.DataFrame]:
