@@ -53,7 +53,13 @@ def stored(number: str) -> list[float]:
 
 def test_paragraphs_and_numbers_are_found():
     text = "One two.\nThree.\n\n- four\n- five six\n\n| a | b |\n|---|---|"
-    assert paragraphs(text) == ["One two.\nThree.", "- four", "- five six", "| a | b |", "|---|---|"]
+    assert paragraphs(text) == [
+        "One two.\nThree.",
+        "- four",
+        "- five six",
+        "| a | b |",
+        "|---|---|",
+    ]
     said = "It is -0.72 [-1.01, -.45], 92 % of version 0.1.2; $x = 0.5$, `0.3`, [a](b0.4), 12-9."
     assert numbers(said) == [(-0.72, 2), (-1.01, 2), (-0.45, 2), (0.92, 2)]
 

@@ -6,6 +6,7 @@ Every number is read from a stored result of the run `mini`, or from what a pape
 import json
 import random
 import re
+from pathlib import Path
 
 import pandas as pd
 
@@ -164,26 +165,29 @@ def has_results() -> bool:
     return (paths.FIGURES / RUN / "02_heads.csv").is_file()
 
 
-def _table(name: str) -> pd.DataFrame:
-    file = paths.FIGURES / RUN / f"{name}.csv"
+def _stored(name: str) -> Path:
+    """A stored result of the run."""
+    file = paths.FIGURES / RUN / name
     if not file.is_file():
         raise CompanionError(
-            f"figures/{RUN}/{name}.csv is missing, and the page shows its numbers: make it with "
+            f"figures/{RUN}/{name} is missing, and the page shows its numbers: make it with "
             f"./reproduce.sh --only {name[:2]} --store."
         )
-    return pd.read_csv(file)
+    return file
+
+
+def _table(name: str) -> pd.DataFrame:
+    return pd.read_csv(_stored(f"{name}.csv"))
 
 
 def _finding(name: str) -> str:
     """What the title of a stored figure says."""
-    record = paths.FIGURES / RUN / f"{name}.json"
-    return json.loads(record.read_text(encoding="utf-8"))["finding"]
+    return json.loads(_stored(f"{name}.json").read_text(encoding="utf-8"))["finding"]
 
 
 def _slope(model: str, kind: str) -> str:
     """How the odds follow the labour statistics, untouched and after a kind of knowledge."""
-    file = paths.FIGURES / RUN / "11_slopes_table.csv"
-    table = pd.read_csv(file, header=[0, 1], index_col=0)[model]
+    table = pd.read_csv(_stored("11_slopes_table.csv"), header=[0, 1], index_col=0)[model]
     texts = {row.Index: f"{row.value:g} [{row.low:g}, {row.high:g}]" for row in table.itertuples()}
     said = f"{model}, occupations: with every ten percent of women the odds of she rise by "
     if kind == "base":
