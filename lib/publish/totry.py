@@ -96,8 +96,8 @@ def _strongest() -> dict:
         "id": "strongest",
         "title": "The nurse's strongest head off",
         "state": BASE | {"off": re.findall(r"head (\d+-\d+)", nurse)},
-        "paper": "Bias A-head scores heads by many words, not by one sentence. This head is the "
-        "one of all 144 that moves the nurse most: so large an effect is in part chance.",
+        "paper": "Bias A-head scores heads by many words, not by one sentence. This head was "
+        "chosen by the nurse: of all 144 it moves her most, and other jobs need not follow.",
         "found": f"{nurse} (with the full weights; here they are rounded to 8 bits). {jobs}.",
         "source": "notebook 00",
     }
