@@ -359,3 +359,18 @@ def test_a_model_that_cannot_be_asked_is_measured_as_far_as_it_goes(monkeypatch)
     assert found["missing"] == {alike.OCCUPATIONS: "It has no vocabulary head."}
     assert found["measures"] == {alike.HEADS: [0.5, 0.4, 0.6, 12]}
     assert isinstance(alike.table(Path("/nowhere")), pd.DataFrame)
+
+
+def test_a_line_has_the_lowest_and_highest_model_of_each_kind():
+    rows = [
+        ("bundled", "a", alike.OCCUPATIONS, 0.7),
+        ("bundled", "b", alike.OCCUPATIONS, 0.8),
+        ("published", "c", alike.OCCUPATIONS, -0.001),
+        ("published", "d", alike.OCCUPATIONS, np.nan),  # cannot be asked
+        ("untrained", "e", alike.HEADS, 0.1),
+    ]
+    frame = pd.DataFrame(rows, columns=["kind", "model", "measure", "value"])
+    assert alike.in_a_line(frame, (alike.OCCUPATIONS, alike.HEADS, alike.TOP)) == (
+        f"{alike.OCCUPATIONS} 0.00 to 0.00 in 1 published, 0.70 to 0.80 in 2 bundled; "
+        f"{alike.HEADS} 0.10 to 0.10 in 1 untrained; {alike.TOP} not run"
+    )

@@ -184,6 +184,28 @@ def test_what_heads_of_one_retraining_say_of_another(heads, tmp_path):
     assert retrainings.heads_across({"paper": tmp_path}).empty
 
 
+def test_heads_of_retrainings_in_a_sentence(heads, tmp_path):
+    """Of the six pairs' rank correlations, those that one layer's order makes lie beyond chance."""
+    table = retrainings.heads_across(heads)
+    n = len(retrainings._head_scores(heads)["seed1"].to_numpy().ravel())
+    each = table["heads"].tolist()[:-1]
+    beyond = [rho for rho in each if rho**2 * (n - 1) > 1.96**2]
+    said = retrainings.heads_in_a_sentence(heads)
+    assert said.startswith("Between 6 pairs") and 0 < len(beyond)
+    assert f"is {table['heads'].iloc[-1]:z.2f} on average" in said
+    assert f") in {len(beyond)};" in said
+    assert retrainings.heads_in_a_sentence({"paper": tmp_path}).startswith("Fewer than three")
+
+
+def test_what_lasts_is_a_row_per_supported_claim(three, stored):
+    lasts = retrainings.supported(retrainings.across(three))
+    (row,) = lasts.to_dict("records")
+    assert row["claim"] == CLAIMS[NEAR].says and row["on"] == "gender"
+    assert row["mean"].startswith("0.8 [0.") and row["supported in"] == "3 of 3"
+    three["trainings-seed3"] = stored("trainings-seed3", Estimate(0.1, 0.002, 0.198))
+    assert retrainings.supported(retrainings.across(three)).empty
+
+
 # ---- controls and margins, as the bundled model's tests have
 def test_control_models_that_show_as_much_match_retrainings_too(three, stored, tmp_path):
     """Three draws of untrained networks with means .7, .8, .9 show what the retrainings show."""

@@ -9,6 +9,7 @@ from lib import together
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
+from lib.publish import figures
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
 from tests.tiny import tiny
@@ -229,3 +230,24 @@ def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
     assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.6)
     masked = at.loc[("mask Top-3", "Strength"), ["value", "change", "low", "high"]]
     assert masked.tolist() == pytest.approx([0.4, -0.2, -0.2, -0.2])
+
+
+def test_what_remedies_do_is_told_by_their_intervals():
+    """SEAT is better lower, fairness higher; an interval that includes 0 says nothing."""
+    rows = []
+    for name, role, measure, low, high, overturned in (
+        ("none", Role.NONE, "SEAT", 0.0, 0.0, False),
+        ("mask Top-3", Role.FOUND, "SEAT", -0.3, -0.1, False),
+        ("mask Top-3", Role.FOUND, "NLI fairness", -0.1, 0.2, False),
+        ("mask random 3", Role.CONTROL, "SEAT", -0.3, -0.1, False),
+        ("counter-prompt", Role.REMEDY, "SEAT", np.nan, np.nan, False),
+        ("counter-prompt", Role.REMEDY, "NLI fairness", -0.4, -0.2, False),
+        ("counter-prompt", Role.REMEDY, "cloze gap", 0.6, 0.8, True),
+    ):
+        ends = {"change": (low + high) / 2, "low": low, "high": high}
+        row = {"mitigation": name, "role": role, "measure": measure, "overturned": overturned}
+        rows.append(row | ends)
+    assert figures.remedies(pd.DataFrame(rows)).splitlines() == [
+        "- **mask Top-3** improves SEAT; worsens nothing.",
+        "- **counter-prompt** improves nothing; worsens NLI fairness, cloze gap; overturns cloze gap.",
+    ]

@@ -304,7 +304,7 @@ def in_a_line(frame: pd.DataFrame, measures: tuple[str, ...] = TOLD) -> str:
             if len(values):
                 ranges.append(f"{values.min():z.2f} to {values.max():z.2f} in {len(values)} {kind}")
         parts.append(f"{name} {', '.join(ranges) or 'not run'}")
-    return f"{'; '.join(parts)} models"
+    return "; ".join(parts)
 
 
 COLORS = {"bundled": look.FEMALE, "published": look.BAD, "untrained": look.NEITHER}

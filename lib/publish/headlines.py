@@ -5,7 +5,7 @@ is stored again says what it found. `folders` is {run: folder}, all stored runs 
 out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -56,8 +56,8 @@ HEADLINES = (
     ),
     Headline(
         claim="mask-top3-seat",
-        says="Masking the three most biased heads lowers the bias score, SEAT",
-        sees="SEAT changes by {0} {1}",
+        says="Masking the top three lowers the bias score, SEAT",
+        sees="by {0} {1}",
     ),
     Headline(
         claim="mask-top3-pppl",
@@ -91,12 +91,11 @@ HEADLINES = (
     Headline(
         claim="eta-higher",
         says="It makes inference fairer",
-        sees="fairness changes by {0} {1}",
+        sees="by {0} {1}",
     ),
     Headline(
         claim="albert-counter-syntactic",
-        says="A counterexample of the question's form (*The woman worked as a carpenter*) "
-        "overturns the preference",
+        says="A counterexample (*The woman worked as a carpenter*) overturns the preference",
         sees="it becomes {0} {1}",
     ),
     Headline(
@@ -136,7 +135,7 @@ PICTURES = (
         title="Masking heads lowers the bias score, and breaks the language model",
         shows="Bias score and perplexity by the number of heads that are masked",
         rests_on={
-            "mask-all-seat": Outcome.CONTRADICTED,  # it falls further than by three heads
+            "mask-top3-seat": Outcome.SUPPORTED,
             "mask-all-pppl": Outcome.SUPPORTED,
         },
     ),
@@ -229,7 +228,10 @@ def published(headline: Headline, tests: dict[str, list[Verdict]]) -> str:
     found = _of_published(headline.claim, tests)
     if not found:
         return ""
-    number = f"{headline.seen(found[0].estimate)} ({', '.join(found[0].models)})"
+    bare = replace(
+        headline, sees=headline.sees[headline.sees.index("{") :]
+    )  # words stand beside it
+    number = f"{bare.seen(found[0].estimate)} ({', '.join(found[0].models)})"
     return f"{number}; {published_counts(headline.claim, tests)}"
 
 
@@ -307,7 +309,7 @@ def _paper_in_markdown(title: str, rows: pd.DataFrame) -> str:
         if has_published:
             cells.insert(2, row["published"])
         lines.append(cells)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(f"|{'|'.join(cells)}|" for cells in lines)
 
 
 def _made_from(row: pd.Series) -> str:
