@@ -248,6 +248,11 @@ class Verdict:
     # the board adds them, and no record keeps them.
     control_models: tuple[Control, ...] | None = None
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether it rests on an estimate with an interval."""
+        return self.estimate is not None and self.estimate.has_interval
+
     def __str__(self):
         text = str(self.outcome)
         if self.reason:

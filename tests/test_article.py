@@ -158,7 +158,7 @@ def test_heads_are_named_only_where_retrainings_pick_the_same(asked):
         "The top tenth of mini-bert's heads carries 42% of its bias score.",
         "Three retrainings pick unrelated heads.",
     ]
-    assert answer.sentences[0].beside == "[32%, 52%], our sentences"
+    assert answer.sentences[0].beside == f"[32%, 52%], our sentences: {carried.outcome}"
     assert answer.sentences[1].beside.endswith("0.05, -0.10 to 0.20 in 3 pairs")
     alike = asked("bias_a_head", [carried], t12_heads_across=HEADS_ACROSS.format(mean=0.8))
     assert texts(alike)[1] == "Three retrainings pick similar heads."
@@ -171,7 +171,7 @@ def test_heads_are_named_only_where_retrainings_pick_the_same(asked):
     ("outcome", "end"),
     [
         (Outcome.SUPPORTED, "; random heads do less."),
-        (Outcome.MATCHED, "; but controls do as much."),
+        (Outcome.MATCHED, "; but controls do half of it or more."),
         (Outcome.INCONCLUSIVE, "1.25."),
     ],
 )
@@ -200,10 +200,23 @@ def test_what_a_projection_removes_is_said_in_percent_of_the_base_with_what_it_c
         "The setting of lowest Distance takes right pronouns of queens and kings from 99% to 58%.",
     ]
     assert answer.sentences[1].beside.startswith("fall of 16% [-8%, 24%]")
-    lowers[1] = replace(lowers[1], estimate=Estimate(0.04, 0.02, 0.06))
+    lowers[1] = replace(lowers[1], outcome=Outcome.SUPPORTED, estimate=Estimate(0.04, 0.02, 0.06))
     both = asked("projective", lowers, t08_intervals=INTERVALS.format(low="0.02"))
     assert both.headline == "Gender and stereotype."
     assert texts(both)[1] == "Strength, the stereotype, falls by 16%."
+
+
+def test_an_answer_goes_by_the_outcome_of_the_variant_that_decides(asked):
+    """A fall of something that was not there is no fall of a stereotype, and says so."""
+    interval = Estimate(0.04, 0.02, 0.06)
+    main = Verdict("lower-s", Outcome.NOT_APPLICABLE, variant="both files", estimate=interval)
+    lowers = [main, replace(main, outcome=Outcome.SUPPORTED, variant="the paper's file")]
+    lowers.append(Verdict("lower-d", Outcome.MATCHED, variant="both files", estimate=interval))
+    answer = asked("projective", lowers, t08_intervals=INTERVALS.format(low="0.02"))
+    assert answer.headline == "Gender, more than stereotype."
+    distance, strength = texts(answer)
+    assert distance.endswith("falls by 10%, and under controls by half of that or more.")
+    assert strength.endswith("falls by 16%, but it was not above its opposite before.")
 
 
 def test_a_counterexample_has_to_do_more_than_any_sentence(asked):

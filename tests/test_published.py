@@ -24,7 +24,7 @@ from hypothesis import given, strategies as st
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.publish import alike, published, quantise
-from lib.publish.published import PUBLISHED, Published
+from lib.publish.published import MODELS, Published
 from lib.results import write
 from tests.tiny import batch, refusal, save_tiny, tiny, tokenizer_of
 
@@ -72,7 +72,7 @@ def index(tmp_path, monkeypatch):
     monkeypatch.setattr(published, "LISTED", listed)
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(subprocess, "run", pip)
-    monkeypatch.setattr(published, "PUBLISHED", {})
+    monkeypatch.setattr(published, "MODELS", {})
     here.add = add
     return here
 
@@ -87,7 +87,7 @@ def encoder(index, tmp_path):
     save_tiny("bert", tmp_path / "saved")
     files = model_files(tmp_path / "saved")
     index.add("one-wheel", {f"one/model/{name}": data for name, data in files.items()})
-    published.PUBLISHED[MINE] = Published(("one-wheel",), 1, "Apache-2.0", folder="one/model")
+    published.MODELS[MINE] = Published(("one-wheel",), 1, "Apache-2.0", folder="one/model")
     return files
 
 
@@ -107,7 +107,7 @@ def test_the_parts_of_a_zip_are_joined_in_their_order(index, encoder):
     for number, part in enumerate(parts, start=1):
         index.add(f"part-{number}", {f"p/model.zip.00{number}": part})
     packages = published._parts("part-", 3, digits=1)
-    published.PUBLISHED["joined"] = Published(packages, 1, "", part="*.zip.*", folder="folder")
+    published.MODELS["joined"] = Published(packages, 1, "", part="*.zip.*", folder="folder")
     out = published.convert("joined")
     assert (out / "model.safetensors").read_bytes() == encoder["model.safetensors"]
     assert not (out / "joined.zip").exists()
@@ -157,14 +157,14 @@ def test_a_disk_that_fills_up_while_unpacking_leaves_no_folder(index, encoder, m
 
 def test_a_package_without_its_part_and_unknown_names_are_refused(index, encoder):
     index.add("empty", {"any/readme": b""})
-    published.PUBLISHED["empty"] = Published(("empty",), 1, "", part="*.gguf", folder="x")
+    published.MODELS["empty"] = Published(("empty",), 1, "", part="*.gguf", folder="x")
     assert "has 0 files *.gguf where one is expected" in refusal(published.convert, "empty")
     assert "choose all-minilm-l6-v2 or empty" in refusal(published.convert, "none")
     assert "has no line for unlisted" in refusal(published.requirement, "unlisted")
 
 
 def test_every_package_is_listed_with_its_hash_and_every_model_is_registered():
-    for name, model in PUBLISHED.items():
+    for name, model in MODELS.items():
         assert models.REGISTRY[name].source == published.folder_of(name), name
         for package in model.packages:
             assert re.search(
@@ -189,7 +189,7 @@ def test_a_run_names_its_models_and_licences_are_said_before_anything_is_fetched
 def gguf(index, monkeypatch):
     """A package whose GGUF file is read as a tiny LLaMA: a real one has 93 MB."""
     index.add("a-gguf", {"a/Model.gguf": b"GGUF"})
-    published.PUBLISHED["mine"] = Published(("a-gguf",), 1, "", part="*.gguf", bos="[CLS]")
+    published.MODELS["mine"] = Published(("a-gguf",), 1, "", part="*.gguf", bos="[CLS]")
     monkeypatch.setattr(published, "find_spec", lambda name: object())
     model, reads = tiny("llama"), []
 
@@ -208,7 +208,7 @@ def gguf(index, monkeypatch):
 
 def test_a_gguf_file_becomes_an_ordinary_folder_whose_tokenizer_opens_texts(gguf, monkeypatch):
     opening = gguf.model.tokenizer.convert_ids_to_tokens(5)
-    published.PUBLISHED["mine"] = replace(published.PUBLISHED["mine"], bos=opening)
+    published.MODELS["mine"] = replace(published.MODELS["mine"], bos=opening)
     out = published.convert("mine")
     assert gguf.reads == [b"GGUF"] and not (out / "model.gguf").exists()
     assert "quantization_config" not in (out / "config.json").read_text()

@@ -303,6 +303,48 @@ def test_a_sentence_says_what_the_changes_come_to(page):
     assert verdict(-2, -1.8, -2).startswith("All three move the same way")
     assert verdict(-1, 0, -5).startswith("Damage: even the fact")
     assert verdict(-1, 0.8, 0, kept=0.4).startswith("Damage: “she” and “he” hardly come to mind")
+    assert "the fact stays" in verdict(-1, 0, 0) and "the fact keeps its “she”" in verdict(-1, 0, 3)
+
+
+@pytest.mark.parametrize(
+    "sentence, control, alike",
+    [
+        ("[MASK] works as a nurse.", "[MASK] works as a mechanic.", True),
+        ("___ works as an engineer.", "[MASK] works as a  nurse.", True),
+        ("[MASK] works as a nurse.", "[MASK] works as a nurse.", False),
+        ("My [MASK] is a nurse.", "[MASK] works as a mechanic.", False),
+    ],
+)
+def test_a_control_that_differs_in_more_than_the_job_is_doubted(page, sentence, control, alike):
+    page.run(f"set({json.dumps({'sentence': sentence, 'control': control, 'off': ['12-9']})})")
+    assert ("The control is not your sentence" in text(page, "#verdict")) is not alike
+
+
+def test_odds_of_words_that_hardly_come_to_mind_are_doubted(page):
+    page.run("set({sentence: 'Paris is the capital of [MASK].'})")
+    assert "their odds say little" in text(page, "#sentence .odds")
+    assert "their odds say little" not in text(page, "#control .odds")
+
+
+def test_looking_at_a_head_does_not_lose_what_is_still_asked(page):
+    page.run("set({off: ['12-9']}); set({look: '3-4'})")
+    expected = ask(page, totry.MECHANIC, off=["12-9"])["after"]
+    assert page.run("answers[1].after") == pytest.approx(expected)
+    page.run("set({fact: 'nothing'})")
+    page.run("set({look: '3-5'})")
+    assert page.run("document.getElementById('problem').checkVisibility()")
+    assert text(page, "#verdict").startswith("No answer yet")
+
+
+def test_two_boxes_filled_in_a_hurry_are_both_asked(page):
+    page.run("""for (const [name, value] of [["sentence", "[MASK] sings."], ["front", "It rains."]]) {
+        fields[name].value = value; fields[name].dispatchEvent(new Event("input", {bubbles: true})) }""")
+    page.run("set({out: true})")
+    assert page.run("[state.sentence, state.front, state.out]") == [
+        "[MASK] sings.",
+        "It rains.",
+        True,
+    ]
 
 
 def test_a_ruined_model_is_called_damaged(page):
@@ -366,7 +408,7 @@ def test_a_link_carries_the_state(page, file):
     page.run("opened")
     assert page.run("state") == state
     assert page.run("fields.sentence.value") == "A <b> & [MASK]?"
-    page.open(file.as_uri() + "#off=99-1.x.12-3&look=nonsense")
+    page.open(file.as_uri() + "#off=99-1.x.12-3.12-3&look=nonsense")
     page.run("opened")
     assert page.run("state.off") == ["12-3"] and "→" in text(page, "#sentence .odds")
 
@@ -396,6 +438,12 @@ def test_by_keyboard(page):
     for _ in range(5):
         press("ArrowRight", 39)
     assert page.run("document.activeElement.dataset.head") == "11-12"  # the edge holds
+    page.run("document.querySelector('.skip').click(); new Promise(done => setTimeout(done, 200))")
+    assert page.run("state.off") == ["11-8"] and "off=11-8" in page.run("location.href")
+    page.run("document.getElementById('every').focus(); document.activeElement.click()")
+    assert page.run("document.activeElement.id") == "stop"
+    page.run("document.activeElement.click()")
+    assert page.run("document.activeElement.id") == "every"
 
 
 def test_it_can_be_read_by_all(page):

@@ -21,12 +21,12 @@ from lib.bias_a_head import heads, masking, seat, tables
 from lib.counteracts import cloze
 from lib.engine import batches, embed, hooks, models, stats
 from lib.engine.files import read_text, replace
-from lib.publish.published import PUBLISHED
+from lib.publish import published
 from lib.text import contexts
 
 KINDS = {
     "bundled": ("mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"),
-    "published": tuple(PUBLISHED),
+    "published": tuple(published.MODELS),
     "untrained": ("null", "null@1", "null-gpt2", "null-gpt2@1"),
 }
 NAMES = tuple(name for names in KINDS.values() for name in names)
@@ -59,13 +59,6 @@ MEASURES = (
     UNRELATED,
 )
 TOLD = (OCCUPATIONS, seat_measure("gender", "word"), COUNTEREXAMPLE)  # in one line
-UNITS = {
-    OCCUPATIONS: "odds of she against women's share, 58 occupations",
-    HEADS: "share of all heads",
-    TOP: "change of |SEAT| on other words",
-    COUNTEREXAMPLE: "bits towards the gender that dominates",
-    UNRELATED: "bits towards the gender that dominates",
-}
 
 
 @dataclass(frozen=True)

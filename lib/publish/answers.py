@@ -12,14 +12,20 @@ from pathlib import Path
 import pandas as pd
 
 from lib.engine.stats import Estimate
-from lib.publish.papers import run_name
-from lib.verdict import Outcome, Verdict
+from lib.publish.papers import CLAIMS, run_name
+from lib.verdict import Outcome, Verdict, main_tests
 
 UNRELATED = 0.3  # rank correlations of head scores up to here: retrainings pick other heads
 COUNTER = "target counter syntactic similar"
 PARAPHRASED = "target counter semantic similar"
 OUT_OF_PLACE = "unrelated"
 NOTHING = "Not measured in the runs shown."
+FALLS = (Outcome.SUPPORTED, Outcome.MATCHED)  # a projection lowers the measure; controls may too
+# What stands behind how far a measure falls, where its claim is not simply supported.
+BUT = {
+    Outcome.MATCHED: ", and under controls by half of that or more",
+    Outcome.NOT_APPLICABLE: ", but it was not above its opposite before",
+}
 
 
 @dataclass(frozen=True)
@@ -56,18 +62,17 @@ class Stored:
                 return run, rows
         return "", pd.DataFrame()
 
-    def test(self, claim: str, on: str = "", variant: str = "") -> tuple[str, Verdict | None]:
-        """(the first run that has a value for a claim, its test)."""
+    def test(self, claim: str, on: str = "") -> tuple[str, Verdict | None]:
+        """(the first run that has a value for a claim, its test): of the main variant, as the board
+        counts it.
+        """
         for run in self.folders:
-            for one in self.tests.get(run, []):
-                fits = one.claim == claim and one.on.startswith(on)
-                if fits and (one.variant or "") in ("", variant) and _has_interval(one):
+            of_run = self.tests.get(run, [])
+            mine = [one for one in of_run if one.claim == claim and one.on.startswith(on)]
+            for one in main_tests(CLAIMS[claim], mine):
+                if one.has_interval:
                     return run, one
         return "", None
-
-
-def _has_interval(one: Verdict) -> bool:
-    return one.estimate is not None and one.estimate.has_interval
 
 
 def _answer(headline: str, found: Iterator[Sentence]) -> Answer:
@@ -79,7 +84,7 @@ def _answer(headline: str, found: Iterator[Sentence]) -> Answer:
 def heads(stored: Stored) -> Answer:
     """Which heads? Those that carry the score, what masking them does, whether they come back."""
     _, across = stored.table("12_heads_across")
-    _, carried = stored.test("heads-small-set", "mini-bert, gender", "gradient")
+    _, carried = stored.test("heads-small-set", "mini-bert, gender")
     if len(across) and _mean_correlation(across) < UNRELATED:
         headline = "None that we can name."
     elif carried and carried.outcome == Outcome.SUPPORTED:
@@ -92,12 +97,12 @@ def heads(stored: Stored) -> Answer:
 
 
 def _of_heads(stored: Stored) -> Iterator[Sentence]:
-    run, carried = stored.test("heads-small-set", "mini-bert, gender", "gradient")
+    run, carried = stored.test("heads-small-set", "mini-bert, gender")
     if carried:
         share = carried.estimate
         yield Sentence(
             f"The top tenth of mini-bert's heads carries {share.value:.0%} of its bias score.",
-            f"{_span(share, '.0%')}, {run_name(run)}",
+            f"{_span(share, '.0%')}, {run_name(run)}: {carried.outcome}",
         )
     run, masked = stored.test("mask-top3-seat")
     _, table = stored.table("04_table1")
@@ -106,7 +111,7 @@ def _of_heads(stored: Stored) -> Iterator[Sentence]:
         text = f"Masking its top 3 heads moves SEAT from {seat['full']} to {seat['Top-3']}"
         said = ""
         if masked.outcome == Outcome.MATCHED:
-            said = "but controls do as much"
+            said = "but controls do half of it or more"
         elif masked.outcome == Outcome.SUPPORTED and masked.control:
             said = "random heads do less"
         yield Sentence(
@@ -137,7 +142,7 @@ def projections(stored: Stored) -> Answer:
     lowered = {}
     for measure, claim in {"S": "lower-s", "D": "lower-d"}.items():
         _, test = stored.test(claim)
-        lowered[measure] = test is not None and test.estimate.is_above()
+        lowered[measure] = test is not None and test.outcome in FALLS
     headlines = {
         (False, True): "Gender, more than stereotype.",
         (True, True): "Gender and stereotype.",
@@ -153,7 +158,8 @@ def _of_projections(stored: Stored) -> Iterator[Sentence]:
     words = {"D": "Distance, how far she and he part,", "S": "Strength, the stereotype,"}
     for measure, name in words.items():
         if measure in best.index:
-            yield _fall(best.loc[measure], name, run)
+            _, test = stored.test(f"lower-{measure.lower()}")
+            yield _fall(best.loc[measure], name, run, test)
     run, table = stored.table("09_table7")
     if len(table):
         yield from _fairer(table.set_index("model"), run)
@@ -162,8 +168,10 @@ def _of_projections(stored: Stored) -> Iterator[Sentence]:
         yield from _damage(table, best, run)
 
 
-def _fall(row: pd.Series, name: str, run: str) -> Sentence:
-    """How far the best setting, chosen on other data, lowers a measure, in percent of base's."""
+def _fall(row: pd.Series, name: str, run: str, test: Verdict | None) -> Sentence:
+    """How far the best setting, chosen on other data, lowers a measure, in percent of base's; and
+    what the test of the claim says beside it.
+    """
     fall = _read(row["below base"])
     base = _read(row["judged"]).value + fall.value
     share = Estimate(*(number / base for number in (fall.value, fall.low, fall.high)))
@@ -173,7 +181,8 @@ def _fall(row: pd.Series, name: str, run: str) -> Sentence:
     elif share.is_below():
         moved = f"rises by {-share.value:.0%}"
     beside = f"fall of {share.value:.0%} {_span(share, '.0%')} at the best setting"
-    return Sentence(f"{name} {moved}.", f"{beside}, chosen on the other half, {run_name(run)}")
+    but = BUT.get(test.outcome, "") if test else ""
+    return Sentence(f"{name} {moved}{but}.", f"{beside}, chosen on the other half, {run_name(run)}")
 
 
 def _fairer(table: pd.DataFrame, run: str) -> Iterator[Sentence]:
@@ -201,10 +210,11 @@ def _damage(table: pd.DataFrame, best: pd.DataFrame, run: str) -> Iterator[Sente
         return
     right = projected["right"].map(lambda text: _read(text).value)
     worst = right.idxmin()
-    which = "One setting"
+    which = f"The worst of {len(right)} settings"
     for measure, name in {"S": "Strength", "D": "Distance"}.items():
-        if measure in best.index and best.loc[measure, "chosen"] in right.index:
-            worst = best.loc[measure, "chosen"]
+        chosen = best.loc[measure, "chosen"].split(" or ")[0] if measure in best.index else ""
+        if chosen in right.index:
+            worst = chosen
             which = f"The setting of lowest {name}"
     yield Sentence(
         f"{which} takes right pronouns of queens and kings from {base:.0%} to {right[worst]:.0%}.",
@@ -216,7 +226,7 @@ def _damage(table: pd.DataFrame, best: pd.DataFrame, run: str) -> Iterator[Sente
 def counterexamples(stored: Stored) -> Answer:
     """Do counterexamples work?"""
     _, flipped = _flipped(stored)
-    _, form = stored.test("syntactic-over-semantic", variant="full")
+    _, form = stored.test("syntactic-over-semantic")
     if COUNTER not in flipped or OUT_OF_PLACE not in flipped:
         headline = "That cannot be told here."
     elif flipped[COUNTER].low <= flipped[OUT_OF_PLACE].high:
@@ -253,7 +263,7 @@ def _of_counterexamples(stored: Stored) -> Iterator[Sentence]:
             yield Sentence(
                 f"“{said[kind]}” flips the preferred gender in {flipped[kind].value:.0%} of the "
                 "occupations.",
-                f"{_span(flipped[kind], '.0%')}, mean of the bundled models, {run_name(run)}",
+                f"{_span(flipped[kind], '.0%')}, mean of the models, {run_name(run)}",
             )
     if OUT_OF_PLACE in flipped and said.get(OUT_OF_PLACE):
         yield Sentence(

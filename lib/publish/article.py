@@ -163,14 +163,10 @@ def _behind(paper: Paper, table: pd.DataFrame, tests: dict, runs: list[str]) -> 
             found.append(Found(row["claim"], str(Outcome.NOT_RUN), "", []))
             continue
         run = tested[0]
-        own = [one for one in tests[run] if one.claim == claim and _has_interval(one)]
+        own = [one for one in tests[run] if one.claim == claim and one.has_interval]
         own.sort(key=lambda one: one.outcome == Outcome.NOT_APPLICABLE)
         found.append(Found(row["claim"], str(row[run].kind), run, [_in_words(one) for one in own]))
     return found
-
-
-def _has_interval(one: Verdict) -> bool:
-    return one.estimate is not None and one.estimate.has_interval
 
 
 def _in_words(one: Verdict) -> str:

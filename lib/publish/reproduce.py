@@ -36,6 +36,7 @@ STOPPED = 130
 
 def reproduce(options) -> int:
     """What the command line asks for; exit status as in lib/publish/__main__.py."""
+    check_flags(options)
     fetch_published(options)
     run = chosen_run(options)
     available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
@@ -73,13 +74,17 @@ def fetch_published(options):
         published.convert(name)
 
 
-def chosen_run(options) -> Run:
+def check_flags(options):
+    """Refuse flags that exclude each other, before anything is fetched."""
     if options.quick and options.only:
         raise CompanionError(f"--quick is --only {QUICK}: leave one of the two out.")
     if options.revision and not options.model:
         raise CompanionError("--revision is of a model of the hub: name it by --model.")
     if options.store and options.limit:
         raise CompanionError("A try on few items is never stored: leave --store or --limit out.")
+
+
+def chosen_run(options) -> Run:
     profile = f"{options.profile}-limit{options.limit}" if options.limit else options.profile
     model = f"{options.model}@{options.revision}" if options.revision else options.model
     return Run(profile=profile, data=options.data, model=model, device=options.device)
@@ -268,8 +273,8 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
     print(f"Executed notebooks, as web pages too: {short(wanted[0].copy.parent)}")
     print("To explore them: ./reproduce.sh lab")
     print(f"The report: {short(page.write())}")
-    trypage.beside_the_report()
     print(found)
+    trypage.beside_the_report()
     return 0 if stores else found.status
 
 

@@ -6,6 +6,7 @@ Every number is read from a stored result of the run `mini`, or from what a pape
 import json
 import random
 import re
+from pathlib import Path
 
 import pandas as pd
 
@@ -96,9 +97,9 @@ def _strongest() -> dict:
         "id": "strongest",
         "title": "The nurse's strongest head off",
         "state": BASE | {"off": re.findall(r"head (\d+-\d+)", nurse)},
-        "paper": "Bias A-head scores heads by many words, not by one sentence: this head was "
-        "chosen by the nurse herself, of all 144.",
-        "found": f"{nurse}. {jobs}.",
+        "paper": "Bias A-head scores heads by many words, not by one sentence. This head was "
+        "chosen by the nurse: of all 144 it moves her most, and other jobs need not follow.",
+        "found": f"{nurse} (with the full weights; here they are rounded to 8 bits). {jobs}.",
         "source": "notebook 00",
     }
 
@@ -130,7 +131,8 @@ def _unrelated(model: str, board: pd.DataFrame) -> dict:
 
 
 def _direction(board: pd.DataFrame) -> dict:
-    facts = _table("08_factual").query("directions == 'gender'").iloc[0]
+    table = _table("08_factual")
+    before, facts = table.iloc[0], table.query("directions == 'gender'").iloc[0]
     return {
         "id": "direction",
         "title": "The gender direction taken out",
@@ -139,8 +141,9 @@ def _direction(board: pd.DataFrame) -> dict:
         f"layer. It says: {board.claim['lower-s']} (Strength); {board.claim['lower-d']} "
         "(Distance).",
         "found": f"Strength: {board[RUN]['lower-s']}. Distance: {board[RUN]['lower-d']}. With the "
-        f"setting {facts.model} {_percent(facts.right)} of queens and kings stay right, but "
-        f"their odds change by {facts['change of log odds']} bits.",
+        f"setting that notebook 08 calls {facts.model} the share of queens and kings that are "
+        f"right is {facts.right} ({before.right} before), and their odds change by "
+        f"{facts['change of log odds']} bits.",
         "source": "notebook 08",
     }
 
@@ -164,31 +167,34 @@ def has_results() -> bool:
     return (paths.FIGURES / RUN / "02_heads.csv").is_file()
 
 
-def _table(name: str) -> pd.DataFrame:
-    file = paths.FIGURES / RUN / f"{name}.csv"
+def _stored(name: str) -> Path:
+    """A stored result of the run."""
+    file = paths.FIGURES / RUN / name
     if not file.is_file():
         raise CompanionError(
-            f"figures/{RUN}/{name}.csv is missing, and the page shows its numbers: make it with "
+            f"figures/{RUN}/{name} is missing, and the page shows its numbers: make it with "
             f"./reproduce.sh --only {name[:2]} --store."
         )
-    return pd.read_csv(file)
+    return file
+
+
+def _table(name: str) -> pd.DataFrame:
+    return pd.read_csv(_stored(f"{name}.csv"))
 
 
 def _finding(name: str) -> str:
     """What the title of a stored figure says."""
-    record = paths.FIGURES / RUN / f"{name}.json"
-    return json.loads(record.read_text(encoding="utf-8"))["finding"]
+    return json.loads(_stored(f"{name}.json").read_text(encoding="utf-8"))["finding"]
 
 
 def _slope(model: str, kind: str) -> str:
     """How the odds follow the labour statistics, untouched and after a kind of knowledge."""
-    file = paths.FIGURES / RUN / "11_slopes_table.csv"
-    table = pd.read_csv(file, header=[0, 1], index_col=0)[model]
+    table = pd.read_csv(_stored("11_slopes_table.csv"), header=[0, 1], index_col=0)[model]
     texts = {row.Index: f"{row.value:g} [{row.low:g}, {row.high:g}]" for row in table.itertuples()}
-    said = f"{model}, occupations: with every ten percent of women the odds of she rise by "
+    said = f"{model}, occupations: with every ten percent of women the odds of she change by "
     if kind == "base":
         return f"{said}{texts['base']} bits."
-    return f"{said}{texts['base']} bits; with it by {texts[kind]}."
+    return f"{said}{texts['base']} bits, with the sentence in front by {texts[kind]}."
 
 
 def _outcome(board: pd.DataFrame, claim: str) -> str:

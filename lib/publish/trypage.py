@@ -70,7 +70,10 @@ def beside_the_report():
     article links it.
     """
     if totry.has_results():
-        write()
+        try:
+            write()
+        except CompanionError as error:  # the report is made all the same
+            print(f"There is no page with a model in it: {error}")
 
 
 def render() -> str:

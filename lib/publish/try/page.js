@@ -6,7 +6,7 @@ const data = JSON.parse(read("data")), form = at("ask"), fields = form.elements
 const CARDS = ["sentence", "control", "fact"], LAYERS = data.model.layers, HEADS = data.model.heads, REACH = 8 // bits on a scale
 const START = { ...data.things[0].state, off: [], guess: false, look: data.things[0].state.off[0] }
 const scores = new Map(data.heads.map(one => [one.head, one])), most = Math.max(...data.heads.map(one => Math.abs(one.score)))
-let state = { ...START }, answers = [], moved = new Map(), isOpen = true, turn = 0, mapping = 0
+let state = { ...START }, answers = [], due = new Set(CARDS), typed = {}, later, moved = new Map(), isOpen = true, turn = 0, mapping = 0
 
 // ---- words and small elements
 const signed = x => `${x < -0.005 ? "−" : x > 0.005 ? "+" : ""}${Math.abs(x).toFixed(2)}`
@@ -56,13 +56,16 @@ function address() {
 
 function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1)), known = name => scores.has(name)
-  state = { ...START, off: (parts.get("off") ?? "").split(".").filter(known), out: parts.has("out"), guess: parts.has("guess") }
+  state = { ...START, off: [...new Set((parts.get("off") ?? "").split("."))].filter(known), out: parts.has("out"), guess: parts.has("guess") }
   for (const [key, name] of Object.entries(KEYS)) state[name] = parts.get(key) ?? START[name]
   if (known(parts.get("look"))) state.look = parts.get("look")
 }
 
-// Change the state, show it, ask again.
+// Change the state, show it, ask again. What was typed a moment ago belongs to it too.
 function set(change) {
+  clearTimeout(later)
+  change = { ...typed, ...change }
+  typed = {}
   state = { ...state, ...change }
   isOpen = !(state.guess && isChanged())
   if (["sentence", "front", "control", "fact"].some(name => name in change)) forget()
@@ -72,11 +75,13 @@ function set(change) {
 }
 
 // ---- asking
-// The answers to these of the three; an answer that comes after the next change is dropped.
+// The answers to these of the three; an answer that comes after the next change is dropped, and asked for again.
 async function refresh(names) {
   const mine = ++turn, change = { off: state.off, out: state.out, look: state.look }, found = [...answers]
+  for (const name of names) due.add(name)
   at("answer").classList.add("stale")
-  for (const name of found.length ? names : CARDS) {
+  if (answers.length && due.size === CARDS.length) at("verdict").textContent = "Asking the model …"
+  for (const name of due) {
     try {
       found[CARDS.indexOf(name)] = await call("ask", { sentence: blank(state[name]), front: blank(state.front), change })
     } catch (error) {
@@ -85,6 +90,7 @@ async function refresh(names) {
     }
     if (mine !== turn) return
   }
+  due.clear()
   at("problem").hidden = true
   for (const field of CARDS) fields[field].setAttribute("aria-invalid", "false")
   answers = found
@@ -99,7 +105,7 @@ function refuse(name, message) {
   at("problem").textContent = name === "sentence" ? message : `The ${name}: ${message}`
   at("problem").hidden = false
   fields[name].setAttribute("aria-invalid", "true")
-  if (!answers.length) at("verdict").textContent = "No answer yet: see the sentence."
+  at("verdict").textContent = `No answer yet: see the note under the sentence.${answers.length ? " Below is the last one." : ""}`
 }
 
 // ---- showing answers
@@ -116,7 +122,7 @@ function showAnswers() {
   showAttention()
 }
 
-function showCard(card, { pair: [first, second], before, after, fillers }, sentence) {
+function showCard(card, { pair: [first, second], before, after, kept, fillers }, sentence) {
   const of = kind => card.querySelector(kind), now = isOpen ? after : before, place = x => 50 + 50 * Math.max(-1, Math.min(1, x / REACH))
   const [start, end] = sentence.split("[MASK]"), front = state.front.trim()
   of(".asked").replaceChildren(...(front && isOpen ? [make("i", `${blank(front)} `)] : []), start, make("mark", "blank"), end)
@@ -131,7 +137,8 @@ function showCard(card, { pair: [first, second], before, after, fillers }, sente
   const [more, less] = now >= 0 ? [first, second] : [second, first], times = 2 ** Math.abs(now)
   const likely = times < 1.05 ? `${first} and ${second} are equally likely` : `${more} is ${times < 10 ? times.toFixed(1) : Math.round(times)} times as likely as ${less}`
   const change = isChanged() && isOpen ? `${signed(before)} → ` : ""
-  of(".odds").replaceChildren(change, make("b", signed(now)), ` bits${isChanged() && isOpen ? `, a change of ${signed(after - before)}` : ""}. `, `Now ${likely}.`)
+  const share = kept[isOpen ? 1 : 0], rare = share < RARE ? ` But both together get ${percent(share)}: their odds say little.` : ""
+  of(".odds").replaceChildren(change, make("b", signed(now)), ` bits${isChanged() && isOpen ? `, a change of ${signed(after - before)}` : ""}. `, `Now ${likely}.${rare}`)
   of(".scale").setAttribute("aria-label", `Odds of ${first} against ${second}: ${change.replace("→", "to")}${signed(now)} bits`)
   const shown = isOpen ? fillers : [...fillers].sort((a, b) => b[1] - a[1]) // or the order would tell
   of(".fillers").replaceChildren(...shown.map(([word, was, is]) => filler(word, was, isOpen ? is : was)))
@@ -151,15 +158,23 @@ function filler(word, was, is) {
 }
 
 // What the three changes come to, in a sentence, and why. Less than LITTLE bits is next to nothing.
-const LITTLE = 0.3
+const LITTLE = 0.3, RARE = 0.1 // bits; the probability of both words together
+
+// Whether two sentences differ in one word at most, the article before it aside: else one is no control of the other.
+function isControl(one, other) {
+  const words = text => blank(text).toLowerCase().split(/\s+/).filter(word => !["", "a", "an"].includes(word))
+  const [mine, its] = [words(one), words(other)]
+  return mine.length === its.length && mine.filter((word, i) => word !== its[i]).length === 1
+}
 
 function concluded() {
   const [d, c] = answers.map(({ before, after }) => after - before), { before, after, pair } = answers[2]
   const right = before > 0 ? pair[0] : pair[1], lost = Math.sign(before) * (before - after)
-  const told = `Your sentence ${signed(d)}, the control ${signed(c)}, the fact ${signed(after - before)} bits.`
+  const doubt = isControl(state.sentence, state.control) ? "" : " The control is not your sentence about another job: change it, or the comparison says little."
+  const told = `Your sentence ${signed(d)}, the control ${signed(c)}, the fact ${signed(after - before)} bits.${doubt}`
   const guess = state.guess ? ` You expected ${signed(Number(fields.guessed.value))}, it is ${signed(answers[0].after)}.` : ""
-  if (!isChanged()) return ["Nothing is changed yet. Press something to try, or switch a head off.", `Your sentence has odds of ${signed(answers[0].before)} bits, the control of ${signed(answers[1].before)}.`]
-  if (Math.sign(after) !== Math.sign(before)) return [`Damage: even the fact is answered wrongly now, “${right}” is no longer the likelier word.`, told + guess]
+  if (!isChanged()) return ["Nothing is changed yet. Press something to try, or switch a head off.", `Your sentence has odds of ${signed(answers[0].before)} bits, the control of ${signed(answers[1].before)}.${doubt}`]
+  if (Math.sign(after) !== Math.sign(before)) return [`Damage: even the fact flips, “${right}” is no longer the likelier word.`, told + guess]
   const ruined = answers.find(({ kept: [was, is] }) => is < was / 2)
   if (ruined) return [`Damage: “${ruined.pair.join("” and “")}” hardly come to mind any more, with ${percent(ruined.kept[1])} of the probability where it was ${percent(ruined.kept[0])}.`, told + guess]
   const along = Math.sign(c) === Math.sign(d) && Math.abs(c) > Math.abs(d) / 2
@@ -167,7 +182,7 @@ function concluded() {
   if (lost > 1) return [`Mind the fact: its “${right}” loses ${lost.toFixed(1)} bits. Part of this is damage, not a remedy.`, told + guess]
   if (Math.abs(d) < LITTLE) return ["Your sentence hardly moves.", told + guess]
   if (along) return ["The control moves the same way: a change of one word's odds in general, not of a stereotype.", told + guess]
-  return [`${Math.abs(c) < LITTLE ? "Your sentence moves, the control hardly does" : "Your sentence and the control move apart"}, and the fact stays: what a stereotype would look like. One sentence is no evidence.`, told + guess]
+  return [`${Math.abs(c) < LITTLE ? "Your sentence moves, the control hardly does" : "Your sentence and the control move apart"}, and the fact ${Math.abs(after - before) < LITTLE ? "stays" : `keeps its “${right}”`}: what a stereotype would look like. One sentence is no evidence.`, told + guess]
 }
 
 function showAttention() {
@@ -222,7 +237,7 @@ function showMap() {
     return one
   }
   at("legend").replaceChildren(...(by === "score"
-    ? [box(up), "raises SEAT ", box(down), "lowers it ", box("", true), "the 95 % interval includes 0. × is off."]
+    ? [box(up), "the head raises bias (SEAT) ", box(down), "lowers it ", box("", true), "the 95 % interval includes 0. × is off."]
     : moved.size ? [box(up), "without it more female words ", box(down), "more male ones. × is off."] : ["Nothing tried yet: press Try all 144."]))
   showHead(state.look)
 }
@@ -251,9 +266,11 @@ async function tryAll() {
 }
 
 function busy(is) {
+  const isHeld = document.activeElement === at(is ? "every" : "stop") // or the keyboard's place would be lost
   at("progress").hidden = at("stop").hidden = !is
   at("every").hidden = is
   at("progress").value = 0
+  if (isHeld) at(is ? "stop" : "every").focus()
 }
 
 // What the sentences were asked before is nothing to the new ones.
@@ -310,16 +327,16 @@ function showState() {
 }
 
 function listen() {
-  let later
   form.addEventListener("input", ({ target: { name, type, value, checked } }) => {
     if (type === "checkbox") return set({ [name]: checked })
     if (name === "colour") return showMap()
     if (name === "guessed") { at("guessing").querySelector("output").textContent = signed(Number(value)); return }
     clearTimeout(later)
-    later = setTimeout(() => set({ [name]: value }), 350)
+    typed[name] = value
+    later = setTimeout(() => set({}), 350)
   })
   form.addEventListener("submit", event => event.preventDefault())
-  at("see").addEventListener("click", () => { isOpen = true; showAnswers() })
+  at("see").addEventListener("click", () => { isOpen = true; showAnswers(); at("verdict").focus() })
   at("reset").addEventListener("click", () => set({ ...START, guess: state.guess }))
   at("on").addEventListener("click", () => set({ off: [] }))
   at("every").addEventListener("click", tryAll)
@@ -345,7 +362,11 @@ function listen() {
     map.querySelector(`[data-head="${next}"]`).focus()
     set({ look: next })
   })
-  addEventListener("hashchange", () => { readAddress(); set({ sentence: state.sentence }) })
+  addEventListener("hashchange", () => {
+    if (document.getElementById(location.hash.slice(1))) return history.replaceState(null, "", address()) // "Skip to"
+    readAddress()
+    set({ sentence: state.sentence })
+  })
 }
 
 async function open() {
