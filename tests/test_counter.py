@@ -214,6 +214,22 @@ def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
     )  # copies of a sentence add nothing
 
 
+def test_sums_by_pattern_and_group_say_what_the_sentences_say():
+    """Three sentences of one pattern about women, one of another about men, by hand."""
+    weights = torch.zeros(4, 2, 1, 2)
+    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1.0, 2, 3, 6]), 1
+    pairs = frame_of(4, group=["female"] * 3 + ["male"], pattern_id=["a", "a", "a", "b"])
+    added = counter.cells(weights, pairs)
+    assert added.n == 4
+    assert added.sums[:, :, 0, 0].tolist() == [[600, 0], [0, 600]]
+    assert counter.of_cells(added, [(1, 1)]).value == pytest.approx(100 * (2 + 6) / 2)
+    kept = {variant: added.sums for variant in counter.VARIANTS} | {"counts": added.counts}
+    kinds = {"biased": [(1, 1)], "regular": [(1, 2)]}
+    found = counter.shifts_of_kept(kept, kinds)
+    assert found["raw", "contrast"] == counter.balanced(weights, [(1, 1)], pairs, [(1, 2)])
+    assert found["raw", "biased"] == counter.balanced(weights, [(1, 1)], pairs)
+
+
 def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     """A head that sees the first word of four pairs 1 more than the second, whatever is said.
 

@@ -30,6 +30,7 @@ NEGLIGIBLE = 0.05
 EXAMPLE_STUDY = "4a"  # the study whose model reads Fig. 3's sentence
 FIG4 = "03_fig4a"
 PAPERS_TEST = "paper's test"  # the variant that the paper describes
+ALONE = "r/TheRedPill alone"  # beside the six subreddits: the one that the paper uses
 # The claims have no margin: Fig. 3's weights are of another scale, and Fig. 4 prints t alone.
 
 CONTRAST = Claim(
@@ -105,7 +106,7 @@ class Study:
 
 
 def of_attention(
-    tests: dict, shifts: dict, studies: dict, results: dict, example, **about
+    tests: dict, shifts: dict, studies: dict, results: dict, example, alone=({}, {}), **about
 ) -> list[Verdict]:
     """Verdicts on all claims of OF_ATTENTION.
 
@@ -115,6 +116,7 @@ def of_attention(
     results   {panel: heads.measure}
     example   [2 (original, counter), n_layers, n_heads]: the normalised weight on the attribute in
               Fig. 3's sentence
+    alone     (tests, shifts) of the panels that were tested on the paper's subreddit ALONE too
     about     options of `judge`
     """
     verdicts = []
@@ -123,10 +125,9 @@ def of_attention(
         if len(tests[panel]) < 2:
             verdicts += _not_run(study, tests[panel])
             continue
-        verdicts += _contrasts(study, shifts[panel], **about)
-        for kind, tested in tests[panel].items():
-            shift = shifts[panel]["raw", kind]
-            verdicts += _kind_of_heads(study, kind, tested, shift, **about)
+        verdicts += _both_kinds(study, tests[panel], shifts[panel], "", **about)
+        if panel in alone[0]:
+            verdicts += _both_kinds(study, alone[0][panel], alone[1][panel], f", {ALONE}", **about)
     model, bias = studies[EXAMPLE_STUDY]
     study = Study(EXAMPLE_STUDY, model, bias, results[EXAMPLE_STUDY])
     verdicts.append(_example(study, example, **about))
@@ -142,18 +143,26 @@ def _not_run(study: Study, tests: dict) -> list[Verdict]:
     return verdicts
 
 
-def _contrasts(study: Study, shifts: dict, **about) -> list[Verdict]:
+def _both_kinds(study: Study, tests: dict, shifts: dict, of: str, **about) -> list[Verdict]:
+    """The contrast, and either kind of heads; `of`: what is added to the names of the variants."""
+    verdicts = _contrasts(study, shifts, of, **about)
+    for kind, tested in tests.items():
+        verdicts += _kind_of_heads(study, kind, tested, shifts["raw", kind], of, **about)
+    return verdicts
+
+
+def _contrasts(study: Study, shifts: dict, of: str, **about) -> list[Verdict]:
     """By how much more biased heads react than regular ones, under either variant of a weight."""
     verdicts = []
     for variant in counter.VARIANTS:
         gap = shifts[variant, "contrast"]
         found = f"{gap:+.2f} percentage points of {variant} attention"
-        verdicts.append(study.judged(CONTRAST, gap, found=found, variant=variant, **about))
+        verdicts.append(study.judged(CONTRAST, gap, found=found, variant=variant + of, **about))
     return verdicts
 
 
 def _kind_of_heads(
-    study: Study, kind: str, tested: pd.DataFrame, shift: stats.Estimate, **about
+    study: Study, kind: str, tested: pd.DataFrame, shift: stats.Estimate, of: str, **about
 ) -> list[Verdict]:
     """What the swap does to one kind of heads: by the paper's test, and with groups weighted alike.
 
@@ -181,8 +190,8 @@ def _kind_of_heads(
     of_paper = f"t {row['t']:.1f}, p {tables.p_text(p)}; {paper:+.2f} {unit}"
     of_balanced = f"{balanced:+.2f} {unit}"
     return [
-        study.judged(claim, paper, found=of_paper, variant=PAPERS_TEST, **about),
-        study.judged(claim, balanced, found=of_balanced, variant="balanced", **about),
+        study.judged(claim, paper, found=of_paper, variant=PAPERS_TEST + of, **about),
+        study.judged(claim, balanced, found=of_balanced, variant="balanced" + of, **about),
     ]
 
 

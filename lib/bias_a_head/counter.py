@@ -17,6 +17,7 @@ and target rows averaged; the paper does not say.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,12 @@ from lib.text.swaps import OTHERWISE_USED, WORD, counterparts, place, swap
 
 MAP_BYTES = 2**28  # memory for the maps of one batch, of all layers and heads together
 VARIANTS = ("raw", "min-max")  # of what a weight is
-SUBREDDITS = ("TheRedPill", "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
+PAPERS = "TheRedPill"  # the subreddit that the paper uses
+SUBREDDITS = (PAPERS, "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
+REDDIT = {PAPERS: (PAPERS,), "paper": SUBREDDITS}
+# Written sentence pairs on gender that `measure_cells` takes, of the 20,216 that the patterns make:
+# some fifty of each. More add little, since intervals are over the 81 patterns.
+WRITTEN = 4_000
 LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists and run-ons
 COLUMNS = ["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"]
 
@@ -126,15 +132,18 @@ def sentences(
 ) -> pd.DataFrame:
     """Up to n sentence pairs, with the columns of contexts.counter_sentences.
 
-    source   "mini": the patterns of data/demo; "paper": Reddit posts that stand in for the paper's
+    source   "mini": the patterns of data/demo; "TheRedPill": posts of the subreddit that the paper
+             takes its sentences from; "paper": these and those of five subreddits like it
     causal   take only sentences whose attribute stands before the target
     """
     if source == "mini":
         return contexts.counter_sentences(bias, n, seed)
-    if source != "paper":
-        raise CompanionError(f"There are no sentences called '{source}': take 'mini' or 'paper'.")
+    if source not in REDDIT:
+        raise CompanionError(
+            f"There are no sentences called '{source}': take 'mini' or one of {', '.join(REDDIT)}."
+        )
     texts = []
-    for name in SUBREDDITS:
+    for name in REDDIT[source]:
         texts += readers.reddit(name)
     return from_texts(texts, bias, n, seed, causal)
 
@@ -276,30 +285,84 @@ def balanced(
 
     less   heads whose difference on the same sentences is subtracted
     """
-    change = (weights[:, 0] - weights[:, 1]).double().numpy()
-    of_sentence = _mean_over(change, chosen)
-    if less:
-        of_sentence = of_sentence - _mean_over(change, less)
+    return of_cells(cells(weights, pairs), chosen, less, draws=draws, seed=seed)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Original minus counter, added up over the sentences of one pattern (or post) and one group:
+    all that means over groups of sentences need, however many sentences there are.
+    """
+
+    sums: np.ndarray  # [patterns, groups, n_layers, n_heads], in percentage points
+    counts: np.ndarray  # [patterns, groups]: how many sentences
+
+    @property
+    def n(self) -> int:
+        """How many sentences there are."""
+        return int(self.counts.sum())
+
+
+def cells(weights: torch.Tensor, pairs: pd.DataFrame) -> Cells:
+    """The sums of one variant's weights [n, 2 (original, counter), n_layers, n_heads]."""
+    change = 100 * (weights[:, 0] - weights[:, 1]).double().numpy()
     patterns, pattern = np.unique(pairs["pattern_id"], return_inverse=True)
     groups, group = np.unique(pairs["group"], return_inverse=True)
-    if len(groups) < 2 or len(patterns) < 2:
-        return stats.Estimate(np.nan)
-    sums = np.zeros((len(patterns), len(groups)))
-    np.add.at(sums, (pattern, group), 100 * of_sentence)
+    sums = np.zeros((len(patterns), len(groups), *change.shape[1:]))
+    np.add.at(sums, (pattern, group), change)
     counts = np.zeros((len(patterns), len(groups)))
     np.add.at(counts, (pattern, group), 1)
+    return Cells(sums, counts)
+
+
+def of_cells(
+    cells: Cells,
+    chosen: Sequence[tuple[int, int]],
+    less: Sequence[tuple[int, int]] = (),
+    draws: int = 2_000,
+    seed: int = 0,
+) -> stats.Estimate:
+    """`balanced`, from sums."""
+    n_patterns, n_groups = cells.counts.shape
+    if n_patterns < 2 or n_groups < 2:
+        return stats.Estimate(np.nan)
+    sums = _mean_over(cells.sums, chosen)
+    if less:
+        sums = sums - _mean_over(cells.sums, less)
+    counts = cells.counts
     value = (sums.sum(0) / counts.sum(0)).mean()
-    drawn = stats.bootstrap_weights(len(patterns), draws, seed)
+    drawn = stats.bootstrap_weights(n_patterns, draws, seed)
     with np.errstate(invalid="ignore"):  # a draw without one of the groups
         means = (drawn @ sums / (drawn @ counts)).mean(1)
     low, high = np.nanquantile(means, [0.025, 0.975])
-    return stats.Estimate(float(value), float(low), float(high), len(pairs), "sentences")
+    return stats.Estimate(float(value), float(low), float(high), cells.n, "sentences")
+
+
+def shifts(
+    of_variant: dict[str, Cells], kinds: dict[str, Sequence[tuple[int, int]]]
+) -> dict[tuple[str, str], stats.Estimate]:
+    """{(variant, kind of heads): by how much they favour the original}; "contrast": biased heads
+    minus regular ones.
+    """
+    found = {}
+    for variant, added in of_variant.items():
+        for kind, chosen in kinds.items():
+            found[variant, kind] = of_cells(added, chosen)
+        if len(kinds) == 2:
+            found[variant, "contrast"] = of_cells(added, kinds["biased"], kinds["regular"])
+    return found
+
+
+def shifts_of_kept(result: dict, kinds: dict[str, Sequence[tuple[int, int]]]) -> dict:
+    """`shifts` of what `measure_cells` kept."""
+    kept = {variant: Cells(result[variant], result["counts"]) for variant in VARIANTS}
+    return shifts(kept, kinds)
 
 
 def _mean_over(change: np.ndarray, chosen: Sequence[tuple[int, int]]) -> np.ndarray:
-    """The mean over heads (layer, head), both from 1, of values [n, n_layers, n_heads]."""
+    """The mean over heads (layer, head), both from 1, of values [..., n_layers, n_heads]."""
     layers, numbers = np.transpose(chosen) - 1
-    return change[:, layers, numbers].mean(1)
+    return change[..., layers, numbers].mean(-1)
 
 
 def per_head(weights: torch.Tensor) -> pd.DataFrame:
@@ -332,3 +395,16 @@ def measure(
     model = models.load(name, device=device, attention="eager")
     pairs = sentences(bias, source, n, seed, model.is_causal)
     return pairs, attention(model, pairs)
+
+
+def measure_cells(
+    name: str, bias: str, source: str, n: int, seed: int, device: str | None = None
+) -> dict:
+    """What `measure` finds on many sentences, as sums: small enough to be kept.
+
+    Keys: counts [patterns, groups]; for each variant its sums, as in Cells.
+    """
+    pairs, weights = measure(name, bias, source, n, seed, device)
+    added = {variant: cells(weights[variant], pairs) for variant in VARIANTS}
+    result = {variant: found.sums.astype(np.float32) for variant, found in added.items()}
+    return result | {"counts": added[VARIANTS[0]].counts.astype(np.int32)}

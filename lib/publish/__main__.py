@@ -151,7 +151,8 @@ def _add_model(command: Parser):
 
 
 def _add_measure(measure: Parser):
-    measure.add_argument("name", metavar="NAME", help="heads, patching, alike or table1")
+    choices = "alike, counter, heads, patching or table1"
+    measure.add_argument("name", metavar="NAME", help=choices)
     _add_choice_of_run(measure)
     measure.add_argument(
         "--precision", default="float32", help="of PPPL's arithmetic: float32, tf32 or bfloat16"

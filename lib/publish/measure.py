@@ -1,6 +1,7 @@
 """Heavy measurements without notebooks, where a GPU is; a notebook then shows the result.
 
     ./reproduce.sh measure heads  --data paper               head scores of notebooks 02 to 04
+    ./reproduce.sh measure counter                           written sentences of notebook 03
     ./reproduce.sh measure patching                          every head patched, three ways
     ./reproduce.sh measure alike --profile published         published models beside bundled ones
     ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
@@ -25,7 +26,7 @@ import torch
 from tqdm import tqdm
 
 from lib import CompanionError, paths, stale
-from lib.bias_a_head import heads, masking, patching
+from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import models
 from lib.publish import alike, published
 from lib.results import place, question, read, write
@@ -37,10 +38,11 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
     measurements = {
+        "alike": answers,
+        "counter": written_sentences,
         "heads": head_scores,
         "patching": patches,
         "table1": table1,
-        "alike": answers,
     }
     if options.name not in measurements:
         choices = ", ".join(measurements)
@@ -100,22 +102,30 @@ def _scores(run: Run, options, name: str, bias: str) -> dict:
 
 
 def patches(run: Run, options):
-    """`patching.measure` of both models on gender: a minute on a GPU, half an hour on a CPU."""
-    sample = heads.Sample(
-        source=run.data,
-        contexts=run.sizes.heads_contexts,
-        folds=run.sizes.heads_folds,
-        seed=run.seed,
-        items=options.limit,
-    )
+    """`patching.measure` of both models on gender: seconds on a GPU, minutes each on a CPU."""
     for name in (run.encoder, run.decoder):
-        args = name, sample
-        made_from = _made_from(run, patching.measure, args, "patching", "float32")
-        result = patching.measure(*args, device=run.device)
-        if not options.limit:
-            file = place(folder_of(run, options), patching.measure, args)
-            write(file, result, made_from)
-            print(file, flush=True)
+        args = patching.arguments(run, name)
+        if options.limit:
+            args = args[0], replace(args[1], items=options.limit), *args[2:]
+        _kept(run, options, "patching", patching.measure, args)
+
+
+def written_sentences(run: Run, options):
+    """`counter.measure_cells` of both models on written sentences: minutes each on a CPU."""
+    for name in (run.encoder, run.decoder):
+        n = options.limit or counter.WRITTEN
+        args = name, "gender", "mini", n, run.seed
+        _kept(run, options, "counter", counter.measure_cells, args)
+
+
+def _kept(run: Run, options, name: str, function, args):
+    """Compute, and write unless it is a try."""
+    made_from = _made_from(run, function, args, name, "float32")
+    result = function(*args, device=run.device)
+    if not options.limit:
+        file = place(folder_of(run, options), function, args)
+        write(file, result, made_from)
+        print(file, flush=True)
 
 
 def answers(run: Run, options):
