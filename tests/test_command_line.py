@@ -373,7 +373,7 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         ("--device cpu:1", "'cpu:1': write cpu"),
         ("--profile paper --data mini", "choose"),
         ("--profile grand", "or add"),
-        ("--profile null@x", "mini, paper, trainings, null, null@1, balanced"),
+        ("--profile null@x", "mini, paper, published, trainings, null, null@1, balanced"),
         ("--store --limit 8", "never stored"),
         ("--limit 1", "give 2 or more"),
         ("--limit -5", "--limit"),
