@@ -332,8 +332,8 @@ def test_a_family_that_is_not_known_and_a_model_without_a_head_are_refused_befor
     save_tiny("bert", tmp_path)
     change_config(tmp_path, architectures=["BertModel"])
     assert "without a language-model head" in refusal(Run, model=str(tmp_path))
-    change_config(tmp_path, model_type="qwen2", architectures=["Qwen2ForCausalLM"])
-    assert "'qwen2', which is not supported" in refusal(Run, model=str(tmp_path))
+    change_config(tmp_path, model_type="mamba", architectures=["MambaForCausalLM"])
+    assert "'mamba', which is not supported" in refusal(Run, model=str(tmp_path))
 
 
 def test_a_path_that_is_no_unicode_is_not_called_damaged(tmp_path):

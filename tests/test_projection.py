@@ -331,7 +331,7 @@ def test_the_measurement_puts_each_probability_in_its_place(monkeypatch):
         return [(first[:24], second[:24]) for first, second in whole_pairs(rows)]
 
     monkeypatch.setattr(models, "load", lambda name, device=None: model)
-    monkeypatch.setattr(triples, "triples", lambda data, items: rows)
+    monkeypatch.setattr(triples, "triples", lambda data, items, part: rows)
     monkeypatch.setattr(triples, "pairs", short_pairs)
     monkeypatch.setattr(projection, "fits", lambda model, data, seed, items: chosen)
     monkeypatch.setattr(projection, "models", lambda: projection.settings()[::40])
