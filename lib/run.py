@@ -221,24 +221,28 @@ class Run:
                 return kept.call(function, args, kwargs, key)[0]
             return kept(function, args, kwargs, key)
 
-    def measured(self, function, *args):
+    def measured(self, function, *args, otherwise: tuple | None = None):
         """`function(*args, device=...)`, as `./reproduce.sh measure` kept it for this run.
 
         It is computed by `cached` where nothing is kept, where that was made from other arguments
         or weights, or with `recompute`.
+
+        otherwise   smaller arguments: what is computed then, and is taken if it is what was kept
         """
+        asked = [args] if otherwise is None else [args, otherwise]
         weights = self.weights(args)
         here = results.place(paths.BUILD / self.name / "measured", function, args)
         stored = results.place(self.stored / "measured", function, args)
         file = here if here.exists() else stored
         if file.exists() and not self.recompute:
             result, made_from = results.read(file)
-            if made_from["question"] == results.question(function, args, weights):
+            known = [results.question(function, each, weights) for each in asked]
+            if made_from["question"] in known:
                 self.revisions |= weights
                 print(_said_of(file, made_from, function))
                 return result
             print(f"{file.name} was made from other arguments or weights: computed again")
-        return self.cached(function, *args, device=self.device)
+        return self.cached(function, *asked[-1], device=self.device)
 
     # ---- what a notebook leaves
     def save(

@@ -226,6 +226,14 @@ def test_a_plan_has_table_1s_strategies_with_random_heads_beside_each_size():
     assert all(
         drawn[7, draw][:3] == drawn[3, draw] for draw in range(4)
     )  # of one draw they contain each other
+    more = masking.plan(RESULT, draws=4, curve=[2, 5, 50], amplify=[2], draws_of_three=9)
+    assert [step for step in more if step in plan] == plan  # a plan that grows keeps its masks
+    assert Counter(len(chosen) for s, *_, chosen, _ in more if s == "random") == {
+        3: 9,
+        4: 4,
+        5: 4,
+        7: 4,
+    }
     for few in (-np.abs(RANKED), RANKED[:1, :2]):  # no positive head; fewer than three heads
         sizes = {
             len(chosen)
@@ -287,7 +295,11 @@ def test_random_heads_read_a_sample_and_seat_is_of_the_judging_half(encoder):
     with hooks.head_mask(model, heads.mask(model, [(1, 1), (2, 2)])):
         sample = pppl.pseudo_perplexity(model, [texts[0], texts[2]]).value
         size = masking.seat_of(*heads.associations(model, sets, words[1]))
-        np.testing.assert_allclose(found["facts"][3], factual.log_odds(model), atol=1e-4)
+        facts = factual.log_odds(model, file=factual.FILE_200)
+    under_masks = masking.measure_facts(name, PLAN, device="cpu")["facts"]
+    assert len(under_masks) == len(PLAN) and len(facts) == 2
+    np.testing.assert_allclose(under_masks[3], facts, atol=1e-4)
+    assert np.abs(under_masks[0] - under_masks[3]).max() > 1e-4
     assert found["pppl_sample"][3] == pytest.approx(sample, rel=1e-4)
     assert found["seat"][3] == pytest.approx(size, abs=1e-5)
     assert found["seat"][0] != pytest.approx(found["seat"][1], abs=1e-5)

@@ -84,7 +84,7 @@ def test_a_swap_keeps_the_capital_and_leaves_other_words_alone():
 def test_a_measurement_has_both_halves_and_the_full_model_first(tmp_path, monkeypatch):
     monkeypatch.setitem(COMMON, "max_position_embeddings", 160)
     save_tiny("bert", tmp_path)
-    found = patching.measure(str(tmp_path), heads.Sample("mini", 2, 2, items=8), 1, device="cpu")
+    found = patching.measure(str(tmp_path), heads.Sample("mini", 2, 2, items=8), device="cpu")
     assert found["zero"].shape == (2, 13, len(found["in_x"])) and found["gradient"].shape == (
         2,
         3,
@@ -99,4 +99,4 @@ def test_a_measurement_has_both_halves_and_the_full_model_first(tmp_path, monkey
 
 def test_refusals_name_the_fix():
     sample = heads.Sample("nowhere", 1)
-    assert "take gender or race" in refusal(patching.measure, "mini-bert", sample, 1)
+    assert "take gender or race" in refusal(patching.measure, "mini-bert", sample)

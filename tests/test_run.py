@@ -634,6 +634,7 @@ def counted(monkeypatch):
         }
 
     monkeypatch.setattr(measure, "_scores", lambda *args: RESULT)
+    monkeypatch.setattr(masking, "measure_facts", lambda *args, **options: {"facts": np.zeros(1)})
     monkeypatch.setattr(masking, "prepare", lambda name, plan, *args, **options: plan)
     monkeypatch.setattr(masking, "under", under)
     return steps
@@ -654,7 +655,7 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     )
     counted.clear()
     run = Run()
-    args = masking.arguments(run, RESULT)
+    args = masking.arguments(run, RESULT, whole=True)
     file, n = (
         results.place(paths.BUILD / "mini" / "measured", masking.measure, args),
         len(args[1]),
@@ -676,3 +677,33 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     )  # nothing is done twice, in however many parts it was done or whenever it was stopped
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted) == 2 * n
+
+
+def test_a_plan_that_grew_takes_over_the_masks_that_are_stored(counted, monkeypatch):
+    """What is stored has five draws of three heads; of the masks of eighty it lacks the others."""
+    run = Run()
+    monkeypatch.setattr(masking, "WHOLE_DRAWS_OF_THREE", 5)
+    few = masking.arguments(run, RESULT, whole=True)
+    file = results.place(run.stored / "measured", masking.measure, few)
+    table1("--store")
+    assert len(results.read(file)[0]["seat"]) == len(few[1])
+    monkeypatch.setattr(masking, "WHOLE_DRAWS_OF_THREE", 80)
+    whole = masking.arguments(run, RESULT, whole=True)
+    monkeypatch.setattr(Run, "cached", lambda self, function, *args, **options: args)
+    assert run.measured(masking.measure, *whole, otherwise=few)["seat"][1] == 0.1
+    assert run.measured(masking.measure, *few, otherwise=whole)["seat"][1] == 0.1
+    assert run.measured(masking.measure, *whole) == whole  # what would be computed
+    other = (*few[:3], dataclasses.replace(few[3], lines=1))
+    assert run.measured(masking.measure, *whole, otherwise=other) == other
+    counted.clear()
+    table1("--store")
+    assert [whole[1][step] for step in counted] == [s for s in whole[1] if s not in few[1]]
+    found, made_from = results.read(file)
+    assert found["step"].tolist() == list(range(len(whole[1])))
+    for step, mask in enumerate(whole[1]):
+        before = few[1].index(mask) if mask in few[1] else step
+        assert found["seat"][step] == pytest.approx(before / 10)
+    assert made_from["masks taken over"]["how many"] == len(few[1])
+    other = dataclasses.replace(whole[3], lines=1)  # less text: nothing is taken
+    asked = results.question(masking.measure, [*whole[:3], other], {})
+    assert measure._of_another_plan(file, made_from | {"question": asked}) == {}

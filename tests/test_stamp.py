@@ -56,15 +56,15 @@ def test_head_scores_that_come_out_otherwise_stay_as_they_were(stored, model):
     assert file.read_bytes() == before
 
 
-def test_masks_are_stamped_by_associations_and_facts(stored, model, monkeypatch):
+def test_masks_are_stamped_by_associations(stored, model, monkeypatch):
     steps = [masking.Step("full", 0, 0.0, [], 0), masking.Step("top", 0, 0.0, [(1, 1)], 1)]
     arguments = (model, steps, SAMPLE, masking.Workload(sentences=2, lines=2, sampled_lines=0))
     result = masking.measure(*arguments, device="cpu")
     file = stored(masking.measure, arguments, result)
     assert stamp.stamped(file, "cpu") == "stamped: masks 0, 1 without PPPL came out the same"
-    result["facts"] = result["facts"] + 1
+    result["associations"] = result["associations"] + 1
     file = stored(masking.measure, arguments, result)
-    assert stamp.stamped(file, "cpu").startswith("not stamped: another facts under mask 0")
+    assert stamp.stamped(file, "cpu").startswith("not stamped: another associations under mask 0")
 
 
 def test_a_notebook_says_that_older_code_made_what_it_shows(stored, model, capsys, monkeypatch):

@@ -486,6 +486,20 @@ def arguments(run, name: str, bias: str) -> tuple[str, str, Sample]:
     return name, bias, sample
 
 
+def arguments_of_ablation(run, name: str, whole: bool = False) -> tuple[str, Sample, int, int]:
+    """The arguments of `measure_ablation` for a run.
+
+    whole   every head, on the words and sentences of the scores, as `./reproduce.sh measure`
+            takes them; else as few as the profile says, for a CPU
+    """
+    if whole:
+        _, _, sample = arguments(run, name, "gender")
+        return name, sample, 1, 1
+    sizes = run.sizes
+    sample = Sample(run.data, sizes.ablation_contexts, seed=run.seed, items=sizes.items)
+    return name, sample, sizes.ablation_every[run.data], sizes.ablation_heads[run.data]
+
+
 def measure(name: str, bias: str, sample: Sample, device: str | None = None) -> dict:
     """Everything notebook 02 shows of a model on "gender" or "race": `bias_scores` on a sample.
 

@@ -50,6 +50,12 @@ class Workload:
     sampled_lines: int  # of these, evenly spaced, for random and amplified heads; 0: all
 
 
+# What `./reproduce.sh measure table1` takes: all sentences of a half; on our own text all lines.
+WHOLE = {"mini": Workload(20, lines=0, sampled_lines=0), "paper": Workload(20, 0, 300)}
+WHOLE_DRAWS = 20
+WHOLE_DRAWS_OF_THREE = 80  # three heads leave PPPL judgeable, and the paper's Top-3 beside them
+
+
 # ---- the two halves of the sentences
 def halves(result: dict) -> list[np.ndarray]:
     """The scores of all heads on either half of the sentences: the mean of every second fold."""
@@ -97,6 +103,7 @@ def plan(
     seed: int = 0,
     curve: Sequence[int] = (),
     amplify: Sequence[float] = (),
+    draws_of_three: int = 0,
 ) -> list[Step]:
     """The strategies of Table 1, with "All" at its own size and at the paper's dose.
 
@@ -104,8 +111,9 @@ def plan(
     draw are nested. A model of few heads has all of them masked; where fewer than k scores are
     positive, "All" is the top k (claims.py calls that not applicable).
 
-    curve    further sizes at which the top heads are masked
-    amplify  factors by which the k lowest heads are multiplied
+    curve           further sizes at which the top heads are masked
+    amplify         factors by which the k lowest heads are multiplied
+    draws_of_three  how many times k = 3 random heads are masked, if not `draws`
     """
     scores = result["scores"]
     k, every, dose = sizes(scores)
@@ -120,7 +128,7 @@ def plan(
         for factor in amplify:
             steps.append(Step("amplified", 0, float(factor), lowest, half))
     for size in masked:
-        for draw in range(draws):
+        for draw in range(draws_of_three or draws if size == k else draws):
             drawn = heads.random(scores, size, seed + draw)
             steps.append(Step("random", draw, 0.0, drawn, draw % 2))
     if LOUDER in amplify:
@@ -131,18 +139,24 @@ def plan(
 
 
 # ---- the measurement
-def arguments(run, result: dict) -> tuple[str, list[Step], heads.Sample, Workload]:
+def arguments(
+    run, result: dict, whole: bool = False
+) -> tuple[str, list[Step], heads.Sample, Workload]:
     """The arguments of `measure` for a run; result: heads.measure of its encoder on gender.
 
     Notebook 04 and lib/publish, which stores results by these arguments, take them from here.
+
+    whole   WHOLE draws, sentences and lines, as `./reproduce.sh measure` takes them; else as few
+            as the profile says, for a CPU
     """
     sizes = run.sizes
     steps = plan(
         result,
-        draws=sizes.masking_draws[run.data],
+        draws=WHOLE_DRAWS if whole else sizes.masking_draws[run.data],
         seed=run.seed,
         curve=sizes.masking_curve[run.data],
         amplify=sizes.masking_amplify,
+        draws_of_three=WHOLE_DRAWS_OF_THREE if whole else 0,
     )
     sample = heads.Sample(
         source=run.data,
@@ -157,7 +171,12 @@ def arguments(run, result: dict) -> tuple[str, list[Step], heads.Sample, Workloa
         lines=sizes.masking_lines[run.data],
         sampled_lines=sizes.masking_sample[run.data],
     )
-    return run.encoder, steps, sample, workload
+    return run.encoder, steps, sample, WHOLE[run.data] if whole else workload
+
+
+def facts_arguments(run, steps: list[Step]) -> tuple[str, list[Step], int]:
+    """The arguments of `measure_facts` for a run and the masks of its plan."""
+    return run.encoder, steps, run.sizes.items
 
 
 def measure(
@@ -180,6 +199,22 @@ def measure(
     return columns(rows)
 
 
+def measure_facts(
+    name: str, plan: list[Step], items: int = 0, device: str | None = None
+) -> dict[str, np.ndarray]:
+    """Factual gender under each mask of the plan: facts [masks, sentences], the log odds of the
+    right pronoun (`factual.log_odds` on 200 pairs of sentences).
+
+    items   how many pairs; 0: all
+    """
+    model = models.load(name, device=device)
+    rows = []
+    for step in tqdm(plan, desc="facts", leave=False):
+        with hooks.head_mask(model, _mask(model, step)):
+            rows.append(factual.log_odds(model, items=items, file=factual.FILE_200))
+    return {"facts": np.stack(rows).astype(np.float32)}
+
+
 @dataclass(frozen=True)
 class Bench:
     """What all masks of a plan need."""
@@ -192,7 +227,6 @@ class Bench:
     texts: list[str]
     sampled: np.ndarray  # for each text, whether it is in the sample
     precision: str
-    items: int
 
 
 def prepare(
@@ -226,7 +260,6 @@ def prepare(
         texts=texts,
         sampled=_evenly_spaced(len(texts), workload.sampled_lines),
         precision=precision,
-        items=sample.items,
     )
 
 
@@ -241,16 +274,15 @@ def under(bench: Bench, step: int) -> dict:
 
     Keys: step, strategy, k (how many heads), draw, factor, half; seat, in absolute value; pppl,
     over all lines (nan where only the sample was read); pppl_sample, over the sample. For
-    intervals: associations and in_x per target; likelihoods and lengths per line; facts per
-    sentence of factual gender.
+    intervals: associations and in_x per target; likelihoods and lengths per line.
     """
     chosen = bench.plan[step]
     # the full model's language does not depend on the half: its first step is enough
     reads_all = chosen.strategy in ("top", "bottom") or step == 0
     read = np.ones_like(bench.sampled) if reads_all else bench.sampled
     texts = [text for text, is_read in zip(bench.texts, read) if is_read]
-    s, in_x, facts = associations_and_facts(bench, step)
-    with hooks.head_mask(bench.reader, _mask(bench, step)), matmuls(bench.precision):
+    s, in_x = associations(bench, step)
+    with hooks.head_mask(bench.reader, _mask(bench.reader, chosen)), matmuls(bench.precision):
         result = pppl.pseudo_perplexity(bench.reader, texts)
     likelihoods = np.full(len(read), np.nan)
     likelihoods[read] = result.log_likelihoods
@@ -270,24 +302,20 @@ def under(bench: Bench, step: int) -> dict:
         "in_x": in_x,
         "likelihoods": likelihoods.astype(np.float32),
         "lengths": lengths.astype(np.int32),
-        "facts": facts.astype(np.float32),
     }
 
 
-def associations_and_facts(bench: Bench, step: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(association of each target, whether it is of X, log odds of facts) under the step's mask."""
-    half = bench.plan[step].half
-    with hooks.head_mask(bench.model, _mask(bench, step)):
-        s, in_x = heads.associations(bench.model, bench.sets, bench.words[half])
-        facts = factual.log_odds(bench.model, items=bench.items)
-    return s, in_x, facts
-
-
-def _mask(bench: Bench, step: int) -> torch.Tensor:
-    """What the step multiplies the output of each head by [n_layers, n_heads]."""
+def associations(bench: Bench, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """(association of each target, whether it is of X) under the step's mask."""
     chosen = bench.plan[step]
-    mask = heads.mask(bench.model, chosen.heads)
-    return torch.where(mask == 0, chosen.factor, mask).to(bench.model.device)
+    with hooks.head_mask(bench.model, _mask(bench.model, chosen)):
+        return heads.associations(bench.model, bench.sets, bench.words[chosen.half])
+
+
+def _mask(model, step: Step) -> torch.Tensor:
+    """What the step multiplies the output of each head by [n_layers, n_heads]."""
+    mask = heads.mask(model, step.heads)
+    return torch.where(mask == 0, step.factor, mask).to(model.device)
 
 
 def columns(rows: list[dict]) -> dict[str, np.ndarray]:

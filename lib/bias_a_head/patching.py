@@ -25,41 +25,26 @@ from lib.engine import batches, embed, hooks, models
 from lib.text import data
 
 KINDS = ("zero", "mean", "swapped")
-EVERY = {"mini": 3, "paper": 1}  # keep one in so many words: 55 targets take a third of the time
 
 
-def arguments(run, name: str) -> tuple[str, heads.Sample, int, int]:
-    """The arguments of `measure` for a run: the sentences of Table 1's masks, of one in EVERY so
-    many of their words.
-    """
-    sizes = run.sizes
-    sample = heads.Sample(
-        source=run.data,
-        contexts=sizes.heads_contexts,
-        folds=sizes.heads_folds,
-        seed=run.seed,
-        items=sizes.items,
-        attributes=masking.ATTRIBUTES[run.data],
-    )
-    return name, sample, sizes.masking_contexts[run.data], EVERY[run.data]
+def arguments(run, name: str) -> tuple[str, heads.Sample]:
+    """The arguments of `measure` for a run: the words and sentences of the head scores."""
+    _, _, sample = heads.arguments(run, name, "gender")
+    return name, sample
 
 
-def measure(
-    name: str, sample: heads.Sample, sentences: int, every: int = 1, device: str | None = None
-) -> dict:
+def measure(name: str, sample: heads.Sample, device: str | None = None) -> dict:
     """The associations of all target words under every patch, on either half of the sentences.
 
-    sample      the halves of its folds are those of masking.halves, so that heads chosen on one
-                half can be judged on the other
-    sentences   of each word and half, at most
-    every       keep one in so many targets, and attributes, as in `heads.gender_sets`
+    sample   the halves of its folds are those of masking.halves, so that heads chosen on one half
+             can be judged on the other
     Keys: in_x, whether a target is of X; for each kind of patch s, [2 halves, 1 + heads, targets],
     of which the first row is the full model; gradient [2 halves, layers, heads]; sentences [2];
     swapped_sentences [2], how many sentences of attribute words have a counterpart as long
     """
-    sets, contexts = heads.sets_and_contexts("gender", sample, every)
+    sets, contexts = heads.sets_and_contexts("gender", sample)
     model = models.load(name, device=device)
-    sets, halves = masking.in_halves(sets, contexts, sample.folds, sentences)
+    sets, halves = masking.in_halves(sets, contexts, sample.folds, sample.contexts)
     found = [of_half(model, sets, half) for half in halves]
     gradient = [heads.bias_scores(model, sets, half).scores.numpy() for half in halves]
     result = {

@@ -151,7 +151,7 @@ def _add_model(command: Parser):
 
 
 def _add_measure(measure: Parser):
-    choices = "alike, counter, heads, patching or table1"
+    choices = "ablation, alike, counter, heads, patching or table1"
     measure.add_argument("name", metavar="NAME", help=choices)
     _add_choice_of_run(measure)
     measure.add_argument(

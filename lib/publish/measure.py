@@ -1,6 +1,7 @@
 """Heavy measurements without notebooks, where a GPU is; a notebook then shows the result.
 
     ./reproduce.sh measure heads  --data paper               head scores of notebooks 02 to 04
+    ./reproduce.sh measure ablation                          every head switched off, notebook 02
     ./reproduce.sh measure counter                           written sentences of notebook 03
     ./reproduce.sh measure patching                          every head patched, three ways
     ./reproduce.sh measure alike --profile published         published models beside bundled ones
@@ -11,7 +12,8 @@
 
 A result is one small file under build/<run>/measured; under figures/<run>/measured with --store,
 or under --out. `table1` keeps what it has after every mask in a file of its part beside it;
-whichever process ends last puts the parts together.
+whichever process ends last puts the parts together. Masks that the stored result has are not
+measured again where its plan alone was another.
 """
 
 import hashlib
@@ -28,7 +30,6 @@ from tqdm import tqdm
 from lib import CompanionError, paths, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import models
-from lib.publish import alike, published
 from lib.results import place, question, read, write
 from lib.run import Run, versions
 
@@ -38,6 +39,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
     measurements = {
+        "ablation": ablations,
         "alike": answers,
         "counter": written_sentences,
         "heads": head_scores,
@@ -101,13 +103,19 @@ def _scores(run: Run, options, name: str, bias: str) -> dict:
     return result
 
 
-def patches(run: Run, options):
-    """`patching.measure` of both models on gender: seconds on a GPU, minutes each on a CPU."""
+def ablations(run: Run, options):
+    """`heads.measure_ablation` of both models, every head on all words of the scores: seconds on a
+    GPU, ten minutes each on a CPU.
+    """
     for name in (run.encoder, run.decoder):
-        args = patching.arguments(run, name)
-        if options.limit:
-            args = args[0], replace(args[1], items=options.limit), *args[2:]
-        _kept(run, options, "patching", patching.measure, args)
+        args = heads.arguments_of_ablation(run, name, whole=True)
+        _kept(run, options, "ablation", heads.measure_ablation, args)
+
+
+def patches(run: Run, options):
+    """`patching.measure` of both models on gender: a minute on a GPU, half an hour on a CPU."""
+    for name in (run.encoder, run.decoder):
+        _kept(run, options, "patching", patching.measure, patching.arguments(run, name))
 
 
 def written_sentences(run: Run, options):
@@ -119,7 +127,9 @@ def written_sentences(run: Run, options):
 
 
 def _kept(run: Run, options, name: str, function, args):
-    """Compute, and write unless it is a try."""
+    """Compute, and write unless it is a try, which takes few words of a sample."""
+    if options.limit:
+        args = [_on_few(arg, options.limit) for arg in args]
     made_from = _made_from(run, function, args, name, "float32")
     result = function(*args, device=run.device)
     if not options.limit:
@@ -128,10 +138,17 @@ def _kept(run: Run, options, name: str, function, args):
         print(file, flush=True)
 
 
+def _on_few(arg, items: int):
+    """A sample on so many items; any other argument as it is."""
+    return replace(arg, items=items) if isinstance(arg, heads.Sample) else arg
+
+
 def answers(run: Run, options):
     """`alike.measure` of bundled, published and untrained models, each kept as soon as it is
     done: minutes each on a CPU.
     """
+    from lib.publish import alike, published  # draws figures, which no other measurement does
+
     for name in [options.model] if options.model else alike.NAMES:
         if name in published.MODELS:
             published.convert(name)
@@ -148,8 +165,10 @@ def answers(run: Run, options):
 
 
 def table1(run: Run, options):
-    """`masking.measure`, its masks shared out among the parts, each kept as soon as it is done."""
-    args = masking.arguments(run, _scores(run, options, run.encoder, "gender"))
+    """`masking.measure`, its masks shared out among the parts, each kept as soon as it is done;
+    and `masking.measure_facts` of the same masks.
+    """
+    args = masking.arguments(run, _scores(run, options, run.encoder, "gender"), whole=True)
     if options.limit:
         name, plan, sample, workload = args
         args = name, plan[: options.limit], sample, replace(workload, lines=options.limit)
@@ -160,7 +179,8 @@ def table1(run: Run, options):
     key = _key(made_from["question"], options.precision)
     mine = file.with_suffix(f".{key}.{number}-of-{parts}.part.npz")
     rows = _done(file, f"{key}.{number}-of-{parts}")
-    done = _done(file, f"{key}.*-of-*")
+    stored = _of_another_plan(place(run.stored / "measured", masking.measure, args), made_from)
+    done = stored | _done(file, f"{key}.*-of-*")
     waiting = [step for step in range(number - 1, n_masks, parts) if step not in done]
     if waiting:
         bench = masking.prepare(*args, device=run.device, precision=options.precision)
@@ -170,11 +190,44 @@ def table1(run: Run, options):
             print("{strategy:9} {k:3} heads  |SEAT| {seat:.4f}  PPPL {pppl:.4f}".format(**row))
         else:
             write(mine, masking.columns(list(rows.values())), made_from)
-    every = rows if options.limit else _done(file, f"{key}.*-of-*")
+    every = rows if options.limit else stored | _done(file, f"{key}.*-of-*")
     print(f"{len(every)} of {n_masks} masks are done")
     if len(every) == n_masks and not options.limit:
         write(file, masking.columns(list(every.values())), made_from)
         print(file)
+    if number == parts:
+        of_facts = masking.facts_arguments(run, args[1])
+        _kept(run, options, "table1", masking.measure_facts, of_facts)
+
+
+def _of_another_plan(file: Path, made_from: dict) -> dict[int, dict]:
+    """{step: row} of the masks that a stored Table 1 has, if it was made from the same but for its
+    plan: a plan may grow by draws. What is taken over is said in `made_from`.
+    """
+    if not file.exists():
+        return {}
+    columns, before = read(file)
+    plan, others = _but_for_plan(made_from)
+    its_plan, its_others = _but_for_plan(before)
+    if others != its_others:
+        return {}
+    columns.pop("facts", None)  # were measured with the masks once
+    places = {json.dumps(step): i for i, step in enumerate(its_plan)}
+    rows = {}
+    for step, mask in enumerate(plan):
+        i = places.get(json.dumps(mask))
+        if i is not None:
+            rows[step] = {name: values[i] for name, values in columns.items()} | {"step": step}
+    said = {key: before[key] for key in ("command", "device", "versions")}
+    made_from["masks taken over"] = {"how many": len(rows)} | said
+    return rows
+
+
+def _but_for_plan(made_from: dict) -> tuple[list, list]:
+    """The plan of a stored Table 1, and all else that its numbers depend on."""
+    asked = made_from["question"]
+    name, plan, *rest = asked["arguments"]
+    return plan, [name, rest, asked["weights"], made_from["precision"]]
 
 
 def _key(asked: dict, precision: str) -> str:

@@ -7,8 +7,8 @@ and notebooks that show it say "made by older code".
 
 The samples, by what was measured:
     heads.measure      the scores of all heads in the first fold of the sentences
-    masking.measure    masks 0, 2 and the last: associations of all targets, and facts. Not PPPL,
-                       whose arithmetic may have been bfloat16
+    masking.measure    masks 0, 2 and the last: associations of all targets. Not PPPL, whose
+                       arithmetic may have been bfloat16
 """
 
 import inspect
@@ -90,11 +90,9 @@ def _sample_of_masks(arguments: list, result: dict, device: str | None) -> tuple
     stored = {}
     now = {}
     for step in steps:
-        associations, _, facts = masking.associations_and_facts(bench, step)
+        associations, _ = masking.associations(bench, step)
         stored[f"associations under mask {step}"] = result["associations"][step]
-        stored[f"facts under mask {step}"] = result["facts"][step]
         now[f"associations under mask {step}"] = associations
-        now[f"facts under mask {step}"] = facts
     return f"masks {', '.join(map(str, steps))} without PPPL", stored, now
 
 
