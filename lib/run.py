@@ -221,6 +221,21 @@ class Run:
                 return kept.call(function, args, kwargs, key)[0]
             return kept(function, args, kwargs, key)
 
+    def kept(self, function, *args) -> dict | None:
+        """`function(*args)`, as `./reproduce.sh measure` kept it for this run; None if it did not:
+        for what is too much to be computed in a notebook.
+        """
+        asked = results.question(function, args, self.weights(args))
+        for folder in (paths.BUILD / self.name, self.stored):
+            file = results.place(folder / "measured", function, args)
+            if file.exists():
+                result, made_from = results.read(file)
+                if made_from["question"] == asked:
+                    self.revisions |= self.weights(args)
+                    print(_said_of(file, made_from, function))
+                    return result
+        return None
+
     def measured(self, function, *args, otherwise: tuple | None = None):
         """`function(*args, device=...)`, as `./reproduce.sh measure` kept it for this run.
 

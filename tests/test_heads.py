@@ -234,6 +234,13 @@ def test_a_plan_has_table_1s_strategies_with_random_heads_beside_each_size():
         5: 4,
         7: 4,
     }
+    falls = np.stack([RANKED, -RANKED])
+    with_patched = masking.plan(RESULT, draws=4, curve=[2, 5, 50], amplify=[2], falls=falls)
+    assert with_patched[: len(plan)] == plan
+    assert with_patched[len(plan) :] == [  # chosen on the other half
+        masking.Step("patched", 0, 0.0, heads.top(-RANKED, 3), 0),
+        masking.Step("patched", 0, 0.0, heads.top(RANKED, 3), 1),
+    ]
     for few in (-np.abs(RANKED), RANKED[:1, :2]):  # no positive head; fewer than three heads
         sizes = {
             len(chosen)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.bias_a_head import heads, patching
+from lib.bias_a_head import heads, patching, seat
 from lib.engine import embed, hooks
 from tests.tiny import COMMON, FAMILIES, batch, refusal, save_tiny, tiny
 
@@ -100,3 +100,13 @@ def test_a_measurement_has_both_halves_and_the_full_model_first(tmp_path, monkey
 def test_refusals_name_the_fix():
     sample = heads.Sample("nowhere", 1)
     assert "take gender or race" in refusal(patching.measure, "mini-bert", sample)
+
+
+def test_the_fall_of_a_head_is_that_of_the_effect_size_of_its_half():
+    rng = np.random.default_rng(0)
+    in_x = np.arange(10) < 5
+    zero = rng.normal(size=(2, 1 + 6, 10))
+    falls = patching.falls({"in_x": in_x, "zero": zero, "gradient": np.zeros((2, 3, 2))})
+    sizes = seat.size_of(torch.from_numpy(zero[1]), 5).abs()
+    assert falls.shape == (2, 3, 2)
+    assert falls[1, 2, 0] == pytest.approx((sizes[0] - sizes[1 + 4]).item())

@@ -603,7 +603,10 @@ def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
         "precision": "float32",
     }
     stored = results.place(run.stored / "measured", heads.measure, args)
+    assert run.kept(heads.measure, *args) is None
     results.write(stored, {"seat": 0.5}, made_from)
+    assert run.kept(heads.measure, *args) == {"seat": 0.5}
+    assert run.kept(heads.measure, *args[:2], dataclasses.replace(args[2], seed=1)) is None
     assert run.measured(heads.measure, *args) == {"seat": 0.5} and "mini-bert" in run.revisions
     assert "as stored: the command (a GPU, float32)" in capsys.readouterr().out
     other = dataclasses.replace(args[2], seed=1)  # another seed, the same file

@@ -34,7 +34,7 @@ ATTRIBUTES = {"mini": 4, "paper": 1}
 class Step(NamedTuple):
     """One mask of a plan."""
 
-    strategy: str  # full, top, bottom, amplified, random, random amplified
+    strategy: str  # full, top, bottom, amplified, random, random amplified, patched
     draw: int  # which of several random choices
     factor: float  # what the output of the heads is multiplied by
     heads: list[tuple[int, int]]  # (layer, head), both from 1
@@ -104,6 +104,7 @@ def plan(
     curve: Sequence[int] = (),
     amplify: Sequence[float] = (),
     draws_of_three: int = 0,
+    falls: np.ndarray | None = None,
 ) -> list[Step]:
     """The strategies of Table 1, with "All" at its own size and at the paper's dose.
 
@@ -114,6 +115,8 @@ def plan(
     curve           further sizes at which the top heads are masked
     amplify         factors by which the k lowest heads are multiplied
     draws_of_three  how many times k = 3 random heads are masked, if not `draws`
+    falls           of |SEAT| on either half when a head alone is masked, [2, layers, heads]
+                    (`patching.falls`): the k heads of the highest are masked too, as "patched"
     """
     scores = result["scores"]
     k, every, dose = sizes(scores)
@@ -135,12 +138,15 @@ def plan(
         for draw in range(draws):
             drawn = heads.random(scores, k, seed + draw)
             steps.append(Step("random amplified", draw, LOUDER, drawn, draw % 2))
+    if falls is not None:
+        for half in (0, 1):
+            steps.append(Step("patched", 0, 0.0, heads.top(falls[1 - half], k), half))
     return steps
 
 
 # ---- the measurement
 def arguments(
-    run, result: dict, whole: bool = False
+    run, result: dict, whole: bool = False, falls: np.ndarray | None = None
 ) -> tuple[str, list[Step], heads.Sample, Workload]:
     """The arguments of `measure` for a run; result: heads.measure of its encoder on gender.
 
@@ -148,6 +154,7 @@ def arguments(
 
     whole   WHOLE draws, sentences and lines, as `./reproduce.sh measure` takes them; else as few
             as the profile says, for a CPU
+    falls   of |SEAT| without each head, where it is known (see `plan`)
     """
     sizes = run.sizes
     steps = plan(
@@ -157,6 +164,7 @@ def arguments(
         curve=sizes.masking_curve[run.data],
         amplify=sizes.masking_amplify,
         draws_of_three=WHOLE_DRAWS_OF_THREE if whole else 0,
+        falls=falls,
     )
     sample = heads.Sample(
         source=run.data,

@@ -58,6 +58,19 @@ def measure(name: str, sample: heads.Sample, device: str | None = None) -> dict:
     return result
 
 
+def falls(result: dict, kind: str = "zero") -> np.ndarray:
+    """[2 halves, layers, heads]: by how much |SEAT| falls when a head is patched.
+
+    result   what `measure` returns
+    """
+    in_x = result["in_x"]
+    rows = []
+    for s in result[kind].astype(float):  # [1 + heads, targets]; the full model first
+        sizes = np.array([masking.seat_of(of_patch, in_x) for of_patch in s])
+        rows.append(sizes[0] - sizes[1:])
+    return np.reshape(rows, result["gradient"].shape)
+
+
 @torch.no_grad()
 def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: str = "") -> dict:
     """{kind of patch: associations [1 + heads, targets]}, and how many sentences were swapped."""

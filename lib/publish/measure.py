@@ -168,7 +168,8 @@ def table1(run: Run, options):
     """`masking.measure`, its masks shared out among the parts, each kept as soon as it is done;
     and `masking.measure_facts` of the same masks.
     """
-    args = masking.arguments(run, _scores(run, options, run.encoder, "gender"), whole=True)
+    scores = _scores(run, options, run.encoder, "gender")
+    args = masking.arguments(run, scores, whole=True, falls=_falls(run, options))
     if options.limit:
         name, plan, sample, workload = args
         args = name, plan[: options.limit], sample, replace(workload, lines=options.limit)
@@ -198,6 +199,19 @@ def table1(run: Run, options):
     if number == parts:
         of_facts = masking.facts_arguments(run, args[1])
         _kept(run, options, "table1", masking.measure_facts, of_facts)
+
+
+def _falls(run: Run, options):
+    """What `measure patching` found of each head, if it has been run."""
+    args = patching.arguments(run, run.encoder)
+    asked = question(patching.measure, args, run.weights(args))
+    for folder in (folder_of(run, options), run.stored / "measured"):
+        file = place(folder, patching.measure, args)
+        if file.exists():
+            result, made_from = read(file)
+            if made_from["question"] == asked:
+                return patching.falls(result)
+    return None
 
 
 def _of_another_plan(file: Path, made_from: dict) -> dict[int, dict]:
