@@ -2,15 +2,16 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lib import paths
-from lib.bias_a_head import claims, debiased, masking, tables
+from lib.bias_a_head import claims, debiased, findings, masking, tables
 from lib.engine import models, stats
-from lib.verdict import Outcome
+from lib.verdict import Control, Outcome, Verdict
 from tests.tiny import refusal, save_tiny
 
 SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED
@@ -142,7 +143,7 @@ def test_claims_on_head_scores_hold_and_fail():
         and found["heads-race-higher", "b"] == SUPPORTED
     )
     assert (
-        found["heads-race-gpt2", "g"] == Outcome.INCONCLUSIVE
+        found["heads-race-gpt2", "g beside b"] == Outcome.INCONCLUSIVE
         and found["seat-order", "g against b"] == SUPPORTED
     )
     assert (found["gradient-sign", "b"], found["gradient-sign", "g"]) == (SUPPORTED, CONTRADICTED)
@@ -155,7 +156,10 @@ def test_claims_on_head_scores_hold_and_fail():
         for key, one in results.items()
     }
     old = outcomes(claims.of_scores(bare, ablations, "b", "g"))  # stored before associations were
-    assert old["seat-order", "g against b"] == old["heads-race-gpt2", "g"] == Outcome.INCONCLUSIVE
+    for about_both in (("seat-order", "g against b"), ("heads-race-gpt2", "g beside b")):
+        assert old[about_both] == Outcome.INCONCLUSIVE
+    for claim in ("seat-order", "heads-race-gpt2", "heads-gpt2-negative"):
+        assert {tuple(one.models) for one in verdicts if one.claim == claim} == {("g", "b")}
     assert (
         Outcome.NOT_APPLICABLE
         not in outcomes(
@@ -394,6 +398,11 @@ def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random
     assert found.value == pytest.approx(
         tables.mean_change(changes, rows["Dose"]).value - half, abs=0.01
     )
+    more = masks[(masks["strategy"] == "random") & (masks["k"] == 3)].assign(draw=9, seat=7.0)
+    more = pd.concat([masks, more], ignore_index=True)  # a draw of three heads and no more
+    assert tables.change_at_equal_pppl(
+        more, tables.seat_changes(more, 50), rows["Dose"]
+    ).value == pytest.approx(found.value)
     masks.loc[rows["Dose"].index, "pppl_sample"] = 99.0
     assert np.isnan(tables.change_at_equal_pppl(masks, changes, rows["Dose"]).value)
 
@@ -526,7 +535,35 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
 # what the notebooks say
 
 
-@pytest.mark.parametrize("notebook", ["02_biased_heads", "03_counter_stereotype", "04_masking"])
+def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
+    about = {"models": ["b"], "estimate": stats.Estimate(0.4, 0.37, 0.43, 10)}
+    scored = {"seat": 1.5, "p": 0.001}, {"seat": 0.7, "p": 0.12}
+    results = {("b", "gender"): scored[0], ("g", "gender"): scored[0]}
+    results |= {("b", "race"): scored[1], ("g", "race"): scored[1]}
+    small = Verdict("heads-small-set", CONTRADICTED, "b, gender", variant="gradient", **about)
+    on_race = Verdict("heads-small-set", SUPPORTED, "b, race", variant="gradient", **about)
+    said = findings.of_scores(results, [on_race, small], "b").splitlines()
+    assert len(said) == 5
+    assert said[0] == (
+        "- **A bias that heads could carry is there on gender in b and g and on race in neither "
+        "model.** SEAT of gender is 1.50 in b."
+    )
+    assert "most of the bias: contradicted.** It carries 40% [37%, 43%] of" in said[3]
+    assert "not run" in said[1]
+    control = Control("random", stats.Estimate(0.0), stats.Estimate(-0.16, -0.2, -0.1))
+    top = Verdict("mask-top3-seat", SUPPORTED, "b", control=control, **about)
+    every = Verdict("mask-all-seat", Outcome.NOT_APPLICABLE, reason="PPPL is high", **about)
+    every = replace(every, variant="all of positive score")
+    said = findings.of_masking([top, every], "b").splitlines()
+    assert len(said) == 5
+    assert said[0].endswith(
+        "supported.** SEAT changes by -0.16 [-0.20, -0.10] beyond what as many random heads do."
+    )
+    assert said[3].endswith("not applicable.** It cannot be judged: PPPL is high.")
+    assert said[4].endswith("not run.** It was not run.")
+
+
+@pytest.mark.parametrize("notebook", ["03_counter_stereotype"])
 def test_intervals_in_the_conclusions_are_those_of_the_stored_claims(notebook):
     cells = json.loads((paths.ROOT / f"notebooks/{notebook}.ipynb").read_text())["cells"]
     texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]

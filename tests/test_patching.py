@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats as scipy_stats
 
-from lib.bias_a_head import heads, patching, seat
+from lib.bias_a_head import heads, patched, patching, seat
 from lib.engine import embed, hooks
 from tests.tiny import COMMON, FAMILIES, batch, refusal, save_tiny, tiny
 
@@ -110,3 +111,31 @@ def test_the_fall_of_a_head_is_that_of_the_effect_size_of_its_half():
     sizes = seat.size_of(torch.from_numpy(zero[1]), 5).abs()
     assert falls.shape == (2, 3, 2)
     assert falls[1, 2, 0] == pytest.approx((sizes[0] - sizes[1 + 4]).item())
+
+
+def made_up(size: int = 40) -> dict:
+    """A measurement of one layer of four heads, of which the second alone lowers SEAT when patched;
+    its gradient ranks the heads the other way round in the first half alone.
+    """
+    rng = np.random.default_rng(0)
+    in_x = np.arange(size) < size // 2
+    full = np.where(in_x, 1.0, -1.0) + rng.normal(size=size)
+    s = np.stack([full, full, full - 0.5 * np.where(in_x, 1.0, -1.0), full, full])
+    gradient = np.array([[[0.3, 0.0, 0.2, 0.1]], [[0.0, 0.3, 0.1, 0.2]]])
+    return {"in_x": in_x, "zero": np.stack([s, s]), "gradient": gradient}
+
+
+def test_rank_correlations_are_means_over_halves_and_of_the_right_pairs():
+    made = made_up()
+    ranks = scipy_stats.spearmanr
+    fall = patching.falls(made, "zero")[0, 0]
+    first, second = (ranks(gradient[0], fall)[0] for gradient in made["gradient"])
+    found = patched.agreement(made, "zero")
+    assert found[patched.SAME].value == pytest.approx((first + second) / 2)
+    assert found[patched.ITSELF].value == pytest.approx(1)
+    made["zero"][1] = made["zero"][1][[0, 1, 1, 2, 1]]  # there it is the third head
+    made["gradient"] = patching.falls(made, "zero")
+    found = patched.agreement(made, "zero")
+    assert found[patched.SAME].value == pytest.approx(1)
+    assert found[patched.ITSELF].value == pytest.approx(-1 / 3)
+    assert found[patched.OTHER].value == pytest.approx(-1 / 3)

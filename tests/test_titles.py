@@ -43,6 +43,52 @@ def test_a_share_with_a_wide_interval_is_not_in_the_title():
     assert both.endswith("42% of a's bias score and 42% of b's (race) bias score")
 
 
+def test_heads_that_stand_out_are_counted_by_model():
+    counts = {"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}
+    title = bias_figures.fig1_title(counts)
+    assert title == "In a 2 heads stand out for a high bias score, in b 8"
+    assert bias_figures.fig1_title({"b": counts["b"]}).startswith("In b 8 heads stand out")
+
+
+def test_the_gradient_is_said_beside_two_kinds_of_patches():
+    same = {
+        kind: {"same sentences": Estimate(rank)} for kind, rank in (("zero", 0.9), ("swapped", 0.2))
+    }
+    assert bias_figures.patching_title(same, "a") == (
+        "How well the gradient ranks a's heads: 0.90 as switching them off does, 0.20 as swapping "
+        "gender does"
+    )
+
+
+def test_what_masks_do_is_said_as_far_as_intervals_tell():
+    cost = Estimate(1.0567, 1.0, 1.1)
+    title = bias_figures.plane_title(3, DOWN, cost)
+    assert title == (
+        "Masking the top 3 heads lowers SEAT by 0.20 and makes PPPL 1.06 times as high"
+    )
+    assert "does not clearly change SEAT" in bias_figures.plane_title(3, OPEN, cost)
+    assert bias_figures.seat_moves(UP) == "raises SEAT by 0.20"
+    by_both = bias_figures.lpbs_title(DOWN, DOWN)
+    assert by_both.endswith("lowers LPBS by 0.20, as many random heads by 0.20")
+    assert bias_figures.lpbs_title(DOWN, OPEN).endswith("as many random heads do not clearly")
+    assert bias_figures.lpbs_title(OPEN, DOWN) == "Masking top heads does not clearly lower LPBS"
+    louder = bias_figures.amplified_title(3, DOWN, DOWN)
+    assert louder.endswith("lowers SEAT by 0.20, more than random heads do")
+    assert bias_figures.amplified_title(3, DOWN, UP).endswith("no more than random heads do")
+    assert bias_figures.amplified_title(3, UP, UP).endswith("by 0.20, more than random heads do")
+    assert bias_figures.amplified_title(3, OPEN, DOWN).endswith("does not clearly change SEAT")
+
+
+def test_facts_under_masks_are_said_with_what_is_left_of_them():
+    moved = {"Top-3": OPEN, "Dose": Estimate(-0.4, -0.5, -0.3)}
+    title = bias_figures.factual_title(3, 45, moved, 0.9)
+    assert title == (
+        "Masking the top 3 heads leaves queens and kings alone; with 45 masked 50% are right"
+    )
+    title = bias_figures.factual_title(3, 45, moved | {"Top-3": DOWN}, 0.9)
+    assert title.startswith("Masking the top 3 heads leaves 70% of queens and kings right")
+
+
 @pytest.mark.parametrize(
     ("biased", "regular", "contrast", "end"),
     [
@@ -171,6 +217,11 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
     "title",
     [
         bias_figures.glue_title(DOWN, OPEN),
+        bias_figures.plane_title(3, DOWN, Estimate(1.06, 1.0, 1.1)),
+        bias_figures.amplified_title(3, DOWN, DOWN),
+        bias_figures.lpbs_title(DOWN, DOWN),
+        bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9),
+        bias_figures.fig1_title({"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}),
         projective_figures.strength_title(DOWN, OPEN),
         projective_figures.occupations_title({"a": occupations(8), "b": occupations(3)}, DOWN),
         bias_figures.small_set_title({("a", "gender"): Estimate(0.42, 0.33, 0.51)}),

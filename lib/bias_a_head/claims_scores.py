@@ -122,10 +122,10 @@ RACE_GPT2 = Claim(
     id="heads-race-gpt2",
     paper=PAPER,
     where="footnote 13",
-    says="GPT-2 is biased on race as BERT is",
+    says="GPT-2 is biased on race, as BERT is",
     notebook="02",
     figure=FIG2,
-    short="GPT-2 shows race bias likewise (footnote 13)",
+    short="GPT-2 is biased on race, as BERT is (footnote 13)",
     controls=(UNTRAINED,),
     margin=SHARE * 0.351,  # of GPT-2's SEAT on gender, footnote 9
 )
@@ -136,7 +136,7 @@ SEAT_ORDER = Claim(
     says="GPT-2 is less biased than BERT by SEAT",
     notebook="02",
     figure=FIG1,
-    short="GPT-2 is less biased than BERT",
+    short="GPT-2 is less biased than BERT by SEAT",
     side=Side.BELOW,
     controls=(UNTRAINED,),
     margin=SHARE * (1.35 - 0.351),
@@ -236,14 +236,22 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
 def _judged(
     claim: Claim, estimate: stats.Estimate | float, needed: list[Case], **options
 ) -> Verdict:
-    """The verdict on a claim that is applicable where SEAT is significant in all `needed` cases."""
+    """The verdict on a claim that is applicable where SEAT is significant in all `needed` cases.
+
+    It is about their models, unless told otherwise.
+    """
+    models = list(dict.fromkeys(case.model for case in needed))
     return judge(
         claim,
         estimate,
         preconditions=[case.precondition for case in needed],
-        models=list(dict.fromkeys(case.model for case in needed)),
-        **options,
+        **{"models": models} | options,
     )
+
+
+def _of_heads(count: stats.Estimate) -> str:
+    """A count of heads, and as a share: 2 [2, 5] of 144 heads, 1% [1%, 3%]."""
+    return f"{count:.0f} of {count.n} heads, {count * (1 / count.n):.0%}"
 
 
 def _near_zero(case: Case, **about) -> Verdict:
@@ -259,7 +267,7 @@ def _right_tail(case: Case, **about) -> Verdict:
     """How many heads are beyond the upper Tukey fence."""
     n = case.result["scores"].size
     left, right = (tables.interval_of_count(counts, n) for counts in case.outliers)
-    found = f"{right:.0f}, and {left:.0f} to the left"
+    found = f"{_of_heads(right)}; {_of_heads(left)} to the left"
     return _judged(RIGHT_TAIL, right, [case], on=case.on, found=found, **about)
 
 
@@ -307,7 +315,7 @@ def _gpt2_negative(gpt2: Case, bert: Case, **about) -> Verdict:
     in_gpt2, _ = gpt2.outliers
     in_bert, _ = bert.outliers
     more = tables.interval_of_count(in_gpt2 - in_bert, gpt2.result["scores"].size)
-    found = f"{in_gpt2[0]} against {in_bert[0]}"
+    found = f"{in_gpt2[0]} against {in_bert[0]}: {_of_heads(more)} more"
     return _judged(GPT2_NEGATIVE, more, [gpt2, bert], on="gender", found=found, **about)
 
 
@@ -320,7 +328,7 @@ def _race_higher(case: Case, **about) -> Verdict:
     in_upper_half = top // n_heads >= n_layers / 2
     count = tables.interval_of_count(in_upper_half.sum(1), n_top)
     random = n_top * (n_layers // 2) / n_layers
-    found = f"{count:.0f} of {n_top} in the upper half of the layers, {random:.1f} at random"
+    found = f"{_of_heads(count)} in the upper half of the layers, {random:.1f} at random"
     control = Control("as many random heads", exactly(random), count - random)
     return _judged(RACE_HIGHER, count, [case], on=case.model, found=found, control=control, **about)
 
@@ -329,7 +337,8 @@ def _race_gpt2(gpt2: Case, bert: Case, **about) -> Verdict:
     """SEAT of GPT-2 on race; BERT's has to be significant."""
     found = f"{seat_text(gpt2.result)}; {bert.model} {seat_text(bert.result)}"
     seat = tables.seat_interval(gpt2.result)
-    return _judged(RACE_GPT2, seat, [bert], on=gpt2.model, found=found, **about)
+    both = {"on": f"{gpt2.model} beside {bert.model}", "models": [gpt2.model, bert.model]}
+    return _judged(RACE_GPT2, seat, [bert], found=found, **both, **about)
 
 
 def _seat_order(gpt2: Case, bert: Case, **about) -> Verdict:
@@ -341,8 +350,8 @@ def _seat_order(gpt2: Case, bert: Case, **about) -> Verdict:
         n = len(gpt2.result["s"])
         change = tables.percentile_interval(change, of_gpt2 - of_bert, n=n, unit="words")
     found = f"{seat_text(gpt2.result)}; {seat_text(bert.result)}"
-    on = f"{gpt2.model} against {bert.model}"
-    return _judged(SEAT_ORDER, change, [bert], on=on, found=found, **about)
+    both = {"on": f"{gpt2.model} against {bert.model}", "models": [gpt2.model, bert.model]}
+    return _judged(SEAT_ORDER, change, [bert], found=found, **both, **about)
 
 
 def _gradient_sign(case: Case, ablation: dict, **about) -> Verdict:

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from lib import look
-from lib.bias_a_head import claims, glue, heads, lpbs, masking, tables
+from lib.bias_a_head import claims, glue, heads, lpbs, masking, patched, tables
 from lib.engine import stats
 from lib.text import english
 
@@ -237,6 +237,13 @@ def fig1(scores: dict, texts: dict):
     return figure
 
 
+def fig1_title(counts: dict[str, stats.Estimate]) -> str:
+    """How many heads stand out to the right; counts: {model: how many}."""
+    (model, count), *others = counts.items()
+    said = f"In {model} {count.value:.0f} heads stand out for a high bias score"
+    return said + "".join(f", in {name} {other.value:.0f}" for name, other in others)
+
+
 def fig2(scores: dict, texts: dict, hatched: dict):
     """Fig. 2a-c, and race in the decoder (footnote 13): `heatmap` of each model and bias.
 
@@ -359,6 +366,56 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
         )
     axes[0].legend(fontsize=7, loc="lower right")
     return figure
+
+
+PATCHES = {
+    "zero": "switched off",
+    "mean": "its mean output instead",
+    "swapped": "its output for the other gender",
+}
+
+
+def patching(agreements: dict[str, dict[str, dict]]):
+    """How well the gradient ranks heads as each kind of patch does: rank correlations.
+
+    agreements   {model: {kind of patch: patched.agreement}}
+    """
+    styles = {
+        patched.SAME: {"color": look.BAD, "marker": "o"},
+        patched.OTHER: {"color": look.PALE, "marker": "o"},
+        patched.ITSELF: {"color": DARK, "marker": "|"},
+    }
+    figure, axes = look.panels(len(agreements), height=2.9, sharey=True)
+    for ax, (model, kinds) in zip(axes, agreements.items()):
+        for y, found in enumerate(kinds.values()):
+            for shift, (name, style) in zip((-0.2, 0, 0.2), styles.items()):
+                rank = found[name]
+                ax.errorbar(
+                    rank.value,
+                    y + shift,
+                    xerr=look.arms(*rank),
+                    linestyle="none",
+                    label=name if y == 0 else None,
+                    **style,
+                )
+        ax.set(title=model, xlabel="rank correlation over heads", xlim=(-0.6, 1.05))
+        ax.axvline(0, color=look.NEITHER, linewidth=0.8, linestyle=":")
+        ax.set_yticks(range(len(kinds)), [PATCHES[kind] for kind in kinds])
+    axes[0].invert_yaxis()
+    _legend_below(figure, axes[0], 3)
+    return figure
+
+
+def patching_title(kinds: dict[str, dict], model: str) -> str:
+    """Whether the gradient ranks heads as switching them off does, and as swapping gender does.
+
+    kinds   {kind of patch: patched.agreement} of the model
+    """
+    off, swapped = (kinds[kind][patched.SAME].value for kind in ("zero", "swapped"))
+    return (
+        f"How well the gradient ranks {model}'s heads: {off:.2f} as switching them off does, "
+        f"{swapped:.2f} as swapping gender does"
+    )
 
 
 NOISY = 0.5  # an interval of a share that is wider says nothing of it
@@ -591,6 +648,55 @@ def _legend_below(figure, ax, columns: int):
     """One legend for all panels, that of `ax`, under them."""
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=7.5, loc="outside lower left", ncols=columns)
+
+
+def seat_moves(change: stats.Estimate) -> str:
+    """What a mask does to |SEAT|, as far as the 95 % interval tells."""
+    if change.is_below():
+        return f"lowers SEAT by {abs(change.value):.2f}"
+    if change.is_above():
+        return f"raises SEAT by {change.value:.2f}"
+    return "does not clearly change SEAT"
+
+
+def plane_title(three: int, moved: stats.Estimate, cost: stats.Estimate) -> str:
+    """What masking the top heads does: to |SEAT|, and by what it multiplies PPPL."""
+    times = tables.three_digits(cost.value)
+    return (
+        f"Masking the top {three} heads {seat_moves(moved)} and makes PPPL {times:g} times as high"
+    )
+
+
+def lpbs_title(moved: stats.Estimate, random: stats.Estimate) -> str:
+    """What masking as many top heads as is best on the other words does, beside random ones."""
+    if not moved.is_below():
+        return "Masking top heads does not clearly lower LPBS"
+    title = f"Masking the best number of top heads lowers LPBS by {abs(moved.value):.2f}"
+    if random.is_below():
+        return f"{title}, as many random heads by {abs(random.value):.2f}"
+    return f"{title}, as many random heads do not clearly"
+
+
+def amplified_title(three: int, moved: stats.Estimate, beyond: stats.Estimate | None) -> str:
+    """What amplifying the bottom heads does, and whether random ones do as much."""
+    title = f"Making the bottom {three} heads twice as loud {seat_moves(moved)}"
+    if beyond is None or not (moved.is_below() or moved.is_above()):
+        return title
+    same_way = beyond.is_below() if moved.is_below() else beyond.is_above()
+    return f"{title}, {'more than' if same_way else 'no more than'} random heads do"
+
+
+def factual_title(three: int, dose: int, moved: dict[str, stats.Estimate], start: float) -> str:
+    """What masks leave of factual gender.
+
+    moved   {name of the mask: change of the share of right pronouns}
+    start   the share in the full model
+    """
+    top = "leaves queens and kings alone"
+    if moved["Top-3"].is_below() or moved["Top-3"].is_above():
+        top = f"leaves {start + moved['Top-3'].value:.0%} of queens and kings right"
+    many = start + moved["Dose"].value
+    return f"Masking the top {three} heads {top}; with {dose} masked {many:.0%} are right"
 
 
 def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, int]):

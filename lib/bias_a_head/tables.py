@@ -149,6 +149,12 @@ def outliers(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tup
     return np.sum(scores < low - reach, axis=axis), np.sum(scores > high + reach, axis=axis)
 
 
+def standing_out(result: dict) -> stats.Estimate:
+    """How many heads lie above Tukey's upper fence; the interval is over folds."""
+    _, right = outliers(with_resamples(result), (1, 2))
+    return interval_of_count(right, result["scores"].size)
+
+
 def upper_fence(scores: np.ndarray) -> float:
     """Tukey's, above which a head stands out."""
     low, high = np.quantile(scores, [0.25, 0.75])
@@ -325,9 +331,11 @@ def change_at_equal_pppl(
     """The mean of `changes` over these masks, minus that of random heads which cost as much PPPL.
 
     The masks of one draw are nested. SEAT is interpolated between them over log PPPL, from the full
-    model on; it is nan beyond the last.
+    model on; it is nan beyond the last. Draws of some sizes alone are left out.
     """
     random = masks[(masks["strategy"] == "random") & (masks["factor"] == 0)]
+    n_sizes = random.groupby("draw")["k"].transform("nunique")
+    random = random[n_sizes == n_sizes.max()]
     cost = np.log(masks["pppl_sample"])
     start = np.log(masks["pppl_sample"].iloc[0])
     wanted = cost[rows.index].mean()
@@ -374,6 +382,15 @@ def pppl_ratio(
     theirs = np.stack((full if start is None else start)["likelihoods"]).mean(0)
     lengths = full["lengths"].iloc[0]
     return replace(stats.bootstrap(_ratio, ours, theirs, lengths, draws=1_000), unit="lines")
+
+
+def on_sample(masks: pd.DataFrame) -> pd.DataFrame:
+    """The masks with the lines alone that all of them were read on: those of random heads."""
+    is_read = masks["lengths"].iloc[-1] > 0
+    kept = masks.copy()
+    for name in ("likelihoods", "lengths"):
+        kept[name] = [of_lines[is_read] for of_lines in masks[name]]
+    return kept
 
 
 def _ratio(masked: np.ndarray, plain: np.ndarray, lengths: np.ndarray) -> float:

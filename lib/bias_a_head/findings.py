@@ -1,0 +1,99 @@
+"""What notebooks 02 and 04 find, in sentences whose numbers are computed: one number a sentence,
+with its interval, and what it comes to.
+"""
+
+from collections.abc import Sequence
+
+from lib.bias_a_head import tables
+from lib.bias_a_head.claims_masking import ALL_SEAT, AMPLIFY, BOTTOM3, TOP3_PPPL, TOP3_SEAT
+from lib.bias_a_head.claims_scores import ALL_LAYERS, GRADIENT_SIGN, NEAR_ZERO, SMALL_SET
+from lib.bias_a_head.claims_shared import beyond_chance
+from lib.engine import stats
+from lib.text import english
+from lib.verdict import Claim, Outcome, Verdict
+
+
+def of_scores(results: dict, verdicts: Sequence[Verdict], encoder: str) -> str:
+    """Five bullets in markdown on the scores of heads.
+
+    results    {(model, bias): heads.measure}, of both models on gender and race
+    verdicts   of claims.of_scores
+    """
+    near, layers, small, sign = (
+        _of(claim, verdicts, encoder) for claim in (NEAR_ZERO, ALL_LAYERS, SMALL_SET, GRADIENT_SIGN)
+    )
+    said = [
+        _which_biases(results, encoder),
+        f"**Most heads do next to nothing: {near.outcome}.** {_percent(near)} of {encoder}'s heads "
+        "have a score within a twentieth of |SEAT|.",
+        f"**Biased heads in all layers: {layers.outcome}.** "
+        f"{layers.estimate.value:.0f} of {layers.estimate.n} layers have a head of positive score; "
+        "a random pattern of signs would have one in nearly every layer too.",
+        f"**A tenth of the heads carries most of the bias: {small.outcome}.** It carries "
+        f"{_percent(small)} of the score of all biased heads.",
+        f"**The gradient tells what switching a head off does: {sign.outcome}.** It has the right "
+        f"sign for {_percent(sign)} of {encoder}'s heads.",
+    ]
+    return "\n".join(f"- {sentence}" for sentence in said)
+
+
+def _which_biases(results: dict, encoder: str) -> str:
+    """On what SEAT is significant in which model."""
+    of_gender = results[encoder, "gender"]
+    there = {"gender": [], "race": []}
+    for (model, bias), result in results.items():
+        if beyond_chance(result, bias).is_met:
+            there[bias].append(model)
+    where = []
+    for bias, found in there.items():
+        where.append(f"on {bias} in {english.listed(found) if found else 'neither model'}")
+    return (
+        f"**A bias that heads could carry is there {' and '.join(where)}.** SEAT of gender is "
+        f"{of_gender['seat']:.2f} in {encoder}."
+    )
+
+
+def of_masking(verdicts: Sequence[Verdict], encoder: str) -> str:
+    """Five bullets in markdown on masks."""
+    top, cost, bottom, every, louder = (
+        _of(claim, verdicts, encoder)
+        for claim in (TOP3_SEAT, TOP3_PPPL, BOTTOM3, ALL_SEAT, AMPLIFY)
+    )
+    said = [
+        f"**Masking the Top-3 lowers SEAT: {top.outcome}.** {_beyond_random(top)}",
+        f"**It costs little: {cost.outcome}.** PPPL becomes {tables.ratio_text(cost.estimate)} "
+        "times what it was.",
+        f"**Masking the Bottom-3 raises SEAT: {bottom.outcome}.** {_beyond_random(bottom)}",
+        f"**Masking all biased heads lowers SEAT no further: {every.outcome}.** {_why(every)}",
+        f"**Amplifying the Bottom-3 lowers SEAT: {louder.outcome}.** {_beyond_random(louder)}",
+    ]
+    return "\n".join(f"- {sentence}" for sentence in said)
+
+
+def _why(one: Verdict) -> str:
+    """The precondition that is not met, or else by how much more SEAT changes."""
+    if one.outcome == Outcome.NOT_APPLICABLE:
+        return f"It cannot be judged: {one.reason}."
+    return f"SEAT changes by {one.estimate:+z.2f} more."
+
+
+def _beyond_random(one: Verdict) -> str:
+    """What a mask does to SEAT, beyond as many random heads where these were masked."""
+    if one.outcome == Outcome.NOT_RUN:
+        return "It was not run."
+    if one.control is None:
+        return f"SEAT changes by {one.estimate:+z.2f}."
+    return f"SEAT changes by {one.control.difference:+z.2f} beyond what as many random heads do."
+
+
+def _of(claim: Claim, verdicts: Sequence[Verdict], model: str) -> Verdict:
+    """The test of a claim on a model: on gender, in the paper's analysis variant."""
+    for one in verdicts:
+        is_main = not one.variant or one.variant == claim.main
+        if one.claim == claim.id and one.models[0] == model and "race" not in one.on and is_main:
+            return one
+    return Verdict(claim.id, Outcome.NOT_RUN, estimate=stats.Estimate(float("nan")))
+
+
+def _percent(one: Verdict) -> str:
+    return f"{one.estimate:.0%}"
