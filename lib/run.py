@@ -227,18 +227,28 @@ class Run:
         It is computed by `cached` where nothing is kept, where that was made from other arguments
         or weights, or with `recompute`.
         """
+        result = None if self.recompute else self.kept(function, *args)
+        if result is None:
+            return self.cached(function, *args, device=self.device)
+        return result
+
+    def kept(self, function, *args):
+        """What `./reproduce.sh measure` kept for this run, here or in the repository; None where
+        nothing is kept, or from other arguments or weights.
+        """
         weights = self.weights(args)
         here = results.place(paths.BUILD / self.name / "measured", function, args)
         stored = results.place(self.stored / "measured", function, args)
         file = here if here.exists() else stored
-        if file.exists() and not self.recompute:
-            result, made_from = results.read(file)
-            if made_from["question"] == results.question(function, args, weights):
-                self.revisions |= weights
-                print(_said_of(file, made_from, function))
-                return result
-            print(f"{file.name} was made from other arguments or weights: computed again")
-        return self.cached(function, *args, device=self.device)
+        if not file.exists():
+            return None
+        result, made_from = results.read(file)
+        if made_from["question"] != results.question(function, args, weights):
+            print(f"{file.name} was made from other arguments or weights")
+            return None
+        self.revisions |= weights
+        print(_said_of(file, made_from, function))
+        return result
 
     # ---- what a notebook leaves
     def save(
