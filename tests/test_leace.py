@@ -559,6 +559,17 @@ def test_what_is_stored_is_what_was_measured(monkeypatch, tmp_path):
     shown = leace_tables.wide(inference["rows"], nli.PAIRS, ["eta, most", "SNLI above base"])
     assert shown.loc["LEACE, SENT", "eta, most"] == f"{eta.judged:z.3f}"
     assert shown.loc["LEACE, SENT", "SNLI above base"].startswith("-0.200")
+    both = leace_tables.by_measure(bias["rows"], leace.MANY, ["S", "D"], "below base")
+    assert list(both["measure"]) == ["S"] * 7 + ["D"] * 7
+    row = both.iloc[3]
+    assert (row.name, row["below base"]) == ("LEACE, Layer 11", f"{change.change:z.3f}")
+    assert row["random directions"] == f"{change.random:z.3f}"
+    assert row["beyond random directions"] == f"{change.beyond:z.3f}"
+    fits = leace_tables.of_fits(inference["rows"])
+    assert list(fits["fitted on"]) == [nli.PAIRS] * 7 + [leace.MANY] * 7
+    assert list(fits["viable"][:2]) == ["yes", "no"]  # .6 of base, .4 at SENT
+    assert fits["eta, all beyond random concepts"].iloc[1].startswith("0.")
+    assert fits["eta, all beyond random concepts"].iloc[8] == ""
 
 
 # ---- bad input

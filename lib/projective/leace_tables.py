@@ -28,6 +28,7 @@ from lib.text import factual
 # Random choices of directions, and of concepts, that every eraser is held against.
 DRAWS = 5
 CONTROLS = {"random directions": "random", "random concepts": "random_concepts"}
+BEYOND = "eta, all beyond random concepts"
 
 # As tables.ABOUT, for leace.NAMES.
 ABOUT = pd.DataFrame(
@@ -257,6 +258,45 @@ def wide(rows: Sequence[dict], fit: str, columns: Sequence[str], digits: int = 3
             own = cells.setdefault(row["model"], {})
             own[row["what"]] = f"{estimate_of(row):z.{digits}f}"
     return pd.DataFrame(cells).T[list(columns)].rename_axis("model")
+
+
+def by_measure(
+    rows: Sequence[dict], fit: str, measures: Sequence[str], beside_base: str, digits: int = 3
+) -> pd.DataFrame:
+    """S and D, or eta, of one fit, below each other: a row a model, with both controls.
+
+    beside_base   "below base" or "above base", as the stored rows have it
+    """
+    parts = []
+    for measure in measures:
+        columns = {measure: "value", f"{measure} {beside_base}": beside_base}
+        for control in CONTROLS:
+            columns[f"{measure}, {control}"] = control
+        columns |= {f"{measure} beyond {control}": f"beyond {control}" for control in CONTROLS}
+        part = wide(rows, fit, list(columns), digits).rename(columns=columns)
+        part.insert(0, "measure", measure)
+        parts.append(part)
+    return pd.concat(parts)
+
+
+def of_fits(rows: Sequence[dict], digits: int = 2) -> pd.DataFrame:
+    """What erasers do in inference under both fits: eta, accuracy at the task, who is viable.
+
+    eta beyond random concepts is empty under the fit that these do not belong to.
+    """
+    found = {(row["fit"], row["model"], row["what"]): row for row in rows}
+    columns = ["eta, all", "eta, most", "SNLI", "SNLI above base"]
+    parts = []
+    for fit in (nli.PAIRS, leace.MANY):
+        part = wide(rows, fit, columns, digits)
+        beyond = [found.get((fit, model, BEYOND)) for model in part.index]
+        part.insert(1, BEYOND, [f"{estimate_of(row):z.{digits}f}" if row else "" for row in beyond])
+        base = found[fit, "Base", "SNLI"]["value"]
+        accuracy = np.array([found[fit, model, "SNLI"]["value"] for model in part.index])
+        part["viable"] = np.where(nli.viable(accuracy, base), "yes", "no")
+        part.insert(0, "fitted on", fit)
+        parts.append(part)
+    return pd.concat(parts)
 
 
 def estimate_of(row: dict) -> Estimate:
