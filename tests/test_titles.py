@@ -157,8 +157,8 @@ def test_strength_is_said_to_exceed_its_opposite_where_the_interval_does():
 
 def test_what_is_lowered_beyond_random_directions_is_named():
     said = projective_figures.control_title
-    assert said({"S": OPEN, "D": UP}).endswith("the best setting lowers D")
-    assert said({"S": OPEN, "D": DOWN}).endswith("neither S nor D for certain")
+    assert said({"S": OPEN, "D": UP}).endswith("the best setting clearly lowers Distance")
+    assert said({"S": OPEN, "D": DOWN}).endswith("clearly lowers nothing")
 
 
 def test_the_fit_decides_which_setting_is_best_unless_ranks_are_the_same():

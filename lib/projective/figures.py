@@ -37,13 +37,13 @@ def lowered(falls: Mapping[str, Estimate]) -> str:
     falls   by measure
     """
     amounts = [f"{column} by {fall:z.3f}" for column, fall in falls.items()]
-    return f"lowers {_clearly_lower(falls)} ({', '.join(amounts)})"
+    clear = " and ".join(_clearly_lower(falls)) or "neither S nor D for certain"
+    return f"lowers {clear} ({', '.join(amounts)})"
 
 
-def _clearly_lower(falls: Mapping[str, Estimate]) -> str:
+def _clearly_lower(falls: Mapping[str, Estimate]) -> list[str]:
     """S and D, those whose whole interval is below base in three digits."""
-    clear = [column for column, fall in falls.items() if round(fall.low, 3) > 0]
-    return " and ".join(clear) or "neither S nor D for certain"
+    return [column for column, fall in falls.items() if round(fall.low, 3) > 0]
 
 
 # ---- notebook 07: triples
@@ -324,7 +324,9 @@ def control_title(beyond: Mapping[str, Estimate]) -> str:
 
     beyond   by measure, how much more
     """
-    return f"By more than random directions do, the best setting lowers {_clearly_lower(beyond)}"
+    clear = [MEASURES[column] for column in _clearly_lower(beyond)]
+    lowers = f"lowers {' and '.join(clear)}" if clear else "lowers nothing"
+    return f"Beyond what random directions do, the best setting clearly {lowers}"
 
 
 def _draw_interval(ax, number: Estimate, height: float, color: str, label: str | None):
