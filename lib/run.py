@@ -221,21 +221,6 @@ class Run:
                 return kept.call(function, args, kwargs, key)[0]
             return kept(function, args, kwargs, key)
 
-    def kept(self, function, *args) -> dict | None:
-        """`function(*args)`, as `./reproduce.sh measure` kept it for this run; None if it did not:
-        for what is too much to be computed in a notebook.
-        """
-        asked = results.question(function, args, self.weights(args))
-        for folder in (paths.BUILD / self.name, self.stored):
-            file = results.place(folder / "measured", function, args)
-            if file.exists():
-                result, made_from = results.read(file)
-                if made_from["question"] == asked:
-                    self.revisions |= self.weights(args)
-                    print(_said_of(file, made_from, function))
-                    return result
-        return None
-
     def measured(self, function, *args, otherwise: tuple | None = None):
         """`function(*args, device=...)`, as `./reproduce.sh measure` kept it for this run.
 
@@ -244,20 +229,31 @@ class Run:
 
         otherwise   smaller arguments: what is computed then, and is taken if it is what was kept
         """
-        asked = [args] if otherwise is None else [args, otherwise]
+        result = None if self.recompute else self.kept(function, *args, otherwise=otherwise)
+        if result is None:
+            asked = args if otherwise is None else otherwise
+            return self.cached(function, *asked, device=self.device)
+        return result
+
+    def kept(self, function, *args, otherwise: tuple | None = None):
+        """What `./reproduce.sh measure` kept for this run, here or in the repository; None where
+        nothing is kept, or from other arguments or weights.
+        """
         weights = self.weights(args)
         here = results.place(paths.BUILD / self.name / "measured", function, args)
         stored = results.place(self.stored / "measured", function, args)
         file = here if here.exists() else stored
-        if file.exists() and not self.recompute:
-            result, made_from = results.read(file)
-            known = [results.question(function, each, weights) for each in asked]
-            if made_from["question"] in known:
-                self.revisions |= weights
-                print(_said_of(file, made_from, function))
-                return result
-            print(f"{file.name} was made from other arguments or weights: computed again")
-        return self.cached(function, *asked[-1], device=self.device)
+        if not file.exists():
+            return None
+        result, made_from = results.read(file)
+        asked = [args] if otherwise is None else [args, otherwise]
+        known = [results.question(function, each, weights) for each in asked]
+        if made_from["question"] not in known:
+            print(f"{file.name} was made from other arguments or weights")
+            return None
+        self.revisions |= weights
+        print(_said_of(file, made_from, function))
+        return result
 
     # ---- what a notebook leaves
     def save(

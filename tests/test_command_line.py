@@ -381,7 +381,10 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         ("--revision abc", "of the hub"),
         ("--quick --only 02", "leave one of the two out"),
         ("03", "leave it out"),
-        ("measure everything", "one of ablation, alike, counter, heads, patching, table1"),
+        (
+            "measure everything",
+            "one of ablation, alike, counter, heads, leace, patching, table1",
+        ),
         ("report 02", "02"),
         ("measure table1 --part 5/4", "is no part"),
         ("measure table1 --precision float8", "choose float32, tf32"),

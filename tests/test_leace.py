@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from lib import results
 from lib.engine import batches, hooks, models, nsp
 from lib.projective import leace, leace_tables, nli, projection, tables, triples
 from lib.projective.leace import LEACE, METHODS, ORTHOGONAL
@@ -488,6 +489,87 @@ def test_the_measurement_on_a_saved_classifier(tmp_path, monkeypatch):
     row = table.loc["LEACE, Layer 12"]
     assert row["eta"] == pytest.approx(neutral.mean() * (agree == 1).mean())
     assert row["SNLI"] == pytest.approx(right.mean())
+
+
+def inferred():
+    """What leace.measure_nli returns of two occupations in one context, by hand.
+
+    Base calls three of four pairs neutral and has parity in the first occupation: eta .75 x .5. The
+    eraser at SENT calls all neutral: 1. One random choice does nothing, another does the same.
+    """
+    n_pairs = len(nli.pairs(contexts=1, items=8))
+    occupations = n_pairs // 2
+    assert occupations >= 3
+    neutral = np.ones((len(leace.NAMES), n_pairs), bool)
+    neutral[0, 2] = False  # the man of the second occupation
+    p = np.where(neutral[..., None], [0.1, 0.8, 0.1], [0.8, 0.1, 0.1])
+    right = np.zeros((len(leace.NAMES), 10), bool)
+    right[0, :6] = True
+    right[1, :4] = True
+    about = {"labels": list(nli.LABELS), "variant": nli.MAN_WOMAN, "contexts": 1, "items": 8}
+    as_all = np.ones((1, len(leace.NAMES), occupations))
+    as_base = as_all.copy()
+    as_base[..., 1] = 0.5
+    parity = as_all.copy()
+    parity[..., 1] = 0
+    random = {"neutral": np.concatenate([as_base, as_all])}
+    random["agree"] = np.concatenate([parity, as_all])
+    found = {"fits": [nli.PAIRS, leace.MANY], "probabilities": np.stack([p, p])}
+    found |= {"right": np.stack([right, right]), "random": random}
+    return about | found | {"random_concepts": {key: values[:1] for key, values in random.items()}}
+
+
+def test_fairness_and_its_price_by_hand():
+    measured = inferred()
+    n = measured["random"]["neutral"].shape[-1]
+    base = (n - 0.5) / n * (n - 1) / n
+    found = leace_tables.fairness(measured, control="random", draws=50)["LEACE, SENT"]
+    expected = [1, 1 - base, (1 - base) / 2, (1 - base) / 2]
+    assert [one.value for one in found.estimates] == pytest.approx(expected)
+    assert (found.change.n, found.change.unit) == (n, "occupations")
+    concepts = leace_tables.fairness(measured, draws=50)["LEACE, SENT"]
+    assert [one.value for one in concepts.estimates] == pytest.approx([1, 1 - base, 0, 1 - base])
+    price = leace_tables.accuracies(measured)
+    assert price["LEACE, SENT"].value == pytest.approx(-0.2)
+    assert price["LEACE, SENT"].n == 10 and price["Base"].value == 0
+
+
+def test_what_is_stored_is_what_was_measured(monkeypatch, tmp_path):
+    """Through the file and back, as the notebooks show it; random ones beside their own fit."""
+    made = made_up() | {"facts": {}, "left": pd.DataFrame({"fit": ["a"]}).set_index("fit")}
+    monkeypatch.setattr(leace, "measure", lambda *args: made)
+    monkeypatch.setattr(leace, "measure_nli", lambda *args: inferred())
+    monkeypatch.setattr(leace_tables, "kept_facts", lambda found: pd.DataFrame({"model": ["a"]}))
+    bias = leace_tables.of_bias("mini-bert", "mini")
+    inference = leace_tables.of_inference("mini-bert-nli", "mini", nli.PairSet(contexts=1))
+    results.write(tmp_path / "kept.npz", bias, {})
+    assert str(results.read(tmp_path / "kept.npz")[0]) == str(bias)  # as text nan is nan
+    change = leace_tables.changes(made, control="random")["S"]["LEACE, Layer 11"]
+    columns = ["S below base", "S beyond random directions", "accuracy"]
+    table = leace_tables.wide(bias["rows"], leace.MANY, columns)
+    assert list(table.index) == leace.NAMES
+    assert table.loc["LEACE, Layer 11", columns[0]] == f"{change.change:z.3f}"
+    assert table.loc["LEACE, Layer 11", columns[1]] == f"{change.beyond:z.3f}"
+    assert table.loc["Base", "accuracy"] == f"{made['accuracy'][0, 0].mean():.3f}"
+    whats = {row["what"] for row in bias["rows"] if row["fit"] == projection.WRITTEN}
+    assert whats == {"S", "S below base", "D", "D below base", "accuracy"}
+    every = [(row["fit"], row["model"], row["what"]) for row in inference["rows"]]
+    assert len(every) == len(set(every))
+    eta = leace_tables.fairness(inferred(), agree="most")["LEACE, SENT"]
+    shown = leace_tables.wide(inference["rows"], nli.PAIRS, ["eta, most", "SNLI above base"])
+    assert shown.loc["LEACE, SENT", "eta, most"] == f"{eta.judged:z.3f}"
+    assert shown.loc["LEACE, SENT", "SNLI above base"].startswith("-0.200")
+    both = leace_tables.by_measure(bias["rows"], leace.MANY, ["S", "D"], "below base")
+    assert list(both["measure"]) == ["S"] * 7 + ["D"] * 7
+    row = both.iloc[3]
+    assert (row.name, row["below base"]) == ("LEACE, Layer 11", f"{change.change:z.3f}")
+    assert row["random directions"] == f"{change.random:z.3f}"
+    assert row["beyond random directions"] == f"{change.beyond:z.3f}"
+    fits = leace_tables.of_fits(inference["rows"])
+    assert list(fits["fitted on"]) == [nli.PAIRS] * 7 + [leace.MANY] * 7
+    assert list(fits["viable"][:2]) == ["yes", "no"]  # .6 of base, .4 at SENT
+    assert fits["eta, all beyond random concepts"].iloc[1].startswith("0.")
+    assert fits["eta, all beyond random concepts"].iloc[8] == ""
 
 
 # ---- bad input

@@ -11,10 +11,10 @@ from lib import paths
 
 MOST_WORDS = 90  # of a paragraph
 MOST_CONCLUSIONS = 5
-TO_SHORTEN = ("02", "03", "04", "05", "06", "09")  # paragraphs that are still longer: to be emptied
+TO_SHORTEN = ("02", "03", "04", "05", "06")  # paragraphs that are still longer: to be emptied
 ALL = tuple(path.name[:2] for path in sorted(paths.NOTEBOOKS.glob("[0-9]*.ipynb")))
 SHORT = tuple(number for number in ALL if number not in TO_SHORTEN)
-CHECKED = ("00", "01", "10")  # numbers in whose text are looked up
+CHECKED = ("00", "01", "09", "10")  # numbers in whose text are looked up
 DECIMAL = re.compile(r"(?<![\w.])-?\d*\.\d+(?![\w.]*\d)")
 PERCENT = re.compile(r"(\d+) %")
 

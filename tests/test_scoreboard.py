@@ -8,7 +8,7 @@ import pytest
 
 from lib import results, verdict
 from lib.engine.stats import Estimate
-from lib.publish import cells, controls, earlier, papers, records, scoreboard
+from lib.publish import cells, controls, earlier, judged, papers, records, scoreboard
 from lib.publish.cells import KINDS
 from lib.publish.controls import NOT_RUN as NO_CONTROL
 from lib.publish.papers import CLAIMS, PAPERS
@@ -433,6 +433,35 @@ def test_old_and_new_outcomes_stand_side_by_side():
     assert (mini["0.18"] == "inconclusive").sum() == 42  # as the README of that version counts
     crossed = earlier.crossed(scoreboard.board(), "mini")
     assert crossed.to_numpy().sum() == len(mini)
+
+
+def test_a_claim_that_moved_says_whether_rules_or_data_moved_it(monkeypatch):
+    """NEAR, of which 0.18 had one estimate of .25."""
+    monkeypatch.setattr(earlier, "is_post_hoc", lambda run, one: one.estimate.value == 0.25)
+
+    def moved(*values, outcome=SUPPORTED):
+        tests = [
+            Verdict(NEAR, outcome, on=f"{value}", estimate=Estimate(value)) for value in values
+        ]
+        return earlier._moved_by("mini", CLAIMS[NEAR], tests)
+
+    assert moved(0.25) == "rules"
+    assert moved(0.5) == "data"
+    assert moved(0.25, 0.5) == "rules and data"
+    assert moved(0.5, outcome=Outcome.NOT_APPLICABLE) == "rules"
+    monkeypatch.setattr(earlier, "REDEFINED", {NEAR})
+    assert moved(0.5) == moved(0.25) == "definition"
+    assert moved(0.5, outcome=Outcome.NOT_APPLICABLE) == "rules"
+
+
+def test_every_claim_that_moved_has_its_row():
+    board = scoreboard.board()
+    both = earlier.outcomes(board)
+    table = earlier.moved(board, judged.judged())
+    assert len(table) == (both["0.18"] != both["now"]).sum() > 0
+    assert (table["0.18"] != table["now"]).all()
+    assert set(table["moved by"]) <= {"rules", "definition", "data", "rules and data"}
+    assert set(CLAIMS) >= earlier.REDEFINED
 
 
 @pytest.mark.parametrize(

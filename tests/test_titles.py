@@ -195,6 +195,49 @@ def test_distance_is_cut_in_percent_of_the_base_as_printed_and_here():
     )
 
 
+def test_strength_is_said_to_exceed_its_opposite_where_the_interval_does():
+    title = projective_figures.distributions_title
+    assert title(UP) == "Strength exceeds its opposite, that of anti-stereotypes: by 0.20"
+    assert "does not clearly exceed" in title(OPEN) and "falls short of" in title(DOWN)
+
+
+def test_what_is_lowered_beyond_random_directions_is_named():
+    said = projective_figures.control_title
+    assert said({"S": OPEN, "D": UP}).endswith("the best setting clearly lowers Distance")
+    assert said({"S": OPEN, "D": DOWN}).endswith("clearly lowers nothing")
+
+
+def test_the_fit_decides_which_setting_is_best_unless_ranks_are_the_same():
+    ranks = pd.DataFrame({"rho of S": [1.0, 0.17], "rho of D": [1.0, 0.95]})
+    title = projective_figures.choices_title
+    assert title(ranks) == (
+        "Which setting is best depends on the fit: ranks agree with rho 0.17 by Strength, 0.95 by "
+        "Distance, at the least"
+    )
+    assert "hardly depends" in title(ranks + 1)
+
+
+def fairness_of(*rows) -> pd.DataFrame:
+    """Base, sent-debias and projections: (eta, accuracy), each eta known to .05 either way."""
+    eta, accuracy = np.array(rows).T
+    columns = {"eta": eta, "eta low": eta - 0.05, "eta high": eta + 0.05, "SNLI": accuracy}
+    return pd.DataFrame(columns)
+
+
+def test_a_fairer_projection_has_to_keep_the_accuracy():
+    title = projective_figures.tradeoff_title
+    fairer = fairness_of([0.1, 0.8], [0.1, 0.8], [0.5, 0.78], [0.9, 0.5])
+    assert title(fairer) == (
+        "The fairest projection that keeps the accuracy raises fairness from 0.10 to 0.50"
+    )
+    noisy = fairness_of([0.1, 0.8], [0.9, 0.8], [0.15, 0.8])
+    assert title(noisy).startswith("No projection that keeps the accuracy")
+    dear = fairness_of([0.1, 0.8], [0.1, 0.8], [0.9, 0.5])
+    assert title(dear) == "Projections make inference fairer, but none keeps the accuracy"
+    useless = fairness_of([0.1, 0.8], [0.1, 0.8], [0.1, 0.5])
+    assert title(useless) == "Of 74 projections none keeps the accuracy"
+
+
 def margins(*rows: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
@@ -223,6 +266,8 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
         bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9),
         bias_figures.fig1_title({"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}),
         projective_figures.strength_title(DOWN, OPEN),
+        projective_figures.distributions_title(UP),
+        projective_figures.table6_title(UP, 0.058),
         projective_figures.occupations_title({"a": occupations(8), "b": occupations(3)}, DOWN),
         bias_figures.small_set_title({("a", "gender"): Estimate(0.42, 0.33, 0.51)}),
     ],

@@ -11,8 +11,10 @@ import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from lib import look
+from lib.engine import stats
 from lib.engine.stats import Estimate
 from lib.projective import nli, tables
+from lib.projective.claims_projections import SAME_RANKS
 from lib.projective.projection import LEVELS, Cut, Level
 from lib.projective.split_half import Best
 
@@ -30,17 +32,18 @@ def worded(number: Estimate, above: str, below: str, neither: str) -> str:
 
 
 def lowered(falls: Mapping[str, Estimate]) -> str:
-    """For a title: which of S and D are lower, as far as the 95 % interval tells, and by how much.
+    """Which of S and D are lower, as far as the 95 % interval tells, and by how much.
 
     falls   by measure
     """
-    clear = []
-    amounts = []
-    for column, fall in falls.items():
-        amounts.append(f"{column} by {fall:z.3f}")
-        if round(fall.low, 3) > 0:
-            clear.append(column)
-    return f"lowers {' and '.join(clear) or 'neither S nor D for certain'} ({', '.join(amounts)})"
+    amounts = [f"{column} by {fall:z.3f}" for column, fall in falls.items()]
+    clear = " and ".join(_clearly_lower(falls)) or "neither S nor D for certain"
+    return f"lowers {clear} ({', '.join(amounts)})"
+
+
+def _clearly_lower(falls: Mapping[str, Estimate]) -> list[str]:
+    """S and D, those whose whole interval is below base in three digits."""
+    return [column for column, fall in falls.items() if round(fall.low, 3) > 0]
 
 
 # ---- notebook 07: triples
@@ -105,8 +108,8 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     bins = np.linspace(-reach, reach, 42)
     _histogram(axes[0], s, bins, {look.BAD: highest, look.GOOD: lowest})
     _histogram(axes[1], d, np.linspace(0, farthest, 32), {look.ACCENT: farthest_apart})
-    _mark_mean(axes[0], f"S = {strength:.2f}", strength, look.BAD)
-    _mark_mean(axes[0], f"opposite {opposite:.2f}", -opposite, look.GOOD)
+    _mark_mean(axes[0], f" S = {strength:.2f}", strength, look.BAD, ha="left")
+    _mark_mean(axes[0], f"opposite {opposite:.2f} ", -opposite, look.GOOD, ha="right")
     _mark_mean(axes[1], f"D = {distance:.2f}", distance, look.ACCENT)
     axes[0].set(
         title=f"s: {np.mean(s.abs() <= 0.05):.0%} within .05 of 0",
@@ -115,6 +118,16 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     )
     axes[1].set(title=f"d: {np.mean(d <= 0.05):.0%} within .05 of 0", xlabel="d of a triple pair")
     return figure
+
+
+def distributions_title(above_opposite: Estimate) -> str:
+    """Whether Strength is above that of anti-stereotypes, and by how much."""
+    exceeds = worded(
+        above_opposite, above="exceeds", below="falls short of", neither="does not clearly exceed"
+    )
+    return (
+        f"Strength {exceeds} its opposite, that of anti-stereotypes: by {above_opposite.value:z.2f}"
+    )
 
 
 def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Series]):
@@ -132,19 +145,16 @@ def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Seri
     ax.set_ylim(0, None)
 
 
-def _mark_mean(ax, name: str, at: float, color: str):
-    """An arrow from a mean's name, in the colour of its tail, down to its place on the axis."""
-    ax.annotate(
-        name,
-        (at, 0),
-        (at, 0.86),
-        ax.get_xaxis_transform(),
-        ha="center",
-        fontsize=9,
-        color=color,
-        fontweight="bold",
-        arrowprops={"arrowstyle": "->", "color": "#333333", "linewidth": 0.8},
-    )
+def _mark_mean(ax, name: str, at: float, color: str, ha: str = "center"):
+    """An arrow down to a mean's place on the axis, and its name, in the colour of its tail.
+
+    ha   on which side the name stands: of two means that are close, apart from each other
+    """
+    across = ax.get_xaxis_transform()
+    arrow = {"arrowstyle": "->", "color": "#333333", "linewidth": 0.8}
+    ax.annotate("", (at, 0), (at, 0.84), across, arrowprops=arrow)
+    look = {"ha": ha, "va": "bottom", "fontsize": 9, "color": color, "fontweight": "bold"}
+    ax.text(at, 0.85, name, transform=across, **look)
 
 
 def threshold(curve: pd.DataFrame):
@@ -309,6 +319,16 @@ def control(best: Mapping[str, Mapping[str, Best]]):
     return figure
 
 
+def control_title(beyond: Mapping[str, Estimate]) -> str:
+    """What the best setting lowers by more than random directions do.
+
+    beyond   by measure, how much more
+    """
+    clear = [MEASURES[column] for column in _clearly_lower(beyond)]
+    lowers = f"lowers {' and '.join(clear)}" if clear else "lowers nothing"
+    return f"Beyond what random directions do, the best setting clearly {lowers}"
+
+
 def _draw_interval(ax, number: Estimate, height: float, color: str, label: str | None):
     ax.plot([number.low, number.high], [height] * 2, color=color, linewidth=1.6)
     ax.plot(number.value, height, "o", color=color, markersize=5, label=label)
@@ -344,6 +364,19 @@ def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
     return figure
 
 
+def choices_title(sensitivity: pd.DataFrame) -> str:
+    """How little the ranks of settings may have in common under two fits.
+
+    sensitivity   as `choices` takes it
+    """
+    least = sensitivity[["rho of S", "rho of D"]].min()
+    depends = "depends on" if least.min() < SAME_RANKS else "hardly depends on"
+    return (
+        f"Which setting is best {depends} the fit: ranks agree with rho {least['rho of S']:z.2f} "
+        f"by Strength, {least['rho of D']:z.2f} by Distance, at the least"
+    )
+
+
 # ---- notebook 09: inference
 MARKERS = {
     Level.BASE: "*",
@@ -373,6 +406,26 @@ def tradeoff(panels: Mapping[str, pd.DataFrame], task: str):
     axes[0].set(xlabel="accuracy, SNLI's test set", ylabel="eta, higher is fairer")
     _draw_legend_of_etas(figure, axes[0])
     return figure
+
+
+def tradeoff_title(scores: pd.DataFrame) -> str:
+    """What the fairest of the 74 that keep the accuracy does to eta.
+
+    scores   as tables.scores has them, under one variant of parity
+    """
+    base = scores.iloc[0]
+    projected = scores.iloc[2:]
+    fairest = tables.best(projected, base["SNLI"])
+    if fairest is None:
+        is_fairer = (projected["eta low"] > base["eta high"]).any()
+        fairer = "Projections make inference fairer, but" if is_fairer else "Of 74 projections"
+        return f"{fairer} none keeps the accuracy"
+    if stats.settled(fairest["eta low"] - base["eta high"]) <= 0:
+        return "No projection that keeps the accuracy makes inference clearly fairer"
+    return (
+        "The fairest projection that keeps the accuracy raises fairness from "
+        f"{base['eta']:.2f} to {fairest['eta']:.2f}"
+    )
 
 
 def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Series]):
@@ -483,6 +536,15 @@ def table6_dots(panels: Mapping[str, pd.DataFrame]):
         ax.set_title(f"{title}\n{(gain > 1e-9).sum()} of 37 gain, mean {gain.mean():+.3f}")
     axes[0].set_ylabel("accuracy gained by np = 1")
     return figure
+
+
+def table6_title(gained: Estimate, printed: float) -> str:
+    """What weighting at SENT does to accuracy on average, here and as printed."""
+    moves = worded(gained, above="raises", below="lowers", neither="does not clearly change")
+    return (
+        f"Weighting the sentence projection {moves} accuracy: by {gained.value:z.3f} on average, "
+        f"{printed:.3f} as printed"
+    )
 
 
 def occupations_title(panels: Mapping[str, pd.DataFrame], moved: Estimate) -> str:

@@ -51,10 +51,9 @@ class Finding:
     """What one test of a claim measured."""
 
     claim: Claim
-    estimate: Estimate  # it decides, unless `samples_met` does
+    estimate: Estimate  # it decides
     text: str  # the same in words
     preconditions: tuple[Precondition, ...] = ()
-    samples_met: float | None = None  # the share of bootstrap samples that meet the claim
     control: Control | None = None
     variant: str = ""  # the analysis variant
     remark: str = ""
@@ -78,7 +77,6 @@ class Finding:
             self.estimate,
             found="" if np.isnan(self.estimate.value) else self.text,
             preconditions=self.preconditions,
-            samples_met=self.samples_met,
             control=self.control,
             variant=self.variant,
             remark=self.remark,
@@ -141,21 +139,6 @@ def _over_samples(shares: np.ndarray, n: int, unit: str) -> Estimate:
         return Estimate(np.nan, n=n, unit=unit)
     # No mean of two neighbours: a share of three things is 0, a third, two thirds or 1.
     return stats.redrawn([value, *known], n, unit, method="inverted_cdf")
-
-
-def of_count(claim: Claim, counts: np.ndarray, text: str, *preconditions: Precondition) -> Finding:
-    """A finding decided by the share of bootstrap samples in which a count meets the claim.
-
-    counts   in the sample, and in bootstrap samples of it
-    """
-    met = [claim.side.has(value, claim.threshold) for value in counts[1:]]
-    return Finding(
-        claim=claim,
-        estimate=Estimate(float(counts[0])),
-        text=text,
-        preconditions=preconditions,
-        samples_met=float(np.mean(met)),
-    )
 
 
 def beyond_random(best: Best) -> Control:

@@ -1,19 +1,34 @@
 """Numbers of LEACE and its orthogonal variant, in the columns of lib/projective/tables.py.
 
-Notebooks 08 and 09 put them below the paper's 76 models:
+They are measured where there is time, by ./reproduce.sh measure leace, and what notebooks 08 and 09
+show of them is stored, as rows: what was measured, its value and its 95 % interval.
+
+    kept = run.kept(leace_tables.of_bias, *leace_tables.bias_arguments(run))
+    leace_tables.wide(kept["rows"], fit=leace.MANY)
+    kept = run.kept(leace_tables.of_inference, *leace_tables.inference_arguments(run))
+
+The measurements themselves, below the paper's 76 models:
 
     pd.concat([tables.by_model(measured), leace_tables.by_model(erased).iloc[1:]])
 
 The first row is the base model once more. `settings` says which variant it is.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from lib.engine import stats
+from lib.engine.stats import Estimate
 from lib.projective import leace, nli, split_half, tables
 from lib.projective.projection import Level
 from lib.text import factual
+
+# Random choices of directions, and of concepts, that every eraser is held against.
+DRAWS = 5
+CONTROLS = {"random directions": "random", "random concepts": "random_concepts"}
+BEYOND = "eta, all beyond random concepts"
 
 # As tables.ABOUT, for leace.NAMES.
 ABOUT = pd.DataFrame(
@@ -63,6 +78,41 @@ def changes(
     return found
 
 
+def fairness(
+    measured: dict,
+    fit: str = nli.PAIRS,
+    agree: str = "all",
+    control: str = "random_concepts",
+    draws: int = split_half.DRAWS,
+) -> dict[str, split_half.Best]:
+    """What each eraser does to eta, beside random ones, as `changes` says it of S and D.
+
+    measured   of leace.measure_nli; its random erasers are those of the fit nli.PAIRS
+    agree      one of split_half.AGREE
+    """
+    neutral, same = nli.by_model(nli.under(measured, fit))
+    of_random = measured[control]
+    neutral = np.concatenate([neutral[None], of_random["neutral"]])
+    same = np.concatenate([same[None], of_random["agree"]])
+    parity = split_half.has_parity(same, agree).astype(float)
+    n = neutral.shape[-1]
+    weights = tables.weights(n, draws, 0)
+    fitted, *random = split_half.eta_of_samples(weights, neutral, parity)
+    found = {}
+    for name, own, drawn in zip(leace.NAMES, fitted.T, np.mean(random, axis=0).T):
+        found[name] = _beside(name, own, fitted[:, 0], drawn, n, split_half.OCCUPATIONS, better=1)
+    return found
+
+
+def accuracies(measured: dict, fit: str = nli.PAIRS) -> dict[str, Estimate]:
+    """By how much each eraser changes the accuracy at the task, over its pairs."""
+    right = nli.under(measured, fit)["right"].astype(float)
+    found = {}
+    for name, own in zip(leace.NAMES, right):
+        found[name] = stats.bootstrap(np.mean, own - right[0], draws=split_half.DRAWS)
+    return found
+
+
 def kept_facts(found: dict, draws: int = 2_000) -> pd.DataFrame:
     """What erasers leave of factual gender: model, directions, right, change, change of log odds.
 
@@ -101,15 +151,189 @@ def _changes(measured: dict, column: str, at: int, draws: int) -> dict[str, spli
     values = split_half.top_means(measured, column.lower(), samples)
     of_fit = values[at]  # [1 + draws, models]
     of_random = values[len(measured["fits"]) :].mean(0)
-    base = of_fit[:, 0]
     found = {}
-    for i, name in enumerate(leace.NAMES):
-        fitted, random = of_fit[:, i], of_random[:, i]
-        found[name] = split_half.Best(
-            settings=(name,),
-            judged=stats.redrawn(fitted, n),
-            change=stats.redrawn(base - fitted, n),
-            random=stats.redrawn(base - random, n),
-            beyond=stats.redrawn(random - fitted, n),
-        )
+    for name, fitted, random in zip(leace.NAMES, of_fit.T, of_random.T):
+        base = of_fit[:, 0]
+        found[name] = _beside(name, fitted, base, random, n, split_half.TRIPLE_PAIRS, better=-1)
     return found
+
+
+def _beside(
+    name: str,
+    fitted: np.ndarray,
+    base: np.ndarray,
+    random: np.ndarray,
+    n: int,
+    unit: str,
+    better: int,
+) -> split_half.Best:
+    """What one eraser does beside base and random ones, each a sample and draws of it.
+
+    better   1 where higher is better, -1 where lower is
+    """
+
+    def estimate(drawn: np.ndarray) -> Estimate:
+        return stats.redrawn(drawn, n, unit)
+
+    return split_half.Best(
+        settings=(name,),
+        judged=estimate(fitted),
+        change=estimate(better * (fitted - base)),
+        random=estimate(better * (random - base)),
+        beyond=estimate(better * (fitted - random)),
+    )
+
+
+# ---- what is stored of them
+def bias_arguments(run, items: int = 0) -> tuple:
+    """The arguments of `of_bias` for a run."""
+    return run.encoder, run.data, DRAWS, run.seed, items or run.sizes.items
+
+
+def of_bias(
+    name: str, data: str, draws: int = DRAWS, seed: int = 0, items: int = 0, device=None
+) -> dict[str, list[dict]]:
+    """What notebook 08 shows of LEACE in next-sentence prediction.
+
+    rows    for each fit, eraser and of S and D: its value, and by how much it is below base; under
+            the fit MANY also what random directions and random concepts do, and by how much it is
+            beyond these; next-sentence accuracy
+    facts   of `kept_facts`
+    left    of leace.left
+    """
+    measured = leace.measure(name, data, draws, seed, device, items)
+    rows = []
+    for fit in measured["fits"]:
+        for control, key in CONTROLS.items():
+            shown = control if fit == leace.MANY else ""
+            for column, of_column in changes(measured, fit, key).items():
+                rows += _rows(fit, column, of_column, "below base", shown)
+        right = by_model(measured, fit)["accuracy"]
+        rows += [_row(fit, model, "accuracy", Estimate(value)) for model, value in right.items()]
+    return {
+        "rows": _distinct(rows),
+        "facts": kept_facts(measured["facts"]).to_dict("records"),
+        "left": measured["left"].reset_index().to_dict("records"),
+    }
+
+
+def inference_arguments(run, items: int = 0) -> tuple:
+    """The arguments of `of_inference` for a run."""
+    pair_set = nli.PairSet(contexts=run.sizes.nli_contexts[run.data])
+    return run.classifier, run.data, pair_set, DRAWS, items or run.sizes.items
+
+
+def of_inference(
+    name: str, data: str, pair_set: nli.PairSet, draws: int = DRAWS, items: int = 0, device=None
+) -> dict[str, list[dict]]:
+    """What notebook 09 shows of LEACE in inference.
+
+    rows   for each fit and eraser: parity and accuracy on the generated pairs; eta under both
+           variants of parity, and by how much it is above base; under the fit PAIRS also what
+           random directions and random concepts do, and by how much it is beyond these; SNLI, and
+           its change
+    """
+    measured = leace.measure_nli(name, data, pair_set, draws, device, items)
+    rows = []
+    for fit in measured["fits"]:
+        for agree in split_half.AGREE:
+            for control, key in CONTROLS.items():
+                shown = control if fit == nli.PAIRS else ""
+                of_eta = fairness(measured, fit, agree, key)
+                rows += _rows(fit, f"eta, {agree}", of_eta, "above base", shown)
+        table = scores(measured, fit)
+        for column in ("parity", "majority", "accuracy", "SNLI"):
+            for model, row in table.iterrows():
+                rows.append(_row(fit, model, column, tables.estimate(row, column)))
+        for model, change in accuracies(measured, fit).items():
+            rows.append(_row(fit, model, "SNLI above base", change))
+    return {"rows": _distinct(rows)}
+
+
+def wide(rows: Sequence[dict], fit: str, columns: Sequence[str], digits: int = 3) -> pd.DataFrame:
+    """Some of the stored rows as a table of one fit: a row a model, numbers with intervals."""
+    cells = {}
+    for row in rows:
+        if row["fit"] == fit and row["what"] in columns:
+            own = cells.setdefault(row["model"], {})
+            own[row["what"]] = f"{estimate_of(row):z.{digits}f}"
+    return pd.DataFrame(cells).T[list(columns)].rename_axis("model")
+
+
+def by_measure(
+    rows: Sequence[dict], fit: str, measures: Sequence[str], beside_base: str, digits: int = 3
+) -> pd.DataFrame:
+    """S and D, or eta, of one fit, below each other: a row a model, with both controls.
+
+    beside_base   "below base" or "above base", as the stored rows have it
+    """
+    parts = []
+    for measure in measures:
+        columns = {measure: "value", f"{measure} {beside_base}": beside_base}
+        for control in CONTROLS:
+            columns[f"{measure}, {control}"] = control
+        columns |= {f"{measure} beyond {control}": f"beyond {control}" for control in CONTROLS}
+        part = wide(rows, fit, list(columns), digits).rename(columns=columns)
+        part.insert(0, "measure", measure)
+        parts.append(part)
+    return pd.concat(parts)
+
+
+def of_fits(rows: Sequence[dict], digits: int = 2) -> pd.DataFrame:
+    """What erasers do in inference under both fits: eta, accuracy at the task, who is viable.
+
+    eta beyond random concepts is empty under the fit that these do not belong to.
+    """
+    found = {(row["fit"], row["model"], row["what"]): row for row in rows}
+    columns = ["eta, all", "eta, most", "SNLI", "SNLI above base"]
+    parts = []
+    for fit in (nli.PAIRS, leace.MANY):
+        part = wide(rows, fit, columns, digits)
+        beyond = [found.get((fit, model, BEYOND)) for model in part.index]
+        part.insert(1, BEYOND, [f"{estimate_of(row):z.{digits}f}" if row else "" for row in beyond])
+        base = found[fit, "Base", "SNLI"]["value"]
+        accuracy = np.array([found[fit, model, "SNLI"]["value"] for model in part.index])
+        part["viable"] = np.where(nli.viable(accuracy, base), "yes", "no")
+        part.insert(0, "fitted on", fit)
+        parts.append(part)
+    return pd.concat(parts)
+
+
+def estimate_of(row: dict) -> Estimate:
+    """The number of one stored row."""
+    return Estimate(row["value"], row["low"], row["high"], row["n"], row["unit"])
+
+
+def _rows(
+    fit: str, column: str, found: dict[str, split_half.Best], beside_base: str, control: str
+) -> list[dict]:
+    """A measure of all erasers as rows, beside one of CONTROLS, or "" for none."""
+    rows = []
+    for model, best in found.items():
+        of_model = {column: best.judged, f"{column} {beside_base}": best.change}
+        if control:
+            of_model[f"{column}, {control}"] = best.random
+            of_model[f"{column} beyond {control}"] = best.beyond
+        rows += [_row(fit, model, what, estimate) for what, estimate in of_model.items()]
+    return rows
+
+
+def _row(fit: str, model: str, what: str, estimate: Estimate) -> dict:
+    value, low, high = estimate
+    about = {"n": estimate.n, "unit": estimate.unit}
+    return {
+        "fit": fit,
+        "model": model,
+        "what": what,
+        "value": value,
+        "low": low,
+        "high": high,
+    } | about
+
+
+def _distinct(rows: Sequence[dict]) -> list[dict]:
+    """The first row of each measure: a value is the same beside either control."""
+    first = {}
+    for row in rows:
+        first.setdefault((row["fit"], row["model"], row["what"]), row)
+    return list(first.values())

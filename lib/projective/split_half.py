@@ -210,7 +210,7 @@ def of_fairness(
     values = []
     for half in split(n, rng):
         weights = tables.weights(len(half), draws, rng)
-        values.append(_eta(weights, neutral[..., half], parity[..., half].astype(float)))
+        values.append(eta_of_samples(weights, neutral[..., half], parity[..., half].astype(float)))
     accuracy = []
     for half in split(of_fit["right"].shape[1], rng):
         accuracy.append(of_fit["right"][:, half].mean(1))
@@ -235,7 +235,7 @@ def has_parity(same: np.ndarray, agree: str) -> np.ndarray:
     return same == 1 if agree == "all" else same > 0.5
 
 
-def _eta(weights: np.ndarray, neutral: np.ndarray, parity: np.ndarray) -> np.ndarray:
+def eta_of_samples(weights: np.ndarray, neutral: np.ndarray, parity: np.ndarray) -> np.ndarray:
     """Equation 4 in samples of the occupations: [directions, samples, 76].
 
     weights           [samples, occupations]

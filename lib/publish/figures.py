@@ -19,6 +19,7 @@ from lib.verdict import Outcome
 INK = "#333333"
 TILE = 0.42  # inches, in `claims`
 WORDS = 5.4  # inches that the words of a claim take there
+NAME_WIDTH = 56  # letters in a line of a claim's name in `across`
 CUT = 6  # half widths at which `across` cuts what lies further out
 EFFECT_COLOURS = {
     Effect.BETTER: look.GOOD,
@@ -115,8 +116,9 @@ def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
         _draw_against(ax, x, list(of_table["ours"]), table)
     said = f"{len(known)} printed numbers beside ours, which are of other models"
     if n_within:
-        said += f"; {sum(n_within)} of {len(n_within)} lie within our intervals"
-    return look.sign(figure, f"{paper}: {said}", f"{made_from}; line: equal")
+        said = f"{sum(n_within)} of {len(n_within)} printed numbers lie within our intervals"
+    corner = f"{made_from}, of other models than the paper's; line: equal"
+    return look.sign(figure, f"{paper}: {said}", corner)
 
 
 def _draw_against(ax, x: np.ndarray, ours: list[Estimate], table: str):
@@ -155,20 +157,19 @@ def across(over: pd.DataFrame, title: str):
         ax.plot(interval, [y, y], color=colour, linewidth=3, solid_capstyle="butt", alpha=0.6)
         ax.plot(np.clip(each, -CUT, CUT), [y] * len(each), "|", color=INK, markersize=8)
         ax.plot(np.clip(mean.value, -CUT, CUT), y, "o", color=colour, markersize=5)
-    names = [textwrap.shorten(row["claim"], 62, placeholder=" ...") for row in rows]
-    ax.set_yticks(range(len(rows)), names, fontsize=7)
+    names = [textwrap.fill(row["claim"], NAME_WIDTH) for row in rows]
+    ax.set_yticks(range(len(rows)), names, fontsize=7, linespacing=0.95)
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_ylim(-0.7, len(rows) - 0.3)
     ax.set_xlabel(
         "distance on the claim's side of its threshold, in half widths of the interval "
         f"(cut at {CUT})"
     )
-    n = len(over["estimates"].iloc[0])
     return look.sign(
         figure,
         title,
-        f"{n} retrainings of mini-bert, strokes; data paper; of each claim its first test; grey: "
-        "inconclusive, or no more than a control",
+        f"strokes: retrainings; data paper; of each claim its first test; grey: inconclusive, or "
+        f"no more than a control. {retrainings.in_a_sentence(over)}",
     )
 
 
@@ -183,7 +184,8 @@ def effects(table: pd.DataFrame, made_from: str):
     for ax, measure in zip(axes.flat, together.MEASURES, strict=False):
         _draw_changes(ax, changes[changes["measure"] == measure], measure)
     axes[0, 0].set_yticks(range(len(remedies)), remedies)
-    return look.sign(figure, _improved(changes), f"{made_from}\n{_paid(changes)}")
+    title, counted = _improved(changes)
+    return look.sign(figure, title, f"{made_from}\n{counted}\n{_paid(changes)}")
 
 
 def _draw_changes(ax, rows: pd.DataFrame, measure: str):
@@ -210,8 +212,8 @@ def _draw_changes(ax, rows: pd.DataFrame, measure: str):
         ax.set_facecolor("#F7F7F5")
 
 
-def _improved(changes: pd.DataFrame) -> str:
-    """Which remedies improve how many measures of bias, in words."""
+def _improved(changes: pd.DataFrame) -> tuple[str, str]:
+    """Whether a remedy improves all measures of bias, and how many each does, in words."""
     is_bias = ~changes["measure"].isin(together.COSTS)
     is_remedy = changes["role"] != Role.CONTROL
     of_bias = changes[is_bias & is_remedy & changes["change"].notna()]
@@ -229,7 +231,7 @@ def _improved(changes: pd.DataFrame) -> str:
     who = "No remedy improves"
     if max(better.values(), default=0) == most:
         who = f"{max(better, key=better.get)} improves"
-    return f"{who} all {most} measures of bias, by the 95 % interval: {'; '.join(said)}"
+    return f"{who} all {most} measures of bias", f"by the 95 % interval: {'; '.join(said)}"
 
 
 def remedies(table: pd.DataFrame) -> str:

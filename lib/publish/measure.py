@@ -4,6 +4,7 @@
     ./reproduce.sh measure ablation                          every head switched off, notebook 02
     ./reproduce.sh measure counter                           written sentences of notebook 03
     ./reproduce.sh measure patching                          every head patched, three ways
+    ./reproduce.sh measure leace  --data paper               LEACE in notebooks 08 and 09
     ./reproduce.sh measure alike --profile published         published models beside bundled ones
     ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
                                                              four processes
@@ -30,6 +31,7 @@ from tqdm import tqdm
 from lib import CompanionError, paths, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import models
+from lib.projective import leace_tables
 from lib.results import place, question, read, write
 from lib.run import Run, versions
 
@@ -43,6 +45,7 @@ def measure(options):
         "alike": answers,
         "counter": written_sentences,
         "heads": head_scores,
+        "leace": erasers,
         "patching": patches,
         "table1": table1,
     }
@@ -116,6 +119,15 @@ def patches(run: Run, options):
     """`patching.measure` of both models on gender: a minute on a GPU, half an hour on a CPU."""
     for name in (run.encoder, run.decoder):
         _kept(run, options, "patching", patching.measure, patching.arguments(run, name))
+
+
+def erasers(run: Run, options):
+    """LEACE in notebooks 08 and 09: a minute or two each on a CPU."""
+    bias = leace_tables.bias_arguments(run, options.limit)
+    _kept(run, options, "leace", leace_tables.of_bias, bias)
+    if run.classifier:
+        inference = leace_tables.inference_arguments(run, options.limit)
+        _kept(run, options, "leace", leace_tables.of_inference, inference)
 
 
 def written_sentences(run: Run, options):

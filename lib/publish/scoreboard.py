@@ -250,20 +250,18 @@ def counted(column: pd.Series) -> str:
 
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path]) -> str:
-    """What retrainings come to, and how many claims that the bundled model supports they
-    support. Both are held against the same controls.
+    """How many claims that the bundled model supports its retrainings support. Both are held
+    against the same controls.
     """
     table = board(folders)
     once = [run for run in folders if run in table and not run.startswith(RETRAININGS)]
     outcomes = table[once].apply(kinds)
     is_supported = (outcomes == Outcome.SUPPORTED).any(axis=1)
     bundled = set(table.loc[is_supported, "id"]) & set(over["id"])
-    matched = set(over.loc[over["outcome"] == Outcome.MATCHED, "id"])
     kept = len(bundled - retrainings.not_across(folders).keys())
     return (
-        f"{retrainings.in_a_sentence(over)}. Of {len(bundled)} claims that the bundled model "
-        f"supports, {_are(kept)} supported over retrainings; of {len(matched)} claims a test over "
-        "retrainings is matched by controls"
+        f"Of {len(bundled)} claims that the bundled model supports, {_are(kept)} supported over "
+        "retrainings"
     )
 
 
