@@ -13,7 +13,7 @@ from lib.counteracts import claims, cloze, findings, tables
 from lib.engine import fill, models
 from lib.engine.stats import Estimate
 from lib.text import data, english, factual
-from lib.verdict import Asks, Outcome, Precondition, Verdict, judge
+from lib.verdict import Asks, Outcome, Precondition, Verdict, combined, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = [
@@ -629,6 +629,22 @@ def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_no
     shown = tables.forms({"paper": answer})
     assert list(shown.index) == ["paper", "paper; larger list"]
     np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
+
+
+def test_the_board_gets_the_full_distribution_first_and_what_can_be_judged_besides():
+    lines = {"main": four([None, 2, 1, -1]), "dictionary": four([None] * 3 + [2])}
+    kept = claims.recorded([lines])
+    assert [(one.variant, str(one)) for one in kept] == [
+        ("full", "contradicted"),
+        ("dictionary", "supported"),
+        ("k = 5", "supported"),
+        ("k = 10", "supported"),
+    ]
+    assert str(combined(claim(claims.NOT_OVERTURNED, N), kept)) == (
+        "contradicted; depends on the variant "
+        "(dictionary: supported; k = 5: supported; k = 10: supported)"
+    )
+    assert claims.recorded([lines], main_alone=True) == [claims.overall(lines)]
 
 
 def test_each_model_of_a_claims_families_has_one_verdict():

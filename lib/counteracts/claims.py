@@ -10,7 +10,7 @@ The analysis variant "main" has the verbalizer made from the models' outputs, bo
 occupations, and all 58 occupations of Table 1. The paper's 2,680 prompts are of 40 occupations
 (inferred), a variant of its own: more occupations make intervals narrower. This was decided with
 the results of the 40 seen, and before the 58 were judged. What another k, or another variant,
-comes to is named in the verdict's remark.
+comes to is named in the verdict's remark; on the board variants have tests of their own.
 """
 
 from collections.abc import Callable
@@ -228,6 +228,7 @@ def _claim(
         threshold=expectation.threshold,
         margin=expectation.margin,
         asks=expectation.asks,
+        main=tables.k_name(FULL),
         on_any_data=True,
         # The gender-swapped control is a BERT. That a sentence moves a model is no stereotype.
         controls=CONTROLS if "bert" in families and expectation.of_preference else (UNTRAINED,),
@@ -612,6 +613,26 @@ def overall(by_variant: dict[str, list[Verdict]]) -> Verdict:
     found = [f"{one.variant} {_in_words(one)}" for one in by_variant["main"]]
     found[-1] = f"{main.variant} {main.estimate:z.2f}"
     return replace(main, found="; ".join(found), remark="; ".join(remarks))
+
+
+def recorded(variants: list[dict[str, list[Verdict]]], main_alone: bool = False) -> list[Verdict]:
+    """For the board: the verdicts in the full distribution, each followed by those of the other
+    variants and by each k that is judged.
+
+    main_alone   without these: of controls, which nothing but the first is held against
+    """
+    verdicts = []
+    for by_variant in variants:
+        if main_alone:
+            verdicts.append(overall(by_variant))
+            continue
+        *at_k, _ = by_variant["main"]
+        verdicts.append(replace(overall(by_variant), remark=""))
+        for title, others in by_variant.items():
+            if title != "main":
+                verdicts.append(replace(others[-1], variant=title))
+        verdicts += [one for one in at_k if one.outcome != Outcome.NOT_APPLICABLE]
+    return verdicts
 
 
 def table(variants: list[dict[str, list[Verdict]]]) -> pd.DataFrame:
