@@ -10,10 +10,10 @@ import torch
 
 from lib import CompanionError
 from lib.counteracts import claims, cloze, findings, tables
-from lib.engine import fill
+from lib.engine import fill, models
 from lib.engine.stats import Estimate
-from lib.text import data, english
-from lib.verdict import Asks, Outcome, Precondition, Verdict, judge
+from lib.text import data, english, factual
+from lib.verdict import Asks, Outcome, Precondition, Verdict, combined, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = [
@@ -631,6 +631,22 @@ def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_no
     np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
 
 
+def test_the_board_gets_the_full_distribution_first_and_what_can_be_judged_besides():
+    lines = {"main": four([None, 2, 1, -1]), "dictionary": four([None] * 3 + [2])}
+    kept = claims.recorded([lines])
+    assert [(one.variant, str(one)) for one in kept] == [
+        ("full", "contradicted"),
+        ("dictionary", "supported"),
+        ("k = 5", "supported"),
+        ("k = 10", "supported"),
+    ]
+    assert str(combined(claim(claims.NOT_OVERTURNED, N), kept)) == (
+        "contradicted; depends on the variant "
+        "(dictionary: supported; k = 5: supported; k = 10: supported)"
+    )
+    assert claims.recorded([lines], main_alone=True) == [claims.overall(lines)]
+
+
 def test_each_model_of_a_claims_families_has_one_verdict():
     families = {"one": "bert", "two": "gpt2", "three": "t5"}
     answers = {
@@ -692,3 +708,49 @@ def test_conclusions_count_and_average_what_was_found():
     assert "in 35% of the occupations, in the mean of 2 models" in said[0]
     assert "up to 50% of the pronouns" in said[1]
     assert "supported in 1 of 2 models" in said[2]
+
+
+def test_claims_have_all_58_occupations_with_every_background_that_was_asked():
+    """Nurse is in both lists: WinoBias' 20 backgrounds, and those of Table 1 that are none of them.
+    Tailor is in WinoBias alone, and has no percentage.
+    """
+    table = pd.DataFrame(cloze.of_table1({"prompts": cloze.rows("both", 3)}))
+    listed = list(dict.fromkeys(row["occupation"] for row in cloze.rows("table1", 1)))
+    by_occupation = table.groupby("occupation", sort=False)
+    assert list(by_occupation.groups) == listed and len(listed) == 58 and "tailor" not in listed
+    assert by_occupation["percent_women"].nunique(dropna=False).eq(1).all()
+    assert by_occupation["kind"].nunique().eq(10).all()
+    assert by_occupation["kind"].first().eq("base").all()  # as tables.relative needs it
+    assert not table.duplicated(["knowledge", "cloze"]).any()
+
+    def backgrounds(rows):
+        is_asked = (rows["occupation"] == "nurse") & (rows["kind"] == claims.NEUTRAL_OTHER)
+        return set(rows.loc[is_asked, "background"])
+
+    of_either = backgrounds(cloze.prompts()) | backgrounds(cloze.prompts("table1", 3))
+    assert backgrounds(table) == of_either and len(of_either) > 20
+
+
+def test_the_papers_forty_occupations_are_a_variant_that_the_verdict_names():
+    """All 58 lean to women by the probabilities; the same model's 40 to neither."""
+    answer = answered(P, SIDES, backgrounds=1) | {"prompts": cloze.rows("table1", 1)[:400]}
+    of_forty = answered(P, SIDES, mass=(0.1, 0.1), backgrounds=1)
+    variants = claims.variants({"one": answer}, {"one": {claims.FORTY: of_forty}}, draws=10)
+    (leans,) = [one for one in variants if one["main"][0].claim == "base-leans"]
+    n_of_main = len({row["occupation"] for row in answer["prompts"]})
+    assert [leans[name][-1].estimate.n for name in ("main", claims.FORTY)] == [n_of_main, 40]
+    assert leans["main"][-1].outcome == Outcome.SUPPORTED != leans[claims.FORTY][-1].outcome
+    assert f"{claims.FORTY}: {leans[claims.FORTY][-1].outcome}" in claims.overall(leans).remark
+
+
+def test_a_counterexample_is_put_before_all_200_pairs(monkeypatch):
+    asked = []
+
+    def log_odds(model, before, items, file):
+        asked.append((before, file))
+        return np.zeros(2)
+
+    monkeypatch.setattr(factual, "log_odds", log_odds)
+    monkeypatch.setattr(models, "load", lambda name, device=None: name)
+    assert list(cloze.facts("any")) == cloze.FACTS
+    assert asked == [(before, "factual_gender_200") for before in cloze.FACTS]

@@ -9,7 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from lib import paths
+from lib import CompanionError, paths
+from lib.bias_a_head import counter
 from lib.engine import fill, hooks, models
 from lib.text import contexts, data, english, factual, readers, swaps
 from tests.tiny import COMMON, refuses, tiny
@@ -201,6 +202,12 @@ def test_five_hundred_pairs(bias):
     if bias == "gender":
         counts = pairs.groupby(["group", "pattern_id"]).size()
         assert len(counts) == 2 * 81 and counts.max() - counts.min() <= 1
+
+
+def test_all_written_pairs_on_gender_are_measured():
+    assert len(contexts.counter_sentences("gender", counter.WRITTEN)) == counter.WRITTEN
+    with pytest.raises(CompanionError, match=f"ask for 1 to {counter.WRITTEN}"):
+        contexts.counter_sentences("gender", counter.WRITTEN + 1)
 
 
 @settings(max_examples=6)

@@ -5,7 +5,7 @@ regular ones, on the same sentences, with both groups of people weighted alike. 
 tests of either group of heads are beside it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -204,7 +204,7 @@ def _example(study: Study, example: np.ndarray, **about) -> Verdict:
     regular = fall[scores < 0]
     is_enough = min(len(biased), len(regular)) > 1
     if is_enough:
-        of_biased = stats.mean(biased)
+        of_biased = replace(stats.mean(biased), unit="heads")
         of_regular = stats.mean(regular)
     else:
         of_biased = of_regular = stats.Estimate(np.nan)

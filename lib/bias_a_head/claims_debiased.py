@@ -4,6 +4,8 @@ Notebook 06, each claim beside its test. The paper tests none of these, so that 
 this project's. `results` is {model: heads.measure on gender}.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from lib.bias_a_head import debiased, tables
@@ -159,15 +161,19 @@ def _fewer(result: dict, start: dict, needed: Precondition, **about) -> Verdict:
     """How many more heads have a positive score, on the same sentences."""
     now = (stats.settled(result["folds"]) > 0).sum((1, 2))
     before = (stats.settled(start["folds"]) > 0).sum((1, 2))
-    change = stats.mean(now - before)
-    found = f"{change:+.1f} heads of positive score, over folds"
+    change = replace(stats.mean(now - before), unit="folds")
+    share = change * (1 / start["scores"].size)
+    found = f"{change:+.1f} heads of positive score, {share:+z.2f} of all, over folds"
     return judge(FEWER, change, found=found, preconditions=[needed], **about)
 
 
 def _remain(result: dict, needed: Precondition, **about) -> Verdict:
     """How many heads have an interval above 0, beyond those expected by chance."""
     is_biased = (tables.intervals(result).low > 0).to_numpy()
-    found = f"{is_biased.sum()}, {BY_CHANCE * is_biased.size:.1f} expected by chance"
+    found = (
+        f"{is_biased.sum()} of {is_biased.size} heads, {stats.wilson(is_biased.ravel()):.2f}; "
+        f"{BY_CHANCE * is_biased.size:.1f} expected by chance"
+    )
     return judge(REMAIN, counted(is_biased), found=found, preconditions=[needed], **about)
 
 
@@ -184,7 +190,10 @@ def _darker(result: dict, start: dict, needed: Precondition, **about) -> Verdict
     is_darker = np.arange(n) < round(np.mean(n_darker))  # which of them does not matter
     darker = " and ".join(map(str, n_darker))
     slight = " and ".join(map(str, n_slight))
-    found = f"{darker} of {slight}, {BY_CHANCE * n:.1f} expected by chance"
+    found = (
+        f"{darker} of {slight} heads, {stats.wilson(is_darker):.2f}; "
+        f"{BY_CHANCE * n:.1f} expected by chance"
+    )
     return judge(DARKER, counted(is_darker), found=found, preconditions=[needed], **about)
 
 
@@ -202,7 +211,8 @@ def _turned(result: dict, start: dict, needed: Precondition, **about) -> Verdict
     return judge(
         TURNED,
         count,
-        found=f"{count:.1f} of {FOLLOWED}; the base's own on other sentences {of_base:.1f}",
+        found=f"{count:.1f} of {FOLLOWED} heads, {count * (1 / FOLLOWED):.2f}; the base's own on "
+        f"other sentences {of_base:.1f}",
         preconditions=[needed],
         control=Control("the base's heads on other sentences", of_base, difference),
         **about,
@@ -211,7 +221,8 @@ def _turned(result: dict, start: dict, needed: Precondition, **about) -> Verdict
 
 def counted(hits: np.ndarray) -> stats.Estimate:
     """How many heads are hits beyond those expected by chance, with Wilson's interval."""
-    return stats.wilson(hits.ravel()) * hits.size - BY_CHANCE * hits.size
+    beyond_chance = stats.wilson(hits.ravel()) * hits.size - BY_CHANCE * hits.size
+    return replace(beyond_chance, unit="heads")
 
 
 # ---- LLaMA and its chat model
@@ -257,8 +268,12 @@ def _chat_pair(results: dict, base: str, chat: str, **about) -> list[Verdict]:
     in_base, in_chat = debiased.pronounced(
         tables.with_resamples(start), tables.with_resamples(result)
     )
-    heads = tables.interval_of_count(in_chat - in_base, start["scores"].size)
-    found = f"{in_chat[0]} against {in_base[0]}, a change of {heads:+.0f}"
+    n = start["scores"].size
+    heads = tables.interval_of_count(in_chat - in_base, n)
+    found = (
+        f"{in_chat[0]} against {in_base[0]} of {n} heads, a change of {heads:+.0f}, "
+        f"{heads * (1 / n):+z.2f} of all"
+    )
     return [
         judge(CHAT_SEAT, seat, found=f"|SEAT| changes by {seat}", **options),
         judge(CHAT_HEADS, heads, found=found, **options),

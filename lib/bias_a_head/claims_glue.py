@@ -4,6 +4,8 @@ Notebook 05. Our scores are over the tasks that the unmasked model has learned, 
 first metric there; intervals are over seeds.
 """
 
+from dataclasses import replace
+
 import pandas as pd
 
 from lib.bias_a_head import glue, tables
@@ -88,4 +90,4 @@ def _compared(
 def _mean_over_seeds(changes: pd.Series) -> tuple[stats.Estimate, str]:
     """The mean change over seeds, of the tasks where every seed has one; and these tasks."""
     complete = changes.unstack("seed").dropna()
-    return stats.mean(complete.mean()), ", ".join(complete.index)
+    return replace(stats.mean(complete.mean()), unit="seeds"), ", ".join(complete.index)

@@ -34,9 +34,9 @@ VARIANTS = ("raw", "min-max")  # of what a weight is
 PAPERS = "TheRedPill"  # the subreddit that the paper uses
 SUBREDDITS = (PAPERS, "MensRights", "seduction", "AskMen", "AskWomen", "relationships")
 REDDIT = {PAPERS: (PAPERS,), "paper": SUBREDDITS}
-# Written sentence pairs on gender that `measure_cells` takes, of the 20,216 that the patterns make:
-# some fifty of each. More add little, since intervals are over the 81 patterns.
-WRITTEN = 4_000
+# Written sentence pairs on gender that `measure_cells` takes: all that the patterns make. Intervals
+# are over the 81 patterns, so that they are hardly narrower than those of fewer sentences.
+WRITTEN = 20_216
 LENGTH = range(3, 65)  # words in a sentence of real text: longer ones are lists and run-ons
 COLUMNS = ["original", "counter", "attribute", "counterpart", "target", "group", "pattern_id"]
 

@@ -6,8 +6,11 @@ and of men, that have a preference without it. It is judged in the full distribu
 5 and 10 beside it: the paper's Fig. 2-4 are of these, but leave out what is not among the likeliest
 tokens.
 
-The analysis variant "main" has the verbalizer made from the models' outputs, and both groups of
-occupations. What another k, or another variant, comes to is named in the verdict's remark.
+The analysis variant "main" has the verbalizer made from the models' outputs, both groups of
+occupations, and all 58 occupations of Table 1. The paper's 2,680 prompts are of 40 occupations
+(inferred), a variant of its own: more occupations make intervals narrower. This was decided with
+the results of the 40 seen, and before the 58 were judged. What another k, or another variant,
+comes to is named in the verdict's remark; on the board variants have tests of their own.
 """
 
 from collections.abc import Callable
@@ -46,11 +49,14 @@ class Variant:
 
     words: str = "outputs"  # the verbalizer that is counted
     pooled: bool = False  # all occupations in one group, as in tables.resampled
-    form: str = ""  # how prompts are written, one of cloze.FORMS; "": as in the paper
+    # how prompts are written, one of cloze.FORMS, or FORTY; "": as in the paper, all occupations
+    form: str = ""
 
 
+FORTY = "40 occupations"  # those of WinoBias: the paper's own prompts, as inferred
 VARIANTS = {
     "main": Variant(),
+    FORTY: Variant(form=FORTY),
     "dictionary": Variant(words="whole pairs"),
     "pooled": Variant(pooled=True),
     "no start token": Variant(form="no start token"),
@@ -222,6 +228,7 @@ def _claim(
         threshold=expectation.threshold,
         margin=expectation.margin,
         asks=expectation.asks,
+        main=tables.k_name(FULL),
         on_any_data=True,
         # The gender-swapped control is a BERT. That a sentence moves a model is no stereotype.
         controls=CONTROLS if "bert" in families and expectation.of_preference else (UNTRAINED,),
@@ -456,8 +463,9 @@ def variants(
 
     For each pair of claim and model {variant: verdicts at k = 3, 5, 10 and in full}.
 
-    answers   to the winobias prompts, of cloze.counted, by the name of the model
-    forms     {model: answers by form}, as of cloze.measure_forms, for the variants of another form
+    answers   to the prompts of Table 1's occupations, of cloze.counted, by the name of the model
+    forms     {model: answers by form}, as of cloze.measure_forms, for the variants of another form,
+              and under FORTY the answers to the winobias prompts
     every     test each claim on each model, whatever its family: for models that cannot have the
               effect
     about     further arguments of `judge_margins`
@@ -479,12 +487,12 @@ def _evidence_by_variant(
 ) -> dict[str, list[Evidence]]:
     """For each variant of which a model has answers: the evidence at each k and in full."""
     by_form = {"": answer} | other_forms
-    n = len({row["occupation"] for row in answer["prompts"]})
     evidence = {}
     for title, variant in VARIANTS.items():
         if variant.form not in by_form:
             continue
         mine = by_form[variant.form]
+        n = len({row["occupation"] for row in mine["prompts"]})
         evidence[title] = []
         for k in (*K, FULL):
             table = tables.by_occupation(mine, k, variant.words)
@@ -605,6 +613,26 @@ def overall(by_variant: dict[str, list[Verdict]]) -> Verdict:
     found = [f"{one.variant} {_in_words(one)}" for one in by_variant["main"]]
     found[-1] = f"{main.variant} {main.estimate:z.2f}"
     return replace(main, found="; ".join(found), remark="; ".join(remarks))
+
+
+def recorded(variants: list[dict[str, list[Verdict]]], main_alone: bool = False) -> list[Verdict]:
+    """For the board: the verdicts in the full distribution, each followed by those of the other
+    variants and by each k that is judged.
+
+    main_alone   without these: of controls, which nothing but the first is held against
+    """
+    verdicts = []
+    for by_variant in variants:
+        if main_alone:
+            verdicts.append(overall(by_variant))
+            continue
+        *at_k, _ = by_variant["main"]
+        verdicts.append(replace(overall(by_variant), remark=""))
+        for title, others in by_variant.items():
+            if title != "main":
+                verdicts.append(replace(others[-1], variant=title))
+        verdicts += [one for one in at_k if one.outcome != Outcome.NOT_APPLICABLE]
+    return verdicts
 
 
 def table(variants: list[dict[str, list[Verdict]]]) -> pd.DataFrame:

@@ -447,8 +447,8 @@ def measure(
 class Asked(NamedTuple):
     """What the models of a run answered, and the verbalizer that was made of it."""
 
-    everything: dict[str, dict]  # by model: the prompts of both lists of occupations
-    answers: dict[str, dict]  # of these the 2,680, `counted` by the verbalizer
+    answers: dict[str, dict]  # by model, to the prompts of Table 1's 58 occupations, `counted`
+    of_forty: dict[str, dict]  # to the paper's 2,680 prompts, as inferred, `counted`
     verbalizer: dict[str, list[str]]
     tokens: list[str]  # that models generate
 
@@ -460,13 +460,27 @@ def asked(run) -> Asked:
     everything = {}
     for name in run.cloze:
         everything[name] = run.cached(measure, name, "both", n, run.device, items=items)
-    winobias = rows(items=items)
-    answers = {name: part(one, winobias) for name, one in everything.items()}
-    tokens = generated(answers.values())
+    tokens = generated(everything.values())
     by_model = [run.cached(prevalence, name, tokens, device=run.device) for name in run.cloze]
     verbalizer = verbalizer_from_outputs(dict(zip(tokens, np.mean(by_model, axis=0))))
-    answers = {name: counted(one, verbalizer) for name, one in answers.items()}
-    return Asked(everything, answers, verbalizer, tokens)
+    everything = {name: counted(one, verbalizer) for name, one in everything.items()}
+    answers = {name: part(one, of_table1(one)) for name, one in everything.items()}
+    of_forty = {name: part(one, rows(items=items)) for name, one in everything.items()}
+    return Asked(answers, of_forty, verbalizer, tokens)
+
+
+def of_table1(answer: dict) -> list[dict]:
+    """Of the prompts of an answer to "both", those of Table 1's 58 occupations, in its order, with
+    every background that was asked. Claims are judged over them: 40 occupations leave more open.
+    """
+    by_occupation = {}
+    for occupation, _, percent in _occupations("table1", is_try=False):
+        by_occupation[occupation] = float(percent), []
+    for row in answer["prompts"]:
+        if row["occupation"] in by_occupation:
+            percent, prompts = by_occupation[row["occupation"]]
+            prompts.append(row | {"percent_women": percent})
+    return [row for _, prompts in by_occupation.values() for row in prompts]
 
 
 def part(answer: dict, rows: list[dict]) -> dict:
@@ -493,7 +507,7 @@ def measure_forms(
     The paper's own form is None: it is a `part` of what `measure` returns.
     """
     model = models.load(name, device=device)
-    prompts = rows("winobias", backgrounds, items)
+    prompts = rows("table1", backgrounds, items)
     by_form = {}
     for form, options in FORMS["decoder" if model.is_causal else "encoder"].items():
         if not options:
@@ -505,9 +519,12 @@ def measure_forms(
 
 
 def facts(name: str, device: str | None = None, items: int = 0) -> dict[str, np.ndarray]:
-    """factual.log_odds with each of FACTS before the sentences.
+    """factual.log_odds of 200 pairs, with each of FACTS before the sentences.
 
     They say whether a counterexample changes the pronoun of a queen or a king.
     """
     model = models.load(name, device=device)
-    return {before: factual.log_odds(model, before, items) for before in FACTS}
+    odds = {}
+    for before in FACTS:
+        odds[before] = factual.log_odds(model, before, items, file=factual.FILE_200)
+    return odds
