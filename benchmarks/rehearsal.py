@@ -16,6 +16,7 @@ seaborn) may be missing: what asks for them gets nothing.
 """
 
 import argparse
+import contextlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -147,17 +148,27 @@ def place_of(source: str, options) -> Path:
 def provide(source: str, options):
     """A model of SHAPES on disk, made in a process of its own unless it is there."""
     place = place_of(source, options)
-    if (place / "tokenizer_config.json").is_file():
+    if place.is_dir():
         return
+    new = (
+        options.folder / "new" / f"{os.getpid()}-{place.name}"
+    )  # another rehearsal may make it too
     if source.endswith("chat-hf"):  # 13.5 GB: the base's files once more
         base = "meta-llama/Llama-2-7b-hf"
         provide(base, options)
-        shutil.copytree(place_of(base, options), place, copy_function=os.link)
+        shutil.copytree(place_of(base, options), new, copy_function=os.link)
     else:
-        run_child({"kind": "model", "source": source}, options, seconds=600)
+        made = run_child(
+            {"kind": "model", "source": source, "place": str(new)}, options, seconds=600
+        )
+        if made["ended"] != "done":
+            raise RuntimeError(f"{source} could not be made: {made}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # it is there by now
+        new.rename(place)
     if not is_folder(source):
         refs = place.parents[1] / "refs"
-        refs.mkdir(exist_ok=True)
+        refs.mkdir(parents=True, exist_ok=True)
         (refs / "main").write_text(place.name)
 
 
@@ -194,10 +205,7 @@ def cells_of(number: str) -> list[str]:
 # ---- data
 def hub_stand_in(name: str, config: str, split: str):
     """What `data.hub` returns, with as many rows as the hub has, drawn from the files at hand."""
-    if name == "hub_snli":
-        frame = _snli(split)
-    else:
-        frame = _glue(config, split)
+    frame = _snli(split) if name == "hub_snli" else _glue(config, split)
     return SimpleNamespace(to_pandas=lambda: frame)
 
 
@@ -372,7 +380,7 @@ CHECKPOINTS = {
 
 
 def drill(name: str, options) -> dict:
-    """A measurement undisturbed; again, killed once it has a checkpoint; and taken up from there."""
+    """A measurement undisturbed; again, killed once it has a checkpoint; taken up from there."""
     items = options.items or DRILL_ITEMS
     seconds = options.limit_seconds
     job = {"kind": "drill", "name": name, "items": items, "seconds": seconds}
@@ -431,7 +439,7 @@ def run_child(job: dict, options, seconds: int, kill_at: str = "") -> dict:
     """
     name = job.get("id") or job.get("name") or job["source"].replace("/", "--")
     home = options.folder / "jobs" / name
-    for folder in (home / "out", home / "cache", options.folder / "made"):
+    for folder in (home / "out", home / "cache", options.folder / "new"):
         folder.mkdir(parents=True, exist_ok=True)
     for made in ("nli", "debias"):
         for model in (options.folder / "made" / made).glob("*"):
@@ -440,8 +448,6 @@ def run_child(job: dict, options, seconds: int, kill_at: str = "") -> dict:
             if not link.exists():
                 link.symlink_to(model)
     job = job | {"out": str(home / "out"), "result": str(home / "result.json"), "seconds": seconds}
-    if job["kind"] == "model":
-        job["place"] = str(place_of(job["source"], options))
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_CACHE": str(options.folder / "hub"),
