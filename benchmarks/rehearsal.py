@@ -41,7 +41,7 @@ DRILL_ITEMS = 64  # of a drill: texts of each part
 GRACE = 60  # seconds after which a process that does not stop by itself is killed
 SHOWS = (
     *("IPython", "ipywidgets", "seaborn", "adjustText", "pooch", "nbformat", "jinja2"),
-    *("datasets", "latex2mathml", "markupsafe", "pygments"),
+    *("latex2mathml", "markupsafe", "pygments"),
 )
 # as transformers' configs have it: what differs from a class's own defaults
 BERT_LARGE = dict(
@@ -266,14 +266,13 @@ def child(job: dict, options) -> dict:
     if job["kind"] == "model":
         make_model(job["source"], Path(job["place"]), options)
         return {"ended": "done"}
+    import matplotlib.pyplot as plt
     import torch
-    import transformers  # noqa: F401 (before absent packages seem to be there)
+    import transformers  # noqa: F401 (now: absent packages will seem to be there)
 
+    plt.switch_backend("Agg")
     absent = Absent()
     sys.meta_path.append(absent)
-    import matplotlib
-
-    matplotlib.use("Agg")
     from lib.engine import finetune
     from lib.text import data, readers
 
