@@ -489,6 +489,8 @@ def rehearse(options):
     unknown = set(chosen) - {*NOTEBOOKS, *DRILLS}
     if unknown:
         raise SystemExit(f"There is no {', '.join(unknown)}: choose of 01 to 11, {DRILLS}.")
+    if not os.environ.get("COMPANION_DATA"):
+        raise SystemExit("Set COMPANION_DATA to the folder of the papers' data files.")
     done = json.loads(options.out.read_text()) if options.out.exists() else {}
     for name in chosen:
         start = time.perf_counter()
