@@ -255,7 +255,7 @@ class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec):
-        return MagicMock(name=spec.name)
+        return MagicMock(name=spec.name, version_info=(99, 0))  # matplotlib asks IPython for it
 
     def exec_module(self, module):
         pass
