@@ -373,7 +373,7 @@ def _drill_nli(job: dict, options):
 DRILL_JOBS = {"table1": _drill_table1, "glue": _drill_glue, "nli": _drill_nli}
 CHECKPOINTS = {
     "table1": "out/**/*.part.npz",
-    "glue": "out/**/*.safetensors",
+    "glue": "out/**/*.checkpoint",
     "nli": "cache/**/*.checkpoint*",
 }
 
