@@ -137,10 +137,13 @@ class Run:
         if CLASSIFIER in str(saved_as):
             self.classifier = model
             return
-        if saved_as and not set(saved_as) & set(family.classes):
+        known = set(family.classes)
+        if not family.is_causal:  # its vectors can be measured: lib/publish/reproduce.py says where
+            known.add(models.bare_class(family))
+        if saved_as and not known & set(saved_as):
             raise CompanionError(
-                f"{model} was saved as {saved_as[0]}, without a language-model head: notebooks "
-                f"need one, choose a model saved as {' or '.join(family.classes)}."
+                f"{model} was saved as {saved_as[0]}, whose head notebooks do not know: choose a "
+                f"model saved as {' or '.join(sorted(known))}."
             )
         if family.is_causal:
             self.decoder = model

@@ -332,7 +332,7 @@ def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> d
     file = _place(setup.out, f"{task}_{mask}_{seed}", record)
     if file.exists() and not again:
         return json.loads(file.read_text())
-    checkpoint = file.with_suffix(".safetensors")
+    checkpoint = file.with_suffix(".checkpoint")  # torch reads .safetensors as what it is called
     record |= _fine_tuned(setup, record, parts, chosen, settings, checkpoint)
     _write(file, record)
     return record

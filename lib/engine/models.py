@@ -373,6 +373,11 @@ def usual_dtype(name) -> torch.dtype:
     return REGISTRY[name].dtype if name in REGISTRY else torch.float32
 
 
+def bare_class(family: families.Family) -> str:
+    """How transformers calls a network of a family that has no head: BertModel."""
+    return transformers.MODEL_MAPPING[transformers.CONFIG_MAPPING[family.name]].__name__
+
+
 # --------------------------------------------------------------------------------- finding models
 
 

@@ -39,10 +39,11 @@ COUNTEREXAMPLE = "after a counterexample"
 UNRELATED = "after an unrelated sentence"
 COUNTER_KIND = "target counter syntactic similar"
 SHARE_MASKED = 0.1  # of all heads
-MEASURED = paths.FIGURES / "published" / "measured"
+STORED = paths.FIGURES / published.PROFILE
+MEASURED = STORED / "measured"
 PAGE = paths.ROOT / "PUBLISHED.md"
 MARKER = "<!-- made by ./reproduce.sh measure alike -->"  # before the table and after it
-TABLE = paths.FIGURES / "published" / "alike.csv"
+TABLE = STORED / "alike.csv"
 
 
 def seat_measure(bias: str, pooling: str) -> str:

@@ -10,6 +10,7 @@ from huggingface_hub import constants
 
 from lib import paths
 from lib.engine.files import read_toml
+from lib.publish import published
 from lib.publish.notebooks import Notebook, hub_id_of, is_bundled, models_of, to_make
 from lib.run import Run
 from lib.text import data
@@ -27,7 +28,7 @@ def estimate(run: Run, notebooks: list[Notebook]) -> list[str]:
     lines = _models(names, known["models"]) + _data(run, waiting, known["data"])
     if run.profile == "paper":
         lines += _on_a_gpu(run, waiting, names, known)
-    elif run.profile == "published":
+    elif run.profile == published.PROFILE:
         lines.append("Published models take their time: 02 and 03 about 10 minutes on an idle core")
     elif not (run.model or run.sizes.items or run.data == "paper"):
         seconds = sum(known["seconds"].get(notebook.number, 0) for notebook in waiting)

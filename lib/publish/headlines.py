@@ -242,13 +242,17 @@ def published_counts(claim: str, tests: dict[str, list[Verdict]]) -> str:
 
 
 def _of_published(claim: str, tests: dict[str, list[Verdict]]) -> list[Verdict]:
-    """The applicable tests of a claim on published models, in the main variant."""
-    found = []
+    """The applicable tests of a claim on published models, in the main variant.
+
+    A run of one more model has its companion's tests again: each counts once.
+    """
+    found = {}
     for run, of_run in tests.items():
         if is_published(run):
             mine = [one for one in of_run if one.claim == claim]
-            found += verdict.main_tests(CLAIMS[claim], mine)
-    return [one for one in found if one.outcome in APPLICABLE and one.estimate is not None]
+            for one in verdict.main_tests(CLAIMS[claim], mine):
+                found.setdefault((one.on, one.variant, *one.models), one)
+    return [one for one in found.values() if one.outcome in APPLICABLE and one.estimate is not None]
 
 
 def _doubts(claim: str, run: str, board: pd.DataFrame, over: pd.DataFrame) -> list[str]:

@@ -7,6 +7,7 @@ is all that registers it (CONTRIBUTING.md, "A paper").
 from importlib import import_module
 
 from lib import verdict
+from lib.publish import published
 from lib.verdict import Claim, Paper
 
 REGISTERED = (
@@ -29,9 +30,8 @@ SHORT_NAMES = {
     verdict.UNTRAINED: "untrained control",
     verdict.GENDER_SWAPPED: "gender-swapped control",
     "mini-smollm2-135m-instruct": "SmolLM2-135M-Instruct",
-    "published": "published models",
+    published.PROFILE: "published models",
 }
-PUBLISHED = "published"  # how the runs of models that others published begin
 RETRAININGS = "trainings-"  # how the runs of retrainings are called: trainings-seed1, ...
 
 
@@ -40,14 +40,14 @@ def run_name(run: str) -> str:
     if run.startswith(RETRAININGS):
         return f"retraining {run.removeprefix(RETRAININGS).removeprefix('seed')}"
     if is_published(run):
-        rest = run.removeprefix(PUBLISHED).strip("-")
-        return f"published models, {rest}" if rest else "published models"
+        rest = run.removeprefix(published.PROFILE).strip("-")
+        return f"published models, {rest}" if rest else SHORT_NAMES[published.PROFILE]
     return SHORT_NAMES.get(run, run)
 
 
 def is_published(run: str) -> bool:
     """Whether a run is of models that others published."""
-    return run.startswith(PUBLISHED)
+    return run.startswith(published.PROFILE)
 
 
 def _papers() -> dict[str, Paper]:

