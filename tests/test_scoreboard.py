@@ -301,15 +301,15 @@ def controlled(folder, monkeypatch):
     both = changed(CLAIMS[NEAR], controls=("null", "balanced"))
     monkeypatch.setitem(CLAIMS, NEAR, both)
 
-    def board(draws=(), swapped=(), null="null"):
+    def board(draws=(), swapped=()):
         folders = {"mini": folder("mini", measured(NEAR, 0.9, 0.8, 0.95))}
         for k, tests in enumerate(draws):
-            place = folder(f"{null}/draws/{k}" if k else null, *tests)
-            folders.setdefault(null, place)
+            place = folder(f"null/draws/{k}" if k else "null", *tests)
+            folders.setdefault("null", place)
         if swapped:
             folders["balanced"] = folder("balanced", *swapped)
         table = scoreboard.board(folders).set_index("id")
-        assert null not in table and "balanced" not in table
+        assert "null" not in table and "balanced" not in table
         return table.loc[NEAR, ["mini", "controls"]].tolist()
 
     return board
@@ -340,7 +340,7 @@ def test_a_control_that_was_not_run_is_said(controlled):
     ],
 )
 def test_untrained_networks_count_by_the_size_of_what_they_show(controlled, values, cell, share):
-    found, text = controlled(untrained(values), null="null-real")
+    found, text = controlled(untrained(values))
     assert found == cell
     assert text.startswith(f"untrained networks: {share} of it")
 
@@ -390,6 +390,20 @@ def test_the_gender_swapped_model_speaks_where_it_has_no_bias_itself(controlled)
     assert controlled((), [race])[1].endswith(f"the gender-swapped model: {NO_CONTROL}")
 
 
+def test_on_the_papers_data_the_control_of_the_same_data_speaks_where_there_is_one():
+    one = measured(NEAR, 0.9, 0.8, 0.95)
+    (small,), (large,) = untrained([0.01]), untrained([0.9])
+    both = controls.Controls({"null": [[*small]] * 2, "null-real": [[*large]] * 2})
+    alone = controls.Controls({"null": [[*small]] * 2})
+    shown = {}
+    for name, stored in {"both": both, "alone": alone}.items():
+        for run in ("mini", "mini-real"):
+            shown[name, run] = stored._control("null", run, one, 0).shown.value
+    assert shown["both", "mini"] == shown["alone", "mini"] == 0.01
+    assert shown["both", "mini-real"] == 0.9
+    assert shown["alone", "mini-real"] == 0.01  # not made on the papers' data: that of ours
+
+
 def test_claims_of_cost_meet_no_control(controlled, monkeypatch):
     monkeypatch.setitem(CLAIMS, NEAR, changed(CLAIMS[NEAR], asks=Asks.COST))
     cell, text = controlled(untrained([0.9, 0.92]))
@@ -398,7 +412,12 @@ def test_claims_of_cost_meet_no_control(controlled, monkeypatch):
 
 def test_the_stored_controls_are_ten_draws_and_one_gender_swapped_model():
     stored = controls.Controls.stored()
-    assert {name: len(draws) for name, draws in stored.draws.items()} == {"null": 10, "balanced": 1}
+    assert {name: len(draws) for name, draws in stored.draws.items()} == {
+        "null": 10,
+        "null-real": 10,
+        "balanced": 1,
+        "balanced-real": 1,
+    }
     for draws in stored.draws.values():
         assert all(draws)
 

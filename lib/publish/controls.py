@@ -1,9 +1,11 @@
 """Control models: what networks that cannot have an effect show of it, beside what a run shows.
 
 Two runs are controls. `null` is untrained networks, ten draws (figures/null is the first,
-figures/null/draws/K another); `balanced` is a BERT trained on text whose gender words were swapped
-at random. A test of a run is held against the control's test of the same claim, on a model of the
-same family: the difference has to lie on the claim's side (lib/verdict.py).
+figures/null/draws/K another); `balanced` is a BERT trained on text whose gender words and first
+names were swapped at random. A test of a run is held against the control's test of the same claim,
+on a model of the same family: the difference has to lie on the claim's side (lib/verdict.py). On
+the papers' data it is the control's test on the same data (null-real, balanced-real), where it was
+made.
 
 A control says nothing where it has no value, is the same in every draw, or could not have shown the
 effect, since it cannot do the task. The gender-swapped model also says nothing where it has the
@@ -31,7 +33,7 @@ NAMES = {UNTRAINED: "untrained networks", GENDER_SWAPPED: "the gender-swapped mo
 
 @dataclass(frozen=True)
 class Controls:
-    """The tests of control runs: by control, the tests of each of its draws."""
+    """The tests of control runs: by control and data ("null", "null-real"), those of each draw."""
 
     draws: dict[str, list[list[Verdict]]]
 
@@ -45,28 +47,30 @@ class Controls:
                 continue
             for draw in [folder, *sorted(folder.glob("draws/*"))]:
                 tests = [one for one in records.stored(run, draw) if _is_of(control, one)]
-                draws.setdefault(control, []).append(tests)
+                draws.setdefault(control + _data_of(run), []).append(tests)
         return cls(draws)
 
-    def beside(self, tests: list[Verdict]) -> list[Verdict]:
+    def beside(self, tests: list[Verdict], run: str = "") -> list[Verdict]:
         """The tests of a run, each held against the control models of its claim."""
         held = []
         seen = Counter()
         for one in tests:
             place = (one.claim, _families(one), _is_on_race(one), one.variant)
             claim = CLAIMS[one.claim]
-            found = [self._control(name, one, seen[place]) for name in claim.controls]
+            found = [self._control(name, run, one, seen[place]) for name in claim.controls]
             seen[place] += 1
             held.append(verdict.beside_models(claim, one, found))
         return held
 
-    def _control(self, name: str, one: Verdict, order: int) -> Control:
-        """What a control shows in place of one test, the `order`th of its kind."""
-        counterparts = []
-        for tests in self.draws.get(name, []):
-            counterpart = _counterpart(one, order, tests)
-            if counterpart is not None:
-                counterparts.append(counterpart)
+    def _counterparts(self, name: str, one: Verdict, order: int) -> list[Verdict]:
+        """The tests of a control's draws that correspond to the `order`th test of its kind."""
+        found = [_counterpart(one, order, tests) for tests in self.draws.get(name, [])]
+        return [counterpart for counterpart in found if counterpart is not None]
+
+    def _control(self, name: str, run: str, one: Verdict, order: int) -> Control:
+        """What a control shows in place of one test of a run, the `order`th of its kind."""
+        counterparts = self._counterparts(name + _data_of(run), one, order)
+        counterparts = counterparts or self._counterparts(name, one, order)
         idle = _why_idle(name, counterparts)
         if idle or one.estimate is None:
             nothing = Estimate(np.nan)
@@ -74,6 +78,11 @@ class Controls:
         able = [counterpart for counterpart in counterparts if not _unable(counterpart)]
         shown = _over_draws([counterpart.estimate for counterpart in able])
         return Control(NAMES[name], shown, stats.difference(one.estimate, shown))
+
+
+def _data_of(run: str) -> str:
+    """How the names of runs on the papers' data end: "-real"; "" for those on our sentences."""
+    return "-real" if "real" in run.split("-") else ""
 
 
 def _is_of(control: str, one: Verdict) -> bool:

@@ -35,5 +35,5 @@ def _judged(known: tuple, times: tuple, claims: tuple) -> dict[str, list[Verdict
     stored = Controls.stored(folders)
     tests = {}
     for run, found in verdicts(folders).items():
-        tests[run] = found if control_of(run) else stored.beside(found)
+        tests[run] = found if control_of(run) else stored.beside(found, run)
     return tests

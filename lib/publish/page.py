@@ -330,7 +330,8 @@ def _judged(run: str, tests: list[verdict.Verdict], controls: Controls) -> list[
     is_of_papers = all(test.claim in CLAIMS for test in tests)
     if not is_of_papers or records.control_of(run):
         return tests
-    return controls.beside([records.rejudged(CLAIMS[test.claim], test) for test in tests])
+    rejudged = [records.rejudged(CLAIMS[test.claim], test) for test in tests]
+    return controls.beside(rejudged, run)
 
 
 def _behind(test: verdict.Verdict) -> str:
