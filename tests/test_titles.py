@@ -55,8 +55,8 @@ def test_the_gradient_is_said_beside_two_kinds_of_patches():
         kind: {"same sentences": Estimate(rank)} for kind, rank in (("zero", 0.9), ("swapped", 0.2))
     }
     assert bias_figures.patching_title(same, "a") == (
-        "How well the gradient ranks a's heads: 0.90 as switching them off does, 0.20 as swapping "
-        "gender does"
+        "The gradient and switching heads off rank those of a alike (0.90), the gradient and "
+        "swapped gender hardly alike (0.20)"
     )
 
 

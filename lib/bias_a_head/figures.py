@@ -413,9 +413,16 @@ def patching_title(kinds: dict[str, dict], model: str) -> str:
     """
     off, swapped = (kinds[kind][patched.SAME].value for kind in ("zero", "swapped"))
     return (
-        f"How well the gradient ranks {model}'s heads: {off:.2f} as switching them off does, "
-        f"{swapped:.2f} as swapping gender does"
+        f"The gradient and switching heads off rank those of {model} {_alike(off)} ({off:.2f}), "
+        f"the gradient and swapped gender {_alike(swapped)} ({swapped:.2f})"
     )
+
+
+def _alike(rank: float) -> str:
+    """A rank correlation in words."""
+    if rank < 0.3:
+        return "hardly alike"
+    return "alike" if rank >= 0.7 else "partly alike"
 
 
 NOISY = 0.5  # an interval of a share that is wider says nothing of it
