@@ -87,6 +87,7 @@ def test_facts_under_masks_are_said_with_what_is_left_of_them():
     )
     title = bias_figures.factual_title(3, 45, moved | {"Top-3": DOWN}, 0.9)
     assert title.startswith("Masking the top 3 heads leaves 70% of queens and kings right")
+    assert "not asked" in bias_figures.factual_title(3, 45, moved, np.nan)
 
 
 @pytest.mark.parametrize(

@@ -697,8 +697,10 @@ def factual_title(three: int, dose: int, moved: dict[str, stats.Estimate], start
     """What masks leave of factual gender.
 
     moved   {name of the mask: change of the share of right pronouns}
-    start   the share in the full model
+    start   the share in the full model; nan where its vocabulary has no such pronouns
     """
+    if np.isnan(start):
+        return "Facts are not asked: the vocabulary has no such pronouns"
     top = "leaves queens and kings alone"
     if moved["Top-3"].is_below() or moved["Top-3"].is_above():
         top = f"leaves {start + moved['Top-3'].value:.0%} of queens and kings right"
