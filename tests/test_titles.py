@@ -26,10 +26,8 @@ def test_heads_above_zero_are_counted_beside_what_chance_gives():
     gender = pd.DataFrame({"low": [0.1] * 7 + [0.0] + [-0.1] * 32})
     race = pd.DataFrame({"low": [0.1] * 2 + [-0.1] * 38})
     title = bias_figures.fig2_title({("a", "gender"): gender, ("b", "race"): race})
-    assert title == (
-        "In a 7 of 40 heads reliably raise the bias score (about 1 expected by chance); "
-        "in b on race, 2"
-    )
+    assert title == "In a 7 heads reliably raise SEAT, where chance gives about 1"
+    assert bias_figures.fig2_title({("b", "race"): race}).startswith("In b on race 2 heads")
 
 
 def test_a_share_with_a_wide_interval_is_not_in_the_title():

@@ -262,21 +262,15 @@ def fig2(scores: dict, texts: dict, hatched: dict):
 
 
 def fig2_title(frames: dict) -> str:
-    """How many heads have an interval above 0, beside the 2.5 % that chance gives.
+    """How many heads of the first model have an interval above 0, beside what chance gives: 2.5 %.
 
     frames   {(model, bias): tables.intervals} of those in which there is a bias
     """
-    said = []
-    expected = ""
-    for (model, bias), frame in frames.items():
-        n = int((stats.settled(frame["low"]) > 0).sum())
-        where = model if bias == "gender" else f"{model} on {bias}"
-        if not said:
-            expected = f" (about {0.025 * len(frame):.0f} expected by chance)"
-            said.append(f"In {where} {n} of {len(frame)} heads reliably raise the bias score")
-        else:
-            said.append(f"in {where}, {n}")
-    return said[0] + expected + "".join(f"; {other}" for other in said[1:])
+    (model, bias), frame = next(iter(frames.items()))
+    n = int((stats.settled(frame["low"]) > 0).sum())
+    where = model if bias == "gender" else f"{model} on {bias}"
+    chance = 0.025 * len(frame)
+    return f"In {where} {n} heads reliably raise SEAT, where chance gives about {chance:.0f}"
 
 
 def intervals(frames: dict, texts: dict):
