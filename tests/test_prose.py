@@ -11,10 +11,11 @@ from lib import paths
 
 MOST_WORDS = 90  # of a paragraph
 MOST_CONCLUSIONS = 5
-TO_SHORTEN = ("02", "03", "04", "05", "06")  # paragraphs that are still longer: to be emptied
+MOST_LINES = 40  # of code before the first figure
+TO_SHORTEN = ("03", "05", "06")  # paragraphs that are still longer: to be emptied
 ALL = tuple(path.name[:2] for path in sorted(paths.NOTEBOOKS.glob("[0-9]*.ipynb")))
 SHORT = tuple(number for number in ALL if number not in TO_SHORTEN)
-CHECKED = ("00", "01", "09", "10")  # numbers in whose text are looked up
+CHECKED = ("00", "01", "02", "04", "09", "10")  # numbers in whose text are looked up
 DECIMAL = re.compile(r"(?<![\w.])-?\d*\.\d+(?![\w.]*\d)")
 PERCENT = re.compile(r"(\d+) %")
 
@@ -88,6 +89,29 @@ def test_a_notebook_opens_with_question_and_answers_and_closes_with_few_conclusi
     of_conclusion = re.split(r"\*\*What would|## What would", conclusions[0])[0]
     bullets = re.findall(r"^- ", of_conclusion, flags=re.M)
     assert 0 < len(bullets) <= MOST_CONCLUSIONS
+
+
+@pytest.mark.parametrize("number", ("02", "04"))
+def test_a_notebook_opens_with_question_and_answers_and_computes_its_conclusions(number):
+    every = texts(number)
+    for opening in ("**The question.**", "**The paper's answer**", "**Ours**"):
+        assert opening in every[0]
+    assert [text for text in every if text.startswith("## What we see")] == ["## What we see"]
+    (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+    sources = [cell.source for cell in nbformat.read(file, as_version=4).cells]
+    assert sources[sources.index("## What we see") + 1].startswith("Markdown(findings.of_")
+
+
+@pytest.mark.parametrize("number", ("02", "04"))
+def test_the_first_figure_stands_within_forty_lines_of_code(number):
+    (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+    lines = 0
+    for cell in nbformat.read(file, as_version=4).cells:
+        if cell.cell_type == "code":
+            lines += len([line for line in cell.source.splitlines() if line.strip()])
+            if "figures." in cell.source:
+                break
+    assert lines <= MOST_LINES
 
 
 @pytest.mark.parametrize("number", CHECKED)

@@ -24,7 +24,7 @@ import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
 from lib import look, paths, profiles, results
-from lib.bias_a_head import heads, masking
+from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
 from lib.publish import __main__ as command, measure, notebooks
@@ -680,6 +680,30 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     )  # nothing is done twice, in however many parts it was done or whenever it was stopped
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted) == 2 * n
+
+
+def test_heads_of_the_highest_patches_are_masked_where_patching_is_stored(counted):
+    run = Run()
+    args = patching.arguments(run, run.encoder)
+    rng = np.random.default_rng(0)
+    found = {
+        "in_x": np.arange(6) < 3,
+        "gradient": np.zeros((2, 3, 4)),
+        "zero": rng.normal(size=(2, 13, 6)),
+    }
+    made_from = {"question": results.question(patching.measure, args, run.weights(args))}
+    file = results.place(run.stored / "measured", patching.measure, args)
+    results.write(file, found, made_from)
+    table1("--store")
+    falls = patching.falls(found)
+    _, plan, *_ = args = masking.arguments(run, RESULT, whole=True, falls=falls)
+    assert [step.strategy for step in plan[-2:]] == ["patched", "patched"]
+    columns, _ = results.read(results.place(run.stored / "measured", masking.measure, args))
+    assert len(columns["seat"]) == len(plan) and columns["strategy"][-1] == "patched"
+    results.write(file, found, {"question": "another"})
+    counted.clear()
+    table1("--store")
+    assert counted == []  # without patches: a plan that is part of the stored one
 
 
 def test_a_plan_that_grew_takes_over_the_masks_that_are_stored(counted, monkeypatch):

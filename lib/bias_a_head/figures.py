@@ -262,21 +262,15 @@ def fig2(scores: dict, texts: dict, hatched: dict):
 
 
 def fig2_title(frames: dict) -> str:
-    """How many heads have an interval above 0, beside the 2.5 % that chance gives.
+    """How many heads of the first model have an interval above 0, beside what chance gives: 2.5 %.
 
     frames   {(model, bias): tables.intervals} of those in which there is a bias
     """
-    said = []
-    expected = ""
-    for (model, bias), frame in frames.items():
-        n = int((stats.settled(frame["low"]) > 0).sum())
-        where = model if bias == "gender" else f"{model} on {bias}"
-        if not said:
-            expected = f" (about {0.025 * len(frame):.0f} expected by chance)"
-            said.append(f"In {where} {n} of {len(frame)} heads reliably raise the bias score")
-        else:
-            said.append(f"in {where}, {n}")
-    return said[0] + expected + "".join(f"; {other}" for other in said[1:])
+    (model, bias), frame = next(iter(frames.items()))
+    n = int((stats.settled(frame["low"]) > 0).sum())
+    where = model if bias == "gender" else f"{model} on {bias}"
+    chance = 0.025 * len(frame)
+    return f"In {where} {n} heads reliably raise SEAT, where chance gives about {chance:.0f}"
 
 
 def intervals(frames: dict, texts: dict):
@@ -413,9 +407,16 @@ def patching_title(kinds: dict[str, dict], model: str) -> str:
     """
     off, swapped = (kinds[kind][patched.SAME].value for kind in ("zero", "swapped"))
     return (
-        f"How well the gradient ranks {model}'s heads: {off:.2f} as switching them off does, "
-        f"{swapped:.2f} as swapping gender does"
+        f"The gradient and switching heads off rank those of {model} {_alike(off)} ({off:.2f}), "
+        f"the gradient and swapped gender {_alike(swapped)} ({swapped:.2f})"
     )
+
+
+def _alike(rank: float) -> str:
+    """A rank correlation in words."""
+    if rank < 0.3:
+        return "hardly alike"
+    return "alike" if rank >= 0.7 else "partly alike"
 
 
 NOISY = 0.5  # an interval of a share that is wider says nothing of it
@@ -690,8 +691,10 @@ def factual_title(three: int, dose: int, moved: dict[str, stats.Estimate], start
     """What masks leave of factual gender.
 
     moved   {name of the mask: change of the share of right pronouns}
-    start   the share in the full model
+    start   the share in the full model; nan where its vocabulary has no such pronouns
     """
+    if np.isnan(start):
+        return "Facts are not asked: the vocabulary has no such pronouns"
     top = "leaves queens and kings alone"
     if moved["Top-3"].is_below() or moved["Top-3"].is_above():
         top = f"leaves {start + moved['Top-3'].value:.0%} of queens and kings right"

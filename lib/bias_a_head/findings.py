@@ -70,6 +70,24 @@ def of_masking(verdicts: Sequence[Verdict], encoder: str) -> str:
     return "\n".join(f"- {sentence}" for sentence in said)
 
 
+def of_patched(more: stats.Estimate, cost: stats.Estimate) -> str:
+    """Whether three heads chosen by patching lower SEAT more than three chosen by the gradient.
+
+    more   the change of |SEAT| under the first less that under the second
+    cost   the PPPL under the first as a multiple of that under the second
+    """
+    said = "as far as can be told, no better than"
+    if more.is_below():
+        said = "better than"
+    elif more.is_above():
+        said = "worse than"
+    return (
+        f"To lower SEAT, three heads chosen by patching are **{said}** three chosen by the "
+        f"gradient: the difference is {more:+z.2f}. Their PPPL is {tables.ratio_text(cost)} times "
+        "that of the others."
+    )
+
+
 def _why(one: Verdict) -> str:
     """The precondition that is not met, or else by how much more SEAT changes."""
     if one.outcome == Outcome.NOT_APPLICABLE:
