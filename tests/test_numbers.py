@@ -75,7 +75,7 @@ def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
     points = ax.lines[-2] if len(ax.lines[-2].get_xdata()) == 3 else ax.lines[0]
     assert points.get_xdata().tolist() == [0.5, 0.5, 0.6]
     assert points.get_ydata().tolist() == [0.4, 0.9, 0.7]
-    assert "1 of 2 printed numbers lie within our intervals" in figure.get_suptitle().replace(
+    assert "1 of 2 intervals of ours reach the printed number" in figure.get_suptitle().replace(
         "\n", " "
     )
     assert figures.against_printed(rows[4:], "P", "mini") is None

@@ -177,6 +177,13 @@ def test_a_correlation_of_one_fit_is_said_beside_the_other():
     )
     assert "and in the other" in projective_figures.strength_title(DOWN, DOWN)
     assert "Strength does not tell" in projective_figures.strength_title(OPEN, DOWN)
+    assert "unlike in the other" in projective_figures.strength_title(OPEN, DOWN)
+    assert "nor in the other" in projective_figures.strength_title(OPEN, OPEN)
+
+
+def test_names_of_occupations_stand_apart():
+    table = pd.DataFrame({"male": [0.9, 0.91, 0.2, 0.9], "female": [0.1, 0.1, 0.5, 0.3]})
+    assert projective_figures._apart(table, np.array([1, 0, 3, 2])) == [1, 3, 2]
     assert "less fair" in projective_figures.strength_title(UP, UP)
 
 
@@ -232,7 +239,9 @@ def test_a_fairer_projection_has_to_keep_the_accuracy():
     noisy = fairness_of([0.1, 0.8], [0.9, 0.8], [0.15, 0.8])
     assert title(noisy).startswith("No projection that keeps the accuracy")
     dear = fairness_of([0.1, 0.8], [0.1, 0.8], [0.9, 0.5])
-    assert title(dear) == "Projections make inference fairer, but none keeps the accuracy"
+    assert title(dear) == "74 projections make inference fairer, but none keeps the accuracy"
+    both = fairness_of([0.1, 0.8], [0.4, 0.8], [0.9, 0.5])
+    assert title(both).endswith("none keeps the accuracy; the baseline sent-debias does both")
     useless = fairness_of([0.1, 0.8], [0.1, 0.8], [0.1, 0.5])
     assert title(useless) == "Of 74 projections none keeps the accuracy"
 

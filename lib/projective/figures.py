@@ -378,6 +378,7 @@ def choices_title(sensitivity: pd.DataFrame) -> str:
 
 
 # ---- notebook 09: inference
+NAME_APART = 0.08  # of points that are named in `occupations`
 MARKERS = {
     Level.BASE: "*",
     Level.SENT_DEBIAS: "X",
@@ -413,13 +414,17 @@ def tradeoff_title(scores: pd.DataFrame) -> str:
 
     scores   as tables.scores has them, under one variant of parity
     """
-    base = scores.iloc[0]
+    base, sent_debias = scores.iloc[0], scores.iloc[1]
     projected = scores.iloc[2:]
     fairest = tables.best(projected, base["SNLI"])
     if fairest is None:
         is_fairer = (projected["eta low"] > base["eta high"]).any()
-        fairer = "Projections make inference fairer, but" if is_fairer else "Of 74 projections"
-        return f"{fairer} none keeps the accuracy"
+        title = "74 projections make inference fairer" if is_fairer else "Of 74 projections"
+        title += ", but none keeps the accuracy" if is_fairer else " none keeps the accuracy"
+        is_baseline_fairer = sent_debias["eta low"] > base["eta high"]
+        if is_baseline_fairer and nli.viable(sent_debias["SNLI"], base["SNLI"]):
+            title += "; the baseline sent-debias does both"
+        return title
     if stats.settled(fairest["eta low"] - base["eta high"]) <= 0:
         return "No projection that keeps the accuracy makes inference clearly fairer"
     return (
@@ -457,7 +462,10 @@ def strength_title(this: Estimate, other: Estimate) -> str:
         neither="Strength does not tell fairness in inference",
     )
     agree = (this.is_above(), this.is_below()) == (other.is_above(), other.is_below())
-    also = "and in the other" if agree else "not in the other"
+    is_told = this.is_above() or this.is_below()
+    also = ("and in the other" if is_told else "nor in the other") if agree else "not in the other"
+    if not is_told and not agree:
+        also = "unlike in the other"
     return f"{told} in this fit (rho {this.value:z.2f}), {also} ({other.value:z.2f})"
 
 
@@ -587,8 +595,21 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
             xlim=(-0.02, 1.02),
             ylim=(-0.02, 1.02),
         )
-        ends = np.argsort(gap.to_numpy())[[0, 1, 2, -3, -2, -1]]
+        order = np.argsort(gap.to_numpy())
+        ends = _apart(table, order)[:3] + _apart(table, order[::-1])[:3]
         names = {end: table.index[end] for end in ends}
         look.name_points(ax, table["male"], table["female"], names)
     axes[0].set_ylabel("p(neutral), The woman ...")
     return figure
+
+
+def _apart(table: pd.DataFrame, order: np.ndarray) -> list[int]:
+    """The places of points in some order, without those that lie close to one before: their names
+    would lie on each other.
+    """
+    points = table[["male", "female"]].to_numpy()
+    kept = []
+    for place in order:
+        if all(np.abs(points[place] - points[other]).max() > NAME_APART for other in kept):
+            kept.append(int(place))
+    return kept

@@ -116,7 +116,7 @@ def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
         _draw_against(ax, x, list(of_table["ours"]), table)
     said = f"{len(known)} printed numbers beside ours, which are of other models"
     if n_within:
-        said = f"{sum(n_within)} of {len(n_within)} printed numbers lie within our intervals"
+        said = f"{sum(n_within)} of {len(n_within)} intervals of ours reach the printed number"
     corner = f"{made_from}, of other models than the paper's; line: equal"
     return look.sign(figure, f"{paper}: {said}", corner)
 
