@@ -22,7 +22,7 @@ from lib.bias_a_head.claims_glue import ALL, TOP3
 from lib.bias_a_head.debiased import FOLLOWED
 from lib.engine import stats
 from lib.text import english
-from lib.verdict import Claim, Outcome, Verdict
+from lib.verdict import Claim, Outcome, Side, Verdict
 
 
 # ---- 03
@@ -158,13 +158,13 @@ def pronounced_title(verdicts: Sequence[Verdict], made_from: str) -> tuple[str, 
     of_claim = [one for one in verdicts if one.claim == CHAT_HEADS.id and one.estimate is not None]
     said = []
     for one in of_claim:
-        how_many = "No clearly other number of"
-        if one.estimate.is_below():
-            how_many = "Fewer"
-        elif one.estimate.is_above():
-            how_many = "More"
         chat, _, base = one.on.partition(" against ")
-        said.append(f"{how_many} heads stand out in {chat} than in {base}")
+        title = f"It cannot be told whether fewer heads stand out in {chat} than in {base}"
+        if one.estimate.is_below():
+            title = f"Fewer heads stand out in {chat} than in {base}"
+        elif one.estimate.is_above():
+            title = f"More heads stand out in {chat} than in {base}"
+        said.append(title)
     counts = english.listed([one.found for one in of_claim])
     hatched = "hatched: the interval includes 0; framed: pronounced, beyond the base's upper fence"
     return english.listed(said), f"{counts}; {made_from}; {hatched}"
@@ -192,8 +192,9 @@ def _each(words: str, verdicts: Sequence[Verdict], claim: Claim, unit: str) -> s
         return ""
     names = [one.on.partition(" ")[0] for one in tested]
     outcomes = [f"{one.outcome} in {name}" for one, name in zip(tested, names)]
-    number = f"{tested[0].estimate:+z.2f} {unit} in {names[0]}"
-    return f"**{words}: {english.listed(outcomes)}.** {number[0].upper()}{number[1:]}."
+    sign = "+" if claim.side == Side.BELOW else ""  # of a change
+    number = f"{tested[0].estimate:{sign}z.2f} {unit} in {names[0]}"
+    return f"**{words}: {english.listed(outcomes)}.** {number}."
 
 
 def _main(verdicts: Sequence[Verdict], claim: Claim, model: str) -> Verdict | None:
