@@ -260,7 +260,7 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
     ]
     steady = margins([0.5, 0.5, 0.5], [0.4, 0.4, 0.05])
     title = cloze_figures._turned_round({"a": table, "b": steady})
-    assert title == "How a prompt is written in a turns 1 of 3 preferences round, in b none"
+    assert title == "How a prompt is written turns 1 of 3 preferences round in a, none in b"
     assert cloze_figures._turned_round({"b": steady}).endswith("turns no preference round")
 
 

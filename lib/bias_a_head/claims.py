@@ -12,7 +12,7 @@ are made of them. The arguments are those of tables.py.
 
 import pandas as pd
 
-from lib.bias_a_head.claims_attention import NEGLIGIBLE, OF_ATTENTION, of_attention
+from lib.bias_a_head.claims_attention import NEGLIGIBLE, OF_ATTENTION, of_attention, of_example
 from lib.bias_a_head.claims_debiased import OF_CHAT, OF_DEBIASED, counted, of_chat, of_debiased
 from lib.bias_a_head.claims_glue import COMPARABLE, OF_GLUE, of_glue
 from lib.bias_a_head.claims_masking import FURTHER, LITTLE, MUCH, OF_MASKING, of_masking
@@ -53,6 +53,7 @@ __all__ = [
     "of_attention",
     "of_chat",
     "of_debiased",
+    "of_example",
     "of_glue",
     "of_masking",
     "of_scores",

@@ -128,10 +128,13 @@ def of_attention(
         verdicts += _both_kinds(study, tests[panel], shifts[panel], "", **about)
         if panel in alone[0]:
             verdicts += _both_kinds(study, alone[0][panel], alone[1][panel], f", {ALONE}", **about)
-    model, bias = studies[EXAMPLE_STUDY]
-    study = Study(EXAMPLE_STUDY, model, bias, results[EXAMPLE_STUDY])
-    verdicts.append(_example(study, example, **about))
+    verdicts.append(of_example(*studies[EXAMPLE_STUDY], results[EXAMPLE_STUDY], example, **about))
     return verdicts
+
+
+def of_example(model: str, bias: str, result: dict, example: np.ndarray, **about) -> Verdict:
+    """The verdict on Fig. 3's sentence; arguments as in `of_attention`."""
+    return _example(Study(EXAMPLE_STUDY, model, bias, result), example, **about)
 
 
 def _not_run(study: Study, tests: dict) -> list[Verdict]:

@@ -40,6 +40,20 @@ def at_hand(names: list[str]) -> tuple[list[str], list[dict]]:
     return available, missing
 
 
+def of_run(run) -> tuple[list[str], list[dict]]:
+    """`at_hand` of a `Run`'s debiased models.
+
+    A model of the user's own takes their place: the run's base is then what it is compared with.
+    """
+    available, missing = at_hand(run.debiased)
+    if run.model in available:
+        try:
+            run.base = base_of(run.model, run.base)
+        except CompanionError as error:
+            return [], [{"model": short(run.model), "not run, since": str(error)}]
+    return [name for name in available if name != run.base], missing
+
+
 def base_of(name: str, usual: str) -> str:
     """What a model is compared with: the base that its folder names, or one of its shape.
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from lib import look
 from lib.bias_a_head import claims, glue, heads, lpbs, masking, patched, tables
+from lib.bias_a_head.experiment import Experiment
 from lib.engine import stats
 from lib.text import english
 
@@ -512,6 +513,30 @@ def fig4_title(tests: dict, contrast: stats.Estimate, model: str, bias: str) -> 
     else:
         outcome = "no more than regular ones do, as far as can be told"
     return f"{where}: biased heads favour the stereotyped pair {outcome}"
+
+
+def fig4_of(one: Experiment, of: str):
+    """`fig4` of an experiment, with its finding above it and the number behind it below.
+
+    of   the sentences and the seed, in words
+    """
+    figure, axes = fig4(one.tests, one.contrast, one.by_head, one.scored["scores"])
+    seat = claims.seat_text(one.scored)
+    axes[0].set_title(f"{seat}\nN = {len(one.pairs)}")
+    where = f"{one.model}, {one.bias}"
+    number = ""
+    if not claims.beyond_chance(one.scored, one.bias).is_met:
+        axes[2].set_title("Original - counter, by unit\nnot applicable: SEAT not significant")
+        title = f"{where}: SEAT is not significant, so that no head can be called biased"
+    elif one.contrast is None:
+        title = f"{where}: all heads with a score are of one kind: there is nothing to compare"
+    else:
+        title = fig4_title(one.tests, one.contrast, one.model, one.bias)
+        number = f"biased less regular heads {one.contrast:+z.2f} percentage points; "
+    below = (
+        "left: axes cut; lines: 95 % intervals; unit: what counts once; FDR: 5 % false discoveries"
+    )
+    return look.sign(figure, title, f"{number}{one.model}; {of}; {below}")
 
 
 def _means(axes, tests: dict):

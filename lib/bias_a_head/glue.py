@@ -209,6 +209,61 @@ def stored(setup: Setup) -> tuple[list[dict], int]:
     return list(results.values()), len(places) - len(results)
 
 
+def by_run(results: list[dict]) -> pd.DataFrame:
+    """One row per run and metric, in Table 2's order, masks and seeds in turn.
+
+    Columns: task, row (task and metric), mask (as Table 2 calls it), seed, score, and constant: the
+    best score that one answer for every example gets.
+    """
+    tasks = list(TASKS)
+    names = MASKS | RANDOM
+    masks = list(names)
+
+    def place(result: dict) -> tuple:
+        return tasks.index(result["task"]), masks.index(result["mask"]), result["seed"]
+
+    rows = []
+    for result in sorted(results, key=place):
+        task = result["task"]
+        scores = zip(TASKS[task].names, result["scores"], result["constant"])
+        for metric, score, constant in scores:
+            mask = names[result["mask"]]
+            rows.append([task, f"{task} {metric}", mask, result["seed"], score, constant])
+    return pd.DataFrame(rows, columns=["task", "row", "mask", "seed", "score", "constant"])
+
+
+def finished(runs: pd.DataFrame) -> pd.DataFrame:
+    """Of `by_run`, the tasks in which every mask was run with the same seeds, two or more: a mean
+    over whatever happens to be done would mislead. Random heads need not have been masked.
+    """
+    is_of_paper = runs["mask"].isin(MASKS.values())
+    tasks = []
+    for task, rows in runs[is_of_paper].groupby("task"):
+        seeds = rows.groupby("mask")["seed"].agg(frozenset)
+        if len(seeds) == len(MASKS) and seeds.nunique() == 1 and len(seeds.iloc[0]) > 1:
+            tasks.append(task)
+    return runs[runs["task"].isin(tasks)]
+
+
+def changes(runs: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """What each mask does to each score of Table 2, each seed against itself: the mean over seeds
+    with its interval, nan where a task was not run, and what the paper prints.
+
+    Columns: row, mask, value, low, high, printed.
+    """
+    full, *masks = MASKS.values()
+    by_seed = runs.pivot(index=["row", "seed"], columns="mask", values="score")
+    rows = []
+    for row in printed.index:
+        for mask in masks:
+            change = [np.nan] * 3
+            if row in by_seed.index:
+                change = stats.mean(by_seed.loc[row, mask] - by_seed.loc[row, full])
+            of_paper = round(printed.loc[row, mask] - printed.loc[row, full], 4)
+            rows.append([row, mask, *change, of_paper])
+    return pd.DataFrame(rows, columns=["row", "mask", "value", "low", "high", "printed"])
+
+
 def _has_same_settings(setup: Setup, result: dict) -> bool:
     """Whether a stored result was made with this setup's settings, and on as many texts.
 

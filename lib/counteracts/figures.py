@@ -22,6 +22,18 @@ COUNTER_SYNTACTIC = "target counter syntactic similar"
 # The names of kinds on axes and in titles.
 SHORT = {kind: kind.replace(" similar", "").replace("background", "backgr.") for kind in KINDS}
 SHORT["target neutral background counter"] = "neutral backgr. counter"
+# What the sentence is, as titles say it.
+IN_WORDS = {
+    "target syntactic similar": "an example of the same form",
+    "target semantic similar": "an example in other words",
+    "target neutral": "a neutral sentence about the job",
+    COUNTER_SYNTACTIC: "a counterexample of the same form",
+    "target counter semantic similar": "a counterexample in other words",
+    "background counter syntactic similar": "an example of another job",
+    "background counter semantic similar": "an example of another job in other words",
+    "target neutral background counter": "a neutral sentence about another job",
+    "unrelated": "an unrelated sentence",
+}
 FEW = 10  # tokens: a mean of fewer is drawn hollow
 
 GROUPS = ("female", "male")  # which gender dominates the occupations
@@ -294,8 +306,9 @@ def arrows(margins: dict[str, dict], made_from: str):
     _legend_below(figure, axes[0], columns=2)
     return look.sign(
         figure,
-        _what_moves_most(margins),
-        f"{made_from}; arrows: from base to after; pale: 95 % intervals; dotted: no preference",
+        _what_moves(margins),
+        f"{made_from}; moves: by more than {tables.LITTLE}, whole interval; arrows: from base to "
+        "after; pale: 95 % intervals; dotted: no preference",
     )
 
 
@@ -315,20 +328,17 @@ def _draw_arrows(ax, margins: dict[str, np.ndarray], group: int, shift: float):
         ax.annotate("", (after, y), (base, y), arrowprops=arrow)
 
 
-def _what_moves_most(margins: dict[str, dict]) -> str:
-    """In words: after which kinds the margin moves by more than LITTLE in most groups."""
+def _what_moves(margins: dict[str, dict]) -> str:
+    """In words: after a counterexample and after an unrelated sentence, in how many groups of
+    occupations the margin moves by more than LITTLE.
+    """
     moved = {}
-    for kind in KNOWLEDGE:
+    for kind in (COUNTER_SYNTACTIC, "unrelated"):
         moved[kind] = sum(_moved_groups(of_model, kind) for of_model in margins.values())
-    most = max(moved.values())
-    least = min(moved, key=moved.get)
-    found = f"{most} of {2 * len(margins)} groups (95 % intervals)"
-    if most == moved[least]:
-        return f"Whatever the knowledge, the margin moves by more than {tables.LITTLE} in {found}"
-    tops = english.listed([SHORT[kind] for kind in KNOWLEDGE if moved[kind] == most])
+    groups = 2 * len(margins)
     return (
-        f"The margin moves by more than {tables.LITTLE} in {found} after {tops} knowledge, "
-        f"and in {moved[least]} after {SHORT[least]}"
+        f"A counterexample of the same form moves the preference in {moved[COUNTER_SYNTACTIC]} of "
+        f"{groups} groups of jobs, an unrelated sentence in {moved['unrelated']}"
     )
 
 
@@ -353,11 +363,12 @@ def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame, made_from: st
     axes[0].set_xlim(means.min(axis=None) / 2, 2 * means.max(axis=None))
     _name_kinds(axes, KNOWLEDGE)
     _legend_below(figure, axes[0], columns=3)
+    title, number = _what_gains_most(pd.concat(ratios))
     return look.sign(
         figure,
-        _what_gains_most(pd.concat(ratios)),
-        f"{made_from}; lines: 95 % intervals over occupations, cut at the edge; hollow: fewer "
-        f"than {FEW} tokens",
+        title,
+        f"{number}{made_from}; lines: 95 % intervals over occupations, cut at the edge; hollow: "
+        f"fewer than {FEW} tokens",
     )
 
 
@@ -388,18 +399,20 @@ def _draw_ratios(ax, table: pd.DataFrame):
     ax.minorticks_off()
 
 
-def _what_gains_most(ratios: pd.DataFrame) -> str:
-    """In words: after which two kinds gendered tokens gain most, over all models."""
+def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
+    """In words: after which kind gendered tokens gain most, over all models; and the number with
+    its interval.
+    """
     gendered = ratios[ratios["gender"] != "neither"]
     gains = {}
     for kind, rows in gendered.groupby("kind"):
         if rows["occupation"].nunique() > 1:
             gains[kind] = tables.mean_ratio(rows)
     if not gains:
-        return "No two gendered tokens stay in the top 10"
-    ranked = sorted(gains, key=lambda kind: -gains[kind].value)[:2]
-    gain = [f"{gains[kind].value:.1f} times after {SHORT[kind]} knowledge" for kind in ranked]
-    return f"Gendered tokens that stay in the top 10 gain most, {english.listed(gain)}"
+        return "No two gendered tokens stay in the top 10", ""
+    most = max(gains, key=lambda kind: gains[kind].value)
+    title = f"Gendered words gain most after {IN_WORDS[most]}: {gains[most].value:.1f} times"
+    return title, f"{SHORT[most]} {gains[most]:.2f}, of words that stay in the top 10; "
 
 
 def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
@@ -446,8 +459,8 @@ def _most_and_fewest_overturned(by_model: list[pd.DataFrame]) -> tuple[str, str]
     fewest = means.iloc[0]
     value, least = stats.Estimate(*most), stats.Estimate(*fewest)
     words = (
-        f"{SHORT[most.name]} knowledge flips most preferences, {value.value:.0%}; "
-        f"{SHORT[fewest.name]} fewest, {least.value:.0%}"
+        f"{IN_WORDS[most.name]} flips most preferences, {value.value:.0%}; "
+        f"{IN_WORDS[fewest.name]} fewest, {least.value:.0%}"
     )
     return words, f"{SHORT[most.name]} {value:.0%}, {SHORT[fewest.name]} {least:.0%}"
 
@@ -581,10 +594,10 @@ def _turned_round(margins: dict[str, pd.DataFrame]) -> str:
     if not columns[most]:
         return "How a prompt is written and which words count turns no preference round"
     of = margins[most].shape[1]
-    found = f"in {most} turns {columns[most]} of {of} preferences round"
+    found = f"turns {columns[most]} of {of} preferences round in {most}"
     steady = [name for name, n in columns.items() if n == 0]
     if steady:
-        found += f", in {english.listed(steady)} none"
+        found += f", none in {english.listed(steady)}"
     return f"How a prompt is written {found}"
 
 
@@ -616,9 +629,10 @@ def factual(facts: pd.DataFrame, changes: dict[str, stats.Estimate], made_from: 
     )
     figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     worse = sum(change.is_below() for change in changes.values())
+    changed = english.listed([f"{change:z.2f} in {name}" for name, change in changes.items()])
     return look.sign(
         figure,
-        "Naming the other gender makes pronouns of queens and kings worse than naming a person in "
-        f"{worse} of {len(changes)} models (95 % intervals)",
-        f"{made_from}; dotted: by chance",
+        "Naming the other gender spoils the pronouns of queens and kings in "
+        f"{worse} of {len(changes)} models",
+        f"right, the other gender less a person named: {changed}; {made_from}; dotted: by chance",
     )
