@@ -349,6 +349,7 @@ def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):
     for layer, head in hatched:
         corner = (head - 1, layer - 1)
         ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, hatch="/////", ec=GREY, linewidth=0))
+    ax.invert_yaxis()  # layer 1 below, as in all figures here
     ax.set(xlabel="head", ylabel="layer")
     return figure
 
