@@ -145,6 +145,15 @@ def place_of(source: str, options) -> Path:
     return options.folder / "hub" / f"models--{source.replace('/', '--')}" / "snapshots" / commit
 
 
+def in_hub(options, hub_id: str, revision: str | None) -> Path:
+    """What `models._fetch` returns: out of the hub's reach its client may want a look at it."""
+    home = options.folder / "hub" / f"models--{hub_id.replace('/', '--')}"
+    folder = home / "snapshots" / (revision or (home / "refs" / "main").read_text())
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{hub_id} at {revision} was not made")
+    return folder
+
+
 def provide(source: str, options):
     """A model of SHAPES on disk, made in a process of its own unless it is there."""
     place = place_of(source, options)
@@ -273,11 +282,12 @@ def child(job: dict, options) -> dict:
     plt.switch_backend("Agg")
     absent = Absent()
     sys.meta_path.append(absent)
-    from lib.engine import finetune
+    from lib.engine import finetune, models
     from lib.text import data, readers
 
     data.hub = hub_stand_in
     readers.corpus = lambda stand_ins=True: "bbc_news"
+    models._fetch = partial(in_hub, options)
     if job["kind"] == "drill":
         finetune.fit = partial(finetune.fit, every=0)  # a checkpoint an epoch, however short
     signal.signal(signal.SIGALRM, _stop)

@@ -330,10 +330,30 @@ def test_a_family_that_is_not_known_and_a_model_without_a_head_are_refused_befor
     tmp_path,
 ):
     save_tiny("bert", tmp_path)
-    change_config(tmp_path, architectures=["BertModel"])
-    assert "without a language-model head" in refusal(Run, model=str(tmp_path))
+    change_config(tmp_path, architectures=["BertForQuestionAnswering"])
+    assert "whose head notebooks do not know" in refusal(Run, model=str(tmp_path))
     change_config(tmp_path, model_type="mamba", architectures=["MambaForCausalLM"])
     assert "'mamba', which is not supported" in refusal(Run, model=str(tmp_path))
+
+
+def test_an_encoder_without_a_vocabulary_head_is_asked_what_it_can_answer(tmp_path, capsys):
+    """By its files: what it was saved as may promise more than they hold."""
+    model = save_tiny("bert", tmp_path)
+    model.net.base_model.save_pretrained(tmp_path)
+    for saved_as in ("BertModel", "BertForMaskedLM"):
+        change_config(tmp_path, architectures=[saved_as])
+        asked = ["--model", str(tmp_path), "--list"]
+        assert command.main(asked) == 0
+        printed = capsys.readouterr().out
+        assert "02_biased_heads" in printed and "03_counter" in printed
+        assert "04_masking" not in printed and "has no vocabulary head" in printed
+        assert command.main([*asked, "--only", "02,04"]) == 2
+        assert "add --only 02,03" in capsys.readouterr().err
+    model.net.save_pretrained(tmp_path)
+    assert command.main(asked) == 0 and "04_masking" in capsys.readouterr().out
+    save_tiny("gpt2", tmp_path / "decoder")
+    change_config(tmp_path / "decoder", architectures=["GPT2Model"])
+    assert "GPT2Model, whose head" in refusal(Run, model=str(tmp_path / "decoder"))
 
 
 def test_a_path_that_is_no_unicode_is_not_called_damaged(tmp_path):

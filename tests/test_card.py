@@ -123,6 +123,26 @@ def test_a_vocabulary_that_breaks_english_up_is_warned_of(tmp_path):
         assert card_measures.not_english(models.load(name, device="cpu")) == []
 
 
+def test_a_tokenizer_of_other_words_is_warned_of_with_and_without_a_vocabulary_head(tmp_path):
+    for name in card_page.BUNDLED:
+        assert card_measures.other_words(models.load(name, device="cpu")) == []
+    folder, _ = models.locate("mini-bert")
+    for file in ("config.json", "model.safetensors", "tokenizer_config.json"):
+        (tmp_path / file).write_bytes((folder / file).read_bytes())
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())
+    words = vocabulary["model"]["vocab"]
+    plain = [word for word in words if not word.startswith("[")]
+    ids = [words[word] for word in plain]
+    words |= dict(zip(plain, ids[1_000:] + ids[:1_000]))  # each word has another's place
+    (tmp_path / "tokenizer.json").write_text(json.dumps(vocabulary))
+    swapped = models.load(str(tmp_path), device="cpu")
+    assert "probably another model's" in card_measures.other_words(swapped)[0]
+    swapped.net.base_model.save_pretrained(tmp_path)
+    bare = models.load(str(tmp_path), device="cpu")
+    assert not bare.has_vocabulary_head
+    assert "probably another model's" in card_measures.other_words(bare)[0]
+
+
 def test_the_same_weights_are_found_however_they_are_saved(perplexity_alone, tmp_path):
     model = save_tiny("bert", tmp_path / "one")
     model.net.save_pretrained(tmp_path / "again", max_shard_size="50KB")

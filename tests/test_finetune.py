@@ -8,6 +8,7 @@ import json
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -446,6 +447,27 @@ def setup(monkeypatch, tmp_path):
     setup = glue.Setup(str(tmp_path / "bert"), SIZES, tmp_path / "out", device="cpu")
     glue.prepare(setup, ["RTE", "STS-B"])
     return setup
+
+
+def test_a_killed_glue_run_goes_on_from_the_file_that_it_wrote(setup, monkeypatch):
+    """The file's name matters: torch reads one that ends in .safetensors as such."""
+    whole = glue.run(setup, "RTE", "none", 0)
+    other = replace(setup, out=setup.out.with_name("killed"))
+    monkeypatch.setattr(finetune, "fit", partial(finetune.fit, every=0))
+    epochs = iter(["the first"])
+
+    def predict(*found):
+        next(epochs)
+        return done(*found)
+
+    done = finetune.predict
+    with monkeypatch.context() as patched, pytest.raises(StopIteration):
+        patched.setattr(finetune, "predict", predict)
+        glue.run(other, "RTE", "none", 0)
+    names = [file.name for file in other.out.iterdir()]
+    assert "RTE_none_0.checkpoint" in names and "RTE_none_0.json" not in names
+    assert glue.run(other, "RTE", "none", 0) == whole
+    assert not list(other.out.glob("*.checkpoint"))
 
 
 def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup, monkeypatch):

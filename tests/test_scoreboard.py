@@ -398,7 +398,7 @@ def test_on_the_papers_data_the_control_of_the_same_data_speaks_where_there_is_o
     shown = {}
     for name, stored in {"both": both, "alone": alone}.items():
         for run in ("mini", "mini-real"):
-            shown[name, run] = stored._control("null", run, one, 0).shown.value
+            shown[name, run] = stored._control("null", run, one, 0).estimate.value
     assert shown["both", "mini"] == shown["alone", "mini"] == 0.01
     assert shown["both", "mini-real"] == 0.9
     assert shown["alone", "mini-real"] == 0.01  # not made on the papers' data: that of ours

@@ -50,6 +50,8 @@ CONTEXTS = 5  # sentences a word for SEAT and the scores of heads
 FOLDS = 5  # disjoint parts of them, for intervals
 LINES = 40  # of the project's prose, for perplexity
 MOST_PIECES = 2.0  # tokens a word, beyond which a vocabulary is not one of English
+FEWEST_PAIRS = 20  # of gender words that are one token each, to tell a tokenizer by
+FEWEST_FOUND = 0.25  # of these with their partner nearest in the embedding
 MOST_UNKNOWN = 0.02  # share of tokens that the vocabulary does not know, likewise
 GREY = "#8C8C8C"
 
@@ -101,7 +103,7 @@ def measure(name: str, device=None) -> Card:
         notes=how_read(model),
         versions=versions("companion", "torch", "transformers"),
     )
-    card.warnings += not_english(model)
+    card.warnings += not_english(model) or other_words(model)
     for title, function in tqdm(MEASURES.items(), desc=model.name, unit="measure"):
         try:
             function(card, model)
@@ -186,6 +188,45 @@ def not_english(model) -> list[str]:
         f"{unknown:.0%} of them unknown. All word lists and sentences here are English, so that "
         "its numbers say nothing of bias in the language that it was trained on."
     ]
+
+
+def other_words(model) -> list[str]:
+    """A warning where the tokenizer seems to be another model's: the words of a pair (king, queen)
+    are not near to each other in the embedding.
+
+    In eight trained models 74 to 80 % of the first words have their own partner nearest, of all
+    partners; with the vocabulary shuffled, and in untrained networks, 0 to 5 %.
+    """
+    if models.draw_of(model.name):  # a card says so already
+        return []
+    first, second = _pairs_of_tokens(model)
+    if len(first) < FEWEST_PAIRS:
+        return []
+    weights = model.net.get_input_embeddings().weight.detach().float()
+    centred = torch.nn.functional.normalize(weights - weights.mean(0), dim=-1)
+    nearest = (centred[first] @ centred[second].T).argmax(1).cpu()
+    share = (nearest == torch.arange(len(first))).double().mean().item()
+    if share >= FEWEST_FOUND:
+        return []
+    return [
+        f"Its tokenizer is probably another model's: of {len(first)} words such as queen only "
+        f"{share:.0%} have their partner (king) nearest in the embedding, where trained models "
+        "have 74 to 80 %. Put the tokenizer there that it was trained with; if it is its own, the "
+        "network is hardly trained. No row says anything of bias until then."
+    ]
+
+
+def _pairs_of_tokens(model) -> tuple[list[int], list[int]]:
+    """The tokens of gender pairs whose words are one token each, every token once."""
+    pairs = {}
+    for female, male in data.words("gender_pairs").itertuples(index=False):
+        try:
+            ids = model.token_id(female), model.token_id(male)
+        except CompanionError:  # in pieces, or not known
+            continue
+        if ids[0] != ids[1] and ids[0] not in pairs and ids[1] not in pairs.values():
+            pairs[ids[0]] = ids[1]
+    return list(pairs), list(pairs.values())
 
 
 # ---- the measures
@@ -308,6 +349,7 @@ def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):
     for layer, head in hatched:
         corner = (head - 1, layer - 1)
         ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, hatch="/////", ec=GREY, linewidth=0))
+    ax.invert_yaxis()  # layer 1 below, as in all figures here
     ax.set(xlabel="head", ylabel="layer")
     return figure
 

@@ -339,7 +339,7 @@ def models_of(run: Run, notebooks: list[Notebook]) -> list[str]:
 
 def is_bundled(name: str) -> bool:
     """Whether a model comes with the repository."""
-    return (paths.MODELS / name).is_dir()
+    return name in models.REGISTRY and (paths.MODELS / name).is_dir()
 
 
 def to_make(run: Run, notebooks: list[Notebook]) -> str:
