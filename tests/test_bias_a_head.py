@@ -565,7 +565,11 @@ def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
 
 def test_heads_chosen_by_patching_are_called_better_where_the_whole_interval_says_so():
     cost = stats.Estimate(1.04, 1.0, 1.08)
-    words = {"better": (-0.2, -0.3, -0.1), "worse": (0.2, 0.1, 0.3), "no better": (-0.1, -0.2, 0.1)}
+    words = {
+        "better": (-0.2, -0.3, -0.1),
+        "worse": (0.2, 0.1, 0.3),
+        "no better, as far as can be told,": (-0.1, -0.2, 0.1),
+    }
     for word, more in words.items():
         said = findings.of_patched(stats.Estimate(*more), cost)
         assert f"{word} than** three" in said and "1.04 [1, 1.08] times" in said

@@ -76,7 +76,7 @@ def of_patched(more: stats.Estimate, cost: stats.Estimate) -> str:
     more   the change of |SEAT| under the first less that under the second
     cost   the PPPL under the first as a multiple of that under the second
     """
-    said = "as far as can be told, no better than"
+    said = "no better, as far as can be told, than"
     if more.is_below():
         said = "better than"
     elif more.is_above():
