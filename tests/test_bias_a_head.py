@@ -535,7 +535,6 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
 # what the notebooks say
 
 
-<<<<<<< HEAD
 def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
     about = {"models": ["b"], "estimate": stats.Estimate(0.4, 0.37, 0.43, 10)}
     scored = {"seat": 1.5, "p": 0.001}, {"seat": 0.7, "p": 0.12}
@@ -574,22 +573,3 @@ def test_heads_chosen_by_patching_are_called_better_where_the_whole_interval_say
     for word, more in words.items():
         said = findings.of_patched(stats.Estimate(*more), cost)
         assert f"{word} than** three" in said and "1.04 [1, 1.08] times" in said
-
-
-@pytest.mark.parametrize("notebook", ["03_counter_stereotype"])
-=======
-@pytest.mark.parametrize("notebook", ["02_biased_heads", "04_masking"])
->>>>>>> counteracts-n
-def test_intervals_in_the_conclusions_are_those_of_the_stored_claims(notebook):
-    cells = json.loads((paths.ROOT / f"notebooks/{notebook}.ipynb").read_text())["cells"]
-    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-    (text,) = [text for text in texts if "## What we see" in text]
-    bullets = text.partition("## What we see")[2].strip().partition("\n\n")[0].splitlines()
-    assert 3 <= len(bullets) <= 5
-    stored = (paths.FIGURES / "mini" / f"{notebook[:2]}_claims.csv").read_text()
-    said = re.findall(
-        r"[-+.\d]+%? \[[^]]+\]|SEAT [.\d]+, p [<.\d ]*\d|\d+ of 12", "\n".join(bullets)
-    )
-    assert len(said) >= 3
-    for number in said:
-        assert number in stored, number
