@@ -1,6 +1,5 @@
 """Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
-import json
 import re
 from dataclasses import replace
 
@@ -8,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import paths
 from lib.bias_a_head import claims, debiased, findings, masking, tables
 from lib.engine import models, stats
 from lib.verdict import Control, Outcome, Verdict
