@@ -526,7 +526,6 @@ def fig4_of(one: Experiment, of: str):
     where = f"{one.model}, {one.bias}"
     number = ""
     if not claims.beyond_chance(one.scored, one.bias).is_met:
-        axes[2].set_title("Original - counter, by unit\nnot applicable: SEAT not significant")
         title = f"{where}: SEAT is not significant, so that no head can be called biased"
     elif one.contrast is None:
         title = f"{where}: all heads with a score are of one kind: there is nothing to compare"
