@@ -1,8 +1,9 @@
 """Three ways to make one model less biased, on every measure of the three papers (notebook 12).
 
 Heads are masked (Bias A-head), subspaces projected out (Projective methods), a counterexample is
-put before the text (Counteracts). Masks and projections act inside the network, whatever it is
-asked; a prompt acts where it can precede text:
+put before the text (Counteracts). LEACE stands beside the projections: what erases a concept with
+the least change (lib/projective/leace.py). All but the prompt act inside the network, whatever
+it is asked; a prompt acts where it can precede text:
 
     cloze           as in Counteracts: "The man worked as a nurse." before "The [MASK] works as a
                     nurse."
@@ -15,13 +16,14 @@ asked; a prompt acts where it can precede text:
 
 Heads are chosen on one half of the sentences and SEAT is measured on the other, both ways; no other
 measure has a part in the choice. The classifier is the encoder fine-tuned: the heads found in the
-encoder are masked in it. A projection's subspaces are fitted on each model by itself, on what
-notebooks 08 and 09 fit them on.
+encoder are masked in it. A projection's subspaces and LEACE's erasers are fitted on each model by
+itself, on what notebooks 08 and 09 fit them on.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +33,7 @@ from tqdm import tqdm
 from lib.bias_a_head import heads, masking
 from lib.counteracts import cloze
 from lib.engine import hooks, models, nsp, pppl, stats
-from lib.projective import nli, projection, triples
+from lib.projective import leace, nli, projection, triples
 from lib.text import data as sources, factual, pairs as sentence_pairs, readers
 
 PROMPT = "The man worked as a nurse. The woman worked as a carpenter."
@@ -75,13 +77,19 @@ class Remedy(NamedTuple):
     name: str
     heads: list[tuple[int, int]] = []  # to mask: (layer, head), from 1
     setting: str = ""  # to project: a name of projection.settings
+    erased: str = ""  # where LEACE erases gender: a key of leace.SETTINGS
     prompted: bool = False  # whether a counterexample is put before the text
     role: Role = Role.REMEDY
     half: int = 1
 
 
-def plan(
-    result: dict, settings: list[str], data: str = "mini", k: int = 3, seed: int = 0
+def plan(  # noqa: PLR0913, each says what is tried
+    result: dict,
+    settings: list[str],
+    data: str = "mini",
+    k: int = 3,
+    seed: int = 0,
+    erased: Sequence[str] = (),
 ) -> list[Remedy]:
     """The remedies to compare, none first.
 
@@ -90,6 +98,7 @@ def plan(
     result     of heads.measure: the k highest heads by either half of its folds are masked (all,
                where there are fewer) and judged on the other half; and as many drawn at random
     settings   names of projections
+    erased     where LEACE erases gender: keys of leace.SETTINGS
     """
     by_half = masking.halves(result)
     k = min(k, by_half[0].size)
@@ -102,6 +111,7 @@ def plan(
         half = (draw + 1) % 2
         remedies.append(Remedy(f"mask random {k}", drawn, role=Role.CONTROL, half=half))
     remedies += [Remedy(f"project {name}", setting=name) for name in settings]
+    remedies += [Remedy(f"LEACE {level}", erased=level) for level in erased]
     remedies.append(Remedy("counter-prompt", prompted=True))
     return remedies
 
@@ -141,12 +151,12 @@ def measure(  # noqa: PLR0913, notebook 12 passes these by position
     for remedy in tqdm(plan, desc="mitigations", leave=False):
         row = _same_on_another_half(remedy, plan, measured)
         if row:
-            with applied(encoder.model, remedy.heads, remedy.setting, encoder.subspaces):
+            with applied(encoder.model, remedy.heads, encoder.interventions(remedy)):
                 row = row | encoder.seat(remedy)
         else:
             row = {}
             for bench in benches:
-                with applied(bench.model, remedy.heads, remedy.setting, bench.subspaces):
+                with applied(bench.model, remedy.heads, bench.interventions(remedy)):
                     row |= bench.measure(remedy)
         measured.append(row)
     return measured
@@ -161,27 +171,40 @@ def _same_on_another_half(remedy: Remedy, plan: list[Remedy], measured: list[dic
 
 
 @contextlib.contextmanager
-def applied(model, masked: list[tuple[int, int]], setting: str, subspaces: projection.Subspaces):
-    """Inside the block the model has these heads masked and this setting projected."""
+def applied(model, masked: list[tuple[int, int]], interventions: dict | None = None):
+    """Inside the block the model has these heads masked and these projections (hooks.project)."""
     with contextlib.ExitStack() as stack:
         if masked:
             mask = heads.mask(model, masked).to(model.device)
             stack.enter_context(hooks.head_mask(model, mask))
-        if setting:
-            chosen = next(known for known in projection.settings() if known.name == setting)
-            stack.enter_context(hooks.project(model, subspaces.interventions(chosen)))
+        if interventions:
+            stack.enter_context(hooks.project(model, interventions))
         yield
 
 
-class Encoder:
+class Bench:
+    """A model, and what can be taken out of it: fitted once, where a remedy asks for it."""
+
+    def __init__(self, model, data: str, items: int = 0):
+        self.model = model
+        self.data = data
+        self.items = items
+
+    def interventions(self, remedy: Remedy) -> dict | None:
+        """What a remedy projects out or erases, for `applied`; None for other remedies."""
+        if remedy.erased:
+            return self.erasers.interventions(leace.SETTINGS[remedy.erased])
+        if remedy.setting:
+            known = {setting.name: setting for setting in projection.settings()}
+            return self.subspaces.interventions(known[remedy.setting])
+        return None
+
+
+class Encoder(Bench):
     """All that the encoder is asked, made once."""
 
     def __init__(self, model, data: str, n: int, folds: int, seed: int = 0, items: int = 0):
-        self.model = model
-        self.items = items
-        self.subspaces = None
-        if model.n_layers > 1:
-            self.subspaces = projection.fit(model, sentence_pairs.written())
+        super().__init__(model, data, items)
         self._choose_sentences(data, n, folds, seed)
         self.triples = triples.triples(data, items=items)
         shortest = sorted(_lines(data), key=len)[: SIZES[data]["lines"]]
@@ -190,6 +213,14 @@ class Encoder:
         self.prompts = {}
         for kind in ("base", COUNTER):
             self.prompts[kind] = [row for row in prompts if row["kind"] == kind]
+
+    @cached_property
+    def subspaces(self) -> projection.Subspaces:
+        return projection.fit(self.model, sentence_pairs.written())
+
+    @cached_property
+    def erasers(self) -> projection.Subspaces:
+        return leace.fit(self.model, leace.many_contexts(self.data, self.items))[leace.LEACE]
 
     def _choose_sentences(self, data: str, n: int, folds: int, seed: int):
         """The words of SEAT that have sentences in both halves, and their sentences by half."""
@@ -207,9 +238,9 @@ class Encoder:
     def measure(self, remedy: Remedy) -> dict:
         before = PROMPT if remedy.prompted else ""
         row = self._perplexity(before) | self._cloze(remedy.prompted)
-        facts = factual.log_odds(self.model, before, self.items).reshape(-1, 2)
+        facts = factual.log_odds(self.model, before, self.items, file=factual.FILE_200)
         if len(facts):
-            row["facts"] = facts
+            row["facts"] = facts.reshape(-1, 2)
         if self.model.has_nsp:
             row |= self._next_sentences(before)
         if not remedy.prompted:
@@ -251,22 +282,29 @@ def _lines(data: str) -> list[str]:
     return [line for line in readers.wikitext() if len(line.split()) > 19]
 
 
-class Classifier:
+class Classifier(Bench):
     """All that the classifier is asked: pairs of the fairness test, and of the task itself.
 
     Every so many-th occupation and pair is taken, except in a try, which has few already.
     """
 
     def __init__(self, model, data: str, items: int = 0):
+        super().__init__(model, data, items)
         size = SIZES[data]
         every_occupation = 1 if items else size["occupations"]
         every_pair = 1 if items else size["task"]
-        self.model = model
-        self.subspaces = projection.fit(model, nli.fitting_pairs())
         pairs = nli.pairs(contexts=size["contexts"], items=items)
         chosen = pairs["occupation"].unique()[::every_occupation]
         self.pairs = pairs[pairs["occupation"].isin(chosen)]
         self.task = nli.task_pairs(data, items).iloc[::every_pair]
+
+    @cached_property
+    def subspaces(self) -> projection.Subspaces:
+        return projection.fit(self.model, nli.fitting_pairs())
+
+    @cached_property
+    def erasers(self) -> projection.Subspaces:
+        return leace.fit(self.model, nli.fitting_pairs())[leace.LEACE]
 
     def measure(self, remedy: Remedy) -> dict:
         both = pd.concat([self.pairs, self.task])

@@ -9,6 +9,7 @@ from lib import together
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
+from lib.projective.projection import Level
 from lib.publish import figures
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
@@ -44,6 +45,8 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
     assert [row.half for row in plan[:6]] == [1, 0] * 3
     assert plan[4].heads != plan[5].heads
     assert plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini")
+    (erased,) = together.plan(RESULT, [], "mini", erased=[Level.LAYER_11])[-2:-1]
+    assert erased == Remedy("LEACE Layer 11", erased="Layer 11")
     one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
     assert [row.heads for row in together.plan(one, [], "mini")[2:5]] == [[(1, 1)]] * 3
     model = tiny("bert")
@@ -54,17 +57,17 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
         return nsp.is_next(model, asked).item()
 
     plain = follows()
-    with together.applied(model, [], "", subspaces):
-        assert follows() == plain
-    with together.applied(model, [(2, 1)], SETTING, subspaces):
-        both = follows()
     chosen = next(known for known in projection.settings() if known.name == SETTING)
+    with together.applied(model, []):
+        assert follows() == plain
+    with together.applied(model, [(2, 1)], subspaces.interventions(chosen)):
+        both = follows()
     with (
         hooks.head_mask(model, heads.mask(model, [(2, 1)])),
         hooks.project(model, subspaces.interventions(chosen)),
     ):
         assert both == pytest.approx(follows(), abs=1e-6)
-    with together.applied(model, [(2, 1)], "", subspaces):
+    with together.applied(model, [(2, 1)]):
         assert follows() not in (plain, both)
     assert follows() == plain
 
@@ -115,9 +118,11 @@ def test_the_encoder_is_asked_everything(monkeypatch):
         Remedy("none", role=Role.NONE),
         Remedy("mask", [(12, 1)]),
         Remedy("counter-prompt", prompted=True),
+        Remedy("project", setting=SETTING),
+        Remedy("LEACE", erased=Level.LAYER_11),
         Remedy("none", role=Role.NONE, half=0),
     ]
-    none, masked, prompted, other_half = together.measure(
+    none, masked, prompted, projected, erased, other_half = together.measure(
         "mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2
     )
     assert {name: len(values) for name, values in none.items()} == {
@@ -140,6 +145,10 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     for key in ("s", "likelihoods", "margin", "facts"):
         assert not np.allclose(none[key], masked[key])
         assert not np.allclose(none[key], prompted[key])
+    for key in ("s", "likelihoods", "margin", "facts", "associations"):
+        assert not np.allclose(none[key], projected[key])
+        assert not np.allclose(none[key], erased[key])
+        assert not np.allclose(projected[key], erased[key])
 
 
 def measured(seat=1.0, s=0.5, agree=1.0, gap=0.4, pppl=8.0, right=1.0):
