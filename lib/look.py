@@ -11,6 +11,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
+import matplotlib.patheffects as effects
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
@@ -204,9 +205,10 @@ def name_points(ax, x, y, names: dict):
     """
     x = np.asarray(x)
     y = np.asarray(y)
+    above_points = {"zorder": 6, "path_effects": [effects.withStroke(linewidth=2, foreground="w")]}
     texts = []
     for place, name in names.items():
-        texts.append(ax.text(x[place], y[place], name, fontsize=7.5))
+        texts.append(ax.text(x[place], y[place], name, fontsize=7.5, **above_points))
     adjust_text(
         texts,
         x=x,

@@ -38,7 +38,25 @@ from lib.text import readers
 DATA_NAMES = {"mini": "demo", "paper": "real"}
 DPI = 150  # of a figure's png as it is saved
 SCREEN_DPI = 110  # as large as a notebook shows it
+CELL = 160  # letters of a table's cell that are shown: a claim, and what was found
 CLASSIFIER = "ForSequenceClassification"  # how transformers calls a fine-tuned network's class
+
+
+def _whole_cells():
+    """While it lasts, tables are shown with whole cells, and not with their first 50 letters."""
+    return pd.option_context("display.max_colwidth", CELL)
+
+
+class _Whole(pd.DataFrame):
+    """A table that is shown with whole cells."""
+
+    def __repr__(self):
+        with _whole_cells():
+            return super().__repr__()
+
+    def _repr_html_(self):
+        with _whole_cells():
+            return super()._repr_html_()
 
 
 class Run:
@@ -309,7 +327,8 @@ class Run:
         """The first rows of a table, and where all of them are: a file of the stored run, which
         the page of a notebook that was executed here links in its own folder.
         """
-        display.display(table.head(rows))
+        with _whole_cells():
+            display.display(table.head(rows))
         if len(table) > rows:
             here = f"[figures/{file}](../figures/{file})"
             display.display(display.Markdown(f"{rows} of {len(table):,} rows; all are in {here}."))
@@ -367,7 +386,7 @@ class Run:
                 return display.Image(file)
             table = pd.read_csv(file, keep_default_na=False)
             if rows is None:
-                return table
+                return _Whole(table)
             return self._show_first(table, rows, f"{other}/{name}.csv")
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise CompanionError(

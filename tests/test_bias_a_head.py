@@ -53,19 +53,7 @@ def test_intervals_and_what_stands_out_by_hand():
     assert tables.outliers(np.array([-50.0, 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
 
 
-def test_layers_with_heads_redrawn_seats_and_what_the_highest_heads_carry():
-    frame = pd.DataFrame(
-        [
-            (layer, low, high)
-            for layer, above, high in ((1, 2, 0.5), (2, 1, 0.5), (3, 0, 0.01))
-            for low in [0.1] * above + [-0.1] * (12 - above)
-        ],
-        columns=["layer", "low", "high"],
-    )
-    found = tables.layers_with_heads(
-        frame, 0.05
-    )  # one of twelve is not rare, two are; in the third none is large
-    assert (found.value, found.low, found.high, found.n) == (1, 1, 2, 3)
+def test_redrawn_seats_and_what_the_highest_heads_carry():
     measured = result(np.zeros((1, 1)), seat=0.5)
     drawn = tables.resampled_seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
@@ -540,25 +528,52 @@ def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
     results |= {("b", "race"): scored[1], ("g", "race"): scored[1]}
     small = Verdict("heads-small-set", CONTRADICTED, "b, gender", variant="gradient", **about)
     on_race = Verdict("heads-small-set", SUPPORTED, "b, race", variant="gradient", **about)
-    said = findings.of_scores(results, [on_race, small], "b").splitlines()
+    removed = Verdict(
+        "heads-small-set", Outcome.INCONCLUSIVE, "b, gender", variant="ablation", **about
+    )
+    said = findings.of_scores(results, [on_race, removed, small], "b").splitlines()
     assert len(said) == 5
     assert said[0] == (
         "- **A bias that heads could carry is there on gender in b and g and on race in neither "
         "model.** SEAT of gender is 1.50 in b."
     )
-    assert "most of the bias: contradicted.** It carries 40% [37%, 43%] of" in said[3]
+    assert (
+        "the bias: contradicted in b and not run in g.** In b it carries 40% [37%, 43%]" in said[3]
+    )
+    assert said[3].endswith("By what removing heads does: inconclusive in b and not run in g.")
     assert "not run" in said[1]
     control = Control("random", stats.Estimate(0.0), stats.Estimate(-0.16, -0.2, -0.1))
     top = Verdict("mask-top3-seat", SUPPORTED, "b", control=control, **about)
     every = Verdict("mask-all-seat", Outcome.NOT_APPLICABLE, reason="PPPL is high", **about)
     every = replace(every, variant="all of positive score")
     said = findings.of_masking([top, every], "b").splitlines()
-    assert len(said) == 5
+    assert len(said) == 4
     assert said[0].endswith(
         "supported.** SEAT changes by -0.16 [-0.20, -0.10] beyond what as many random heads do."
     )
-    assert said[3].endswith("not applicable.** It cannot be judged: PPPL is high.")
-    assert said[4].endswith("not run.** It was not run.")
+    assert said[2].endswith("not applicable.** It cannot be judged: PPPL is high.")
+    assert said[3].endswith("amplifying them lowers it: not run.** Amplified: It was not run.")
+    words = {"do more than": (-0.2, -0.3, -0.1), "do less than": (0.2, 0.1, 0.3)}
+    for word, beyond in (words | {"may do as much": (0.1, -0.1, 0.3)}).items():
+        said = findings.of_masking([top, every], "b", (15, stats.Estimate(*beyond))).splitlines()
+        assert len(said) == 5 and word in said[2] and "15 top heads" in said[2]
+
+
+def test_the_most_top_heads_that_leave_a_language_model():
+    masks = pd.DataFrame(
+        [("full", 0, 10.0), ("full", 0, 10.0), ("top", 3, 11.0), ("top", 15, 28.0)]
+        + [("top", 15, 31.0), ("top", 45, 400.0), ("random", 45, 12.0)],
+        columns=["strategy", "k", "pppl_sample"],
+    ).assign(factor=0.0)
+    assert tables.most_top_heads(masks, 3)["pppl_sample"].tolist() == [28, 31]  # 29.5 in the mean
+    assert tables.most_top_heads(masks, 2)["k"].tolist() == [3]
+    assert tables.most_top_heads(masks, 1).empty
+
+
+def test_numbers_keep_the_zeros_of_three_digits():
+    numbers = (1.1, 1.0, 0.9994, 13.94, 213.4, 57432.0)
+    said = [tables.number_text(number) for number in numbers]
+    assert said == ["1.10", "1.00", "0.999", "13.9", "213", "57400"]
 
 
 def test_heads_chosen_by_patching_are_called_better_where_the_whole_interval_says_so():
@@ -570,4 +585,4 @@ def test_heads_chosen_by_patching_are_called_better_where_the_whole_interval_say
     }
     for word, more in words.items():
         said = findings.of_patched(stats.Estimate(*more), cost)
-        assert f"{word} than** three" in said and "1.04 [1, 1.08] times" in said
+        assert f"{word} than** three" in said and "1.04 [1.00, 1.08] times" in said

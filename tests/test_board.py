@@ -88,3 +88,15 @@ def test_the_page_escapes_and_links_pictures_that_are_there(folders, monkeypatch
     assert len(re.findall('<tr id="', page)) == len(CLAIMS)
     assert "inventory.html#" not in board.page(folders(mini=tests))
     assert "1 supported" in page
+
+
+def test_claims_of_this_project_are_marked_and_counted_apart(folders):
+    rows = board.table(folders(mini=TESTS)).set_index("id")
+    twin = rows.loc["ss-twin", "claim"]
+    assert twin == f"{CLAIMS['ss-twin'].says} (this project's claim)"
+    assert rows.loc[SEAT, "claim"] == CLAIMS[SEAT].says
+    of_papers = {"id": SEAT, "kind": "supported"}
+    ours = {"id": "ss-twin", "kind": "not run"}
+    assert board.counted([of_papers, ours]) == (
+        "1 claims: 1 supported; beside them 1 of this project: 1 not run"
+    )

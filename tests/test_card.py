@@ -418,5 +418,5 @@ def test_checks_can_fail():
     assert both[0].estimate.value == -0.2
     both = card.checks({"a": Estimate(0.2, 0.1, 0.3)}, follows.assign(probability=[0.9, 0.1]))
     assert [check.outcome for check in both] == [Outcome.SUPPORTED] * 2
-    assert both[1].found == "2 of 2 pairs"
+    assert both[1].found == "2 of 2 pairs, 100% [34%, 100%]"
     assert card.checks({"a": Estimate(0.2, 0.1, 0.3)}, None)[1].outcome == Outcome.NOT_RUN

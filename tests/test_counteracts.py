@@ -425,6 +425,7 @@ def test_what_the_verbalizer_covers():
     assert (covered["female words"], covered["male words"]) == (3, 4)
     assert covered["mass"] == pytest.approx(0.3)
     assert (covered["top 3: outputs"], covered["top 5: outputs"]) == (0, 1)
+    assert (covered["base, top 3"], covered["base, top 5"]) == (0, 1)
     words = tables.verbalizer_words({"female": ["she", "her", "nurse"]}, ["she", "nurse"])
     assert words.loc["female"].tolist() == ["she", "nurse"]
 
@@ -618,31 +619,33 @@ def test_the_full_distribution_decides_and_other_k_stand_beside_it(scores, said)
 def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_not_shown():
     lines = {
         "main": four([1, 1, 1, 1]),
-        "dictionary": four([None] * 3 + [-1]),
+        claims.FORTY: four([None] * 3 + [-1]),
         "pooled": four([0, 2, 2, 2]),
     }
-    assert str(claims.overall(lines)) == "supported, dictionary: contradicted"
+    said = f"supported, {claims.FORTY}: contradicted"
+    assert str(claims.overall(lines)) == said
     lines["pooled"] = four([1, 1, 1, 0])
-    assert str(claims.overall(lines)) == "supported, dictionary: contradicted; pooled: inconclusive"
+    assert str(claims.overall(lines)) == f"{said}; pooled: inconclusive"
     answer = answered(P, SIDES, backgrounds=1)
-    answer["mass"]["larger"] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
+    for words in ("larger", "no space", "either"):  # the three are alike, so the first is shown
+        answer["mass"][words] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
     shown = tables.forms({"paper": answer})
     assert list(shown.index) == ["paper", "paper; larger list"]
     np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
 
 
 def test_the_board_gets_the_full_distribution_first_and_what_can_be_judged_besides():
-    lines = {"main": four([None, 2, 1, -1]), "dictionary": four([None] * 3 + [2])}
+    lines = {"main": four([None, 2, 1, -1]), "pooled": four([None] * 3 + [2])}
     kept = claims.recorded([lines])
     assert [(one.variant, str(one)) for one in kept] == [
         ("full", "contradicted"),
-        ("dictionary", "supported"),
+        ("pooled", "supported"),
         ("k = 5", "supported"),
         ("k = 10", "supported"),
     ]
     assert str(combined(claim(claims.NOT_OVERTURNED, N), kept)) == (
         "contradicted; depends on the variant "
-        "(dictionary: supported; k = 5: supported; k = 10: supported)"
+        "(pooled: supported; k = 5: supported; k = 10: supported)"
     )
     assert claims.recorded([lines], main_alone=True) == [claims.overall(lines)]
 
@@ -693,21 +696,30 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
 def test_conclusions_count_and_average_what_was_found():
     def shares(value):
         row = {"kind": claims.COUNTER_SYNTACTIC, "change": tables.OVERTURNED, "value": value}
+        confirming = row | {"kind": claims.SYNTACTIC, "value": value / 2}
         other = row | {"change": tables.KEPT, "value": 1.0}
-        return pd.DataFrame([row, other])
+        return pd.DataFrame([row, confirming, other])
 
     facts = pd.DataFrame(
         {"named before": ["the other gender"] * 2 + ["nothing"], "right": [0.75, 0.5, 0.1]}
     )
     tests = [
-        Verdict("encoders-neutral", Outcome.SUPPORTED),
-        Verdict("encoders-neutral", Outcome.CONTRADICTED),
+        Verdict("encoders-neutral", Outcome.SUPPORTED, remark="k = 3: inconclusive"),
+        Verdict("encoders-neutral", Outcome.CONTRADICTED, remark="pooled: inconclusive"),
+        Verdict("unrelated-not-overturned", Outcome.SUPPORTED),
     ]
-    said = findings.conclusions({"a": shares(0.2), "b": shares(0.5)}, facts, tests).splitlines()
-    assert len(said) == 3  # no test of the two other claims
-    assert "in 35% of the occupations, in the mean of 2 models" in said[0]
-    assert "up to 50% of the pronouns" in said[1]
-    assert "supported in 1 of 2 models" in said[2]
+    moved = tables.resampled(table({"base": 0.5, U: (0.3, 0.45)}), draws=20)  # the first group
+    said = findings.conclusions(
+        {"a": shares(0.2), "b": shares(0.6)}, {"a": moved, "b": moved}, facts, tests
+    ).splitlines()
+    assert len(said) == 4 + 2  # no test of form over meaning; a blank line, and what depends
+    assert "in 40% of the occupations, in the mean of 2 models" in said[0]
+    assert said[0].endswith("flips it in 20%.")
+    assert "up to 50.0% of the pronouns" in said[1]
+    assert "in the mean of the groups, is supported in 1 of 1 models" in said[2]
+    assert "moves 2 of 4 groups" in said[2]
+    assert "supported in 1 of 2 models" in said[3]
+    assert said[5].startswith("Of the 3 verdicts 2 change") and said[5].endswith("counts, 1 do.")
 
 
 def test_claims_have_all_58_occupations_with_every_background_that_was_asked():

@@ -58,13 +58,15 @@ def test_kinds_of_heads_and_their_contrast_by_hand():
         (ABOVE, "supported", "look away from the swapped word"),
         (ABOVE, "matched by controls", "and regular heads nearly as much"),
         (BELOW, "contradicted", "look harder"),
-        (OPEN, "inconclusive", "do not clearly look away"),
+        (OPEN, "inconclusive", "no clear fall"),
         (stats.Estimate(np.nan), "inconclusive", "too few heads"),
     ],
 )
 def test_the_title_of_one_sentence(estimate, outcome, words):
     title = findings.fig3_title(verdict(claims_attention.EXAMPLE, outcome, estimate))
     assert words in title and not any(letter.isdigit() for letter in title)
+    of_two = findings.fig3_title(verdict(claims_attention.EXAMPLE, outcome, estimate), True)
+    assert ("both heads drawn" in of_two) == (estimate is OPEN)
 
 
 def test_conclusions_take_the_main_variant_on_gender_of_each_model():
@@ -81,8 +83,13 @@ def test_conclusions_take_the_main_variant_on_gender_of_each_model():
     assert said.splitlines() == [
         "- **Biased heads react more than regular ones: contradicted.** "
         "-0.200 [-0.300, -0.100] percentage points of attention in e.",
-        "- **The same in the decoder: not applicable** in d, since no bias.",
+        "- **The same in the decoder: not applicable** in d, since no bias. "
+        "**The same on race: supported in d.**",
     ]
+    regular = verdict(claims_attention.REGULAR, "supported", OPEN, variant="paper's test",
+                      found="t 2.2, p 0.01; rest", **about)  # fmt: skip
+    said = findings.of_attention([regular], {"4a": ("e", "gender"), "4b": ("d", "gender")})
+    assert said.endswith("in e. The paper's own test for a difference: t 2.2, p 0.01.")
 
 
 # ---- 05
@@ -119,19 +126,28 @@ def test_changes_are_of_each_seed_against_itself():
 
 
 @pytest.mark.parametrize(
-    ("beyond", "words"), [(BELOW, "cost less"), (ABOVE, "cost more"), (OPEN, "cost no less")]
+    ("beyond", "words", "so"),
+    [
+        (
+            BELOW,
+            "cost less.** With all biased heads masked scores are 0.200 [0.100, 0.300] lower",
+            "",
+        ),
+        (ABOVE, "cost more.** With", "not being biased"),
+        (OPEN, "not shown to cost less.** With", "not shown to matter"),
+    ],
 )
-def test_random_heads_stand_beside_what_masking_all_costs(beyond, words):
+def test_random_heads_stand_beside_what_masking_all_costs(beyond, words, so):
     control = Control("Random-All", BELOW, beyond)
     verdicts = [
         verdict(claims_glue.TOP3, "inconclusive", models=["m"]),
         verdict(claims_glue.ALL, "supported", BELOW, models=["m"], control=control),
     ]
     *_, last = findings.of_glue(verdicts, "m").splitlines()
-    assert words in last and ("nothing shows" in last) == (beyond is not BELOW)
+    assert words in last and so in last and (" So it is not" in last) == bool(so)
     runs = pd.DataFrame({"row": [1]})
     title, below = findings.glue_title(verdicts, runs, "m")
-    assert "20.0 GLUE points" in title and "4 seeds" in below
+    assert "20.0 GLUE points, as many random ones 20.0" in title and "4 seeds" in below
     assert "No GLUE task" in findings.glue_title(verdicts, runs[:0], "m")[0]
 
 
@@ -146,10 +162,20 @@ def test_titles_of_debiased_and_chat_models_go_by_the_verdicts():
     for estimate, words in ((BELOW, "Fewer"), (ABOVE, "More"), (OPEN, "It cannot be told")):
         one = verdict(claims_debiased.CHAT_HEADS, "inconclusive", estimate, on="chat against m")
         assert findings.pronounced_title([one], "x")[0].startswith(words)
-    assert findings.moved_title({"a": ABOVE}, "after").startswith("Mostly the same")
+    said = findings.moved_title({"a": ABOVE, "b": ABOVE}, "after")
+    assert said == "Head scores after correlate with the base's at 0.20 and 0.20"
     assert "not always" in findings.moved_title({"a": ABOVE, "b": OPEN}, "after")
     said = findings.of_debiased(of_turned)
     assert said == (
         "- **The most anti-biased heads turn biased: supported in a and inconclusive in b.** "
-        "0.20 [0.10, 0.30] of 5 heads in a."
+        "0.2 [0.1, 0.3] of 5 heads in a and 0.1 [-0.1, 0.3] in b."
     )
+    lower = [verdict(claims_debiased.SEAT, "supported", BELOW, on=name) for name in ("a", "b")]
+    remain = [verdict(claims_debiased.REMAIN, "supported", ABOVE, on=name) for name in ("a", "b")]
+    fewer = [verdict(claims_debiased.FEWER, "supported", BELOW, on="a")]
+    seat, heads = findings.of_debiased([*lower, *remain, *fewer], {"a": BELOW}).splitlines()
+    assert seat.startswith(
+        "- **Debiased models are less biased by SEAT: supported in a and b.** -0.20"
+    )
+    assert seat.endswith("women's share of occupations changes by -0.20 [-0.30, -0.10] in a.")
+    assert heads.endswith("That a number of them remain is supported in a and b.")

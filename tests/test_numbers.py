@@ -66,19 +66,31 @@ def test_numbers_are_read_as_tables_write_them():
 
 
 def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
-    ours = ["0.4 [0.2, 0.6]", "0.9 [0.8, 1.0]", "0.7", "< 0.05", "0.3"]
+    """A column of fewer than three numbers is not drawn: c of A, and all of B."""
+    ours = ["0.4 [0.2, 0.6]", "0.9 [0.8, 1.0]", "0.7", "< 0.05", "37", "0.3"]
+    printed = ["0.5", "0.5", "0.6", "0.1", "37", "0.2"]
+    columns = ["a", "a", "a", "a", "c", "a"]
     rows = pd.DataFrame(
-        {"table": ["A"] * 4 + ["B"], "printed": ["0.5", "0.5", "0.6", "0.1", "0.2"], "ours": ours}
+        {"table": ["A"] * 5 + ["B"], "column": columns, "printed": printed, "ours": ours}
     )
     figure = figures.against_printed(rows, "P", "mini")
-    (ax,) = figure.axes  # B has one number, which is no panel
-    points = ax.lines[-2] if len(ax.lines[-2].get_xdata()) == 3 else ax.lines[0]
+    (ax,) = figure.axes
+    (points,) = [line for line in ax.lines if line.get_label() == "a"]
     assert points.get_xdata().tolist() == [0.5, 0.5, 0.6]
     assert points.get_ydata().tolist() == [0.4, 0.9, 0.7]
-    assert "1 of 2 intervals of ours reach the printed number" in figure.get_suptitle().replace(
-        "\n", " "
-    )
+    title = figure.get_suptitle().replace("\n", " ")
+    assert title == "P: 3 numbers of other, smaller models beside the printed ones"
+    corner = figure.texts[-1].get_text().replace("\n", " ")
+    assert corner.startswith("1 of 2 intervals reach the printed number; mini")
     assert figures.against_printed(rows[4:], "P", "mini") is None
+
+
+def test_columns_of_a_printed_table_are_told_apart_by_colour():
+    rows = pd.DataFrame({"table": "A", "column": list("aaabbb"), "printed": "1", "ours": "2"})
+    (ax,) = figures.against_printed(rows, "P", "mini").axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    a, b = (line.get_color() for line in ax.lines if line.get_label() in ("a", "b"))
+    assert a != b
 
 
 def test_the_readme_says_what_the_runs_found():

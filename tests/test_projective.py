@@ -715,6 +715,7 @@ def test_all_of_several_things_is_judged_by_the_interval_of_their_share(drawn, o
     finding = findings.of_shares(claim, np.array([drawn[-1], *drawn]), "", 100, unit="things")
     assert finding.judged().outcome == outcome
     assert (finding.estimate.n, finding.estimate.unit) == (100, "things")
+    assert ("interval 50% to 100%" in finding.text) == (outcome == Outcome.INCONCLUSIVE)
     nothing = findings.of_shares(claim, np.full(5, np.nan), "all tie", 100).judged()
     assert nothing.outcome == Outcome.INCONCLUSIVE and nothing.found == ""
 

@@ -141,7 +141,9 @@ def test_what_is_left_in_words(three, stored):
     assert "1 of 1 tests are supported and 0 contradicted; 75% to 80% of the variance" in sentence
     bundled = three | {"mini": stored("mini", ENDS[0])}
     lasting = scoreboard.lasting(over, bundled)
-    assert lasting == "Of 1 claims that the bundled model supports, 1 is supported over retrainings"
+    assert lasting == "Of 1 claims supported in the bundled model, 1 is supported over retrainings"
+    published = three | {"published": stored("published", ENDS[0])}
+    assert scoreboard.lasting(over, published).startswith("Of 0 claims")
     board = scoreboard.board(bundled).set_index("id")
     assert board.loc[NEAR, "retrainings"] == "supported in 3 of 3; over them supported"
 
@@ -198,12 +200,16 @@ def test_heads_of_retrainings_in_a_sentence(heads, tmp_path):
 
 
 def test_what_lasts_is_a_row_per_supported_claim(three, stored):
-    lasts = retrainings.supported(retrainings.across(three))
+    lasts = retrainings.supported(retrainings.across(three), three)
     (row,) = lasts.to_dict("records")
     assert row["claim"] == CLAIMS[NEAR].says and row["on"] == "gender"
     assert row["mean"].startswith("0.8 [0.") and row["supported in"] == "3 of 3"
+    assert row["bundled"] == "not run"
+    bundled = three | {"mini-real": stored("mini-real", Estimate(0.2, 0.1, 0.3))}
+    (row,) = retrainings.supported(retrainings.across(bundled), bundled).to_dict("records")
+    assert row["bundled"] == "contradicted"
     three["trainings-seed3"] = stored("trainings-seed3", Estimate(0.1, 0.002, 0.198))
-    assert retrainings.supported(retrainings.across(three)).empty
+    assert retrainings.supported(retrainings.across(three), three).empty
 
 
 # ---- controls and margins, as the bundled model's tests have

@@ -337,6 +337,10 @@ def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command
         "eta": ["0.5", ""],
     }
     assert "--data paper (models mini-bert-nli; data paper): A table." in capsys.readouterr().out
+    long = "a cell of more than fifty letters, which a table of claims has in each row"
+    replace(paths.FIGURES / "mini-real" / "09_a.csv", f'claim\n"{long}"\n'.encode())
+    shown = Run().show_other("09_a")
+    assert long in repr(shown) and long in shown._repr_html_()
     assert Run().show_other("09_b").data.startswith(b"\x89PNG")
     for damaged in (b"", b"[]"):
         replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)

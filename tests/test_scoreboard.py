@@ -206,7 +206,7 @@ def test_what_does_not_depend_on_the_data_is_counted_once(folder, monkeypatch):
     rows = table[table["id"].isin([NEAR, LAYERS])]
     assert scoreboard.counts_by_run(rows, ["mini", "paper"]) == [
         "1 supported (1 without a working control), 1 contradicted",
-        "1 contradicted; 1 counted before: the data are no part of their tests",
+        "1 contradicted; 1 counted before",
     ]
 
 
@@ -246,6 +246,8 @@ def test_how_much_data_would_decide_is_said():
     estimate = Estimate(0.6, 0.4, 0.8, n=50)
     one = Verdict(NEAR, INCONCLUSIVE, estimate=estimate, threshold=0.5)
     assert scoreboard.needed_text(one) == "about 200 in place of 50"
+    close = Estimate(0.6, 0.4995, 0.7, n=150)
+    assert scoreboard.needed_text(changed(one, estimate=close)) == "a little more than 150"
     assert scoreboard.needed_text(changed(one, estimate=changed(estimate, n=0))) == (
         "about 4.0 times as much"
     )
@@ -428,7 +430,10 @@ def test_controls_are_no_column_but_stand_in_the_evidence(folder):
         "mini": folder("mini", said(NEAR, SUPPORTED), said(ORDER, SUPPORTED)),
         "null": folder("null", *null),
     }
-    counts = scoreboard.summary(folders)
+    again = {"trainings-seed1": folder("trainings-seed1", said(NEAR, SUPPORTED))}
+    others = {"published": folder("published", said(NEAR, SUPPORTED))}
+    counts = scoreboard.summary(folders | again | others)
+    assert "retraining" not in counts and "published" not in counts
     assert "`null`" not in counts and "untrained" not in counts
     assert set(scoreboard.evidence(folders)["run"]) == {"mini", "null"}
 

@@ -10,6 +10,8 @@ from lib.bias_a_head import figures as bias_figures, tables as bias_tables
 from lib.counteracts import figures as cloze_figures
 from lib.engine.stats import Estimate
 from lib.projective import figures as projective_figures
+from lib.publish import figures as board_figures
+from lib.together import Role
 
 UP = Estimate(0.2, 0.1, 0.3)
 DOWN = Estimate(-0.2, -0.3, -0.1)
@@ -28,6 +30,8 @@ def test_heads_above_zero_are_counted_beside_what_chance_gives():
     title = bias_figures.fig2_title({("a", "gender"): gender, ("b", "race"): race})
     assert title == "In a 7 heads reliably raise SEAT, where chance gives about 1"
     assert bias_figures.fig2_title({("b", "race"): race}).startswith("In b on race 2 heads")
+    beside = bias_figures.fig2_title({("a", "gender"): gender}, untrained=6)
+    assert beside == "In a 7 heads reliably raise SEAT, in an untrained network 6"
 
 
 def test_a_share_with_a_wide_interval_is_not_in_the_title():
@@ -53,8 +57,8 @@ def test_the_gradient_is_said_beside_two_kinds_of_patches():
         kind: {"same sentences": Estimate(rank)} for kind, rank in (("zero", 0.9), ("swapped", 0.2))
     }
     assert bias_figures.patching_title(same, "a") == (
-        "The gradient and switching heads off rank those of a alike (0.90), the gradient and "
-        "swapped gender hardly alike (0.20)"
+        "In a the gradient ranks heads as switching them off does (0.90), hardly as swapping gender "
+        "does (0.20)"
     )
 
 
@@ -66,10 +70,12 @@ def test_what_masks_do_is_said_as_far_as_intervals_tell():
     )
     assert "does not clearly change SEAT" in bias_figures.plane_title(3, OPEN, cost)
     assert bias_figures.seat_moves(UP) == "raises SEAT by 0.20"
-    by_both = bias_figures.lpbs_title(DOWN, DOWN)
-    assert by_both.endswith("lowers LPBS by 0.20, as many random heads by 0.20")
-    assert bias_figures.lpbs_title(DOWN, OPEN).endswith("as many random heads do not clearly")
-    assert bias_figures.lpbs_title(OPEN, DOWN) == "Masking top heads does not clearly lower LPBS"
+    lpbs_title = bias_figures.lpbs_title
+    beyond = lpbs_title(DOWN, DOWN, 1.5)
+    assert beyond == "Masking top heads lowers LPBS by 0.20, more than as many random heads do"
+    assert lpbs_title(DOWN, OPEN, 1.5).endswith("not clearly more than as many random heads do")
+    assert lpbs_title(DOWN, DOWN, 89.6).endswith("where PPPL is 89.6 times the full model's")
+    assert lpbs_title(OPEN, DOWN, 1.5) == "Masking top heads does not clearly lower LPBS"
     louder = bias_figures.amplified_title(3, DOWN, DOWN)
     assert louder.endswith("lowers SEAT by 0.20, more than random heads do")
     assert bias_figures.amplified_title(3, DOWN, UP).endswith("no more than random heads do")
@@ -81,10 +87,15 @@ def test_facts_under_masks_are_said_with_what_is_left_of_them():
     moved = {"Top-3": OPEN, "Dose": Estimate(-0.4, -0.5, -0.3)}
     title = bias_figures.factual_title(3, 45, moved, 0.9)
     assert title == (
-        "Masking the top 3 heads leaves queens and kings alone; with 45 masked 50% are right"
+        "Masking 45 top heads makes the pronouns of queens and kings a coin toss; masking the top 3 "
+        "leaves them alone"
     )
     title = bias_figures.factual_title(3, 45, moved | {"Top-3": DOWN}, 0.9)
-    assert title.startswith("Masking the top 3 heads leaves 70% of queens and kings right")
+    assert (
+        title.endswith("a coin toss; masking the top 3 leaves 70% right") and n_numbers(title) == 2
+    )
+    title = bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9)
+    assert title.startswith("Masking 45 top heads leaves 70% of the pronouns of queens and kings")
     assert "not asked" in bias_figures.factual_title(3, 45, moved, np.nan)
 
 
@@ -109,16 +120,16 @@ def test_more_than_regular_heads_is_no_finding_where_neither_favours(
 
 
 @pytest.mark.parametrize(
-    ("every", "beyond", "title"),
+    ("every", "random", "title"),
     [
-        (DOWN, OPEN, "costs 20.0 GLUE points; as many random heads are not shown to cost less"),
-        (DOWN, DOWN, "costs 20.0 GLUE points; as many random heads cost less"),
+        (DOWN, OPEN, "costs 20.0 GLUE points"),
+        (DOWN, DOWN, "costs 20.0 GLUE points, as many random ones 20.0"),
         (DOWN, None, "costs 20.0 GLUE points"),
         (OPEN, None, "does not clearly change the GLUE scores"),
     ],
 )
-def test_what_masking_costs_is_said_beside_random_heads(every, beyond, title):
-    assert bias_figures.glue_title(every, beyond) == f"Masking all 'biased' heads {title}"
+def test_what_masking_costs_is_said_beside_random_heads(every, random, title):
+    assert bias_figures.glue_title(every, random) == f"Masking all 'biased' heads {title}"
 
 
 def resampled(spread: float, seat: float) -> dict:
@@ -133,13 +144,11 @@ def test_chat_tuning_is_said_of_seat_and_of_the_spread_of_heads(monkeypatch):
 
     monkeypatch.setattr(bias_tables, "with_resamples", with_resamples)
     wide, narrow = resampled(0.4, 1.2), resampled(0.1, 1.36)
-    title = bias_figures.fig67_title(wide, narrow, UP)
-    assert (
-        title == "Chat tuning raises SEAT from 1.20 to 1.36 and narrows the spread of head scores"
-    )
-    assert bias_figures.fig67_title(narrow, wide, DOWN).endswith("widens the spread of head scores")
-    same = bias_figures.fig67_title(wide, wide, OPEN)
-    assert "leaves SEAT at about 1.20 and does not clearly change the spread" in same
+    title = bias_figures.fig67_title
+    assert title(wide, narrow, UP) == "Chat tuning raises SEAT from 1.20 to 1.36"
+    assert title(narrow, wide, DOWN) == "Chat tuning lowers SEAT from 1.36 to 1.20"
+    assert title(wide, wide, OPEN) == "Chat tuning leaves SEAT at about 1.20"
+    assert list(bias_figures.spread_change(wide, narrow)) == pytest.approx([0.25] * 3)
 
 
 def test_heads_above_the_upper_fence_are_those_that_stand_out():
@@ -168,35 +177,43 @@ def test_a_gap_that_changes_its_direction_is_not_just_narrowed():
     assert title == "The projection does not clearly change the man-woman gap"
 
 
-def test_a_correlation_of_one_fit_is_said_beside_the_other():
-    title = projective_figures.strength_title(
-        Estimate(-0.55, -0.7, -0.34), Estimate(0.11, -0.1, 0.3)
+def test_a_correlation_is_said_as_far_as_its_interval_tells():
+    title = projective_figures.strength_title(Estimate(-0.55, -0.7, -0.34))
+    assert title == "Lower Strength goes with fairer inference (rho -0.55 over 76 models)"
+    assert "less fair" in projective_figures.strength_title(UP)
+    assert projective_figures.strength_title(OPEN).startswith(
+        "Strength and fairness in inference show no clear rank correlation (rho 0.10"
     )
-    assert title == (
-        "Lower Strength goes with fairer inference in this fit (rho -0.55), not in the other (0.11)"
+
+
+def gains(n_up: int, n: int = 37) -> pd.DataFrame:
+    return pd.DataFrame({"increase": np.where(np.arange(n) < n_up, 0.01, 0.0)})
+
+
+def test_pairs_that_gain_accuracy_are_counted_here_and_as_printed():
+    title = projective_figures.table6_title
+    assert title(gains(23), gains(37)) == (
+        "Weighting the sentence projection raises accuracy in 23 of 37 pairs of models here, in all "
+        "as printed"
     )
-    assert "and in the other" in projective_figures.strength_title(DOWN, DOWN)
-    assert "Strength does not tell" in projective_figures.strength_title(OPEN, DOWN)
-    assert "unlike in the other" in projective_figures.strength_title(OPEN, DOWN)
-    assert "nor in the other" in projective_figures.strength_title(OPEN, OPEN)
+    assert title(gains(23), gains(30)).endswith("in 30 as printed")
 
 
 def test_names_of_occupations_stand_apart():
     table = pd.DataFrame({"male": [0.9, 0.91, 0.2, 0.9], "female": [0.1, 0.1, 0.5, 0.3]})
     assert projective_figures._apart(table, np.array([1, 0, 3, 2])) == [1, 3, 2]
-    assert "less fair" in projective_figures.strength_title(UP, UP)
 
 
-def test_distance_is_cut_in_percent_of_the_base_as_printed_and_here():
+def test_distance_is_lowered_in_percent_of_the_base_as_printed_and_here():
     theirs = pd.DataFrame({"D": [0.8, 0.1, 0.4, 0.6]})  # sent-debias is none of the 74
     ours = pd.DataFrame({"D": [0.26]})
     falls = {"D": Estimate(0.026, 0.009, 0.046), "S": OPEN}
     title = projective_figures.plane_title(theirs, falls, ours)
     assert title == (
-        "Projections cut Distance by up to 50% as printed (left), by 10% here (right); Strength not "
-        "clearly here"
+        "The best setting lowers Distance by 50% as printed; here, on triples that did not choose "
+        "it, by 10%; Strength not clearly"
     )
-    assert "not clearly here (right)" in projective_figures.plane_title(
+    assert "choose it, not clearly;" in projective_figures.plane_title(
         theirs, falls | {"D": OPEN}, ours
     )
 
@@ -209,15 +226,15 @@ def test_strength_is_said_to_exceed_its_opposite_where_the_interval_does():
 
 def test_what_is_lowered_beyond_random_directions_is_named():
     said = projective_figures.control_title
-    assert said({"S": OPEN, "D": UP}).endswith("the best setting clearly lowers Distance")
-    assert said({"S": OPEN, "D": DOWN}).endswith("clearly lowers nothing")
+    assert said({"S": OPEN, "D": UP}).endswith("the best of 74 settings lowers Distance")
+    assert said({"S": OPEN, "D": DOWN}).endswith("not clearly lower Strength or Distance")
 
 
 def test_the_fit_decides_which_setting_is_best_unless_ranks_are_the_same():
     ranks = pd.DataFrame({"rho of S": [1.0, 0.17], "rho of D": [1.0, 0.95]})
     title = projective_figures.choices_title
     assert title(ranks) == (
-        "Which setting is best depends on the fit: ranks agree with rho 0.17 by Strength, 0.95 by "
+        "Which setting ranks where depends on the fit: ranks agree with rho 0.17 by Strength, 0.95 by "
         "Distance, at the least"
     )
     assert "hardly depends" in title(ranks + 1)
@@ -246,6 +263,24 @@ def test_a_fairer_projection_has_to_keep_the_accuracy():
     assert title(useless) == "Of 74 projections none keeps the accuracy"
 
 
+def remedies(*rows) -> pd.DataFrame:
+    """(remedy, measure, change), each change known to .05 either way."""
+    table = pd.DataFrame(rows, columns=["mitigation", "measure", "change"])
+    ends = {"low": table["change"] - 0.05, "high": table["change"] + 0.05}
+    return table.assign(role=Role.REMEDY, overturned=False, **ends)
+
+
+def test_remedies_are_said_to_improve_all_or_not_and_to_have_a_price():
+    title = board_figures.effects_title
+    both = [("a", "SEAT", -0.2), ("a", "cloze gap", -0.2), ("a", "PPPL", 0.2)]
+    one = [("b", "SEAT", -0.2), ("b", "cloze gap", 0.0), ("b", "PPPL", 0.2)]
+    free = [("c", "SEAT", 0.0), ("c", "cloze gap", 0.0), ("c", "PPPL", 0.0)]
+    paid = "measures of bias, and each has its price"
+    assert title(remedies(*both, *one)) == f"a improves all 2 {paid}"
+    assert title(remedies(*one)) == f"No remedy improves all 2 {paid}"
+    assert title(remedies(*one, *free)) == "No remedy improves all 2 measures of bias"
+
+
 def margins(*rows: list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
@@ -260,25 +295,46 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
     ]
     steady = margins([0.5, 0.5, 0.5], [0.4, 0.4, 0.05])
     title = cloze_figures._turned_round({"a": table, "b": steady})
-    assert title == "How a prompt is written turns 1 of 3 preferences round in a, none in b"
-    assert cloze_figures._turned_round({"b": steady}).endswith("turns no preference round")
+    assert title == (
+        "Prompts and words to count: another choice turns 1 of 3 preferences round in a, none in b"
+    )
+    assert "no other choice turns" in cloze_figures._turned_round({"b": steady})
 
 
 @pytest.mark.parametrize(
     "title",
     [
-        bias_figures.glue_title(DOWN, OPEN),
+        bias_figures.glue_title(DOWN, DOWN),
         bias_figures.plane_title(3, DOWN, Estimate(1.06, 1.0, 1.1)),
         bias_figures.amplified_title(3, DOWN, DOWN),
-        bias_figures.lpbs_title(DOWN, DOWN),
+        bias_figures.lpbs_title(DOWN, DOWN, 89.6),
         bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9),
         bias_figures.fig1_title({"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}),
-        projective_figures.strength_title(DOWN, OPEN),
+        projective_figures.strength_title(DOWN),
         projective_figures.distributions_title(UP),
-        projective_figures.table6_title(UP, 0.058),
+        projective_figures.table6_title(gains(23), gains(37)),
         projective_figures.occupations_title({"a": occupations(8), "b": occupations(3)}, DOWN),
         bias_figures.small_set_title({("a", "gender"): Estimate(0.42, 0.33, 0.51)}),
     ],
 )
 def test_a_title_has_at_most_two_numbers_and_no_interval(title):
     assert n_numbers(title) <= 2 and "[" not in title
+
+
+def test_a_runner_up_within_the_interval_is_named_beside_the_first():
+    def ratios(kind: str, *values: float) -> list[tuple]:
+        return [(f"job {i}", kind, "female", value) for i, value in enumerate(values)]
+
+    rows = ratios("target semantic similar", 1.2, 1.4, 1.6)
+    near = ratios("target counter semantic similar", 1.3, 1.3, 1.4)
+    far = ratios("unrelated", 0.5, 0.5, 0.6)
+
+    def title(*rows: tuple) -> str:
+        columns = ["occupation", "kind", "gender", "ratio"]
+        return cloze_figures._what_gains_most(pd.DataFrame(rows, columns=columns))[0]
+
+    first = "Gendered words gain most after an example in other words, 1.4 times"
+    assert title(*rows, *far) == first
+    assert title(*rows, *near, *far) == (
+        f"{first}; not clearly more than after a counterexample in other words"
+    )

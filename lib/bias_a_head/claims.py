@@ -15,7 +15,14 @@ import pandas as pd
 from lib.bias_a_head.claims_attention import NEGLIGIBLE, OF_ATTENTION, of_attention, of_example
 from lib.bias_a_head.claims_debiased import OF_CHAT, OF_DEBIASED, counted, of_chat, of_debiased
 from lib.bias_a_head.claims_glue import COMPARABLE, OF_GLUE, of_glue
-from lib.bias_a_head.claims_masking import FURTHER, LITTLE, MUCH, OF_MASKING, of_masking
+from lib.bias_a_head.claims_masking import (
+    FURTHER,
+    LITTLE,
+    MUCH,
+    OF_MASKING,
+    STILL_LANGUAGE,
+    of_masking,
+)
 from lib.bias_a_head.claims_scores import MOST, NO_EFFECT, OF_SCORES, RIGHT_SIGN, SMALL, of_scores
 from lib.bias_a_head.claims_shared import (
     CHANCE,
@@ -46,6 +53,7 @@ __all__ = [
     "RIGHT_SIGN",
     "SEVERAL",
     "SMALL",
+    "STILL_LANGUAGE",
     "above_zero",
     "beyond_chance",
     "counted",

@@ -284,9 +284,7 @@ def _three_heads(measured: Masked) -> list[Verdict]:
     random = rows["Random-3"]
     cost = tables.pppl_ratio(measured.masks, rows["Top-3"])
     of_random = tables.pppl_ratio(measured.masks, random)
-    found = (
-        f"{tables.ratio_text(cost)} times; random heads {tables.three_digits(of_random.value):g}"
-    )
+    found = f"{tables.ratio_text(cost)} times; random heads {tables.number_text(of_random.value)}"
     return [
         measured.beside_random(TOP3_SEAT, rows["Top-3"], random),
         measured.beside_random(BOTTOM3, rows["Bottom-3"], random),

@@ -24,7 +24,7 @@ HATCHES = "#B5AEA6"
 def distribution(ax, scores: np.ndarray, title: str, bins=24):
     """Fig. 1: a histogram of all scores with its density, one mark per head.
 
-    Triangles mark the three highest.
+    Triangles mark the three highest; beyond the dashed line a head stands out.
     """
     values = scores.ravel()
     sns.histplot(
@@ -38,6 +38,7 @@ def distribution(ax, scores: np.ndarray, title: str, bins=24):
     )
     sns.rugplot(x=values, height=0.03, color=DARK, linewidth=0.6, ax=ax)
     ax.axvline(0, color=DARK, linewidth=0.8, linestyle=":")
+    ax.axvline(tables.upper_fence(scores), color=look.BAD, linewidth=0.9, linestyle="--")
     highest = _three_highest(scores)
     ax.plot(
         [scores[layer - 1, head - 1] for layer, head in highest],
@@ -262,14 +263,18 @@ def fig2(scores: dict, texts: dict, hatched: dict):
     return figure
 
 
-def fig2_title(frames: dict) -> str:
-    """How many heads of the first model have an interval above 0, beside what chance gives: 2.5 %.
+def fig2_title(frames: dict, untrained: int | None = None) -> str:
+    """How many heads of the first model have an interval above 0, beside those of a network that
+    has learned nothing, or else what chance gives: 2.5 %.
 
-    frames   {(model, bias): tables.intervals} of those in which there is a bias
+    frames      {(model, bias): tables.intervals} of those in which there is a bias
+    untrained   how many heads have one in an untrained network, on the same sentences
     """
     (model, bias), frame = next(iter(frames.items()))
     n = int((stats.settled(frame["low"]) > 0).sum())
     where = model if bias == "gender" else f"{model} on {bias}"
+    if untrained is not None:
+        return f"In {where} {n} heads reliably raise SEAT, in an untrained network {untrained}"
     chance = 0.025 * len(frame)
     return f"In {where} {n} heads reliably raise SEAT, where chance gives about {chance:.0f}"
 
@@ -393,7 +398,7 @@ def patching(agreements: dict[str, dict[str, dict]]):
                     label=name if y == 0 else None,
                     **style,
                 )
-        ax.set(title=model, xlabel="rank correlation over heads", xlim=(-0.6, 1.05))
+        ax.set(title=model, xlabel="rank correlation over heads", xlim=(-0.25, 1.05))
         ax.axvline(0, color=look.NEITHER, linewidth=0.8, linestyle=":")
         ax.set_yticks(range(len(kinds)), [PATCHES[kind] for kind in kinds])
     axes[0].invert_yaxis()
@@ -408,16 +413,16 @@ def patching_title(kinds: dict[str, dict], model: str) -> str:
     """
     off, swapped = (kinds[kind][patched.SAME].value for kind in ("zero", "swapped"))
     return (
-        f"The gradient and switching heads off rank those of {model} {_alike(off)} ({off:.2f}), "
-        f"the gradient and swapped gender {_alike(swapped)} ({swapped:.2f})"
+        f"In {model} the gradient ranks heads {_as(off)} switching them off does ({off:.2f}), "
+        f"{_as(swapped)} swapping gender does ({swapped:.2f})"
     )
 
 
-def _alike(rank: float) -> str:
-    """A rank correlation in words."""
+def _as(rank: float) -> str:
+    """How far two rankings agree, in words, from their correlation."""
     if rank < 0.3:
-        return "hardly alike"
-    return "alike" if rank >= 0.7 else "partly alike"
+        return "hardly as"
+    return "as" if rank >= 0.7 else "partly as"
 
 
 NOISY = 0.5  # an interval of a share that is wider says nothing of it
@@ -443,6 +448,9 @@ def small_set_title(known: dict[tuple[str, str], stats.Estimate]) -> str:
 
 # ---- 03: the counter-stereotype test
 KINDS = {"biased": look.BAD, "regular": look.GOOD}  # of heads
+NAMED = {"biased": "biased", "regular": "regular"}
+# how they are called where SEAT is not significant: then no head can be called biased
+UNNAMED = {"biased": "positive", "regular": "negative"}
 SENTENCES = ["original", "counter"]
 
 
@@ -467,7 +475,7 @@ def edges(ax, words: list[str], target: str, place: int, weights: list[float], c
         _word(ax, 1.06, i, word, color if is_attribute else "black", is_attribute, "left")
     said = f"{target} on {words[place].lower()}: "
     ax.text(0.5, -1.05, said, ha="center", va="bottom", fontsize=8)
-    number = f"{weights[place]:.4f}"
+    number = f"{weights[place]:.2f}"
     ax.text(0.5, -1.0, number, ha="center", va="top", fontsize=10, fontweight="bold", color=color)
     ax.set(xlim=(-0.85, 1.85), ylim=(len(words) - 0.5, -1.9))
     ax.axis("off")
@@ -478,18 +486,25 @@ def _word(ax, x: float, y: float, word: str, color: str, is_bold: bool, side: st
     ax.text(x, y, word, ha=side, va="center", fontsize=8, color=color, fontweight=weight)
 
 
-def fig4(tests: dict, contrast: stats.Estimate | None, by_head: pd.DataFrame, scores: np.ndarray):
+def fig4(
+    tests: dict,
+    contrast: stats.Estimate | None,
+    by_head: pd.DataFrame,
+    scores: np.ndarray,
+    names: dict[str, str],
+):
     """Fig. 4 of one study: means, differences by unit, and t by head; the figure and its panels.
 
     tests      {kind of heads: counter.test}
     contrast   by how much more biased heads react than regular ones
     by_head    counter.per_head
+    names      how either kind of heads is called: NAMED or UNNAMED
     """
     ratios = {"width_ratios": [0.35, 0.35, 1.1, 1.1]}
     figure, axes = look.panels(4, width=2.6, height=3.5, gridspec_kw=ratios)
-    _means(axes[:2], tests)
-    _differences(axes[2], tests, contrast)
-    _head_map(axes[3], by_head, scores)
+    _means(axes[:2], tests, names)
+    _differences(axes[2], tests, contrast, names)
+    _head_map(axes[3], by_head, scores, names["biased"])
     return figure, axes
 
 
@@ -520,25 +535,29 @@ def fig4_of(one: Experiment, of: str):
 
     of   the sentences and the seed, in words
     """
-    figure, axes = fig4(one.tests, one.contrast, one.by_head, one.scored["scores"])
+    is_biased = claims.beyond_chance(one.scored, one.bias).is_met
+    names = NAMED if is_biased else UNNAMED
+    figure, axes = fig4(one.tests, one.contrast, one.by_head, one.scored["scores"], names)
     seat = claims.seat_text(one.scored)
     axes[0].set_title(f"{seat}\nN = {len(one.pairs)}")
     where = f"{one.model}, {one.bias}"
     number = ""
-    if not claims.beyond_chance(one.scored, one.bias).is_met:
+    if not is_biased:
         title = f"{where}: SEAT is not significant, so that no head can be called biased"
+        number = "positive, negative: heads by the sign of their score; "
     elif one.contrast is None:
         title = f"{where}: all heads with a score are of one kind: there is nothing to compare"
     else:
         title = fig4_title(one.tests, one.contrast, one.model, one.bias)
         number = f"biased less regular heads {one.contrast:+z.2f} percentage points; "
     below = (
-        "left: axes cut; lines: 95 % intervals; unit: what counts once; FDR: 5 % false discoveries"
+        "left: axes cut; lines: 95 % intervals; unit: what counts once; ring: above 0, one-tailed, "
+        "5 % false discoveries"
     )
     return look.sign(figure, title, f"{number}{one.model}; {of}; {below}")
 
 
-def _means(axes, tests: dict):
+def _means(axes, tests: dict, names: dict[str, str]):
     """Mean weight in original and counter sentences, in percent of the target's attention.
 
     There is a panel for each kind of heads. All axes have one length, but are cut where their
@@ -562,7 +581,7 @@ def _means(axes, tests: dict):
             elinewidth=2,
             markersize=5,
         )
-        _said_of_test(ax, kind, tests[kind])
+        _said_of_test(ax, names[kind], tests[kind])
         middle = row[SENTENCES].mean()
         ax.set(xlim=(-0.5, 1.5), ylim=(middle - length / 2, middle + length / 2))
         ax.set_xticks([0, 1], ["original", "\ncounter"])
@@ -573,18 +592,18 @@ def _means(axes, tests: dict):
     axes[0].set_ylabel("target on attribute, percent")
 
 
-def _said_of_test(ax, kind: str, tested: pd.DataFrame):
-    """t and p above, the kind and number of heads below, and a mark that the axis is cut."""
+def _said_of_test(ax, name: str, tested: pd.DataFrame):
+    """t and p above, the name and number of heads below, and a mark that the axis is cut."""
     row = tested.loc["sentence"]
     p = f"p = {row['p']:.2g}" if row["p"] >= 0.001 else "p < .001"
     place = {"ha": "center", "fontsize": 8.5, "transform": ax.transAxes}
     ax.text(0.57, 0.98, f"t = {row['t']:.2f}\n{p}", va="top", **place)
-    ax.text(0.57, 0.04, f"{kind}\n{tested.attrs['heads']} heads", va="bottom", **place)
+    ax.text(0.57, 0.04, f"{name}\n{tested.attrs['heads']} heads", va="bottom", **place)
     cut = [(-1, -0.5), (1, 0.5)]
     ax.plot(0, 0.04, marker=cut, markersize=9, color="black", clip_on=False, transform=ax.transAxes)
 
 
-def _differences(ax, tests: dict, contrast: stats.Estimate | None):
+def _differences(ax, tests: dict, contrast: stats.Estimate | None, names: dict[str, str]):
     """Original - counter with its 95 % interval, by the unit that counts once."""
     for shift, (kind, tested) in zip((-0.14, 0.14), tests.items()):
         value = 100 * tested["difference"].to_numpy()
@@ -598,13 +617,13 @@ def _differences(ax, tests: dict, contrast: stats.Estimate | None):
             markersize=4,
             linewidth=1.4,
             color=KINDS[kind],
-            label=f"{kind} heads",
+            label=names[kind],
         )
     labels = [f"{unit}  (n = {n})" for unit, n in tested["n"].items()]
     if contrast:
         reach = look.arms(*contrast)
         ax.errorbar(contrast.value, len(labels), xerr=reach, fmt="s", markersize=4, color="black")
-        labels.append("biased - regular")
+        labels.append(" - ".join(names.values()))
     ax.set_yticks(range(len(labels)), labels)
     ax.axvline(0, color=look.NEITHER, linewidth=0.9)
     ax.set(
@@ -618,8 +637,12 @@ def _differences(ax, tests: dict, contrast: stats.Estimate | None):
     )
 
 
-def _head_map(ax, by_head: pd.DataFrame, scores: np.ndarray):
-    """t of every head; a ring where it is significant after correction; biased heads underlined."""
+def _head_map(ax, by_head: pd.DataFrame, scores: np.ndarray, positive: str):
+    """t of every head; a ring where it is above 0 after correction; heads of positive score are
+    underlined.
+
+    positive   how these are called
+    """
     table = by_head.pivot(index="layer", columns="head", values="t")
     bound = float(np.abs(table.to_numpy()).max())
     sns.heatmap(
@@ -644,9 +667,9 @@ def _head_map(ax, by_head: pd.DataFrame, scores: np.ndarray):
     )
     for layer, head in np.argwhere(scores > 0):
         ax.plot([head + 0.12, head + 0.88], [layer + 0.07] * 2, color="#444444", linewidth=1.1)
-    ax.set_title(f"By head: {len(passed)} pass FDR (ring)")
+    ax.set_title(f"By head: {len(passed)} above 0 (ring)")
     ax.invert_yaxis()  # layer 1 below, as in Fig. 2
-    ax.set(xlabel="head (underlined: biased)", ylabel="layer")
+    ax.set(xlabel=f"head (underlined: {positive})", ylabel="layer")
     ax.tick_params(rotation=0, labelsize=8.5)
 
 
@@ -686,20 +709,24 @@ def seat_moves(change: stats.Estimate) -> str:
 
 def plane_title(three: int, moved: stats.Estimate, cost: stats.Estimate) -> str:
     """What masking the top heads does: to |SEAT|, and by what it multiplies PPPL."""
-    times = tables.three_digits(cost.value)
-    return (
-        f"Masking the top {three} heads {seat_moves(moved)} and makes PPPL {times:g} times as high"
-    )
+    times = tables.number_text(cost.value)
+    return f"Masking the top {three} heads {seat_moves(moved)} and makes PPPL {times} times as high"
 
 
-def lpbs_title(moved: stats.Estimate, random: stats.Estimate) -> str:
-    """What masking as many top heads as is best on the other words does, beside random ones."""
+def lpbs_title(moved: stats.Estimate, beyond: stats.Estimate, times: float) -> str:
+    """What masking as many top heads as is best on the other words does.
+
+    moved    the change of |LPBS|
+    beyond   the same less that under as many random heads
+    times    PPPL as a multiple of the full model's
+    """
     if not moved.is_below():
         return "Masking top heads does not clearly lower LPBS"
-    title = f"Masking the best number of top heads lowers LPBS by {abs(moved.value):.2f}"
-    if random.is_below():
-        return f"{title}, as many random heads by {abs(random.value):.2f}"
-    return f"{title}, as many random heads do not clearly"
+    title = f"Masking top heads lowers LPBS by {abs(moved.value):.2f}"
+    if times >= claims.STILL_LANGUAGE:
+        return f"{title} where PPPL is {tables.number_text(times)} times the full model's"
+    more = "more than" if beyond.is_below() else "not clearly more than"
+    return f"{title}, {more} as many random heads do"
 
 
 def amplified_title(three: int, moved: stats.Estimate, beyond: stats.Estimate | None) -> str:
@@ -719,11 +746,14 @@ def factual_title(three: int, dose: int, moved: dict[str, stats.Estimate], start
     """
     if np.isnan(start):
         return "Facts are not asked: the vocabulary has no such pronouns"
-    top = "leaves queens and kings alone"
+    top = "leaves them alone"
     if moved["Top-3"].is_below() or moved["Top-3"].is_above():
-        top = f"leaves {start + moved['Top-3'].value:.0%} of queens and kings right"
-    many = start + moved["Dose"].value
-    return f"Masking the top {three} heads {top}; with {dose} masked {many:.0%} are right"
+        top = f"leaves {start + moved['Top-3'].value:.0%} right"
+    many = moved["Dose"] + start
+    done = f"leaves {many.value:.0%} of the pronouns of queens and kings right"
+    if not (many.is_below(0.5) or many.is_above(0.5)):
+        done = "makes the pronouns of queens and kings a coin toss"
+    return f"Masking {dose} top heads {done}; masking the top {three} {top}"
 
 
 def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, int]):
@@ -781,7 +811,7 @@ def factual(moved: dict[str, stats.Estimate], n_heads: dict[str, int], start: fl
         ax.plot(change.value, y, "o", color=color)
     for strategy, color in STRATEGIES.items():
         ax.plot([], [], "o", color=color, label=f"{strategy} heads masked")
-    ax.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=3)
+    ax.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.4, -0.28), ncols=3)
     ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
     ax.axvline(0.5 - start, color=look.NEITHER, linewidth=0.8)
     ax.set_yticks(range(len(moved)), [f"{name}: {n_heads[name]} heads" for name in moved])
@@ -897,11 +927,11 @@ def _points(axes, x: float, estimates: tuple, **style):
 NAMES = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
 
 
-def glue_title(every: stats.Estimate, beyond_random: stats.Estimate | None) -> str:
-    """What masking all biased heads costs, beside as many random ones.
+def glue_title(every: stats.Estimate, random: stats.Estimate | None) -> str:
+    """What masking all biased heads costs, and what as many random ones do.
 
-    every           the mean change of the scores
-    beyond_random   the same less that of random heads; None where these were not masked
+    every    the mean change of the scores
+    random   the same of random heads; None where these were not masked
     """
     points = 100 * abs(every.value)
     cost = "does not clearly change the GLUE scores"
@@ -909,16 +939,14 @@ def glue_title(every: stats.Estimate, beyond_random: stats.Estimate | None) -> s
         cost = f"costs {points:.1f} GLUE points"
     elif every.is_above():
         cost = f"gains {points:.1f} GLUE points"
-    if beyond_random is None:
-        return f"Masking all 'biased' heads {cost}"
-    random = "as many random heads are not shown to cost less"
-    if beyond_random.is_below():
-        random = "as many random heads cost less"
-    return f"Masking all 'biased' heads {cost}; {random}"
+    title = f"Masking all 'biased' heads {cost}"
+    if random is None or not (every.is_below() and random.is_below()):
+        return title
+    return f"{title}, as many random ones {100 * abs(random.value):.1f}"
 
 
 def glue_changes(moved: pd.DataFrame, by_seed: pd.DataFrame, learned: list[str]):
-    """The change of each GLUE score under either mask, one row per metric.
+    """The change of each GLUE score under either mask, one row per metric, those not run below.
 
     The mean change with its interval, every seed, random heads as a diamond and the paper's as a
     cross; grey where the unmasked model has not learned the task.
@@ -932,12 +960,14 @@ def glue_changes(moved: pd.DataFrame, by_seed: pd.DataFrame, learned: list[str])
     shades = {top3: look.SKY, every: look.BAD}
     random_of = {top3: random3, every: random_all}
     figure, axes = look.panels(2, height=4.6, sharex=True, sharey=True)
-    # an interval of three seeds may leave the frame
+    are_run = set(by_seed.index.get_level_values(0))
+    # an interval of few seeds may leave the frame
     reach = 1.3 * moved[["value", "printed"]].abs().max().max()
     for ax, mask in zip(axes, (top3, every)):
         rows = moved[moved["mask"] == mask]
+        rows = pd.concat([rows[rows["row"].isin(are_run)], rows[~rows["row"].isin(are_run)]])
         for y, row in enumerate(rows.itertuples()):
-            if row.row in by_seed.index:
+            if row.row in are_run:
                 shade = shades[mask] if row.row in learned else look.NEITHER
                 _glue_row(ax, -y, row, by_seed.loc[row.row], random_of[mask], shade)
             ax.scatter(row.printed, -y, color="black", marker="x", s=26, linewidth=1, zorder=5)
@@ -1027,25 +1057,28 @@ def fig67(results: dict, titles: dict[str, str]):
 
 
 def fig67_title(plain: dict, chat: dict, change: stats.Estimate) -> str:
-    """What chat tuning does to SEAT and to how far apart the scores of heads lie.
+    """What chat tuning does to SEAT.
 
     plain, chat   heads.measure of the two models
     change        of |SEAT|
     """
     before, after = abs(plain["seat"]), abs(chat["seat"])
-    seat = f"leaves SEAT at about {after:.2f}"
     if change.is_above():
-        seat = f"raises SEAT from {before:.2f} to {after:.2f}"
-    elif change.is_below():
-        seat = f"lowers SEAT from {before:.2f} to {after:.2f}"
-    spreads = [tables.with_resamples(result).std(axis=(-2, -1)) for result in (plain, chat)]
-    low, high = np.quantile((spreads[1] - spreads[0])[1:], [0.025, 0.975])
-    spread = "does not clearly change"
-    if stats.settled(high) < 0:
-        spread = "narrows"
-    elif stats.settled(low) > 0:
-        spread = "widens"
-    return f"Chat tuning {seat} and {spread} the spread of head scores"
+        return f"Chat tuning raises SEAT from {before:.2f} to {after:.2f}"
+    if change.is_below():
+        return f"Chat tuning lowers SEAT from {before:.2f} to {after:.2f}"
+    return f"Chat tuning leaves SEAT at about {after:.2f}"
+
+
+def spread_change(plain: dict, chat: dict) -> stats.Estimate:
+    """By what the standard deviation of the scores of heads is multiplied; the interval is over
+    folds.
+
+    plain, chat   heads.measure of the two models
+    """
+    before, after = (tables.with_resamples(result).std(axis=(-2, -1)) for result in (plain, chat))
+    ratio = after / before
+    return tables.percentile_interval(ratio[0], ratio[1:])
 
 
 def fig67_heads(results: list[dict], titles: list[str]):

@@ -22,6 +22,7 @@ def of_scores(results: dict, verdicts: Sequence[Verdict], encoder: str) -> str:
     near, layers, small, sign = (
         _of(claim, verdicts, encoder) for claim in (NEAR_ZERO, ALL_LAYERS, SMALL_SET, GRADIENT_SIGN)
     )
+    both = list(dict.fromkeys(model for model, _ in results))
     said = [
         _which_biases(results, encoder),
         f"**Most heads do next to nothing: {near.outcome}.** {_percent(near)} of {encoder}'s heads "
@@ -29,12 +30,28 @@ def of_scores(results: dict, verdicts: Sequence[Verdict], encoder: str) -> str:
         f"**Biased heads in all layers: {layers.outcome}.** "
         f"{layers.estimate.value:.0f} of {layers.estimate.n} layers have a head of positive score; "
         "a random pattern of signs would have one in nearly every layer too.",
-        f"**A tenth of the heads carries most of the bias: {small.outcome}.** It carries "
-        f"{_percent(small)} of the score of all biased heads.",
+        f"**A tenth of the heads carries most of the bias: {_small_set(verdicts, both)}.** In "
+        f"{encoder} it carries {_percent(small)} of the score of all biased heads. By what "
+        f"removing heads does: {_small_set(verdicts, both, 'ablation')}.",
         f"**The gradient tells what switching a head off does: {sign.outcome}.** It has the right "
-        f"sign for {_percent(sign)} of {encoder}'s heads.",
+        f"sign for {_percent(sign)} of {encoder}'s heads; nine in ten were asked for.",
     ]
     return "\n".join(f"- {sentence}" for sentence in said)
+
+
+def _small_set(verdicts: Sequence[Verdict], models: Sequence[str], variant: str = "") -> str:
+    """What a small set came to, by model: contradicted in a and inconclusive in b."""
+    return by_model({model: _of(SMALL_SET, verdicts, model, variant) for model in models})
+
+
+def by_model(tested: dict[str, Verdict]) -> str:
+    """What a claim came to in each model: contradicted in a and inconclusive in b."""
+    models_of = {}
+    for model, one in tested.items():
+        models_of.setdefault(str(one.outcome), []).append(model)
+    return english.listed(
+        [f"{outcome} in {english.listed(models)}" for outcome, models in models_of.items()]
+    )
 
 
 def _which_biases(results: dict, encoder: str) -> str:
@@ -53,8 +70,14 @@ def _which_biases(results: dict, encoder: str) -> str:
     )
 
 
-def of_masking(verdicts: Sequence[Verdict], encoder: str) -> str:
-    """Five bullets in markdown on masks."""
+def of_masking(
+    verdicts: Sequence[Verdict], encoder: str, most: tuple[int, stats.Estimate] | None = None
+) -> str:
+    """Five bullets in markdown on masks.
+
+    most   the most top heads that leave a language model, and the change of |SEAT| without them
+           less that without random heads which cost as much PPPL
+    """
     top, cost, bottom, every, louder = (
         _of(claim, verdicts, encoder)
         for claim in (TOP3_SEAT, TOP3_PPPL, BOTTOM3, ALL_SEAT, AMPLIFY)
@@ -63,11 +86,22 @@ def of_masking(verdicts: Sequence[Verdict], encoder: str) -> str:
         f"**Masking the Top-3 lowers SEAT: {top.outcome}.** {_beyond_random(top)}",
         f"**It costs little: {cost.outcome}.** PPPL becomes {tables.ratio_text(cost.estimate)} "
         "times what it was.",
-        f"**Masking the Bottom-3 raises SEAT: {bottom.outcome}.** {_beyond_random(bottom)}",
+        _at_equal_pppl(*most) if most else "",
         f"**Masking all biased heads lowers SEAT no further: {every.outcome}.** {_why(every)}",
-        f"**Amplifying the Bottom-3 lowers SEAT: {louder.outcome}.** {_beyond_random(louder)}",
+        f"**Masking the Bottom-3 raises SEAT: {bottom.outcome}; amplifying them lowers it: "
+        f"{louder.outcome}.** Amplified: {_beyond_random(louder)}",
     ]
-    return "\n".join(f"- {sentence}" for sentence in said)
+    return "\n".join(f"- {sentence}" for sentence in said if sentence)
+
+
+def _at_equal_pppl(n_heads: int, beyond: stats.Estimate) -> str:
+    """What so many top heads do to SEAT beyond random ones of equal PPPL; no claim is tested."""
+    said = f"Random heads of equal PPPL may do as much as {n_heads} top heads"
+    if beyond.is_below():
+        said = f"{n_heads} top heads do more than random heads of equal PPPL"
+    elif beyond.is_above():
+        said = f"{n_heads} top heads do less than random heads of equal PPPL"
+    return f"**{said}.** SEAT changes by {beyond:+z.2f} beyond what these do."
 
 
 def of_patched(more: stats.Estimate, cost: stats.Estimate) -> str:
@@ -104,11 +138,13 @@ def _beyond_random(one: Verdict) -> str:
     return f"SEAT changes by {one.control.difference:+z.2f} beyond what as many random heads do."
 
 
-def _of(claim: Claim, verdicts: Sequence[Verdict], model: str) -> Verdict:
-    """The test of a claim on a model: on gender, in the paper's analysis variant."""
+def _of(claim: Claim, verdicts: Sequence[Verdict], model: str, variant: str = "") -> Verdict:
+    """The test of a claim on a model: on gender, in the paper's analysis variant unless another is
+    named.
+    """
     for one in verdicts:
-        is_main = not one.variant or one.variant == claim.main
-        if one.claim == claim.id and one.models[0] == model and "race" not in one.on and is_main:
+        is_it = one.variant in ("", variant or claim.main)
+        if one.claim == claim.id and one.models[0] == model and "race" not in one.on and is_it:
             return one
     return Verdict(claim.id, Outcome.NOT_RUN, estimate=stats.Estimate(float("nan")))
 

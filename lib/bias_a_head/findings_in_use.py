@@ -13,6 +13,7 @@ from lib.bias_a_head.claims_attention import BIASED, CONTRAST, EXAMPLE, REGULAR
 from lib.bias_a_head.claims_debiased import (
     CHAT_HEADS,
     CHAT_SEAT,
+    DARKER,
     FEWER,
     REMAIN,
     SEAT,
@@ -20,9 +21,13 @@ from lib.bias_a_head.claims_debiased import (
 )
 from lib.bias_a_head.claims_glue import ALL, TOP3
 from lib.bias_a_head.debiased import FOLLOWED
+from lib.bias_a_head.findings import by_model
 from lib.engine import stats
 from lib.text import english
 from lib.verdict import Claim, Outcome, Side, Verdict
+
+# of cells in a map of heads
+HATCHED = "hatched: the interval includes 0; white, not hatched: below 0"
 
 
 # ---- 03
@@ -32,20 +37,41 @@ def of_attention(verdicts: Sequence[Verdict], studies: dict[str, tuple[str, str]
     points = "percentage points of attention"
     said = [
         _bullet("Biased heads react more than regular ones", verdicts, CONTRAST, encoder, points),
-        _bullet("The same in the decoder", verdicts, CONTRAST, decoder, points),
+        _bullet("The same in the decoder", verdicts, CONTRAST, decoder, points)
+        + _on_race(verdicts),
         _bullet("Biased heads attend more to the stereotyped word, by the paper's own test",
                 verdicts, BIASED, encoder, "percentage points"),
-        _bullet("Regular heads do not", verdicts, REGULAR, encoder, "of their attention"),
+        _regular(verdicts, encoder),
         _bullet("In the sentence of Fig. 3 biased heads look away from the swapped word",
                 verdicts, EXAMPLE, encoder, "of the range of a head's attention"),
     ]  # fmt: skip
     return _listed(said)
 
 
-def fig3_title(one: Verdict) -> str:
+def _on_race(verdicts: Sequence[Verdict]) -> str:
+    """The same on race: what the contrast came to in each model; "" where it was not tested."""
+    tested = {}
+    for one in verdicts:
+        if one.claim == CONTRAST.id and one.variant == CONTRAST.main and "race" in one.on:
+            tested[one.models[0]] = one
+    return f" **The same on race: {by_model(tested)}.**" if tested else ""
+
+
+def _regular(verdicts: Sequence[Verdict], encoder: str) -> str:
+    """How small the difference of regular heads is, and what the paper's own test says of it."""
+    words = "Regular heads do so by less than a twentieth of their attention"
+    said = _bullet(words, verdicts, REGULAR, encoder, "of their attention")
+    one = _main(verdicts, REGULAR, encoder)
+    if one is None or not one.found.startswith("t "):
+        return said
+    return f"{said} The paper's own test for a difference: {one.found.partition(';')[0]}."
+
+
+def fig3_title(one: Verdict, both_fall: bool = False) -> str:
     """What one sentence shows over all biased heads.
 
-    one   the verdict on claims_attention.EXAMPLE
+    one         the verdict on claims_attention.EXAMPLE
+    both_fall   whether both heads that are drawn look away from the swapped word
     """
     if one.estimate is None or not one.estimate.has_interval:
         return "One sentence, and too few heads to say what biased ones do"
@@ -56,35 +82,39 @@ def fig3_title(one: Verdict) -> str:
         return title
     if one.estimate.is_below():
         return "In this sentence biased heads look harder at the swapped word"
-    return "In this sentence biased heads do not clearly look away from the swapped word"
+    title = "Over all biased heads this sentence shows no clear fall of the attention"
+    return f"{title}, though both heads drawn show one" if both_fall else title
 
 
 # ---- 05
 def of_glue(verdicts: Sequence[Verdict], model: str) -> str:
     """Three bullets in markdown on Table 2."""
+    unit = "(scores from 0 to 1, mean over tasks)"
     said = [
-        _bullet(
-            "Masking the Top-3 leaves scores comparable", verdicts, TOP3, model, "of the score"
-        ),
-        _bullet("Masking all biased heads worsens them", verdicts, ALL, model, "of the score"),
+        _bullet("Masking the Top-3 leaves scores comparable", verdicts, TOP3, model, unit),
+        _bullet("Masking all biased heads worsens them", verdicts, ALL, model, unit),
     ]
     (every,) = [one for one in verdicts if one.claim == ALL.id]
     if every.control:
-        beyond = every.control.difference
-        more = "no less"
-        if beyond.is_below():
-            more = "less"
-        elif beyond.is_above():
-            more = "more"
-        said.append(
-            f"**As many random heads cost {more}**: All less random heads comes to {beyond:+z.3f}. "
-            + (
-                ""
-                if beyond.is_below()
-                else "So nothing shows that it matters which heads they are."
-            )
-        )
+        said.append(_beside_random(every.control.difference))
     return _listed(said)
+
+
+def _beside_random(beyond: stats.Estimate) -> str:
+    """What as many random heads cost; beyond: the scores without all biased heads less those
+    without random ones.
+    """
+    cost = "are not shown to cost less"
+    so = " So it is not shown to matter which heads they are."
+    if beyond.is_below():
+        cost, so = "cost less", ""
+    elif beyond.is_above():
+        cost, so = "cost more", " So it is not being biased that makes heads dear."
+    gap, higher = (beyond, "higher") if beyond.value >= 0 else (-beyond, "lower")
+    return (
+        f"**As many random heads {cost}.** With all biased heads masked scores are {gap:z.3f} "
+        f"{higher} than with as many random ones.{so}"
+    )
 
 
 def glue_title(verdicts: Sequence[Verdict], runs: pd.DataFrame, model: str) -> tuple[str, str]:
@@ -107,22 +137,39 @@ def glue_title(verdicts: Sequence[Verdict], runs: pd.DataFrame, model: str) -> t
         below += f", All less as many random heads {beyond:+z.3f}"
     n_seeds = every.estimate.n
     return (
-        figures.glue_title(every.estimate, beyond),
+        figures.glue_title(every.estimate, every.control.estimate if beyond else None),
         f"{below}; {n_seeds} seeds; {model}, GLUE, fine-tuned",
     )
 
 
 # ---- 06
-def of_debiased(verdicts: Sequence[Verdict]) -> str:
-    """Five bullets in markdown on debiased models and the chat model."""
+def of_debiased(
+    verdicts: Sequence[Verdict], pronouns: dict[str, stats.Estimate] | None = None
+) -> str:
+    """Five bullets in markdown on debiased models and the chat model.
+
+    pronouns   {model: change of the rank correlation of she : he with women's share of jobs}
+    """
+    remain = _of_claim(verdicts, REMAIN)
     said = [
-        _each("Debiased models are less biased", verdicts, SEAT, "of |SEAT|"),
-        _each("They have fewer biased heads", verdicts, FEWER, "heads"),
-        _each("A number of biased heads remain", verdicts, REMAIN, "heads beyond chance"),
-        _each("The most anti-biased heads turn biased", verdicts, TURNED, f"of {FOLLOWED} heads"),
+        _each("Debiased models are less biased by SEAT", verdicts, SEAT, "of |SEAT|")
+        + _pronouns(pronouns or {}),
+        _each("They have fewer biased heads", verdicts, FEWER, "heads", digits=1)
+        + (f" That a number of them remain is {by_model(remain)}." if remain else ""),
+        _each("Some slightly biased heads get darker", verdicts, DARKER, "heads beyond chance", 1),
+        _each("The most anti-biased heads turn biased", verdicts, TURNED,
+              f"of {FOLLOWED} heads", 1),
         _each("The chat model is less biased", verdicts, CHAT_SEAT, "of |SEAT|"),
-    ]
+    ]  # fmt: skip
     return _listed(said)
+
+
+def _pronouns(changes: dict[str, stats.Estimate]) -> str:
+    """Of pronouns: by what their correlation with women's share of occupations changes."""
+    if not changes:
+        return ""
+    said = english.listed([f"{change:+z.2f} in {name}" for name, change in changes.items()])
+    return f" The correlation of pronouns with women's share of occupations changes by {said}."
 
 
 def turned_title(base: str, verdicts: Sequence[Verdict], made_from: str) -> tuple[str, str]:
@@ -137,8 +184,8 @@ def turned_title(base: str, verdicts: Sequence[Verdict], made_from: str) -> tupl
         title += english.listed(turned)
     counts = [f"{one.estimate:.1f} in {one.on}" for one in of_claim]
     below = f"turned, of {FOLLOWED}, on the other half of the sentences: {english.listed(counts)}; "
-    hatched = f"hatched: the interval includes 0; framed: the {FOLLOWED} lowest on all sentences"
-    return title, f"{below}{made_from}; {hatched}, black once biased"
+    framed = f"framed: the {FOLLOWED} lowest on all sentences, black once biased"
+    return title, f"{below}{made_from}; {HATCHED}; {framed}"
 
 
 def moved_title(moved: dict[str, stats.Estimate], way: str) -> str:
@@ -147,7 +194,10 @@ def moved_title(moved: dict[str, stats.Estimate], way: str) -> str:
     moved   {model: correlation of the scores of all heads}
     """
     if all(found.is_above() for found in moved.values()):
-        return f"Mostly the same heads are biased {way}"
+        values = [f"{found.value:.2f}" for found in moved.values()]
+        if len(values) > 2:
+            values = [min(values), max(values)]
+        return f"Head scores {way} correlate with the base's at {english.listed(values)}"
     if not any(found.is_above() for found in moved.values()):
         return f"Which heads are biased in the base does not tell which are {way}"
     return f"Which heads are biased in the base does not always tell which are {way}"
@@ -166,13 +216,13 @@ def pronounced_title(verdicts: Sequence[Verdict], made_from: str) -> tuple[str, 
             title = f"More heads stand out in {chat} than in {base}"
         said.append(title)
     counts = english.listed([one.found for one in of_claim])
-    hatched = "hatched: the interval includes 0; framed: pronounced, beyond the base's upper fence"
-    return english.listed(said), f"{counts}; {made_from}; {hatched}"
+    framed = "framed: pronounced, beyond the base's upper fence"
+    return english.listed(said), f"{counts}; {made_from}; {HATCHED}; {framed}"
 
 
 # ---- sentences
 def _listed(said: Sequence[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in said if sentence)
+    return "\n".join(f"- {sentence.strip()}" for sentence in said if sentence)
 
 
 def _bullet(words: str, verdicts: Sequence[Verdict], claim: Claim, model: str, unit: str) -> str:
@@ -185,16 +235,29 @@ def _bullet(words: str, verdicts: Sequence[Verdict], claim: Claim, model: str, u
     return f"**{words}: {one.outcome}.** {one.estimate:+z.3f} {unit} in {model}."
 
 
-def _each(words: str, verdicts: Sequence[Verdict], claim: Claim, unit: str) -> str:
-    """**A claim: supported in a and inconclusive in b.** The number is that of the first."""
-    tested = [one for one in verdicts if one.claim == claim.id and one.estimate is not None]
+def _each(words: str, verdicts: Sequence[Verdict], claim: Claim, unit: str, digits: int = 2) -> str:
+    """**A claim: supported in a and inconclusive in b.** 3.0 [2.0, 4.0] heads in a and 1.0 in b.
+
+    unit, digits   of the numbers
+    """
+    tested = _of_claim(verdicts, claim)
     if not tested:
         return ""
-    names = [one.on.partition(" ")[0] for one in tested]
-    outcomes = [f"{one.outcome} in {name}" for one, name in zip(tested, names)]
     sign = "+" if claim.side == Side.BELOW else ""  # of a change
-    number = f"{tested[0].estimate:{sign}z.2f} {unit} in {names[0]}"
-    return f"**{words}: {english.listed(outcomes)}.** {number}."
+    numbers = []
+    for name, one in tested.items():
+        unit_of = "" if numbers else f"{unit} "
+        numbers.append(f"{one.estimate:{sign}z.{digits}f} {unit_of}in {name}")
+    return f"**{words}: {by_model(tested)}.** {english.listed(numbers)}."
+
+
+def _of_claim(verdicts: Sequence[Verdict], claim: Claim) -> dict[str, Verdict]:
+    """The tests of a claim that have a number, by the model that each is on."""
+    tested = {}
+    for one in verdicts:
+        if one.claim == claim.id and one.estimate is not None:
+            tested[one.on.partition(" ")[0]] = one
+    return tested
 
 
 def _main(verdicts: Sequence[Verdict], claim: Claim, model: str) -> Verdict | None:

@@ -36,10 +36,16 @@ def three_digits(value: float) -> float:
     return float(f"{value:.3g}")
 
 
+def number_text(value: float) -> str:
+    """A value in three digits, zeros at its end too: 1.10, 57400."""
+    rounded = three_digits(value)
+    return f"{rounded:.0f}" if abs(rounded) >= 100 else f"{rounded:#.3g}"
+
+
 def ratio_text(estimate: stats.Estimate) -> str:
     """value [low, high], in three digits each."""
-    value, low, high = (three_digits(number) for number in estimate)
-    return f"{value:g} [{low:g}, {high:g}]"
+    value, low, high = (number_text(number) for number in estimate)
+    return f"{value} [{low}, {high}]"
 
 
 # ---- 02, 06: scores of heads and SEAT, with their uncertainty
@@ -170,29 +176,6 @@ def layers_with_biased_heads(frame: pd.DataFrame) -> stats.Estimate:
     by_layer = frame.groupby("layer")[["score", "low", "high"]].max()
     value, low, high = (int((by_layer[column] > 0).sum()) for column in by_layer)
     return stats.Estimate(value, low, high, len(by_layer), "layers")
-
-
-def layers_with_heads(frame: pd.DataFrame, margin: float) -> stats.Estimate:
-    """How many layers have biased heads; frame: `intervals`.
-
-    low: the layers in which more intervals lie above 0 than the 2.5 % expected of heads without an
-    effect (binomial test, p < .05). high: the layers that may have such heads, since some interval
-    reaches above the margin.
-    """
-    significant = []
-    possible = []
-    for _, rows in frame.groupby("layer"):
-        n_above = int((rows.low > 0).sum())
-        p = scipy_stats.binomtest(n_above, len(rows), 0.025, "greater").pvalue
-        significant.append(p < 0.05)
-        possible.append(p < 0.05 or (rows.high > margin).any())
-    return stats.Estimate(
-        value=sum(significant),
-        low=sum(significant),
-        high=sum(possible),
-        n=len(significant),
-        unit="layers",
-    )
 
 
 def share_carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
@@ -350,6 +333,17 @@ def change_at_equal_pppl(
     values = changes[:, rows.index].mean(1) - of_random
     n = _how_many(rows, "target words")
     return percentile_interval(values[0], values[1:], n=n, unit="target words")
+
+
+def most_top_heads(masks: pd.DataFrame, times: float) -> pd.DataFrame:
+    """The masks of the most top heads that leave PPPL below so many times the full model's, on the
+    lines that every mask read; none where the fewest cost more.
+    """
+    start = masks.loc[masks["strategy"] == "full", "pppl_sample"].mean()
+    tops = masks[(masks["strategy"] == "top") & (masks["factor"] == 0)]
+    cost = tops.groupby("k")["pppl_sample"].mean() / start
+    cheap = cost.index[cost < times]
+    return tops[tops["k"] == cheap.max()] if len(cheap) else tops[:0]
 
 
 def pppl_ratio_at(masks: pd.DataFrame, sizes: tuple[int, int, int], n_heads: int) -> float:

@@ -6,11 +6,12 @@ and of men, that have a preference without it. It is judged in the full distribu
 5 and 10 beside it: the paper's Fig. 2-4 are of these, but leave out what is not among the likeliest
 tokens.
 
-The analysis variant "main" has the verbalizer made from the models' outputs, both groups of
-occupations, and all 58 occupations of Table 1. The paper's 2,680 prompts are of 40 occupations
-(inferred), a variant of its own: more occupations make intervals narrower. This was decided with
-the results of the 40 seen, and before the 58 were judged. What another k, or another variant,
-comes to is named in the verdict's remark; on the board variants have tests of their own.
+The analysis variant "main" has both groups of occupations, and all 58 occupations of Table 1. At
+each k it counts the verbalizer made from the models' outputs, in full the pairs of the list. The
+paper's 2,680 prompts are of 40 occupations (inferred), a variant of its own: more occupations make
+intervals narrower. This was decided with the results of the 40 seen, and before the 58 were judged.
+What another k, or another variant, comes to is named in the verdict's remark; on the board variants
+have tests of their own.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,6 @@ ENOUGH = 0.5
 class Variant:
     """One way to analyse the answers, where the paper leaves a choice."""
 
-    words: str = "outputs"  # the verbalizer that is counted
     pooled: bool = False  # all occupations in one group, as in tables.resampled
     # how prompts are written, one of cloze.FORMS, or FORTY; "": as in the paper, all occupations
     form: str = ""
@@ -57,7 +57,6 @@ FORTY = "40 occupations"  # those of WinoBias: the paper's own prompts, as infer
 VARIANTS = {
     "main": Variant(),
     FORTY: Variant(form=FORTY),
-    "dictionary": Variant(words="whole pairs"),
     "pooled": Variant(pooled=True),
     "no start token": Variant(form="no start token"),
 }
@@ -495,9 +494,9 @@ def _evidence_by_variant(
         n = len({row["occupation"] for row in mine["prompts"]})
         evidence[title] = []
         for k in (*K, FULL):
-            table = tables.by_occupation(mine, k, variant.words)
+            table = tables.by_occupation(mine, k)
             margins = tables.resampled(table, variant.pooled, draws)
-            understood = tables.understood(mine, k, variant.words)
+            understood = tables.understood(mine, k)
             evidence[title].append(Evidence(margins, understood, n))
     return evidence
 

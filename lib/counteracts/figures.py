@@ -77,7 +77,8 @@ def fig1(examples: dict[str, dict[str, str]]):
     return look.sign(
         figure,
         "WinoBias asks whom a pronoun means: half of its sentences go against the stereotype",
-        "sentences written for this project, after the two types of Zhao et al. 2018",
+        "sentences written for this project, after the two types of Zhao et al. 2018; "
+        "blue: female pronoun, orange: male; arrow: whom it means",
     )
 
 
@@ -207,13 +208,14 @@ def _how_margins_move(by_model: dict[str, pd.DataFrame]) -> str:
         return "in no model half of the base prompts have a gendered token"
     margins = [tables.resampled(table, pooled=True) for table in judged]
     mean, _ = _change_over_models(margins, COUNTER_SYNTACTIC)
-    whom = "the preferred gender"
+    whom = "the gender that dominates a job"
+    size = f"by {abs(mean.value):.2f}"
     if mean.is_below():
-        found = f"a counterexample of the same form weakens {whom} ({mean.value:+.2f})"
+        found = f"a counterexample of the same form moves the margin against {whom}, {size}"
     elif mean.is_above():
-        found = f"a counterexample of the same form strengthens {whom} ({mean.value:+.2f})"
+        found = f"a counterexample of the same form moves the margin towards {whom}, {size}"
     else:
-        found = f"a counterexample of the same form does not clearly move {whom}"
+        found = f"a counterexample of the same form does not clearly move the margin of {whom}"
     if len(judged) < len(by_model):
         named = [name for name, table in by_model.items() if _has_tokens_in_base(table)]
         found += f", where it can be told: in {english.listed(named)}"
@@ -334,19 +336,12 @@ def _what_moves(margins: dict[str, dict]) -> str:
     """
     moved = {}
     for kind in (COUNTER_SYNTACTIC, "unrelated"):
-        moved[kind] = sum(_moved_groups(of_model, kind) for of_model in margins.values())
+        moved[kind] = sum(tables.moved_groups(of_model, kind) for of_model in margins.values())
     groups = 2 * len(margins)
     return (
         f"A counterexample of the same form moves the preference in {moved[COUNTER_SYNTACTIC]} of "
         f"{groups} groups of jobs, an unrelated sentence in {moved['unrelated']}"
     )
-
-
-def _moved_groups(margins: dict[str, np.ndarray], kind: str) -> int:
-    """In how many groups the whole interval of the change is beyond LITTLE."""
-    changes = margins[kind][1:] - margins["base"][1:]
-    low, high = np.quantile(changes, [0.025, 0.975], axis=0)
-    return int(((low > tables.LITTLE) | (high < -tables.LITTLE)).sum())
 
 
 def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame, made_from: str):
@@ -400,8 +395,8 @@ def _draw_ratios(ax, table: pd.DataFrame):
 
 
 def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
-    """In words: after which kind gendered tokens gain most, over all models; and the number with
-    its interval.
+    """In words: after which kind gendered tokens gain most, over all models, and after which next,
+    if that lies within the interval; and the number with its interval.
     """
     gendered = ratios[ratios["gender"] != "neither"]
     gains = {}
@@ -410,8 +405,10 @@ def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
             gains[kind] = tables.mean_ratio(rows)
     if not gains:
         return "No two gendered tokens stay in the top 10", ""
-    most = max(gains, key=lambda kind: gains[kind].value)
-    title = f"Gendered words gain most after {IN_WORDS[most]}: {gains[most].value:.1f} times"
+    most, *others = sorted(gains, key=lambda kind: -gains[kind].value)
+    title = f"Gendered words gain most after {IN_WORDS[most]}, {gains[most].value:.1f} times"
+    if others and gains[others[0]].value > gains[most].low:
+        title += f"; not clearly more than after {IN_WORDS[others[0]]}"
     return title, f"{SHORT[most]} {gains[most]:.2f}, of words that stay in the top 10; "
 
 
@@ -441,7 +438,10 @@ def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
         title = f"{tokens}: no preference to flip, since no base prompt has a gendered token"
         return look.sign(figure, title, made_from)
     words, intervals = _most_and_fewest_overturned(with_tokens)
-    of_models = f"mean of the {len(with_tokens)} models with gendered tokens in base prompts"
+    of_models = (
+        f"means of values and of interval ends over the {len(with_tokens)} models with gendered "
+        "tokens in base prompts"
+    )
     return look.sign(figure, f"{tokens}: {words}", f"{intervals}, {of_models}; {made_from}")
 
 
@@ -490,7 +490,7 @@ def slopes(by_model: dict[str, pd.DataFrame], made_from: str):
 
 
 def _what_slopes_do(by_model: dict[str, pd.DataFrame]) -> str:
-    """In words: whether one sentence of the same form turns the labour statistics round."""
+    """In words: whether one sentence of the same form turns the slope round."""
     n = len(by_model)
     negative = 0
     steeper = 0
@@ -499,12 +499,12 @@ def _what_slopes_do(by_model: dict[str, pd.DataFrame]) -> str:
         steeper += table.loc["target syntactic similar", "low"] > table.loc["base", "high"]
     if negative == steeper == n:
         return (
-            "A counterexample of the same form reverses the models' job stereotypes; a confirming "
-            "sentence steepens them"
+            "A counterexample of the same form turns the slope over women's share negative; a "
+            "confirming sentence steepens it"
         )
     return (
-        f"A counterexample of the same form reverses job stereotypes in {negative} of {n} models; "
-        f"a confirming sentence steepens them in {steeper}"
+        "A counterexample of the same form turns the slope over women's share negative in "
+        f"{negative} of {n} models; a confirming sentence steepens it in {steeper}"
     )
 
 
@@ -592,13 +592,13 @@ def _turned_round(margins: dict[str, pd.DataFrame]) -> str:
     columns = {name: int(_flips(table).any().sum()) for name, table in margins.items()}
     most = max(columns, key=columns.get)
     if not columns[most]:
-        return "How a prompt is written and which words count turns no preference round"
+        return "Prompts and words to count: no other choice turns a preference round"
     of = margins[most].shape[1]
     found = f"turns {columns[most]} of {of} preferences round in {most}"
     steady = [name for name, n in columns.items() if n == 0]
     if steady:
         found += f", none in {english.listed(steady)}"
-    return f"How a prompt is written {found}"
+    return f"Prompts and words to count: another choice {found}"
 
 
 def factual(facts: pd.DataFrame, changes: dict[str, stats.Estimate], made_from: str):

@@ -77,7 +77,7 @@ def at_every_k(
     return summaries
 
 
-def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
+def understood(answer: dict, k: int) -> pd.Series:
     """By kind, the share of prompts with a gendered token among the top k.
 
     It is that of the group of occupations (of women, of men) in which it is smaller; 1 in full.
@@ -85,7 +85,7 @@ def understood(answer: dict, k: int, words: str = "outputs") -> pd.Series:
     if not k:
         return pd.Series(1.0, list(cloze.KINDS))
     found = pd.DataFrame(answer["prompts"])[["kind", "dominated"]]
-    found["any"] = (answer["genders"][words][:, :k] != 0).any(1)
+    found["any"] = (answer["genders"]["outputs"][:, :k] != 0).any(1)
     by_group = found.groupby(["kind", "dominated"])["any"].mean()
     return by_group.groupby("kind").min()
 
@@ -119,6 +119,17 @@ def resampled(
         by_group.append(np.nan_to_num(margin(first, second)))
     margins = np.stack(by_group, -1)  # [1 + draws, kinds, groups]
     return dict(zip(wide["first"], np.moveaxis(margins, 1, 0)))
+
+
+def moved_groups(margins: dict[str, np.ndarray], kind: str) -> int:
+    """In how many groups of occupations the margin moves by more than LITTLE, with its whole
+    interval.
+
+    margins   of `resampled`
+    """
+    changes = margins[kind][1:] - margins["base"][1:]
+    low, high = np.quantile(changes, [0.025, 0.975], axis=0)
+    return int(((low > LITTLE) | (high < -LITTLE)).sum())
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
@@ -248,7 +259,7 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     """The margin by group of occupations and kind, under other choices: one row per choice.
 
     First how prompts are written (cloze.FORMS), then which words are counted. Choices of words that
-    give the same probabilities as the first are left out.
+    give the same probabilities as one before are left out.
 
     answers   of cloze.measure_forms, by form
     """
@@ -263,9 +274,11 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     rows = {}
     for form, answer in answers.items():
         rows[form] = _group_margins(answer, "whole pairs")
-    usual = default["mass"]["whole pairs"]
+    shown = [default["mass"]["whole pairs"]]
     for name, words in words_by_name.items():
-        if not np.allclose(default["mass"][words], usual, rtol=1e-4, atol=0):
+        mass = default["mass"][words]
+        if not any(np.allclose(mass, before, rtol=1e-4, atol=0) for before in shown):
+            shown.append(mass)
             rows[f"{first}; {name}"] = _group_margins(default, words)
     return pd.DataFrame(rows).T
 
@@ -284,6 +297,7 @@ def coverage(answer: dict) -> dict[str, float]:
     mass                       the mean probability of these tokens, and of the larger list's
     top k                      the share of prompts with a gendered token among the top k, by the
                                verbalizer made from the outputs and by the list
+    base, top k                that of base prompts, as `understood` has it
     """
     female, male = answer["whole"]["verbalizer"]
     covered = {
@@ -296,6 +310,8 @@ def coverage(answer: dict) -> dict[str, float]:
         for k in K:
             has_gendered = (answer["genders"][words][:, :k] != 0).any(1)
             covered[f"top {k}: {name}"] = has_gendered.mean()
+    for k in K:
+        covered[f"base, top {k}"] = understood(answer, k)["base"]
     return covered
 
 

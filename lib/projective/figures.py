@@ -11,10 +11,11 @@ import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from lib import look
-from lib.engine import stats
+from lib.engine import nsp, stats
 from lib.engine.stats import Estimate
 from lib.projective import nli, tables
 from lib.projective.claims_projections import SAME_RANKS
+from lib.projective.claims_triples import CLOSE
 from lib.projective.projection import LEVELS, Cut, Level
 from lib.projective.split_half import Best
 
@@ -111,12 +112,15 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     _mark_mean(axes[0], f" S = {strength:.2f}", strength, look.BAD, ha="left")
     _mark_mean(axes[0], f"opposite {opposite:.2f} ", -opposite, look.GOOD, ha="right")
     _mark_mean(axes[1], f"D = {distance:.2f}", distance, look.ACCENT)
+    close = CLOSE * nsp.top_mean(s.abs().to_numpy())  # as the claim on s has it
     axes[0].set(
-        title=f"s: {np.mean(s.abs() <= 0.05):.0%} within .05 of 0",
+        title=f"s: {np.mean(s.abs() <= close):.0%} within {close:.2g} of 0",
         xlabel="s of a triple pair",
         ylabel="triple pairs, log above 5",
     )
-    axes[1].set(title=f"d: {np.mean(d <= 0.05):.0%} within .05 of 0", xlabel="d of a triple pair")
+    axes[1].set(
+        title=f"d: {np.mean(d <= close):.0%} within {close:.2g} of 0", xlabel="d of a triple pair"
+    )
     return figure
 
 
@@ -262,9 +266,10 @@ def plane_title(theirs: pd.DataFrame, falls: Mapping[str, Estimate], ours: pd.Da
     fall = falls["D"]
     here = f"by {fall.value / ours['D'].iloc[0]:.0%}" if round(fall.low, 3) > 0 else "not clearly"
     title = (
-        f"Projections cut Distance by up to {printed:.0%} as printed (left), {here} here (right)"
+        f"The best setting lowers Distance by {printed:.0%} as printed; here, on triples that did "
+        f"not choose it, {here}"
     )
-    return title + ("" if round(falls["S"].low, 3) > 0 else "; Strength not clearly here")
+    return title + ("" if round(falls["S"].low, 3) > 0 else "; Strength not clearly")
 
 
 def _draw_plane(ax, table: pd.DataFrame, name: str):
@@ -324,9 +329,9 @@ def control_title(beyond: Mapping[str, Estimate]) -> str:
 
     beyond   by measure, how much more
     """
-    clear = [MEASURES[column] for column in _clearly_lower(beyond)]
-    lowers = f"lowers {' and '.join(clear)}" if clear else "lowers nothing"
-    return f"Beyond what random directions do, the best setting clearly {lowers}"
+    clear = " and ".join(MEASURES[column] for column in _clearly_lower(beyond))
+    lowers = f"lowers {clear}" if clear else "does not clearly lower Strength or Distance"
+    return f"Beyond random directions the best of 74 settings {lowers}"
 
 
 def _draw_interval(ax, number: Estimate, height: float, color: str, label: str | None):
@@ -372,8 +377,8 @@ def choices_title(sensitivity: pd.DataFrame) -> str:
     least = sensitivity[["rho of S", "rho of D"]].min()
     depends = "depends on" if least.min() < SAME_RANKS else "hardly depends on"
     return (
-        f"Which setting is best {depends} the fit: ranks agree with rho {least['rho of S']:z.2f} "
-        f"by Strength, {least['rho of D']:z.2f} by Distance, at the least"
+        f"Which setting ranks where {depends} the fit: ranks agree with rho "
+        f"{least['rho of S']:z.2f} by Strength, {least['rho of D']:z.2f} by Distance, at the least"
     )
 
 
@@ -450,23 +455,15 @@ def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Seri
     return figure
 
 
-def strength_title(this: Estimate, other: Estimate) -> str:
-    """Whether lower Strength goes with fairer inference: in the fit that is drawn, in the other.
-
-    Both are rank correlations of Strength and eta over 76 models.
-    """
+def strength_title(rho: Estimate) -> str:
+    """Whether lower Strength goes with fairer inference, by their rank correlation over models."""
     told = worded(
-        this,
+        rho,
         above="Lower Strength goes with less fair inference",
         below="Lower Strength goes with fairer inference",
-        neither="Strength does not tell fairness in inference",
+        neither="Strength and fairness in inference show no clear rank correlation",
     )
-    agree = (this.is_above(), this.is_below()) == (other.is_above(), other.is_below())
-    is_told = this.is_above() or this.is_below()
-    also = ("and in the other" if is_told else "nor in the other") if agree else "not in the other"
-    if not is_told and not agree:
-        also = "unlike in the other"
-    return f"{told} in this fit (rho {this.value:z.2f}), {also} ({other.value:z.2f})"
+    return f"{told} (rho {rho.value:z.2f} over {len(tables.NAMES)} models)"
 
 
 def _draw_etas(ax, table: pd.DataFrame, x: pd.Series):
@@ -546,12 +543,16 @@ def table6_dots(panels: Mapping[str, pd.DataFrame]):
     return figure
 
 
-def table6_title(gained: Estimate, printed: float) -> str:
-    """What weighting at SENT does to accuracy on average, here and as printed."""
-    moves = worded(gained, above="raises", below="lowers", neither="does not clearly change")
+def table6_title(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
+    """In how many pairs of models weighting at SENT raises accuracy, here and as printed.
+
+    ours, theirs   of `tables.gains`
+    """
+    here, printed = ((gains["increase"] > 1e-9).sum() for gains in (ours, theirs))
+    in_print = "all" if printed == len(theirs) else printed
     return (
-        f"Weighting the sentence projection {moves} accuracy: by {gained.value:z.3f} on average, "
-        f"{printed:.3f} as printed"
+        f"Weighting the sentence projection raises accuracy in {here} of {len(ours)} pairs of "
+        f"models here, in {in_print} as printed"
     )
 
 

@@ -116,6 +116,8 @@ def of_shares(
 ) -> Finding:
     """A finding decided by a share of things, with its interval over the items of the test.
 
+    Its words are `text` and that interval, where it is more than a point.
+
     shares          in the sample, and in bootstrap samples of it; nan where there is none
     n, unit         the items that were resampled
     random_shares   the same under random directions, where the claim is about what a projection
@@ -128,7 +130,10 @@ def of_shares(
             estimate=_over_samples(random_shares, n, unit),
             difference=_over_samples(shares - random_shares, n, unit),
         )
-    return Finding(claim, _over_samples(shares, n, unit), text, preconditions, control=control)
+    share = _over_samples(shares, n, unit)
+    if share.has_interval and share.low < share.high:
+        text += f"; interval {share.low:.0%} to {share.high:.0%}"
+    return Finding(claim, share, text, preconditions, control=control)
 
 
 def _over_samples(shares: np.ndarray, n: int, unit: str) -> Estimate:

@@ -15,7 +15,7 @@ from lib import results, verdict
 from lib.engine.stats import Estimate
 from lib.publish import controls, headlines, retrainings, scoreboard
 from lib.publish.article import TEMPLATES
-from lib.publish.cells import Cell
+from lib.publish.cells import Cell, said_of_ours
 from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, run_name
 from lib.verdict import APPLICABLE, ORDER, Asks, Claim, Verdict
@@ -51,7 +51,7 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
             "notebook": claim.notebook,
             "figure": f"{run}.{claim.figure}" if run and claim.figure else "",
             "kind": str(cell.kind),
-            "claim": claim.says,
+            "claim": claim.says + said_of_ours(claim),
             "outcome": str(cell),
             "reason": cell.reason,
             "retrainings": over.get(claim.id, ""),
@@ -147,6 +147,13 @@ def page(folders: dict[str, Path] | None = None, pictures: frozenset[str] = froz
 
 
 def counted(claims: list[dict]) -> str:
-    """7 supported, 2 contradicted, ... of the claims of a paper."""
-    kinds = [row["kind"] for row in claims]
-    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in map(str, ORDER) if kind in kinds)
+    """29 claims: 7 supported, ...; beside them 2 of this project: 1 supported, ..."""
+    parts = {}
+    for row in claims:
+        parts.setdefault(CLAIMS[row["id"]].is_ours, []).append(row["kind"])
+    said = []
+    for is_ours, kinds in sorted(parts.items()):
+        counts = [f"{kinds.count(kind)} {kind}" for kind in map(str, ORDER) if kind in kinds]
+        name = f"beside them {len(kinds)} of this project" if is_ours else f"{len(kinds)} claims"
+        said.append(f"{name}: {', '.join(counts)}")
+    return "; ".join(said)

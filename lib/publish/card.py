@@ -232,6 +232,6 @@ def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> li
         verdicts.append(not_run(FOLLOWS, "no next-sentence head", on=first, models=[first]))
         return verdicts
     right = (follows.probability > 0.5) == (follows.label != "unrelated")
-    found = f"{right.sum()} of {len(right)} pairs"
+    found = f"{right.sum()} of {len(right)} pairs, {stats.wilson(right):.0%}"
     verdicts.append(judge(FOLLOWS, right.mean(), on=first, found=found, models=[first]))
     return verdicts

@@ -60,6 +60,11 @@ def _without_brackets(text: str) -> str:
     return text[1:-1] if is_whole else text
 
 
+def said_of_ours(claim: Claim) -> str:
+    """What follows the words of a claim that no paper makes."""
+    return " (this project's claim)" if claim.is_ours else ""
+
+
 def describe(claim: Claim) -> dict[str, str]:
     """What the board says of a claim before any run."""
     return {

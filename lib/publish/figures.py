@@ -76,7 +76,8 @@ def _explain_tiles(figure, ax):
 
 # ---- printed numbers
 WRITTEN = re.compile(r"(-?\d*\.?\d+)(?: \[(-?\d*\.?\d+), (-?\d*\.?\d+)\])?")
-FEWEST = 3  # numbers of a panel
+FEWEST = 3  # numbers of a printed column that is drawn
+COLUMN_COLOURS = (look.SKY, look.GOOD, look.ACCENT, look.BAD, look.NEITHER, INK)
 WIDE = 50  # times: from here on a panel is logarithmic
 
 
@@ -91,55 +92,66 @@ def read_number(text: str) -> Estimate | None:
 
 def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
     """Ours over the printed number, a point each with its interval and the diagonal; a panel a
-    printed table. None where a paper prints too few numbers that a model has measured here.
+    printed table, a colour a column. None where a paper prints too few numbers that a model has
+    measured here.
 
-    rows   columns table, printed and ours, as tables show them
+    rows   columns table, column, printed and ours, as tables show them
     """
     known = rows.assign(
         printed=rows["printed"].map(read_number), ours=rows["ours"].map(read_number)
     )
     known = known.dropna(subset=["printed", "ours"])
-    tables = known["table"].value_counts(sort=False)
-    tables = tables[tables >= FEWEST].index
+    of_column = known.groupby(["table", "column"])["ours"].transform("size")
+    known = known[of_column >= FEWEST]
+    tables = known["table"].unique()
     if not len(tables):
         return None
     figure, axes = look.panels(len(tables), width=2.8, height=2.8)
-    n_within = []
     for ax, table in zip(axes, tables, strict=True):
-        of_table = known[known["table"] == table]
-        x = np.array([one.value for one in of_table["printed"]])
-        n_within += [
-            one.low <= theirs <= one.high
-            for one, theirs in zip(of_table["ours"], x, strict=True)
-            if one.has_interval
-        ]
-        _draw_against(ax, x, list(of_table["ours"]), table)
-    said = f"{len(known)} printed numbers beside ours, which are of other models"
-    if n_within:
-        said = f"{sum(n_within)} of {len(n_within)} intervals of ours reach the printed number"
-    corner = f"{made_from}, of other models than the paper's; line: equal"
+        _draw_against(ax, known[known["table"] == table], table)
+    reach = [
+        ours.low <= theirs.value <= ours.high
+        for ours, theirs in zip(known["ours"], known["printed"], strict=True)
+        if ours.has_interval
+    ]
+    said = f"{len(known)} numbers of other, smaller models beside the printed ones"
+    corner = f"{made_from}; line: equal"
+    if reach:
+        corner = f"{sum(reach)} of {len(reach)} intervals reach the printed number; {corner}"
     return look.sign(figure, f"{paper}: {said}", corner)
 
 
-def _draw_against(ax, x: np.ndarray, ours: list[Estimate], table: str):
-    """The points of one printed table."""
-    values, low, high = np.array([[*one] for one in ours]).T
+def _draw_against(ax, rows: pd.DataFrame, table: str):
+    """The points of one printed table, a colour a column, with a key where there are several."""
+    columns = rows["column"].unique()
+    for place, column in enumerate(columns):
+        of_column = rows[rows["column"] == column]
+        _draw_points(ax, of_column, COLUMN_COLOURS[place % len(COLUMN_COLOURS)])
+    both = np.array([one.value for one in (*rows["printed"], *rows["ours"])])
+    if both.min() > 0 and both.max() > WIDE * both.min():
+        ax.set(xscale="log", yscale="log")
+    ends = [both.min(), both.max()]
+    ax.plot(ends, ends, color=INK, linewidth=0.8)
+    ax.set(title=table, xlabel="printed", ylabel="ours")
+    if len(columns) > 1:
+        ax.legend(fontsize=6.5, handletextpad=0.1)
+
+
+def _draw_points(ax, rows: pd.DataFrame, colour: str):
+    """The points of one column, each with its interval."""
+    x = np.array([one.value for one in rows["printed"]])
+    values, low, high = np.array([[*one] for one in rows["ours"]]).T
     has_interval = ~np.isnan(low)
     ax.errorbar(
         x[has_interval],
         values[has_interval],
         yerr=look.arms(values[has_interval], low[has_interval], high[has_interval]),
         fmt="none",
-        color=look.NEITHER,
+        color=colour,
         linewidth=1,
     )
-    ax.plot(x, values, "o", color=look.SKY, markersize=4, alpha=0.7)
-    both = np.concatenate([x, values])
-    if both.min() > 0 and both.max() > WIDE * both.min():
-        ax.set(xscale="log", yscale="log")
-    ends = [both.min(), both.max()]
-    ax.plot(ends, ends, color=INK, linewidth=0.8)
-    ax.set(title=table, xlabel="printed", ylabel="ours")
+    name = rows["column"].iloc[0]
+    ax.plot(x, values, "o", color=colour, markersize=4, alpha=0.7, label=name)
 
 
 # ---- retrainings
@@ -168,8 +180,8 @@ def across(over: pd.DataFrame, title: str):
     return look.sign(
         figure,
         title,
-        f"strokes: retrainings; data paper; of each claim its first test; grey: inconclusive, or "
-        f"no more than a control. {retrainings.in_a_sentence(over)}",
+        "strokes: retrainings; data paper; of each claim its first test; grey: inconclusive, or no "
+        "more than a control",
     )
 
 
@@ -184,8 +196,7 @@ def effects(table: pd.DataFrame, made_from: str):
     for ax, measure in zip(axes.flat, together.MEASURES, strict=False):
         _draw_changes(ax, changes[changes["measure"] == measure], measure)
     axes[0, 0].set_yticks(range(len(remedies)), remedies)
-    title, counted = _improved(changes)
-    return look.sign(figure, title, f"{made_from}\n{counted}\n{_paid(changes)}")
+    return look.sign(figure, effects_title(changes), made_from)
 
 
 def _draw_changes(ax, rows: pd.DataFrame, measure: str):
@@ -212,26 +223,20 @@ def _draw_changes(ax, rows: pd.DataFrame, measure: str):
         ax.set_facecolor("#F7F7F5")
 
 
-def _improved(changes: pd.DataFrame) -> tuple[str, str]:
-    """Whether a remedy improves all measures of bias, and how many each does, in words."""
-    is_bias = ~changes["measure"].isin(together.COSTS)
-    is_remedy = changes["role"] != Role.CONTROL
-    of_bias = changes[is_bias & is_remedy & changes["change"].notna()]
-    judged = of_bias.assign(judged=of_bias.apply(together.judged, axis=1))
-    by_remedy = judged.groupby("mitigation", sort=False)["judged"]
+def effects_title(changes: pd.DataFrame) -> str:
+    """Whether a remedy improves all measures of bias, and whether each has a cost."""
+    remedies = changes[(changes["role"] != Role.CONTROL) & changes["change"].notna()]
+    judged = remedies.assign(judged=remedies.apply(together.judged, axis=1))
+    is_cost = judged["measure"].isin(together.COSTS)
+    by_remedy = judged[~is_cost].groupby("mitigation", sort=False)["judged"]
     most = by_remedy.size().max()
-    better = {}
-    said = []
-    for name, found in by_remedy:
-        better[name] = int((found == Effect.BETTER).sum())
-        worse = int((found == Effect.WORSE).sum())
-        of_how_many = f" of {len(found)}" if len(found) < most else ""
-        on_one_line = name.replace(", ", ",\u00a0")  # a setting's digits stay together
-        said.append(f"{on_one_line} {better[name]} better, {worse} worse{of_how_many}")
+    better = by_remedy.agg(lambda found: (found == Effect.BETTER).sum())
     who = "No remedy improves"
-    if max(better.values(), default=0) == most:
-        who = f"{max(better, key=better.get)} improves"
-    return f"{who} all {most} measures of bias", f"by the 95 % interval: {'; '.join(said)}"
+    if better.max() == most:
+        who = f"{better.idxmax()} improves"
+    paid = judged[is_cost & (judged["judged"] == Effect.WORSE)]["mitigation"]
+    price = ", and each has its price" if set(paid) == set(judged["mitigation"]) else ""
+    return f"{who} all {most} measures of bias{price}"
 
 
 def remedies(table: pd.DataFrame) -> str:
@@ -251,14 +256,3 @@ def remedies(table: pd.DataFrame) -> str:
             said.append(f"overturns {', '.join(turned)}")
         lines.append(f"- **{name}** {'; '.join(said)}.")
     return "\n".join(lines)
-
-
-def _paid(changes: pd.DataFrame) -> str:
-    """The costs of remedies whose interval excludes 0, in words."""
-    is_cost = changes["measure"].isin(together.COSTS) & (changes["role"] != Role.CONTROL)
-    costs = []
-    for row in changes[is_cost].dropna(subset="change").to_dict("records"):
-        if together.judged(row) == Effect.WORSE:
-            costs.append(f"{row['mitigation']}: {row['measure']} {row['change']:+.2f}")
-    said = f"costs whose 95 % interval excludes 0: {'; '.join(costs) or 'none'}"
-    return textwrap.fill(said, 150)

@@ -72,45 +72,45 @@ HEADLINES = (
     Headline(
         claim="ss-hair",
         says="StereoSet counts preferences that are hardly there",
-        sees="{0} % {1} of what it counts",
+        sees="{0} % {1} of what it counts and the model reads right",
         form=".0f",
         scale=100,
     ),
     Headline(
         claim="lower-s",
-        says="Projection lowers Strength, the stereotype in predictions",
+        says="Some projection lowers Strength, the stereotype in predictions",
         sees="by {0} {1}",
         form="z.3f",
     ),
     Headline(
         claim="lower-d",
-        says="It lowers Distance, the influence of gender",
+        says="Some lowers Distance, the influence of gender",
         sees="by {0} {1}",
         form="z.3f",
     ),
     Headline(
         claim="eta-higher",
-        says="It makes inference fairer",
+        says="Some makes inference fairer, accuracy kept",
         sees="by {0} {1}",
     ),
     Headline(
         claim="albert-counter-syntactic",
-        says="A counterexample (*The woman worked as a carpenter*) overturns the preference",
+        says="A counterexample (*The woman worked as a carpenter*) overturns ALBERT's preference",
         sees="it becomes {0} {1}",
     ),
     Headline(
         claim="encoders-neutral",
-        says="A neutral sentence (*The person worked ...*) does",
-        sees="{0} {1} is left",
+        says="A neutral sentence (*The person worked ...*) overturns BERT's",
+        sees="the lean is {0} {1} after it",
     ),
     Headline(
         claim="unrelated-not-overturned",
         says="An unrelated one (*The dog ...*) does not",
-        sees="{0} {1} is left",
+        sees="the lean is {0} {1} after it",
     ),
     Headline(
         claim="syntactic-over-semantic",
-        says="Form moves more than meaning",
+        says="Form moves ALBERT and RoBERTa more than meaning",
         sees="by {0} {1} more",
     ),
 )
@@ -132,7 +132,7 @@ PICTURES = (
     Picture(
         paper="bias_a_head",
         figure="04_curves",
-        title="Masking heads lowers the bias score, and breaks the language model",
+        title="Masking many heads, biased or random, lowers the bias score and breaks the model",
         shows="Bias score and perplexity by the number of heads that are masked",
         rests_on={
             "mask-top3-seat": Outcome.SUPPORTED,
@@ -149,10 +149,10 @@ PICTURES = (
     Picture(
         paper="counteracts",
         figure="11_factual",
-        title="One counterexample makes four models misgender queens and kings",
+        title="One counterexample makes four models misgender more queens and kings",
         shows="Share of right pronouns after sentences that name nobody, a person, either gender",
         rests_on={},
-        finding="worse than naming a person in 4 of 4 models",
+        finding="in 4 of 4 models",
     ),
 )
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from lib import results, verdict
 from lib.engine import stats
-from lib.publish.cells import TESTED, cells, describe, kinds
+from lib.publish.cells import TESTED, cells, describe, kinds, said_of_ours
 from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS
 from lib.publish.records import is_about_bert
@@ -129,11 +129,18 @@ def across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def supported(over: pd.DataFrame) -> pd.DataFrame:
-    """What lasts: a row per claim that a test of `across` supports, the first such test."""
+def supported(over: pd.DataFrame, folders: dict[str, Path] | None = None) -> pd.DataFrame:
+    """What lasts: a row per claim that a test of `across` supports, the first such test.
+
+    `bundled` is what the claim comes to in the bundled model.
+    """
     lasts = over[over["outcome"] == Outcome.SUPPORTED].drop_duplicates("id")
     table = lasts[["claim", "on", "supported in", "reason"]].copy()
+    table["claim"] = [CLAIMS[id].says + said_of_ours(CLAIMS[id]) for id in lasts["id"]]
     table.insert(2, "mean", [f"{mean:z.3g}" for mean in lasts["mean"]])
+    again = by_claim(folders).set_index("id")
+    bundled = kinds(again[BUNDLED]) if BUNDLED in again else pd.Series(dtype=object)
+    table["bundled"] = [bundled.get(id, str(Outcome.NOT_RUN)) for id in lasts["id"]]
     return table.reset_index(drop=True)
 
 

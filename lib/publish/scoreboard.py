@@ -15,12 +15,13 @@ from lib.engine.stats import Estimate
 from lib.publish import controls, earlier, retrainings
 from lib.publish.cells import KINDS, TESTED, cells, describe, kinds
 from lib.publish.judged import judged
-from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS, run_name
+from lib.publish.papers import CLAIMS, PAPERS, RETRAININGS, is_published, run_name
 from lib.publish.records import control_of
 from lib.verdict import NO_WORKING_CONTROL, Asks, Claim, Outcome, Verdict
 
 ALL_PAPERS = "All papers"
 OURS = "Ours, beside the papers'"
+OF_BUNDLED = ("mini", "mini-real")  # the runs of the bundled models
 
 
 # ---- the board
@@ -143,7 +144,7 @@ def _n_text(claim: Claim, estimate: Estimate, times: float) -> str:
     wanted = 0
     if n and times <= MANY:
         wanted = int(float(f"{n * times:.2g}"))  # to two digits: the last ones are rounding
-        text = f"about {wanted} in place of {n}"
+        text = f"about {wanted} in place of {n}" if wanted > n else f"a little more than {n}"
     most = MOST.get(claim.notebook, wanted)
     if wanted > most:
         return f"{text}: {NOTHING}, there are {most}"
@@ -196,12 +197,16 @@ def undecided(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 # ---- counts
 def summary(folders: dict[str, Path] | None = None) -> str:
     """Claims by paper and run as a markdown table: how many are supported, contradicted and so on.
+    Retrainings and published models are left out: they stand in the other tables.
 
     A claim whose test does not depend on the data is counted in the first run that tests it, and
     claims of this project are counted apart.
     """
     table = board(folders)
-    names = [name for name in folders or results.runs() if name in table]
+    names = []
+    for name in folders or results.runs():
+        if name in table and not name.startswith(RETRAININGS) and not is_published(name):
+            names.append(name)
     lines = [["paper", "claims", *map(run_name, names)], ["---"] * (len(names) + 2)]
     is_ours = table["id"].map(lambda claim: CLAIMS[claim].is_ours)
     parts = {}
@@ -223,7 +228,7 @@ def counts_by_run(rows: pd.DataFrame, runs: list[str]) -> list[str]:
         new = counted(rows.loc[~again, run])
         parts = [] if again.any() and new == Outcome.NOT_RUN else [new]
         if again.any():
-            parts.append(f"{again.sum()} counted before: the data are no part of their tests")
+            parts.append(f"{again.sum()} counted before")
         counts.append("; ".join(parts))
         for claim, cell in zip(rows["id"], rows[run], strict=True):
             if CLAIMS[claim].on_any_data and cell.kind in TESTED:
@@ -250,17 +255,16 @@ def counted(column: pd.Series) -> str:
 
 
 def lasting(over: pd.DataFrame, folders: dict[str, Path]) -> str:
-    """How many claims that the bundled model supports its retrainings support. Both are held
-    against the same controls.
+    """How many of the claims that a run of the bundled model supports its retrainings support.
+    Both are held against the same controls.
     """
     table = board(folders)
-    once = [run for run in folders if run in table and not run.startswith(RETRAININGS)]
-    outcomes = table[once].apply(kinds)
+    outcomes = table[[run for run in OF_BUNDLED if run in table]].apply(kinds)
     is_supported = (outcomes == Outcome.SUPPORTED).any(axis=1)
     bundled = set(table.loc[is_supported, "id"]) & set(over["id"])
     kept = len(bundled - retrainings.not_across(folders).keys())
     return (
-        f"Of {len(bundled)} claims that the bundled model supports, {_are(kept)} supported over "
+        f"Of {len(bundled)} claims supported in the bundled model, {_are(kept)} supported over "
         "retrainings"
     )
 
