@@ -268,8 +268,34 @@ def test_where_there_is_no_more_data_it_is_said():
     assert scoreboard.needed_text(words).endswith(
         "nothing here can, these are all words of the lists"
     )
+    heads = Verdict(
+        "chat-heads",
+        INCONCLUSIVE,
+        estimate=Estimate(-2, -5, 1, n=144, unit="heads"),
+        threshold=0.0,
+    )
+    assert scoreboard.needed_text(heads) == (
+        "about 320 in place of 144: nothing here can, these are all heads that there are"
+    )
     nan = changed(one, estimate=Estimate(float("nan")), reason="no value")
     assert scoreboard.needed_text(nan) == "nothing here can: no value"
+
+
+def test_an_end_or_a_value_on_the_threshold_does_not_say_how_much_data_would_decide():
+    """A share of 3 in 4 whose interval ends at 1, which is the threshold; a share of 1."""
+    cut = Verdict(
+        "deeper-s",
+        INCONCLUSIVE,
+        estimate=Estimate(0.75, 0, 1, n=100, unit="triple pairs"),
+        threshold=1.0,
+    )
+    assert scoreboard.needed_text(cut) == (
+        "more; how much, an interval that ends on the threshold does not tell"
+    )
+    on_it = changed(cut, estimate=changed(cut.estimate, value=1.0))
+    assert scoreboard.needed_text(on_it) == (
+        "more; how much, a value on the threshold does not tell"
+    )
 
 
 def test_every_inconclusive_test_says_what_would_decide_it_and_no_other_does():
@@ -404,6 +430,13 @@ def test_on_the_papers_data_the_control_of_the_same_data_speaks_where_there_is_o
     assert shown["both", "mini"] == shown["alone", "mini"] == pytest.approx(0.02)
     assert shown["both", "mini-real"] == pytest.approx(0.85)
     assert shown["alone", "mini-real"] == pytest.approx(0.02)  # not made on the papers' data
+
+
+@pytest.mark.parametrize("run", ("mini-real", "trainings-seed1", "paper", "paper-bert-base"))
+def test_runs_on_the_papers_data_meet_controls_on_them(run):
+    both = controls.Controls({"null": untrained([0.01]), "null-real": untrained([0.8])})
+    one = measured(NEAR, 0.9, 0.8, 0.95)
+    assert both._control("null", run, one, 0).estimate.value == pytest.approx(0.8)
 
 
 def test_claims_of_cost_meet_no_control(controlled, monkeypatch):

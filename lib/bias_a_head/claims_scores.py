@@ -4,7 +4,7 @@ Notebook 02. Intervals are over folds of the sentences for scores of heads, and 
 for SEAT.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -258,7 +258,7 @@ def _near_zero(case: Case, **about) -> Verdict:
     """The share of heads whose whole interval is within NO_EFFECT of |SEAT|."""
     frame = case.intervals
     is_near = (frame.low > -case.no_effect) & (frame.high < case.no_effect)
-    share = stats.wilson(is_near)
+    share = replace(stats.wilson(is_near), unit="heads")
     found = f"{share:.0%} of the heads within {NO_EFFECT:.0%} of |SEAT|"
     return _judged(NEAR_ZERO, share, [case], on=case.on, found=found, **about)
 

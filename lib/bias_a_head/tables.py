@@ -141,7 +141,7 @@ def same_sign(ablation: dict) -> stats.Estimate:
     """The share of heads whose gradient has the sign of what switching the head off does."""
     predicted = stats.settled(ablation["gradient"]) > 0
     found = stats.settled(ablation["ablation"]) > 0
-    return stats.wilson(predicted == found)
+    return replace(stats.wilson(predicted == found), unit="heads")
 
 
 def outliers(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:

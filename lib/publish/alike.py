@@ -44,6 +44,7 @@ MEASURED = STORED / "measured"
 PAGE = paths.ROOT / "PUBLISHED.md"
 MARKER = "<!-- made by ./reproduce.sh measure alike -->"  # before the table and after it
 TABLE = STORED / "alike.csv"
+FIGURE = TABLE.with_suffix(".png")
 
 
 def seat_measure(bias: str, pooling: str) -> str:
@@ -352,7 +353,7 @@ def _cell(row) -> str:
 
 
 def write() -> Path:
-    """The table into figures/published and PUBLISHED.md, the figure into build."""
+    """The table into figures/published and PUBLISHED.md, and the figure beside it."""
     frame = table()
     before, _, rest = read_text(PAGE).partition(MARKER)
     after = rest.partition(MARKER)[2]
@@ -369,7 +370,5 @@ def write() -> Path:
         "medians of models; sentences of data/demo; blue: bundled, orange: published, grey: "
         "untrained; bars: 95 % intervals over words, heads, occupations",
     )
-    place = paths.BUILD / "alike.png"
-    place.parent.mkdir(exist_ok=True)
-    drawn.savefig(place, dpi=130, bbox_inches="tight")
-    return place
+    drawn.savefig(FIGURE, dpi=130, bbox_inches="tight")
+    return FIGURE

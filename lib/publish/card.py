@@ -233,5 +233,6 @@ def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> li
         return verdicts
     right = (follows.probability > 0.5) == (follows.label != "unrelated")
     found = f"{right.sum()} of {len(right)} pairs, {stats.wilson(right):.0%}"
-    verdicts.append(judge(FOLLOWS, right.mean(), on=first, found=found, models=[first]))
+    share = stats.Estimate(float(right.mean()), n=len(right), unit="pairs")  # no interval: exact
+    verdicts.append(judge(FOLLOWS, share, on=first, found=found, models=[first]))
     return verdicts

@@ -22,7 +22,7 @@ from lib import results, verdict
 from lib.engine import models, stats
 from lib.engine.stats import Estimate
 from lib.publish import records
-from lib.publish.papers import CLAIMS
+from lib.publish.papers import CLAIMS, RETRAININGS
 from lib.verdict import APPLICABLE, GENDER_SWAPPED, NO_VALUE, UNTRAINED, Control, Verdict
 
 NOT_RUN = "control not run"
@@ -81,8 +81,13 @@ class Controls:
 
 
 def _data_of(run: str) -> str:
-    """How the names of runs on the papers' data end: "-real"; "" for those on our sentences."""
-    return "-real" if "real" in run.split("-") else ""
+    """What marks controls on the data of a run: "-real" for the papers', "" for our sentences.
+
+    The papers' models and the retrainings are measured on the papers' data alone, so that the names
+    of their runs do not say it.
+    """
+    is_papers = "real" in run.split("-") or run.startswith(("paper", RETRAININGS))
+    return "-real" if is_papers else ""
 
 
 def _is_of(control: str, one: Verdict) -> bool:

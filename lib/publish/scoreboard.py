@@ -112,9 +112,19 @@ def behind(one: Verdict) -> dict[str, str]:
 # What there is at most, by notebook, where tests count it: both files of the authors' triples, and
 # the occupations of Counteracts' Table 1. No further ones can be had.
 MOST = {"07": 983, "08": 983, "11": 58}
-# What is in already to the last one: occupations and projections of notebook 09, words of SEAT.
-WHOLE = {("09", 164): "occupations", ("09", 76): "models"}
-TARGET_WORDS = "target words"
+# What is in already to the last one: occupations and projections of notebook 09, words of SEAT (on
+# the papers' data 94 of them stand in sentences), heads and layers of a model.
+WHOLE = {
+    ("09", 164): "occupations",
+    ("09", 76): "models",
+    ("02", 165): "words of the lists",
+    ("02", 94): "words of the lists that have sentences",
+}
+WHOLE_UNITS = {
+    "target words": "words of the lists",
+    "heads": "heads that there are",
+    "layers": "layers",
+}
 NOTHING = "nothing here can"
 MANY = 100  # times as much as there is: no run here can have so much
 
@@ -142,26 +152,32 @@ def _n_text(claim: Claim, estimate: Estimate, times: float) -> str:
     n = estimate.n
     text = _times(times)
     wanted = 0
-    if n and times <= MANY:
+    if n and 1 < times <= MANY:
         wanted = int(float(f"{n * times:.2g}"))  # to two digits: the last ones are rounding
         text = f"about {wanted} in place of {n}" if wanted > n else f"a little more than {n}"
     most = MOST.get(claim.notebook, wanted)
     if wanted > most:
         return f"{text}: {NOTHING}, there are {most}"
-    whole = WHOLE.get((claim.notebook, n), "")
-    if estimate.unit == TARGET_WORDS:
-        whole = "words of the lists"
-    if whole and NOTHING not in text:
-        return f"{text}: {NOTHING}, these are all {whole}"
-    return text
+    whole = WHOLE.get((claim.notebook, n), "") or WHOLE_UNITS.get(estimate.unit, "")
+    if not whole or NOTHING in text:
+        return text
+    if times <= 1 or times == math.inf:
+        return f"{NOTHING}: these are all {whole}"
+    return f"{text}: {NOTHING}, these are all {whole}"
 
 
 def _times(times: float) -> str:
-    """about 3.4 times as much"""
+    """about 3.4 times as much
+
+    1 and infinity are of an interval that ends on the threshold, as shares do at 1, and of a value
+    on it: neither says how wide the interval would be with more data.
+    """
+    if times == math.inf:
+        return "more; how much, a value on the threshold does not tell"
     if times > MANY:
         return f"{NOTHING}: more than {MANY} times as much"
     if times <= 1:
-        return "a little more"
+        return "more; how much, an interval that ends on the threshold does not tell"
     return f"about {times:.1f} times as much"
 
 
