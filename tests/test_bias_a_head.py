@@ -559,6 +559,25 @@ def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
         assert len(said) == 5 and word in said[2] and "15 top heads" in said[2]
 
 
+def test_what_other_trainings_came_to_is_said_after_the_bullets_of_mini_bert_alone():
+    words = {
+        "mask-top3-seat": "supported in 4 of 5; over them inconclusive",
+        "mask-amplify": "supported in 1 of 5",
+        "counter-biased": "supported in 5 of 5; over them supported, inconclusive",
+    }
+    said = findings.of_retrainings(words, "04", "mini-bert")
+    assert said.startswith("\n\n**Trained again** from other seeds")
+    assert said.endswith(
+        "*Top-3 lowers SEAT*: supported in 4 of 5; all together inconclusive. "
+        "*Amplifying the Bottom-3 lowers SEAT (conjecture)*: supported in 1 of 5."
+    )
+    by_variant = findings.of_retrainings(words, "03", "mini-bert")
+    assert by_variant.endswith("5 of 5; all together supported or inconclusive by variant.")
+    assert findings.of_retrainings(words, "04", "another") == ""
+    assert findings.of_retrainings({}, "04", "mini-bert") == ""
+    assert findings.of_retrainings(words, "02", "mini-bert") == ""
+
+
 def test_the_most_top_heads_that_leave_a_language_model():
     masks = pd.DataFrame(
         [("full", 0, 10.0), ("full", 0, 10.0), ("top", 3, 11.0), ("top", 15, 28.0)]

@@ -38,11 +38,12 @@ def test_a_share_with_a_wide_interval_is_not_in_the_title():
     clear, noisy = Estimate(0.42, 0.33, 0.51), Estimate(0.75, -0.28, 1.79)
     title = bias_figures.small_set_title({("a", "gender"): clear, ("b", "gender"): noisy})
     assert title == (
-        "A tenth of the heads carries 42% of a's bias score; the other panels are too noisy to say"
+        "A tenth of the heads carries 42% of the bias score in a; the other panels are too noisy to "
+        "say"
     )
     assert "no panel can tell" in bias_figures.small_set_title({("b", "race"): noisy})
     both = bias_figures.small_set_title({("a", "gender"): clear, ("b", "race"): clear})
-    assert both.endswith("42% of a's bias score and 42% of b's (race) bias score")
+    assert both.endswith("42% of the bias score in a and 42% in b on race")
 
 
 def test_heads_that_stand_out_are_counted_by_model():
@@ -74,7 +75,7 @@ def test_what_masks_do_is_said_as_far_as_intervals_tell():
     beyond = lpbs_title(DOWN, DOWN, 1.5)
     assert beyond == "Masking top heads lowers LPBS by 0.20, more than as many random heads do"
     assert lpbs_title(DOWN, OPEN, 1.5).endswith("not clearly more than as many random heads do")
-    assert lpbs_title(DOWN, DOWN, 89.6).endswith("where PPPL is 89.6 times the full model's")
+    assert lpbs_title(DOWN, DOWN, 89.6).endswith("PPPL is up to 89.6 times the full model's")
     assert lpbs_title(OPEN, DOWN, 1.5) == "Masking top heads does not clearly lower LPBS"
     louder = bias_figures.amplified_title(3, DOWN, DOWN)
     assert louder.endswith("lowers SEAT by 0.20, more than random heads do")

@@ -438,8 +438,9 @@ def small_set_title(known: dict[tuple[str, str], stats.Estimate]) -> str:
         return "How much a tenth of the heads carries, no panel can tell"
     said = []
     for (model, bias), share in told.items():
-        where = f"{model}'s" if bias == "gender" else f"{model}'s ({bias})"
-        said.append(f"{share.value:.0%} of {where} bias score")
+        where = model if bias == "gender" else f"{model} on {bias}"
+        of = "" if said else " of the bias score"
+        said.append(f"{share.value:.0%}{of} in {where}")
     title = f"A tenth of the heads carries {english.listed(said)}"
     if len(told) < len(known):
         title += "; the other panels are too noisy to say"
@@ -505,6 +506,7 @@ def fig4(
     _means(axes[:2], tests, names)
     _differences(axes[2], tests, contrast, names)
     _head_map(axes[3], by_head, scores, names["biased"])
+    _legend_below(figure, axes[2], 2)
     return figure, axes
 
 
@@ -632,9 +634,6 @@ def _differences(ax, tests: dict, contrast: stats.Estimate | None, names: dict[s
         ylim=(len(labels) - 0.5, -0.5),
     )
     ax.grid(axis="y", visible=False)
-    ax.legend(
-        fontsize=8, loc="lower center", ncols=2, bbox_to_anchor=(0.35, -0.42), columnspacing=1
-    )
 
 
 def _head_map(ax, by_head: pd.DataFrame, scores: np.ndarray, positive: str):
@@ -718,13 +717,13 @@ def lpbs_title(moved: stats.Estimate, beyond: stats.Estimate, times: float) -> s
 
     moved    the change of |LPBS|
     beyond   the same less that under as many random heads
-    times    PPPL as a multiple of the full model's
+    times    PPPL as a multiple of the full model's, of the dearer choice
     """
     if not moved.is_below():
         return "Masking top heads does not clearly lower LPBS"
     title = f"Masking top heads lowers LPBS by {abs(moved.value):.2f}"
     if times >= claims.STILL_LANGUAGE:
-        return f"{title} where PPPL is {tables.number_text(times)} times the full model's"
+        return f"{title} where PPPL is up to {tables.number_text(times)} times the full model's"
     more = "more than" if beyond.is_below() else "not clearly more than"
     return f"{title}, {more} as many random heads do"
 
@@ -759,7 +758,7 @@ def factual_title(three: int, dose: int, moved: dict[str, stats.Estimate], start
 def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, int]):
     """Table 1 on a plane: |SEAT| against PPPL, one point per choice of heads."""
     three, _, dose = sizes
-    titles = (f"{three} heads masked", f"{dose} heads masked, the paper's dose")
+    titles = (f"{three} heads masked", f"{dose} heads masked, the paper's share")
     figure, axes = look.panels(2, height=3.8, sharey=True)
     for ax, size, title in zip(axes, (three, dose), titles):
         for strategy, color in STRATEGIES.items():

@@ -5,12 +5,21 @@ with its interval, and what it comes to.
 from collections.abc import Sequence
 
 from lib.bias_a_head import tables
+from lib.bias_a_head.claims_attention import BIASED, CONTRAST
 from lib.bias_a_head.claims_masking import ALL_SEAT, AMPLIFY, BOTTOM3, TOP3_PPPL, TOP3_SEAT
 from lib.bias_a_head.claims_scores import ALL_LAYERS, GRADIENT_SIGN, NEAR_ZERO, SMALL_SET
 from lib.bias_a_head.claims_shared import beyond_chance
 from lib.engine import stats
 from lib.text import english
 from lib.verdict import Claim, Outcome, Verdict
+
+# of each notebook, the claims that another training can turn
+RETRAINED = {
+    "02": (SMALL_SET, GRADIENT_SIGN),
+    "03": (CONTRAST, BIASED),
+    "04": (TOP3_SEAT, TOP3_PPPL, AMPLIFY),
+}
+BUNDLED = "mini-bert"  # what was trained again
 
 
 def of_scores(results: dict, verdicts: Sequence[Verdict], encoder: str) -> str:
@@ -102,6 +111,28 @@ def _at_equal_pppl(n_heads: int, beyond: stats.Estimate) -> str:
     elif beyond.is_above():
         said = f"{n_heads} top heads do less than random heads of equal PPPL"
     return f"**{said}.** SEAT changes by {beyond:+z.2f} beyond what these do."
+
+
+def of_retrainings(words: dict[str, str], notebook: str, encoder: str) -> str:
+    """A paragraph, after the bullets, on what claims came to when mini-bert was trained again from
+    other seeds; "" for another model, and where no retraining is stored.
+
+    words   of retrainings.in_words
+    """
+    said = []
+    for claim in RETRAINED[notebook]:
+        if claim.id in words:
+            short = claim.short[0].upper() + claim.short[1:]
+            counted, _, over = words[claim.id].partition("; over them ")
+            by_variant = " by variant" if ", " in over else ""
+            together = f"; all together {over.replace(', ', ' or ')}{by_variant}" if over else ""
+            said.append(f"*{short}*: {counted}{together}.")
+    if encoder != BUNDLED or not said:
+        return ""
+    return (
+        "\n\n**Trained again** from other seeds, on less text, and measured on the papers' data "
+        f"(notebook 12): {' '.join(said)}"
+    )
 
 
 def of_patched(more: stats.Estimate, cost: stats.Estimate) -> str:
