@@ -172,6 +172,8 @@ def test_a_gap_that_changes_its_direction_is_not_just_narrowed():
         "SENT 1 shrinks the man-woman gap and reverses its direction: above the diagonal 8 become 3"
     )
     kept = {"Base": occupations(8), "SENT 1": occupations(7)}
+    title = projective_figures.occupations_title(kept, DOWN)
+    assert title == "SENT 1 shrinks the man-woman gap by 0.20"
     title = projective_figures.occupations_title(kept, OPEN)
     assert title == "SENT 1 does not clearly change the man-woman gap"
 

@@ -571,7 +571,8 @@ def occupations_title(panels: Mapping[str, pd.DataFrame], moved: Estimate) -> st
     was_above, is_above = (2 * count > n for count in above)
     title = f"{list(panels)[1]} {moves} the man-woman gap"
     if was_above == is_above:
-        return title
+        is_clear = moved.is_above() or moved.is_below()
+        return f"{title} by {abs(moved.value):.2f}" if is_clear else title
     return f"{title} and reverses its direction: above the diagonal {above[0]} become {above[1]}"
 
 
@@ -596,8 +597,8 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
         ax.set(
             title=f"{name}: mean gap {gap.abs().mean():.2f}",
             xlabel="p(neutral), The man ...",
-            xlim=(-0.02, 1.02),
-            ylim=(-0.02, 1.02),
+            xlim=(-0.06, 1.04),  # room for names beside points at 0
+            ylim=(-0.06, 1.04),
         )
         order = np.argsort(gap.to_numpy())
         ends = _apart(table, order)[:3] + _apart(table, order[::-1])[:3]
