@@ -159,6 +159,10 @@ def test_titles_of_debiased_and_chat_models_go_by_the_verdicts():
     ]
     assert findings.turned_title("m", of_turned, "x")[0].endswith("work for it in a")
     assert "not shown to turn" in findings.turned_title("m", of_turned[1:], "x")[0]
+    own = Control("the base on other sentences", ABOVE, OPEN)
+    beside = [verdict(claims_debiased.TURNED, "inconclusive", OPEN, on="b", control=own)]
+    below = findings.turned_title("m", beside, "x")[1]
+    assert "0.1 [-0.1, 0.3] in b and 0.2 [0.1, 0.3] in m itself; x" in below
     for estimate, words in ((BELOW, "Fewer"), (ABOVE, "More"), (OPEN, "It cannot be told")):
         one = verdict(claims_debiased.CHAT_HEADS, "inconclusive", estimate, on="chat against m")
         assert findings.pronounced_title([one], "x")[0].startswith(words)

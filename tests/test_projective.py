@@ -974,3 +974,57 @@ def test_claims_are_not_applicable_where_the_classifier_guesses(few_draws):
     guessing = fair()
     guessing["right"] = np.random.default_rng(0).random(guessing["right"].shape) < 1 / 3
     assert set(outcomes(claims.of_nli(guessing, PRINTED["S"], DRAWS)).values()) == {NOT_APPLICABLE}
+
+
+def judged_as(claim: str, outcome: str, estimate: Estimate | None = None, **about):
+    return verdict.Verdict(claim, Outcome(outcome), estimate=estimate, **about)
+
+
+def test_conclusions_on_triples_say_claim_outcome_and_what_was_found():
+    share = Estimate(0.88, 0.76, 0.98)
+    verdicts = [
+        judged_as("ss-twin", "supported", share, found="0.88 [0.76, 0.98] of 41 read right"),
+        judged_as("ss-twin", "inconclusive", share, found="of the paper's file"),
+        judged_as("s-near-zero", "not applicable", reason="no s"),
+        judged_as("d-unrelated", "no effect", Estimate(0, -0.1, 0.1), found="0.02 against 0.03"),
+    ]
+    assert findings.of_triples(verdicts).splitlines() == [
+        "- **Most that SS counts is preferred after the swap of gender too: supported.** "
+        "0.88 [0.76, 0.98] of 41 read right.",
+        "- **Most triples have an s close to 0: not applicable**, since no s.",
+        "- **Gender flips mostly unrelated sentences: no effect.** Share of calls that flip, "
+        "unrelated sentences against others: 0.02 against 0.03.",
+    ]
+
+
+def test_conclusions_on_projections_stand_beside_random_directions():
+    fall = Estimate(0.017, 0.001, 0.031)
+    control = verdict.Control(findings.RANDOM, Estimate(0.001, 0, 0.002), Estimate(0.016, 0, 0.03))
+    verdicts = [
+        judged_as("lower-s", "not applicable", fall, reason="S is not above its opposite"),
+        judged_as("lower-d", "supported", fall, control=control, found="0.104 to 0.087"),
+    ]
+    assert findings.of_projections(verdicts) == [
+        "**Some projection lowers Strength: not applicable**, since S is not above its opposite.",
+        "**Some projection lowers Distance: supported.** By 0.017 [0.001, 0.031], by random "
+        "directions 0.001.",
+    ]
+
+
+def test_conclusions_on_inference_take_the_first_variant_and_name_the_other_fit():
+    eta, rho = Estimate(0.03, 0.01, 0.06), Estimate(-0.4, -0.6, -0.2)
+    verdicts = [
+        judged_as("eta-higher", "supported", eta, variant="pairs; all", found="0.00 to 0.19"),
+        judged_as("eta-higher", "no effect", eta, variant="single; all", found="0.00 to 0.01"),
+        judged_as("sent-debias-eta", "inconclusive", eta, found="+0.030 [+0.011, +0.056]"),
+        judged_as("uncorrelated", "inconclusive", rho, found="rho -0.40; np = 0: -0.3"),
+    ]
+    assert findings.of_inference(verdicts, {"pairs": 1, "single": 36}) == [
+        "**Some setting that keeps the accuracy is fairer: supported.** 0.00 to 0.19. 1 of 74 keep "
+        "it with directions of pairs; 36 of 74 keep it with directions of single, fairer: no effect.",
+        "**The baseline sent-debias does little for fairness: inconclusive.** Eta changes by "
+        "+0.030 [+0.011, +0.056].",
+        "",
+        "**Strength and fairness are not correlated: inconclusive.** Rho -0.40.",
+    ]
+    assert findings.listed(["a", "", "b"]) == "- a\n- b"

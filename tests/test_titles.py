@@ -170,12 +170,13 @@ def test_a_gap_that_changes_its_direction_is_not_just_narrowed():
     turned = {"Base": occupations(8), "SENT 1": occupations(3)}
     title = projective_figures.occupations_title(turned, DOWN)
     assert title == (
-        "The projection shrinks the man-woman gap and reverses its direction: above the diagonal "
-        "8 become 3"
+        "SENT 1 shrinks the man-woman gap and reverses its direction: above the diagonal 8 become 3"
     )
     kept = {"Base": occupations(8), "SENT 1": occupations(7)}
+    title = projective_figures.occupations_title(kept, DOWN)
+    assert title == "SENT 1 shrinks the man-woman gap by 0.20"
     title = projective_figures.occupations_title(kept, OPEN)
-    assert title == "The projection does not clearly change the man-woman gap"
+    assert title == "SENT 1 does not clearly change the man-woman gap"
 
 
 def test_a_correlation_is_said_as_far_as_its_interval_tells():
@@ -211,7 +212,7 @@ def test_distance_is_lowered_in_percent_of_the_base_as_printed_and_here():
     falls = {"D": Estimate(0.026, 0.009, 0.046), "S": OPEN}
     title = projective_figures.plane_title(theirs, falls, ours)
     assert title == (
-        "The best setting lowers Distance by 50% as printed; here, on triples that did not choose "
+        "The best setting lowers Distance by 50% in the paper; here, on triples that did not choose "
         "it, by 10%; Strength not clearly"
     )
     assert "choose it, not clearly;" in projective_figures.plane_title(
@@ -235,8 +236,8 @@ def test_the_fit_decides_which_setting_is_best_unless_ranks_are_the_same():
     ranks = pd.DataFrame({"rho of S": [1.0, 0.17], "rho of D": [1.0, 0.95]})
     title = projective_figures.choices_title
     assert title(ranks) == (
-        "Which setting ranks where depends on the fit: ranks agree with rho 0.17 by Strength, 0.95 by "
-        "Distance, at the least"
+        "Which setting ranks best depends on how directions are found: rank correlations fall to 0.17 "
+        "by Strength, 0.95 by Distance"
     )
     assert "hardly depends" in title(ranks + 1)
 
@@ -257,11 +258,13 @@ def test_a_fairer_projection_has_to_keep_the_accuracy():
     noisy = fairness_of([0.1, 0.8], [0.9, 0.8], [0.15, 0.8])
     assert title(noisy).startswith("No projection that keeps the accuracy")
     dear = fairness_of([0.1, 0.8], [0.1, 0.8], [0.9, 0.5])
-    assert title(dear) == "74 projections make inference fairer, but none keeps the accuracy"
+    assert title(dear) == "All 1 projections make inference fairer, but none keeps the accuracy"
+    some = fairness_of([0.1, 0.8], [0.1, 0.8], [0.9, 0.5], [0.15, 0.5], [0.1, 0.5])
+    assert title(some) == "1 of 3 projections make inference fairer, but none keeps the accuracy"
     both = fairness_of([0.1, 0.8], [0.4, 0.8], [0.9, 0.5])
     assert title(both).endswith("none keeps the accuracy; the baseline sent-debias does both")
     useless = fairness_of([0.1, 0.8], [0.1, 0.8], [0.1, 0.5])
-    assert title(useless) == "Of 74 projections none keeps the accuracy"
+    assert title(useless) == "Of 1 projections none keeps the accuracy"
 
 
 def remedies(*rows) -> pd.DataFrame:

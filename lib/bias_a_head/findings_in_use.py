@@ -109,7 +109,7 @@ def _beside_random(beyond: stats.Estimate) -> str:
     if beyond.is_below():
         cost, so = "cost less", ""
     elif beyond.is_above():
-        cost, so = "cost more", " So it is not being biased that makes heads dear."
+        cost, so = "cost more", " So it is not being biased that makes heads costly."
     gap, higher = (beyond, "higher") if beyond.value >= 0 else (-beyond, "lower")
     return (
         f"**As many random heads {cost}.** With all biased heads masked scores are {gap:z.3f} "
@@ -134,7 +134,7 @@ def glue_title(verdicts: Sequence[Verdict], runs: pd.DataFrame, model: str) -> t
     beyond = every.control.difference if every.control else None
     below = f"Top-3 {top.estimate:+z.3f}, All {every.estimate:+z.3f}"
     if beyond:
-        below += f", All less as many random heads {beyond:+z.3f}"
+        below += f", All minus as many random heads {beyond:+z.3f}"
     n_seeds = every.estimate.n
     return (
         figures.glue_title(every.estimate, every.control.estimate if beyond else None),
@@ -183,6 +183,8 @@ def turned_title(base: str, verdicts: Sequence[Verdict], made_from: str) -> tupl
         title = f"Heads of {base} that worked against the stereotype work for it in "
         title += english.listed(turned)
     counts = [f"{one.estimate:.1f} in {one.on}" for one in of_claim]
+    if of_claim and of_claim[0].control:
+        counts.append(f"{of_claim[0].control.estimate:.1f} in {base} itself")
     below = f"turned, of {FOLLOWED}, on the other half of the sentences: {english.listed(counts)}; "
     framed = f"framed: the {FOLLOWED} lowest on all sentences, black once biased"
     return title, f"{below}{made_from}; {HATCHED}; {framed}"
@@ -215,7 +217,7 @@ def pronounced_title(verdicts: Sequence[Verdict], made_from: str) -> tuple[str, 
         elif one.estimate.is_above():
             title = f"More heads stand out in {chat} than in {base}"
         said.append(title)
-    counts = english.listed([one.found for one in of_claim])
+    counts = english.listed([f"{one.on}: {one.found}" for one in of_claim])
     framed = "framed: pronounced, beyond the base's upper fence"
     return english.listed(said), f"{counts}; {made_from}; {HATCHED}; {framed}"
 

@@ -266,8 +266,8 @@ def plane_title(theirs: pd.DataFrame, falls: Mapping[str, Estimate], ours: pd.Da
     fall = falls["D"]
     here = f"by {fall.value / ours['D'].iloc[0]:.0%}" if round(fall.low, 3) > 0 else "not clearly"
     title = (
-        f"The best setting lowers Distance by {printed:.0%} as printed; here, on triples that did "
-        f"not choose it, {here}"
+        f"The best setting lowers Distance by {printed:.0%} in the paper; here, on triples that "
+        f"did not choose it, {here}"
     )
     return title + ("" if round(falls["S"].low, 3) > 0 else "; Strength not clearly")
 
@@ -377,8 +377,8 @@ def choices_title(sensitivity: pd.DataFrame) -> str:
     least = sensitivity[["rho of S", "rho of D"]].min()
     depends = "depends on" if least.min() < SAME_RANKS else "hardly depends on"
     return (
-        f"Which setting ranks where {depends} the fit: ranks agree with rho "
-        f"{least['rho of S']:z.2f} by Strength, {least['rho of D']:z.2f} by Distance, at the least"
+        f"Which setting ranks best {depends} how directions are found: rank correlations fall to "
+        f"{least['rho of S']:z.2f} by Strength, {least['rho of D']:z.2f} by Distance"
     )
 
 
@@ -423,9 +423,12 @@ def tradeoff_title(scores: pd.DataFrame) -> str:
     projected = scores.iloc[2:]
     fairest = tables.best(projected, base["SNLI"])
     if fairest is None:
-        is_fairer = (projected["eta low"] > base["eta high"]).any()
-        title = "74 projections make inference fairer" if is_fairer else "Of 74 projections"
-        title += ", but none keeps the accuracy" if is_fairer else " none keeps the accuracy"
+        n_fairer = (projected["eta low"] > base["eta high"]).sum()
+        title = f"Of {len(projected)} projections none keeps the accuracy"
+        if n_fairer:
+            many = "All" if n_fairer == len(projected) else f"{n_fairer} of"
+            title = f"{many} {len(projected)} projections make inference fairer, but none keeps the"
+            title += " accuracy"
         is_baseline_fairer = sent_debias["eta low"] > base["eta high"]
         if is_baseline_fairer and nli.viable(sent_debias["SNLI"], base["SNLI"]):
             title += "; the baseline sent-debias does both"
@@ -566,9 +569,10 @@ def occupations_title(panels: Mapping[str, pd.DataFrame], moved: Estimate) -> st
     above = [int((table["female"] > table["male"]).sum()) for table in panels.values()]
     n = len(next(iter(panels.values())))
     was_above, is_above = (2 * count > n for count in above)
-    title = f"The projection {moves} the man-woman gap"
+    title = f"{list(panels)[1]} {moves} the man-woman gap"
     if was_above == is_above:
-        return title
+        is_clear = moved.is_above() or moved.is_below()
+        return f"{title} by {abs(moved.value):.2f}" if is_clear else title
     return f"{title} and reverses its direction: above the diagonal {above[0]} become {above[1]}"
 
 
@@ -593,8 +597,8 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
         ax.set(
             title=f"{name}: mean gap {gap.abs().mean():.2f}",
             xlabel="p(neutral), The man ...",
-            xlim=(-0.02, 1.02),
-            ylim=(-0.02, 1.02),
+            xlim=(-0.06, 1.04),  # room for names beside points at 0
+            ylim=(-0.06, 1.04),
         )
         order = np.argsort(gap.to_numpy())
         ends = _apart(table, order)[:3] + _apart(table, order[::-1])[:3]
