@@ -71,7 +71,7 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
 
     text, glance = of(Outcome.INCONCLUSIVE)
     assert behind(Outcome.INCONCLUSIVE).startswith("inconclusive our sentences")
-    assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance.startswith("1 inconclusive, ")
+    assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance == "1 inconclusive"
     assert "Not measured in the runs shown." in text  # of the papers without a table
     assert "Some projection lowers S below the base model's: not run" in text
     assert behind(Outcome.SUPPORTED).startswith("supported")
@@ -226,7 +226,7 @@ def test_a_counterexample_has_to_do_more_than_any_sentence(asked):
     assert texts(answer) == [
         "“The man worked as a nurse.” flips the preferred gender in 55% of the occupations.",
         "“The dog is in a chair.” does so in 10%.",
-        "The same kind of sentence makes up to 70% of the pronouns of queens and kings wrong.",
+        "The same kind of sentence makes 20% to 70% of the pronouns of queens and kings wrong.",
     ]
     assert [one.beside[:10] for one in answer.sentences] == [
         "[45%, 65%]",

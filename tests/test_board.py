@@ -8,6 +8,7 @@ import pytest
 
 from lib.engine.stats import Estimate
 from lib.publish import board
+from lib.publish.cells import in_paper
 from lib.publish.papers import CLAIMS, PAPERS
 from lib.run import Run
 from lib.verdict import NOT_TESTABLE, Control, Outcome, Verdict
@@ -65,16 +66,37 @@ def test_size_controls_and_runs_are_told(folders):
     assert told["controls"].startswith("random heads: 25 %; untrained networks: control not run")
     assert (told["on"], told["other"]) == ("mini-bert, the papers' data", "supported")
     cost = rows.loc[COST]
-    assert (cost["size"], cost["controls"]) == ("5,490 [3,770, 7,710]", "meets none")
+    assert (cost["size"], cost["controls"]) == ("5,490 [3,770, 7,710]", "none is asked")
     small = rows.loc[SMALL]  # one run alone tests it
     assert (small["on"], small["other"]) == ("mini-bert, our sentences", "not run")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ("0.26 [0.21, 0.31] points", ("0.26 [0.21, 0.31] points", "")),
+        ("37 of 37", ("37", "37 of 37")),
+        ("k = 3 supported; k = 5 contradicted; full 0.4 [0.3, 0.5]",
+         ("0.4 [0.3, 0.5]", "k = 3 supported; k = 5 contradicted")),
+    ],
+)  # fmt: skip
+def test_a_number_with_its_unit_comes_first(found, told):
+    assert board.told_first(found, "37") == told
+
+
+def test_a_figure_of_a_paper_is_named_in_full():
+    assert in_paper("4a mini-bert gender") == "Fig. 4a, mini-bert gender"
+    assert in_paper("inconclusive on n13 mini-gpt2 race") == (
+        "inconclusive on footnote 13, mini-gpt2 race"
+    )
+    assert in_paper("mini-bert, gender") == "mini-bert, gender"
 
 
 def test_published_models_have_a_column_where_they_are_stored(folders):
     rows = board.table(folders(mini=TESTS))
     assert "published" not in board.columns_told(rows)
     rows = board.table(folders(mini=TESTS, published=TESTS[:1]))
-    assert "Published models" in board.for_notebook(rows)
+    assert "Tests on published models" in board.for_notebook(rows)
     assert rows.set_index("id").loc[SMALL, "published"] == "1 contradicted"
 
 

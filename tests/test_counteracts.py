@@ -701,7 +701,10 @@ def test_conclusions_count_and_average_what_was_found():
         return pd.DataFrame([row, confirming, other])
 
     facts = pd.DataFrame(
-        {"named before": ["the other gender"] * 2 + ["nothing"], "right": [0.75, 0.5, 0.1]}
+        {
+            "named before": ["the other gender", "a person"] * 2 + ["nothing"],
+            "right": [0.75, 0.9, 0.5, 0.8, 0.1],
+        }
     )
     tests = [
         Verdict("encoders-neutral", Outcome.SUPPORTED, remark="k = 3: inconclusive"),
@@ -715,7 +718,8 @@ def test_conclusions_count_and_average_what_was_found():
     assert len(said) == 4 + 2  # no test of form over meaning; a blank line, and what depends
     assert "in 40% of the occupations, in the mean of 2 models" in said[0]
     assert said[0].endswith("flips it in 20%.")
-    assert "up to 50.0% of the pronouns" in said[1]
+    assert ": 25% to 50% of the pronouns are wrong, by model" in said[1]
+    assert "a person named at most 20%." in said[1]
     assert "in the mean of the groups, is supported in 1 of 1 models" in said[2]
     assert "moves 2 of 4 groups" in said[2]
     assert "supported in 1 of 2 models" in said[3]

@@ -37,6 +37,11 @@ def test_a_number_is_written_with_its_interval_after_the_unit(estimate, seen):
     assert HEADLINES[0].seen(estimate) == seen
 
 
+def test_what_a_claim_says_is_lowered_is_a_number_above_0():
+    (masked,) = (one for one in HEADLINES if one.claim == "mask-top3-seat")
+    assert masked.seen(Estimate(-0.109, -0.196, -0.046)) == "by 0.11 [0.05, 0.20]"
+
+
 @pytest.fixture
 def told(tmp_path):
     """A function that stores runs, {run: (value, low, high)} of the first headline's claim on
@@ -80,6 +85,9 @@ def test_each_doubt_is_a_step_and_what_is_not_decided_is_not_sure(told):
     assert (row["sure"], row["why"]) == ("high", "")
     row = told(mini=(0.6, 0.55, 0.65), **again)
     assert row["why"] == "no working control; contradicted over retrainings"
+    row = told(mini=(0.4, 0.3, 0.45), mini_real=(0.6, 0.55, 0.65), **again)
+    assert row["why"] == "contradicted on our sentences and over retrainings; no working control"
+    assert row["sure"] == "low"  # three doubts, two of them in one breath
     row = told(mini=(0.5, 0.4, 0.6))
     assert (row["outcome"], row["sure"]) == ("inconclusive", "")
 
@@ -87,7 +95,7 @@ def test_each_doubt_is_a_step_and_what_is_not_decided_is_not_sure(told):
 def test_published_models_stand_beside_where_they_are_stored(told):
     row = told(mini=(0.6, 0.55, 0.65), published_a=(0.7, 0.6, 0.8), published_b=(0.3, 0.2, 0.4))
     assert row["run"] == "our sentences"
-    said = "70 % [60, 80] (mini-bert); 1 supported, 1 contradicted"
+    said = "70 % [60, 80] in mini-bert; tests: 1 supported, 1 contradicted"
     assert row["published"] == said
     # a run of another model has its companion's tests again, which count once
     ends = {"mini": (0.6, 0.55, 0.65), "published_b": (0.3, 0.2, 0.4)}
@@ -116,7 +124,10 @@ def test_a_table_names_models_and_data_once_and_departures_beside_the_line():
     lines = headlines._paper_in_markdown("P", rows).splitlines()
     assert lines[0] == "|*P* says|We see (a, our sentences)|Sure?|"
     assert lines[2] == "|A|Supported: by 1|low: x; y|"
-    assert lines[3] == "|A|Supported: none is there (b, our sentences)|low: x; y|"
+    assert lines[3] == "|A|Supported: none is there (b)|low: x; y|"
+    rows.loc[1, ["models", "run"]] = ["b, a", "the papers' data"]
+    line = headlines._paper_in_markdown("P", rows).splitlines()[3]
+    assert line == "|A|Supported: none is there (b, the papers' data)|low: x; y|"
 
 
 def test_a_plain_title_stands_while_records_bear_it_out():

@@ -79,9 +79,9 @@ def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
     assert points.get_xdata().tolist() == [0.5, 0.5, 0.6]
     assert points.get_ydata().tolist() == [0.4, 0.9, 0.7]
     title = figure.get_suptitle().replace("\n", " ")
-    assert title == "P: 3 numbers of other, smaller models beside the printed ones"
+    assert title == "P: 1 of 2 intervals of smaller models reach the printed number"
     corner = figure.texts[-1].get_text().replace("\n", " ")
-    assert corner.startswith("1 of 2 intervals reach the printed number; mini")
+    assert corner.startswith("3 numbers of other, smaller models beside the printed ones; mini")
     assert figures.against_printed(rows[4:], "P", "mini") is None
 
 

@@ -337,8 +337,8 @@ def test_a_runner_up_within_the_interval_is_named_beside_the_first():
         columns = ["occupation", "kind", "gender", "ratio"]
         return cloze_figures._what_gains_most(pd.DataFrame(rows, columns=columns))[0]
 
-    first = "Gendered words gain most after an example in other words, 1.4 times"
+    first = "Gendered words that stay likely gain most after an example of another form, 1.4 times"
     assert title(*rows, *far) == first
     assert title(*rows, *near, *far) == (
-        f"{first}; not clearly more than after a counterexample in other words"
+        f"{first}; not clearly more than after a counterexample of another form"
     )

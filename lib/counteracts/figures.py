@@ -25,12 +25,12 @@ SHORT["target neutral background counter"] = "neutral backgr. counter"
 # What the sentence is, as titles say it.
 IN_WORDS = {
     "target syntactic similar": "an example of the same form",
-    "target semantic similar": "an example in other words",
+    "target semantic similar": "an example of another form",
     "target neutral": "a neutral sentence about the job",
     COUNTER_SYNTACTIC: "a counterexample of the same form",
-    "target counter semantic similar": "a counterexample in other words",
+    "target counter semantic similar": "a counterexample of another form",
     "background counter syntactic similar": "an example of another job",
-    "background counter semantic similar": "an example of another job in other words",
+    "background counter semantic similar": "an example of another job and form",
     "target neutral background counter": "a neutral sentence about another job",
     "unrelated": "an unrelated sentence",
 }
@@ -147,7 +147,7 @@ def bars(by_model: dict[str, pd.DataFrame], k: int, made_from: str):
     for ax in axes[-1]:
         ax.set_xticks(range(len(KINDS)), SHORT.values(), rotation=40, ha="right", fontsize=8)
     axes[0][1].legend(fontsize=7.5, loc="upper right")
-    tokens = f"Top {k}" if k else "In full"
+    tokens = f"Top {k}" if k else "Whole distribution"
     return look.sign(
         figure,
         f"{tokens}: {_how_margins_move(by_model)}",
@@ -208,17 +208,17 @@ def _how_margins_move(by_model: dict[str, pd.DataFrame]) -> str:
         return "in no model half of the base prompts have a gendered token"
     margins = [tables.resampled(table, pooled=True) for table in judged]
     mean, _ = _change_over_models(margins, COUNTER_SYNTACTIC)
-    whom = "the gender that dominates a job"
     size = f"by {abs(mean.value):.2f}"
-    if mean.is_below():
-        found = f"a counterexample of the same form moves the margin against {whom}, {size}"
+    found = "a counterexample of the same form "
+    if mean.is_below():  # it names the gender that does not dominate the job
+        found += f"moves the margin {size} towards the gender that it names"
     elif mean.is_above():
-        found = f"a counterexample of the same form moves the margin towards {whom}, {size}"
+        found += f"moves the margin {size} away from the gender that it names"
     else:
-        found = f"a counterexample of the same form does not clearly move the margin of {whom}"
+        found += "does not clearly move the margin"
     if len(judged) < len(by_model):
         named = [name for name, table in by_model.items() if _has_tokens_in_base(table)]
-        found += f", where it can be told: in {english.listed(named)}"
+        found += f", in {english.listed(named)}"
     return found
 
 
@@ -406,7 +406,8 @@ def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
     if not gains:
         return "No two gendered tokens stay in the top 10", ""
     most, *others = sorted(gains, key=lambda kind: -gains[kind].value)
-    title = f"Gendered words gain most after {IN_WORDS[most]}, {gains[most].value:.1f} times"
+    times = f"{gains[most].value:.1f} times"
+    title = f"Gendered words that stay likely gain most after {IN_WORDS[most]}, {times}"
     if others and gains[others[0]].value > gains[most].low:
         title += f"; not clearly more than after {IN_WORDS[others[0]]}"
     return title, f"{SHORT[most]} {gains[most]:.2f}, of words that stay in the top 10; "
@@ -416,7 +417,7 @@ def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
     """What each kind does to the preference, as shares of the occupations.
 
     by_model   tables.shares by model
-    tokens     which were counted: "Top 10", "In full"
+    tokens     which were counted: "Top 10", "Whole distribution"
     """
     figure, axes = _panels(by_model)
     for ax, table in zip(axes, by_model.values()):

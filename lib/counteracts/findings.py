@@ -55,10 +55,12 @@ def _overturned(shares: dict[str, pd.DataFrame], kind: str) -> float:
 
 
 def _misgendered(facts: pd.DataFrame) -> str:
-    wrong = 1 - facts.loc[facts["named before"] == "the other gender", "right"]
+    wrong = 1 - facts.set_index("named before")["right"]
+    other, person = wrong["the other gender"], wrong["a person"]
     return (
-        "**The same sentence makes models misgender queens and kings**: up to "
-        f"{wrong.max():.1%} of the pronouns are wrong. This fits repeating better than weighing."
+        "**The same sentence makes models misgender queens and kings**: "
+        f"{other.min():.0%} to {other.max():.0%} of the pronouns are wrong, by model, and after a "
+        f"person named at most {person.max():.0%}. This fits repeating better than weighing."
     )
 
 

@@ -17,7 +17,7 @@ from lib.verdict import Outcome, Verdict, main_tests
 
 UNRELATED = 0.3  # rank correlations of head scores up to here: retrainings pick other heads
 COUNTER = "target counter syntactic similar"
-PARAPHRASED = "target counter semantic similar"
+CONFIRMING = "target syntactic similar"
 OUT_OF_PLACE = "unrelated"
 NOTHING = "Not measured in the runs shown."
 FALLS = (Outcome.SUPPORTED, Outcome.MATCHED)  # a projection lowers the measure; controls may too
@@ -258,7 +258,7 @@ def _of_counterexamples(stored: Stored) -> Iterator[Sentence]:
     run, flipped = _flipped(stored)
     _, prompts = stored.table("10_table2")
     said = {} if prompts.empty else prompts.set_index("kind")["knowledge"].to_dict()
-    for kind in (COUNTER, PARAPHRASED):
+    for kind in (COUNTER, CONFIRMING):
         if kind in flipped and said.get(kind):
             yield Sentence(
                 f"“{said[kind]}” flips the preferred gender in {flipped[kind].value:.0%} of the "
@@ -273,13 +273,14 @@ def _of_counterexamples(stored: Stored) -> Iterator[Sentence]:
     run, facts = stored.table("11_factual_table")
     if len(facts):
         other = facts[facts["named before"] == "the other gender"].set_index("model")
-        worst = other["right"].astype(float).idxmin()
+        right = other["right"].astype(float)
+        worst = right.idxmin()
         row = other.loc[worst].drop("log2 odds")
         wrong = Estimate(*(1 - float(row[part]) for part in ("right", "high", "low")))
         yield Sentence(
-            f"The same kind of sentence makes up to {wrong.value:.0%} of the pronouns of queens "
-            "and kings wrong.",
-            f"{_span(wrong, '.0%')}, {worst}, {run_name(run)}",
+            f"The same kind of sentence makes {1 - right.max():.0%} to {wrong.value:.0%} of the "
+            "pronouns of queens and kings wrong.",
+            f"{_span(wrong, '.0%')} in the worst model, {worst}, {run_name(run)}",
         )
 
 

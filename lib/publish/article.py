@@ -19,9 +19,9 @@ import pandas as pd
 
 from lib import look, paths
 from lib.publish import answers, retrainings, scoreboard
-from lib.publish.cells import KINDS
+from lib.publish.cells import KINDS, in_paper
 from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
-from lib.verdict import Asks, Outcome, Paper, Verdict, share_of
+from lib.verdict import Asks, Outcome, Paper, Verdict, main_tests, share_of
 
 # The stored tables that the script of article.html draws from; a test holds the two together.
 TABLES = (
@@ -130,7 +130,9 @@ def _rows(file: Path) -> list[list[str]]:
 
 
 def _glance(table: pd.DataFrame, runs: list[str]) -> list[tuple]:
-    """(paper, for each run [(kind, how many claims), ...]) of all papers."""
+    """(paper, for each run [(kind, how many claims), ...]) of all papers; the words beside a bar
+    leave out what was not tested.
+    """
     if not runs:
         return []
     rows = []
@@ -177,7 +179,7 @@ def _in_words(one: Verdict) -> str:
     if "[" not in found:
         found = f"{one.estimate:z.3g}, threshold {one.threshold or 0:.3g}"
     reason = f" ({one.reason})" if one.reason else ""
-    return f"{one.on or ', '.join(one.models)}: {found}{reason}"
+    return f"{in_paper(one.on) or ', '.join(one.models)}: {found}{reason}"
 
 
 def _claims(
@@ -205,22 +207,23 @@ def _claims(
 
 
 def _shares(claim: str, tests: dict[str, list[Verdict]], runs: list[str]) -> list[dict]:
-    """What share of the effect each working control shows: of the claim's tests in the nearest run
-    in which it has an effect, and met controls. None of a claim that meets no control.
+    """What share of the effect each working control shows: of the tests that decide a claim, in the
+    nearest run in which it has an effect, and met controls. None of a claim that meets no control.
     """
     if CLAIMS[claim].asks != Asks.EFFECT:
         return []
     for run in runs:
         shares = []
-        for one in tests[run]:
-            if one.claim != claim or one.outcome not in (Outcome.SUPPORTED, Outcome.MATCHED):
+        mine = [one for one in tests[run] if one.claim == claim]
+        for one in main_tests(CLAIMS[claim], mine):
+            if one.outcome not in (Outcome.SUPPORTED, Outcome.MATCHED):
                 continue
             for control in (one.control, *(one.control_models or ())):
                 if control is None or control.why_idle:
                     continue
                 share = share_of(control, one.estimate)
                 if not math.isnan(share):
-                    shares.append({"name": control.name, "on": one.on, "share": share})
+                    shares.append({"name": control.name, "on": in_paper(one.on), "share": share})
         if shares:
             return shares
     return []

@@ -7,6 +7,7 @@ sentences and published models say. The same table is in notebook 12 and on buil
 `folders` is {run: folder}, all stored runs where it is left out.
 """
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,7 @@ from lib import results, verdict
 from lib.engine.stats import Estimate
 from lib.publish import controls, headlines, retrainings, scoreboard
 from lib.publish.article import TEMPLATES
-from lib.publish.cells import Cell, said_of_ours
+from lib.publish.cells import Cell, in_paper, said_of_ours
 from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, run_name
 from lib.verdict import APPLICABLE, ORDER, Asks, Claim, Verdict
@@ -25,16 +26,16 @@ COLUMNS = {
     "outcome": "What it came to",
     "size": "Size [95 % interval]",
     "on": "Measured on",
-    "controls": "Controls show, of that",
+    "controls": "Controls show of it",
     "retrainings": "Retrainings",
     "other": "On our sentences",
-    "published": "Published models",
+    "published": "Tests on published models",
 }
 
 
 def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     """A row a claim, sorted by paper and by outcome: id, paper, where, notebook, figure, kind,
-    reason, found and COLUMNS.
+    reason, found, told, detail and COLUMNS.
     """
     folders = folders or results.runs()
     tests = judged(folders)
@@ -53,7 +54,7 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
             "kind": str(cell.kind),
             "claim": claim.says + said_of_ours(claim),
             "outcome": str(cell),
-            "reason": cell.reason,
+            "reason": in_paper(cell.reason),
             "retrainings": over.get(claim.id, ""),
             "other": _other(claim, run, cells),
             "published": headlines.published_counts(claim.id, tests),
@@ -65,19 +66,31 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 def _told(claim: Claim, one: Verdict | None, run: str) -> dict[str, str]:
     """The number behind an outcome, and what controls show of it."""
-    row = {"size": "", "on": "", "found": "", "controls": ""}
+    row = dict.fromkeys(("size", "on", "found", "told", "detail", "controls"), "")
     if claim.not_testable:
-        return row | {"found": claim.not_testable}
+        return row | {"found": claim.not_testable, "detail": claim.not_testable}
     if one is None:
         return row
     data = "" if claim.on_any_data else run_name(run)
-    row["on"] = ", ".join(filter(None, (one.on or ", ".join(one.models), data)))
+    row["on"] = ", ".join(filter(None, (in_paper(one.on) or ", ".join(one.models), data)))
     if one.outcome not in APPLICABLE or one.estimate is None:
-        return row | {"found": one.reason}
+        return row | {"found": one.reason, "detail": one.reason}
     row["size"] = sized(one.estimate)
     row["found"] = one.found
+    row["told"], row["detail"] = told_first(one.found, row["size"])
     row["controls"] = control_shares(claim, one)
     return row
+
+
+def told_first(found: str, size: str) -> tuple[str, str]:
+    """What a reader wants first, a number with its unit and interval, and what comes after it.
+
+    Of Counteracts the full distribution decides, and the likeliest k tokens stand behind it.
+    """
+    by_k = re.fullmatch(r"(k = .*); full (.*)", found)
+    if by_k:
+        return by_k[2], by_k[1]
+    return (found, "") if "[" in found else (size, found)
 
 
 def sized(estimate: Estimate) -> str:
@@ -89,7 +102,7 @@ def sized(estimate: Estimate) -> str:
 def control_shares(claim: Claim, one: Verdict) -> str:
     """random heads: 14 %; untrained networks: 2 %"""
     if claim.asks != Asks.EFFECT:
-        return "meets none"
+        return "none is asked"
     parts = []
     if one.control is not None:
         said = one.control.why_idle

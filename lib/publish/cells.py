@@ -1,5 +1,6 @@
 """What a run says of a claim: the cells of the board."""
 
+import re
 from collections import defaultdict
 
 import pandas as pd
@@ -20,7 +21,8 @@ from lib.verdict import (
 # What a claim can come to in a run at all, and where it is applicable.
 KINDS = ORDER
 TESTED = tuple(kind for kind in ORDER if kind in (*APPLICABLE, MIXED))
-# What decides something.
+FIGURE = re.compile(r"\b(4[a-d]|n13) (?=\S+ (?:gender|race))")
+NAMES = {"n13": "footnote 13"}  # what is no figure
 
 
 class Cell(str):
@@ -52,6 +54,13 @@ class Cell(str):
         cell.kind = kind
         cell.reason = _without_brackets(text.removeprefix(kind).strip(" ;"))
         return cell
+
+
+def in_paper(on: str) -> str:
+    """What a test is on, with the names of a paper's figures in full: "4a mini-bert gender" is
+    "Fig. 4a, mini-bert gender".
+    """
+    return FIGURE.sub(lambda found: f"{NAMES.get(found[1], f'Fig. {found[1]}')}, ", on)
 
 
 def _without_brackets(text: str) -> str:

@@ -78,6 +78,7 @@ def _explain_tiles(figure, ax):
 WRITTEN = re.compile(r"(-?\d*\.?\d+)(?: \[(-?\d*\.?\d+), (-?\d*\.?\d+)\])?")
 FEWEST = 3  # numbers of a printed column that is drawn
 COLUMN_COLOURS = (look.SKY, look.GOOD, look.ACCENT, look.BAD, look.NEITHER, INK)
+NAMES = {"S": "Strength", "D": "Distance", "eta": "fairness"}  # of columns, in keys
 WIDE = 50  # times: from here on a panel is logarithmic
 
 
@@ -114,11 +115,12 @@ def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
         for ours, theirs in zip(known["ours"], known["printed"], strict=True)
         if ours.has_interval
     ]
-    said = f"{len(known)} numbers of other, smaller models beside the printed ones"
+    beside = f"{len(known)} numbers of other, smaller models beside the printed ones"
     corner = f"{made_from}; line: equal"
-    if reach:
-        corner = f"{sum(reach)} of {len(reach)} intervals reach the printed number; {corner}"
-    return look.sign(figure, f"{paper}: {said}", corner)
+    if not reach:
+        return look.sign(figure, f"{paper}: {beside}", corner)
+    said = f"{sum(reach)} of {len(reach)} intervals of smaller models reach the printed number"
+    return look.sign(figure, f"{paper}: {said}", f"{beside}; {corner}")
 
 
 def _draw_against(ax, rows: pd.DataFrame, table: str):
@@ -151,7 +153,7 @@ def _draw_points(ax, rows: pd.DataFrame, colour: str):
         linewidth=1,
     )
     name = rows["column"].iloc[0]
-    ax.plot(x, values, "o", color=colour, markersize=4, alpha=0.7, label=name)
+    ax.plot(x, values, "o", color=colour, markersize=4, alpha=0.7, label=NAMES.get(name, name))
 
 
 # ---- retrainings
@@ -180,8 +182,8 @@ def across(over: pd.DataFrame, title: str):
     return look.sign(
         figure,
         title,
-        "strokes: retrainings; data paper; of each claim its first test; grey: inconclusive, or no "
-        "more than a control",
+        "strokes: retrainings; data paper; of each claim its first test; green: supported over "
+        "retrainings, whatever the bundled model shows; grey: inconclusive, or matched by controls",
     )
 
 

@@ -37,11 +37,12 @@ class Headline:
     says: str  # what the paper says
     sees: str  # what is measured, whatever comes out; {0} is the value, {1} its interval
     form: str = "z.2f"  # how the estimate is written
-    scale: float = 1.0  # 100 of a share that is written in percent
+    scale: float = 1.0  # 100 of a share that is written in percent, -1 of what is lowered
 
     def seen(self, estimate: Estimate) -> str:
         """What is measured, in words: the value in place of {}, its interval after the unit."""
-        numbers = Estimate(*(self.scale * number for number in estimate))
+        value, *ends = (self.scale * number for number in estimate)
+        numbers = Estimate(value, *sorted(ends))
         value, _, interval = format(numbers, self.form).partition(" ")
         return self.sees.format(value, interval).strip()
 
@@ -58,6 +59,7 @@ HEADLINES = (
         claim="mask-top3-seat",
         says="Masking the top three lowers the bias score, SEAT",
         sees="by {0} {1}",
+        scale=-1,
     ),
     Headline(
         claim="mask-top3-pppl",
@@ -96,17 +98,17 @@ HEADLINES = (
     Headline(
         claim="albert-counter-syntactic",
         says="A counterexample (*The woman worked as a carpenter*) overturns ALBERT's preference",
-        sees="it becomes {0} {1}",
+        sees="the lean becomes {0} {1}",
     ),
     Headline(
         claim="encoders-neutral",
         says="A neutral sentence (*The person worked ...*) overturns BERT's",
-        sees="the lean is {0} {1} after it",
+        sees="the lean becomes {0} {1}",
     ),
     Headline(
         claim="unrelated-not-overturned",
         says="An unrelated one (*The dog ...*) does not",
-        sees="the lean is {0} {1} after it",
+        sees="the lean becomes {0} {1}",
     ),
     Headline(
         claim="syntactic-over-semantic",
@@ -125,6 +127,7 @@ class Picture:
     title: str
     shows: str  # what is drawn
     rests_on: dict[str, str]  # what claims have to come to, or the figure's own title is shown
+    data: str = ""  # what it is measured on, where every run measures the same
     finding: str = ""  # what the figure's own title has to say
 
 
@@ -133,7 +136,7 @@ PICTURES = (
         paper="bias_a_head",
         figure="04_curves",
         title="Masking many heads, biased or random, lowers the bias score and breaks the model",
-        shows="Bias score and perplexity by the number of heads that are masked",
+        shows="Bias score and perplexity by number of masked heads",
         rests_on={
             "mask-top3-seat": Outcome.SUPPORTED,
             "mask-all-pppl": Outcome.SUPPORTED,
@@ -143,15 +146,16 @@ PICTURES = (
         paper="projective",
         figure="07_preferences",
         title="StereoSet counts preferences that a swap of gender does not change",
-        shows="Preference for the stereotype before and after the swap, a point per triple",
+        shows="Preference before and after the swap",
         rests_on={"ss-twin": Outcome.SUPPORTED},
     ),
     Picture(
         paper="counteracts",
         figure="11_factual",
         title="One counterexample makes four models misgender more queens and kings",
-        shows="Share of right pronouns after sentences that name nobody, a person, either gender",
+        shows="Share of right pronouns by who was named before",
         rests_on={},
+        data="our sentences",
         finding="in 4 of 4 models",
     ),
 )
@@ -194,7 +198,7 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
                 "run": "" if CLAIMS[claim].on_any_data or not run else run_name(run),
                 "published": published(headline, tests),
                 "sure": _sure(cell.kind, doubts),
-                "why": "; ".join(doubts),
+                "why": _in_words(doubts),
             }
         )
     return pd.DataFrame(rows)
@@ -231,8 +235,9 @@ def published(headline: Headline, tests: dict[str, list[Verdict]]) -> str:
     bare = replace(
         headline, sees=headline.sees[headline.sees.index("{") :]
     )  # words stand beside it
-    number = f"{bare.seen(found[0].estimate)} ({', '.join(found[0].models)})"
-    return f"{number}; {published_counts(headline.claim, tests)}"
+    number = f"{bare.seen(found[0].estimate)} in {', '.join(found[0].models)}"
+    counts = published_counts(headline.claim, tests)
+    return f"{number}; tests: {counts}" if len(found) > 1 else f"{number}; {counts}"
 
 
 def published_counts(claim: str, tests: dict[str, list[Verdict]]) -> str:
@@ -255,8 +260,8 @@ def _of_published(claim: str, tests: dict[str, list[Verdict]]) -> list[Verdict]:
     return [one for one in found.values() if one.outcome in APPLICABLE and one.estimate is not None]
 
 
-def _doubts(claim: str, run: str, board: pd.DataFrame, over: pd.DataFrame) -> list[str]:
-    """Why an outcome may not last: each is a step down."""
+def _doubts(claim: str, run: str, board: pd.DataFrame, over: pd.DataFrame) -> list[tuple[str, str]]:
+    """Why an outcome may not last, what and where it shows: each is a step down."""
     cell = board.loc[claim, run]
     doubts = []
     for other in BUNDLED:
@@ -264,20 +269,28 @@ def _doubts(claim: str, run: str, board: pd.DataFrame, over: pd.DataFrame) -> li
             continue
         there = board.loc[claim, other].kind
         if there in (*APPLICABLE, MIXED) and not verdict.alike(there, cell.kind):
-            doubts.append(f"{there} on {run_name(other)}")
+            doubts.append((there, f"on {run_name(other)}"))
     if "depends on the variant" in cell:
-        doubts.append("depends on the analysis variant")
+        doubts.append(("depends on the variant", ""))
     if cell.kind == Outcome.SUPPORTED and NO_WORKING_CONTROL in cell:
-        doubts.append(NO_WORKING_CONTROL)
+        doubts.append((NO_WORKING_CONTROL, ""))
     again = over[over["id"] == claim] if len(over) else over
     if not len(again):
-        doubts.append("one training")
+        doubts.append(("one training", ""))
     elif not verdict.alike(again["outcome"].iloc[0], cell.kind):
-        doubts.append(f"{again['outcome'].iloc[0]} over retrainings")
+        doubts.append((again["outcome"].iloc[0], "over retrainings"))
     return doubts
 
 
-def _sure(kind: str, doubts: list[str]) -> str:
+def _in_words(doubts: list[tuple[str, str]]) -> str:
+    """inconclusive on our sentences and over retrainings; one training"""
+    places = {}
+    for what, where in doubts:
+        places.setdefault(str(what), []).append(where)
+    return "; ".join(f"{what} {' and '.join(where)}".strip() for what, where in places.items())
+
+
+def _sure(kind: str, doubts: list[tuple[str, str]]) -> str:
     """high, medium or low, of what is decided."""
     if kind not in (*DECIDED, MIXED):
         return ""
@@ -297,18 +310,21 @@ def as_markdown(folders: dict[str, Path] | None = None) -> str:
 
 
 def _paper_in_markdown(title: str, rows: pd.DataFrame) -> str:
-    """A table whose head names the models and data of most lines; the others name their own."""
+    """A table whose head names the models and data of most lines; the others name what of their
+    own differs.
+    """
     made_from = rows.apply(_made_from, axis=1)
     usual = made_from.mode().iloc[0]
-    heads = [f"*{title}* says", f"We see ({usual})", "Sure?"]
+    heads = [f"*{title}* says", f"We see ({', '.join(usual)})", "Sure?"]
     has_published = (rows["published"] != "").any()
     if has_published:
         heads.insert(2, "Published models")
     lines = [heads, ["---"] * len(heads)]
     for row, own in zip(rows.to_dict("records"), made_from, strict=True):
         said = f"{row['outcome'].capitalize()}: {row['seen'] or row['reason']}"
-        if own != usual:
-            said += f" ({own})"
+        differs = [part for part in own if part not in usual]
+        if differs:
+            said += f" ({', '.join(differs)})"
         cells = [row["says"], said, sure_in_words(row)]
         if has_published:
             cells.insert(2, row["published"])
@@ -316,8 +332,9 @@ def _paper_in_markdown(title: str, rows: pd.DataFrame) -> str:
     return "\n".join(f"|{'|'.join(cells)}|" for cells in lines)
 
 
-def _made_from(row: pd.Series) -> str:
-    return ", ".join(filter(None, (row["models"], row["run"])))
+def _made_from(row: pd.Series) -> tuple[str, ...]:
+    """The models and the data of a line."""
+    return tuple(filter(None, (*row["models"].split(", "), row["run"])))
 
 
 def sure_in_words(row: dict) -> str:

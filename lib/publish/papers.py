@@ -42,6 +42,9 @@ def run_name(run: str) -> str:
     if is_published(run):
         rest = run.removeprefix(published.PROFILE).strip("-")
         return f"published models, {rest}" if rest else SHORT_NAMES[published.PROFILE]
+    base = run.removesuffix("-real")
+    if run not in SHORT_NAMES and base != run and base in SHORT_NAMES:
+        return f"{SHORT_NAMES[base]}, the papers' data"
     return SHORT_NAMES.get(run, run)
 
 

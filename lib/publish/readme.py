@@ -61,7 +61,8 @@ def _picture(picture: headlines.Picture, figures: dict[str, Result], board) -> s
     shown = figures[f"{found[0]}.{picture.figure}"]
     title = headlines.plain_title(picture, found[0], shown.finding, board)
     place = shown.file.relative_to(paths.ROOT).as_posix()
-    return f"**{title}** ({run_name(found[0])})\n\n![{picture.shows}.]({place})"
+    data = picture.data or run_name(found[0])
+    return f"**{title}** ({data})\n\n![{picture.shows}.]({place})"
 
 
 # What runs make of README.md, by the name of its marks.
