@@ -72,7 +72,7 @@ def test_a_departure_names_table_row_and_column_and_both_values(run):
     make(run, score=0.5)
     found = compare.run(run, ["02"])
     assert found.sentence.startswith(
-        "Not reproduced: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts"
+        "Reproduced in part: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts"
     )
     assert "  02_heads, 9-12, score: 0.412345 stored, 0.5 now" in str(found)
     assert found.status == 0  # no verdict changed
@@ -164,7 +164,7 @@ def test_of_each_notebook_what_was_made_here_is_shown_and_else_what_is_stored(ru
 def test_the_report_says_whether_a_run_was_reproduced(run):
     make(run, score=0.5)
     report = page.write()
-    assert "Not reproduced: 0 of 2 tables" in report.read_text()
+    assert "Reproduced in part: 0 of 2 tables" in report.read_text()
     assert (
         "02_heads, 9-12, score: 0.412345 stored, 0.5 now"
         in (report.parent / "inventory.html").read_text()

@@ -70,7 +70,7 @@ class Comparison:
     def sentence(self) -> str:
         if not self.tables.stored:
             return f"Nothing is stored of the run {self.run} to compare with."
-        opening = "Not reproduced" if self.changed_verdicts or self.departures else "Reproduced"
+        opening = "Reproduced in part" if self.changed_verdicts or self.departures else "Reproduced"
         at = "no difference"
         if self.largest:
             at = f"largest difference {self.largest:.0e} ({self.largest_at})"
