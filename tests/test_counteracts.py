@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lib import CompanionError
-from lib.counteracts import claims, cloze, findings, tables
+from lib.counteracts import claims, cloze, figures, findings, tables
 from lib.engine import fill, models
 from lib.engine.stats import Estimate
 from lib.text import data, english, factual
@@ -720,6 +720,18 @@ def test_conclusions_count_and_average_what_was_found():
     assert "moves 2 of 4 groups" in said[2]
     assert "supported in 1 of 2 models" in said[3]
     assert said[5].startswith("Of the 3 verdicts 2 change") and said[5].endswith("counts, 1 do.")
+    alone = findings.conclusions({"a": shares(0.2)}, {"a": moved}, facts, tests)
+    assert "in 20% of the occupations. A confirming" in alone  # one model has no mean of models
+
+
+def test_a_figure_of_one_models_shares_speaks_of_no_mean(monkeypatch):
+    below = []
+    monkeypatch.setattr(figures.look, "sign", lambda figure, title, text: below.append(text))
+    shares = tables.shares(table({kind: 0.5 for kind in cloze.KINDS}))
+    figures.shares({"a": shares}, "In full", "a")
+    figures.shares({"a": shares, "b": shares}, "In full", "a, b")
+    assert "means" not in below[0] and below[0].endswith("; a")
+    assert "over the 2 models" in below[1]
 
 
 def test_claims_have_all_58_occupations_with_every_background_that_was_asked():

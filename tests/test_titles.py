@@ -338,3 +338,5 @@ def test_a_runner_up_within_the_interval_is_named_beside_the_first():
     assert title(*rows, *near, *far) == (
         f"{first}; not clearly more than after a counterexample in other words"
     )
+    # after SmolLM2's base prompts no kind makes gendered words likelier
+    assert title(*far) == "Gendered words lose least after an unrelated sentence, 0.5 times"
