@@ -722,6 +722,9 @@ def test_conclusions_count_and_average_what_was_found():
     assert said[5].startswith("Of the 3 verdicts 2 change") and said[5].endswith("counts, 1 do.")
     alone = findings.conclusions({"a": shares(0.2)}, {"a": moved}, facts, tests)
     assert "in 20% of the occupations. A confirming" in alone  # one model has no mean of models
+    still = tables.resampled(table({"base": 0.5, U: 0.52}), draws=20)
+    unmoved = findings.conclusions({"a": shares(0.2)}, {"a": still}, facts, tests)
+    assert "It moves no group of occupations by more than 0.1, clearly." in unmoved
 
 
 def test_a_figure_of_one_models_shares_speaks_of_no_mean(monkeypatch):

@@ -71,6 +71,8 @@ def _unrelated(margins: dict[str, dict[str, np.ndarray]], verdicts: Sequence[Ver
         return ""
     moved = sum(tables.moved_groups(one, "unrelated") for one in margins.values())
     groups = sum(one["base"].shape[1] for one in margins.values())
+    if not moved:
+        return f"{said} It moves no group of occupations by more than {tables.LITTLE}, clearly."
     return (
         f"{said} It does not leave the margin as it is: it moves {moved} of {groups} groups of "
         f"occupations by more than {tables.LITTLE}."
