@@ -655,7 +655,8 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     answers = {
         name: answered(P, SIDES, family=family, backgrounds=1) for name, family in families.items()
     }
-    forms = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
+    other = answered(P, SIDES, mass=(0.1, 0.1), family="gpt2", backgrounds=1)
+    forms = {"two": {"The target is": answers["two"], "no start token": other}}
     variants = claims.variants(answers, forms, draws=10)
     verdicts = [claims.overall(by_variant) for by_variant in variants]
     shown = claims.table(variants)
@@ -668,6 +669,12 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     ]  # none on "three"
     assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
     assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
+    # a tokenizer that puts the start token there by itself has no form without it
+    same = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
+    for by_variant in claims.variants(answers, same, draws=10):
+        assert "no start token" not in by_variant
+    assert list(tables.forms(same["two"]).index) == ["The target is"]
+    assert "no start token" in tables.forms(forms["two"]).index
     every = claims.variants(
         {"three": answers["three"]}, every=True, draws=10, ignore_preconditions=True
     )
