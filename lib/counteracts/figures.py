@@ -407,10 +407,11 @@ def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
     if not gains:
         return "No two gendered tokens stay in the top 10", ""
     most, *others = sorted(gains, key=lambda kind: -gains[kind].value)
-    change = "gain most" if gains[most].value > 1 else "lose least"
+    gain = gains[most].value > 1
+    change = "gain most" if gain else "lose least"
     title = f"Gendered words {change} after {IN_WORDS[most]}, {gains[most].value:.1f} times"
     if others and gains[others[0]].value > gains[most].low:
-        title += f"; not clearly more than after {IN_WORDS[others[0]]}"
+        title += f"; not clearly {'more' if gain else 'less'} than after {IN_WORDS[others[0]]}"
     return title, f"{SHORT[most]} {gains[most]:.2f}, of words that stay in the top 10; "
 
 
