@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lib import CompanionError
-from lib.counteracts import claims, cloze, findings, tables
+from lib.counteracts import claims, cloze, figures, findings, tables
 from lib.engine import fill, models
 from lib.engine.stats import Estimate
 from lib.text import data, english, factual
@@ -655,7 +655,8 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     answers = {
         name: answered(P, SIDES, family=family, backgrounds=1) for name, family in families.items()
     }
-    forms = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
+    other = answered(P, SIDES, mass=(0.1, 0.1), family="gpt2", backgrounds=1)
+    forms = {"two": {"The target is": answers["two"], "no start token": other}}
     variants = claims.variants(answers, forms, draws=10)
     verdicts = [claims.overall(by_variant) for by_variant in variants]
     shown = claims.table(variants)
@@ -668,6 +669,12 @@ def test_each_model_of_a_claims_families_has_one_verdict():
     ]  # none on "three"
     assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
     assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
+    # a tokenizer that puts the start token there by itself has no form without it
+    same = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
+    for by_variant in claims.variants(answers, same, draws=10):
+        assert "no start token" not in by_variant
+    assert list(tables.forms(same["two"]).index) == ["The target is"]
+    assert "no start token" in tables.forms(forms["two"]).index
     every = claims.variants(
         {"three": answers["three"]}, every=True, draws=10, ignore_preconditions=True
     )
@@ -724,6 +731,21 @@ def test_conclusions_count_and_average_what_was_found():
     assert "moves 2 of 4 groups" in said[2]
     assert "supported in 1 of 2 models" in said[3]
     assert said[5].startswith("Of the 3 verdicts 2 change") and said[5].endswith("counts, 1 do.")
+    alone = findings.conclusions({"a": shares(0.2)}, {"a": moved}, facts, tests)
+    assert "in 20% of the occupations. A confirming" in alone  # one model has no mean of models
+    still = tables.resampled(table({"base": 0.5, U: 0.52}), draws=20)
+    unmoved = findings.conclusions({"a": shares(0.2)}, {"a": still}, facts, tests)
+    assert "It moves no group of occupations by more than 0.1, clearly." in unmoved
+
+
+def test_a_figure_of_one_models_shares_speaks_of_no_mean(monkeypatch):
+    below = []
+    monkeypatch.setattr(figures.look, "sign", lambda figure, title, text: below.append(text))
+    shares = tables.shares(table({kind: 0.5 for kind in cloze.KINDS}))
+    figures.shares({"a": shares}, "In full", "a")
+    figures.shares({"a": shares, "b": shares}, "In full", "a, b")
+    assert "means" not in below[0] and below[0].endswith("; a")
+    assert "over the 2 models" in below[1]
 
 
 def test_claims_have_all_58_occupations_with_every_background_that_was_asked():

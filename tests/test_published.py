@@ -21,11 +21,13 @@ import torch
 import transformers
 from hypothesis import given, strategies as st
 
-from lib import CompanionError, paths
+from lib import CompanionError, paths, verdict
+from lib.counteracts import claims, cloze
 from lib.engine import models
-from lib.publish import alike, published, quantise
+from lib.publish import alike, knowledge, published, quantise
 from lib.publish.published import MODELS, Published
 from lib.results import write
+from lib.verdict import APPLICABLE
 from tests.tiny import batch, refusal, save_tiny, tiny, tokenizer_of
 
 MINE = "all-minilm-l6-v2"
@@ -374,3 +376,81 @@ def test_a_line_has_the_lowest_and_highest_model_of_each_kind():
         f"{alike.OCCUPATIONS} 0.00 to 0.00 in 1 published, 0.70 to 0.80 in 2 bundled; "
         f"{alike.HEADS} 0.10 to 0.10 in 1 untrained; {alike.TOP} not run"
     )
+
+
+# ---- what sentences do, in models of every kind
+def answers_of(name: str, by_kind: dict[str, tuple[float, float]]) -> pd.DataFrame:
+    """Two occupations of women and two of men, alike but for the gender: of each kind the
+    probability of words of its own gender and of the other one.
+    """
+    rows = []
+    for occupation in ("nurse", "librarian", "carpenter", "mechanic"):
+        is_female = occupation in ("nurse", "librarian")
+        for kind in cloze.KINDS:
+            own, other = by_kind.get(kind, by_kind["base"])
+            female, male = (own, other) if is_female else (other, own)
+            rows.append((name, occupation, 50, kind, female, male))
+    columns = ["model", "occupation", "percent_women", "kind", "female", "male"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+BY_KIND = {
+    "base": (0.03, 0.01),  # a margin of .5 towards its own gender
+    "target counter syntactic similar": (0.01, 0.09),  # -.8, a change of 1.3
+    "target counter semantic similar": (0.03, 0.02),  # .2, a change of .3
+    "target neutral": (0.02, 0.02),
+    "unrelated": (0.07, 0.03),
+}
+
+
+def test_scores_of_knowledge_by_hand():
+    found = knowledge.scores(answers_of("any", BY_KIND), draws=20)
+    by_hand = {
+        "base-leans": 0.5,
+        "albert-counter-syntactic": -0.8,
+        "encoders-neutral": 0.0,
+        "unrelated-not-overturned": 0.4,
+        "syntactic-over-semantic": 1.3 - 0.3,
+        knowledge.MOVES: 1.3,
+    }
+    assert list(found) == list(by_hand)
+    for claim, value in by_hand.items():
+        assert found[claim].value == pytest.approx(value), claim
+        assert found[claim].n == 4
+
+
+def test_the_table_of_knowledge_has_the_compared_models_alone(tmp_path):
+    for run, names in {"mini": ["mini-bert"], "null": ["null", "null-albert"]}.items():
+        (tmp_path / run).mkdir()
+        frame = pd.concat([answers_of(name, BY_KIND) for name in names])
+        frame.to_csv(tmp_path / run / knowledge.FILE, index=False)
+    frame = knowledge.table(tmp_path)
+    assert list(frame.columns) == ["mini-bert", "null"]
+    assert frame.loc["lean of the base prompts", "null"].startswith("0.50 [")
+    assert frame.loc[knowledge.MASS, "null"] == "4.0"
+    assert frame.loc[knowledge.OCCUPATIONS, "mini-bert"] == "4"
+    assert knowledge.in_markdown(frame).splitlines()[0] == "|  | mini-bert | null |"
+
+
+def test_scores_are_those_that_claims_were_judged_by():
+    """Of each model of the table and each claim that its run judged of it. Tables are stored with
+    six digits, records unrounded.
+    """
+    held = 0
+    for run in knowledge.RUNS:
+        file = paths.FIGURES / run / knowledge.FILE
+        found = {}
+        for name, of_model in pd.read_csv(file, keep_default_na=False).groupby("model"):
+            found[name] = knowledge.scores(of_model)
+        for one in verdict.read(paths.FIGURES / run / "claims" / "11.json"):
+            is_main = one.variant == claims.CLAIMS[one.claim].main
+            if is_main and one.claim in knowledge.ROWS.values() and one.outcome in APPLICABLE:
+                numbers = found[one.on][one.claim]
+                assert [*numbers] == pytest.approx([*one.estimate], abs=2e-3), (run, one.claim)
+                held += 1
+    assert held >= 10
+
+
+def test_the_page_has_the_table_of_knowledge():
+    shown = f"{knowledge.MARKER}\n{knowledge.in_markdown(knowledge.table())}\n{knowledge.MARKER}"
+    assert shown in alike.PAGE.read_text(encoding="utf-8")

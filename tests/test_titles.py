@@ -342,3 +342,10 @@ def test_a_runner_up_within_the_interval_is_named_beside_the_first():
     assert title(*rows, *near, *far) == (
         f"{first}; not clearly more than after a counterexample of another form"
     )
+    # after SmolLM2's base prompts no kind makes gendered words likelier
+    assert (
+        title(*far)
+        == "Gendered words that stay likely lose least after an unrelated sentence, 0.5 times"
+    )
+    lost = ratios("target semantic similar", 0.5, 0.6, 0.6)
+    assert title(*far, *lost).endswith("times; not clearly less than after an unrelated sentence")

@@ -484,8 +484,10 @@ def variants(
 def _evidence_by_variant(
     answer: dict, other_forms: dict[str, dict], draws: int
 ) -> dict[str, list[Evidence]]:
-    """For each variant of which a model has answers: the evidence at each k and in full."""
-    by_form = {"": answer} | other_forms
+    """For each variant of which a model has answers: the evidence at each k and in full. A variant
+    is left out where its form is no other one for this model.
+    """
+    by_form = {"": answer} | tables.distinct(other_forms)
     evidence = {}
     for title, variant in VARIANTS.items():
         if variant.form not in by_form:

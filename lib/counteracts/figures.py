@@ -395,8 +395,9 @@ def _draw_ratios(ax, table: pd.DataFrame):
 
 
 def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
-    """In words: after which kind gendered tokens gain most, over all models, and after which next,
-    if that lies within the interval; and the number with its interval.
+    """In words: after which kind gendered tokens gain most (or lose least, where none gains), over
+    all models, and after which next, if that lies within the interval; and the number with its
+    interval.
     """
     gendered = ratios[ratios["gender"] != "neither"]
     gains = {}
@@ -406,10 +407,12 @@ def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
     if not gains:
         return "No two gendered tokens stay in the top 10", ""
     most, *others = sorted(gains, key=lambda kind: -gains[kind].value)
+    gain = gains[most].value > 1
+    change = "gain most" if gain else "lose least"
     times = f"{gains[most].value:.1f} times"
-    title = f"Gendered words that stay likely gain most after {IN_WORDS[most]}, {times}"
+    title = f"Gendered words that stay likely {change} after {IN_WORDS[most]}, {times}"
     if others and gains[others[0]].value > gains[most].low:
-        title += f"; not clearly more than after {IN_WORDS[others[0]]}"
+        title += f"; not clearly {'more' if gain else 'less'} than after {IN_WORDS[others[0]]}"
     return title, f"{SHORT[most]} {gains[most]:.2f}, of words that stay in the top 10; "
 
 
@@ -439,11 +442,13 @@ def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
         title = f"{tokens}: no preference to flip, since no base prompt has a gendered token"
         return look.sign(figure, title, made_from)
     words, intervals = _most_and_fewest_overturned(with_tokens)
-    of_models = (
-        f"means of values and of interval ends over the {len(with_tokens)} models with gendered "
-        "tokens in base prompts"
-    )
-    return look.sign(figure, f"{tokens}: {words}", f"{intervals}, {of_models}; {made_from}")
+    of_models = ""
+    if len(with_tokens) > 1:
+        of_models = (
+            f", means of values and of interval ends over the {len(with_tokens)} models with "
+            "gendered tokens in base prompts"
+        )
+    return look.sign(figure, f"{tokens}: {words}", f"{intervals}{of_models}; {made_from}")
 
 
 def _has_gendered_token(shares: pd.DataFrame) -> bool:

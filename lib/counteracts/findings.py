@@ -38,9 +38,10 @@ def conclusions(
 def _flipped(shares: dict[str, pd.DataFrame]) -> str:
     counter = _overturned(shares, COUNTER_SYNTACTIC)
     confirming = _overturned(shares, SYNTACTIC)
+    mean = f", in the mean of {len(shares)} models" if len(shares) > 1 else ""
     return (
         "**A counterexample of the question's form** (*The man worked as a nurse*) flips the "
-        f"preference in {counter:.0%} of the occupations, in the mean of {len(shares)} models. A "
+        f"preference in {counter:.0%} of the occupations{mean}. A "
         f"confirming sentence (*The woman worked as a nurse*) flips it in {confirming:.0%}."
     )
 
@@ -72,6 +73,8 @@ def _unrelated(margins: dict[str, dict[str, np.ndarray]], verdicts: Sequence[Ver
         return ""
     moved = sum(tables.moved_groups(one, "unrelated") for one in margins.values())
     groups = sum(one["base"].shape[1] for one in margins.values())
+    if not moved:
+        return f"{said} It moves no group of occupations by more than {tables.LITTLE}, clearly."
     return (
         f"{said} It does not leave the margin as it is: it moves {moved} of {groups} groups of "
         f"occupations by more than {tables.LITTLE}."

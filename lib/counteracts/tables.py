@@ -258,11 +258,12 @@ def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
 def forms(answers: dict[str, dict]) -> pd.DataFrame:
     """The margin by group of occupations and kind, under other choices: one row per choice.
 
-    First how prompts are written (cloze.FORMS), then which words are counted. Choices of words that
-    give the same probabilities as one before are left out.
+    First how prompts are written (cloze.FORMS), then which words are counted. Choices that give the
+    same probabilities as one before are left out.
 
     answers   of cloze.measure_forms, by form
     """
+    answers = distinct(answers)
     first, default = next(iter(answers.items()))
     words_by_name = {
         "six words": "six",
@@ -277,10 +278,27 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     shown = [default["mass"]["whole pairs"]]
     for name, words in words_by_name.items():
         mass = default["mass"][words]
-        if not any(np.allclose(mass, before, rtol=1e-4, atol=0) for before in shown):
+        if not any(_is_same(mass, before) for before in shown):
             shown.append(mass)
             rows[f"{first}; {name}"] = _group_margins(default, words)
     return pd.DataFrame(rows).T
+
+
+def distinct(answers: dict[str, dict]) -> dict[str, dict]:
+    """The answers by form, without forms that give the same probabilities as one before: where the
+    tokenizer itself puts a start token before every text, there is no form without it.
+    """
+    kept = {}
+    for form, answer in answers.items():
+        mass = answer["mass"]["whole pairs"]
+        others = [other["mass"]["whole pairs"] for other in kept.values()]
+        if not any(_is_same(mass, other) for other in others):
+            kept[form] = answer
+    return kept
+
+
+def _is_same(mass: np.ndarray, other: np.ndarray) -> bool:
+    return mass.shape == other.shape and np.allclose(mass, other, rtol=1e-4, atol=0)
 
 
 def _group_margins(answer: dict, words: str) -> pd.Series:

@@ -29,7 +29,10 @@ def estimate(run: Run, notebooks: list[Notebook]) -> list[str]:
     if run.profile == "paper":
         lines += _on_a_gpu(run, waiting, names, known)
     elif run.profile == published.PROFILE:
-        lines.append("Published models take their time: 02 and 03 about 10 minutes on an idle core")
+        lines.append(
+            "Published models take their time: 02 and 03 about 10 minutes on an idle core, 10 and "
+            "11 about 8"
+        )
     elif not (run.model or run.sizes.items or run.data == "paper"):
         seconds = sum(known["seconds"].get(notebook.number, 0) for notebook in waiting)
         lines.append(
