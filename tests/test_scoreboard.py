@@ -140,6 +140,17 @@ def test_one_cell_of_several_verdicts(outcomes, text, kind):
     assert cell.reason == text.removeprefix(kind).strip(" ()")
 
 
+def test_brackets_go_where_they_stand_around_all_of_a_reason():
+    reasons = {
+        "(1 of 2)": "1 of 2",
+        "(2 supported); depends on the variant (raw)": "(2 supported); depends on the variant (raw)",
+        "(of (a) and (b))": "of (a) and (b)",
+        "; robust": "robust",
+    }
+    for said, reason in reasons.items():
+        assert cells.Cell._made(f"supported {said}", "supported").reason == reason
+
+
 def test_a_supported_cell_says_what_weakens_it():
     tests = [said(NEAR, SUPPORTED, reason=NO_WORKING_CONTROL), said(NEAR, INCONCLUSIVE)]
     cell = cells.Cell.of(CLAIMS[NEAR], tests, beside="not across retrainings")

@@ -65,8 +65,12 @@ def in_paper(on: str) -> str:
 
 def _without_brackets(text: str) -> str:
     """Text without brackets around all of it: they are for where it follows a word."""
-    is_whole = text.startswith("(") and text.endswith(")")
-    return text[1:-1] if is_whole else text
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:  # here the first bracket closes, if one opens the text
+            return text[1:-1] if letter == ")" and place == len(text) - 1 else text
+    return text
 
 
 def said_of_ours(claim: Claim) -> str:
