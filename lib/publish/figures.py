@@ -182,8 +182,9 @@ def across(over: pd.DataFrame, title: str):
     return look.sign(
         figure,
         title,
-        "strokes: retrainings; data paper; of each claim its first test; green: supported over "
-        "retrainings, whatever the bundled model shows; grey: inconclusive, or matched by controls",
+        "strokes: retrainings of mini-bert; data paper; of each claim its first test; green: "
+        "supported over retrainings, whatever the bundled model shows; grey: inconclusive, or "
+        "matched by controls",
     )
 
 
