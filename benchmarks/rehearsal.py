@@ -2,11 +2,15 @@
 
     python -m benchmarks.rehearsal --out rehearsal.json      notebooks 01 to 11, then three drills
     python -m benchmarks.rehearsal --only 04,table1 --limit-seconds 300
-    python -m benchmarks.rehearsal --tiny --items 8 --device cpu    a try
+    python -m benchmarks.rehearsal --memory-gb 22 --kill-after 40    as on a card of 24 GB, killed
+    python -m benchmarks.rehearsal --tiny --items 8 --device cpu --compare    a try
 
 Every notebook runs as a plain script in a process of its own, with an empty cache: seconds, the
-GPU's peak memory, the process's, and how it ended. A drill kills a measurement that has a
-checkpoint (kill -9), runs it again, and compares with an undisturbed one: table1, glue, nli.
+GPU's peak memory, the process's, and how it ended. With --kill-after it is killed (kill -9) and run
+again. With --compare it runs undisturbed first, is killed after a third of that time, run again,
+and what both saved is compared. A drill does so with a measurement that has a checkpoint: table1,
+glue, nli. The job pace trains on a part of every GLUE task and of SNLI, since 05 and the classifier
+of 09 take hours: their times are counted from it.
 
 Real are the code, the files that COMPANION_DATA holds, the shapes and the vocabularies' sizes.
 Stand-ins, in the rehearsal's processes alone: a hub's cache that holds random weights at the pinned
@@ -38,6 +42,7 @@ ROOT = Path(__file__).parents[1]
 NOTEBOOKS = [f"{number:02d}" for number in range(1, 12)]
 DRILLS = ("table1", "glue", "nli")
 DRILL_ITEMS = 64  # of a drill: texts of each part
+PACE_ITEMS = 3_200  # examples that pace trains on, of each task
 GRACE = 60  # seconds after which a process that does not stop by itself is killed
 SHOWS = (
     *("IPython", "ipywidgets", "seaborn", "adjustText", "pooch", "nbformat", "jinja2"),
@@ -187,7 +192,7 @@ def sources_of(job: str) -> list[str]:
     from lib.engine import models
 
     chosen = profiles.read("paper").models
-    if job in DRILLS:
+    if job in (*DRILLS, "pace"):
         return ["google-bert/bert-base-uncased"]
     code = "\n".join(cells_of(job))
     names = []
@@ -270,33 +275,46 @@ class Absent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def child(job: dict, options) -> dict:
-    """One job, in this process: how it ended, and what it took."""
-    if job["kind"] == "model":
-        make_model(job["source"], Path(job["place"]), options)
-        return {"ended": "done"}
+def stand_in(options) -> Absent:
+    """Puts the stand-ins of this page in place; what comes back knows the absent packages."""
     import matplotlib.pyplot as plt
-    import torch
     import transformers  # noqa: F401 (now: absent packages will seem to be there)
 
     plt.switch_backend("Agg")
     absent = Absent()
     sys.meta_path.append(absent)
-    from lib.engine import finetune, models
+    from lib.engine import models
     from lib.text import data, readers
 
     data.hub = hub_stand_in
     readers.corpus = lambda stand_ins=True: "bbc_news"
     models._fetch = partial(in_hub, options)
-    if job["kind"] == "drill":
-        finetune.fit = partial(finetune.fit, every=0)  # a checkpoint an epoch, however short
+    return absent
+
+
+def child(job: dict, options) -> dict:
+    """One job, in this process: how it ended, and what it took."""
+    if job["kind"] == "model":
+        make_model(job["source"], Path(job["place"]), options)
+        return {"ended": "done"}
+    import torch
+
+    absent = stand_in(options)
     signal.signal(signal.SIGALRM, _stop)
     signal.alarm(job["seconds"])
     start = time.perf_counter()
     record = {}
+    if options.memory_gb:
+        whole = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(options.memory_gb * 2**30 / whole)
     try:
         if job["kind"] == "drill":
+            from lib.engine import finetune
+
+            finetune.fit = partial(finetune.fit, every=0)  # a checkpoint an epoch, however short
             DRILL_JOBS[job["name"]](job, options)
+        elif job["kind"] == "pace":
+            pace(job, options, record)
         else:
             run_notebook(job, options, record)
         record["ended"] = "done"
@@ -307,13 +325,19 @@ def child(job: dict, options) -> dict:
         record["error"] = traceback.format_exc()[-2_000:]
     signal.alarm(0)
     record["seconds"] = round(time.perf_counter() - start, 1)
-    record["RSS, GB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
-    if torch.cuda.is_available():
-        record["GPU, GB"] = round(torch.cuda.max_memory_allocated() / 1e9, 2)
-        record["GPU reserved, GB"] = round(torch.cuda.max_memory_reserved() / 1e9, 2)
-        record["device"] = torch.cuda.get_device_name()
     record["absent"] = sorted(absent.used)
-    return record
+    return record | peaks()
+
+
+def peaks() -> dict:
+    """The most memory that this process had by now: its own, and the GPU's."""
+    import torch
+
+    known = {"RSS, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9}
+    if torch.cuda.is_available():
+        known["GPU, GB"] = torch.cuda.max_memory_allocated() / 1e9
+        known["GPU reserved, GB"] = torch.cuda.max_memory_reserved() / 1e9
+    return {name: round(size, 2) for name, size in known.items()}
 
 
 def _stop(number, frame):
@@ -326,21 +350,26 @@ def run_notebook(job: dict, options, record: dict):
     given = {"profile": profile, "data": "paper", "device": options.device, "out": job["out"]}
     cells = cells_of(job["name"])
     names = {"__name__": "__main__"}
-    slowest = []
+    begun = time.perf_counter()
+    record["cells"] = len(cells)
+    record["cell begun at, s"] = []
     for i, code in enumerate(cells, start=1):
-        record["cell"] = f"{i} of {len(cells)}: {code.strip().splitlines()[0][:80]}"
-        start = time.perf_counter()
+        record["cell begun at, s"].append(round(time.perf_counter() - begun, 1))
+        Path(job["progress"]).write_text(
+            json.dumps(record | peaks())
+        )  # a killed process cannot tell
         exec(compile(code, f"{job['name']}, cell {i}", "exec"), names)
-        slowest.append([round(time.perf_counter() - start, 1), i])
-        record["slowest cells"] = sorted(slowest, reverse=True)[:4]
         if "profile = " in code and "recompute = " in code:  # the cell of parameters
             names |= given
 
 
 # ---- drills: killed, taken up again, and compared
 def _drill_table1(job: dict, options):
+    from lib.bias_a_head import masking
     from lib.publish import measure
 
+    masking.WHOLE["paper"] = masking.Workload(sentences=1, lines=job["items"], sampled_lines=8)
+    masking.WHOLE_DRAWS = masking.WHOLE_DRAWS_OF_THREE = 1
     measure.measure(
         SimpleNamespace(
             name="table1",
@@ -380,6 +409,57 @@ def _drill_nli(job: dict, options):
     classifier.make("bert-base", out / "kept", options.device or None, items=job["items"])
 
 
+# training rows of GLUE's tasks; the stand-ins have as many of some and fewer of others
+GLUE_ROWS = {
+    **{"RTE": 2_490, "SST-2": 67_349, "WNLI": 635, "QNLI": 104_743, "CoLA": 8_551},
+    **{"MRPC": 3_668, "QQP": 363_846, "STS-B": 5_749, "MNLI": 392_702},
+}
+
+
+def pace(job: dict, options, record: dict):
+    """Minutes of training three epochs on all rows of each task, from PACE_ITEMS of them. Scoring
+    is left out; WNLI is run twice, since a GPU's first steps are slow."""
+    from lib import profiles
+    from lib.bias_a_head import glue
+    from lib.engine import finetune
+    from lib.projective import classifier
+
+    spent = []  # seconds of each epoch
+    run_epoch = finetune._Training.run_epoch
+
+    def timed(training) -> float:
+        start = time.perf_counter()
+        loss = run_epoch(training)
+        spent.append(time.perf_counter() - start)
+        return loss
+
+    finetune._Training.run_epoch = timed
+    setup = glue.Setup(
+        model="bert-base",
+        sizes=profiles.read("paper").sizes,
+        out=Path(job["out"]),
+        source="hub",
+        items=options.items or PACE_ITEMS,
+        device=options.device or None,
+    )
+    for task in ("WNLI", *GLUE_ROWS, "SNLI"):
+        spent.clear()
+        start = time.perf_counter()
+        if task == "SNLI":
+            classifier.make("bert-base", Path(job["out"]) / "nli", setup.device, setup.items)
+            trained, rows = setup.items, SNLI_ROWS
+        else:
+            glue.prepare(setup, [task])
+            trained = glue.run(setup, task, "none", seed=0, again=True)["examples"]["train"]
+            rows = GLUE_ROWS[task]
+        record[task] = {
+            "rows": trained,
+            "training, s": round(sum(spent), 2),
+            "encoding and scoring, s": round(time.perf_counter() - start - sum(spent), 1),
+            "training on all rows, minutes": round(sum(spent) / 60 * rows / trained, 2),
+        }
+
+
 DRILL_JOBS = {"table1": _drill_table1, "glue": _drill_glue, "nli": _drill_nli}
 CHECKPOINTS = {
     "table1": "out/**/*.part.npz",
@@ -396,13 +476,43 @@ def drill(name: str, options) -> dict:
     whole = run_child(job | {"id": f"{name}-whole"}, options, seconds)
     killed = run_child(job | {"id": f"{name}-killed"}, options, seconds, CHECKPOINTS[name])
     again = run_child(job | {"id": f"{name}-killed"}, options, seconds)
-    record = {"undisturbed": whole, "killed": killed["ended"], "resumed": again}
-    if whole["ended"] == again["ended"] == "done":
-        folders = [
-            options.folder / "jobs" / f"{name}-{kind}" / "out" for kind in ("whole", "killed")
-        ]
+    return compared(
+        name, {"undisturbed": whole, "killed": killed["ended"], "resumed": again}, options
+    )
+
+
+def notebook(name: str, options) -> dict:
+    """A notebook, killed after --kill-after seconds of its cells and run again; with --compare it
+    runs undisturbed first, and is killed after a third of that time."""
+    job = {"kind": "notebook", "name": name}
+    seconds = options.limit_seconds
+    if not options.kill_after and not options.compare:
+        return run_child(job, options, seconds)
+    record = {}
+    kill_after = options.kill_after
+    if options.compare:
+        record["undisturbed"] = run_child(job | {"id": f"{name}-whole"}, options, seconds)
+        kill_after = record["undisturbed"]["seconds"] / 3
+    job = job | {"id": f"{name}-killed"}
+    first = run_child(job, options, seconds, kill_after=kill_after)
+    if not first["ended"].startswith("killed after"):  # it was over before, or failed
+        return record | first
+    again = run_child(job, options, seconds)
+    there = first.get("cell begun at, s", [])
+    begun = again.get("cell begun at, s", [])
+    record |= {"killed": first["ended"], "in cell": len(there), "resumed": again}
+    if there and len(begun) >= len(there):
+        record["in this cell again after, s"] = begun[len(there) - 1]
+    return compared(name, record, options)
+
+
+def compared(name: str, record: dict, options) -> dict:
+    """The record of a run that was killed and run again, with its difference from the other."""
+    record["ended"] = record["resumed"]["ended"]
+    if record["ended"] == record.get("undisturbed", {}).get("ended") == "done":
+        jobs = options.folder / "jobs"
+        folders = [jobs / f"{name}-{kind}" / "out" for kind in ("whole", "killed")]
         record["largest difference"] = difference(*folders)
-    record["ended"] = again["ended"]
     return record
 
 
@@ -416,14 +526,14 @@ def difference(one: Path, other: Path) -> float:
 
 
 def _is_result(file: Path) -> bool:
-    return file.suffix in (".npz", ".json", ".safetensors") and ".part" not in file.name
+    return file.suffix in (".npz", ".json", ".csv", ".safetensors") and ".part" not in file.name
 
 
 def _difference(one: Path, other: Path) -> float:
     import numpy as np
     from safetensors.numpy import load_file
 
-    if one.suffix == ".json":
+    if one.suffix in (".json", ".csv"):
         numbers = [re.findall(r"-?\d+\.\d+", file.read_text()) for file in (one, other)]
         if len(numbers[0]) != len(numbers[1]):
             return float("inf")
@@ -441,10 +551,11 @@ def _difference(one: Path, other: Path) -> float:
 
 
 # ---- the processes
-def run_child(job: dict, options, seconds: int, kill_at: str = "") -> dict:
+def run_child(job: dict, options, seconds: int, kill_at: str = "", kill_after: float = 0) -> dict:
     """A job in a process of its own, with a cache and an output folder of its own.
 
-    kill_at   end it by kill -9 as soon as a file of its folder matches this
+    kill_at      end it by kill -9 as soon as a file of its folder matches this
+    kill_after   or so many seconds after a notebook's first cell began
     """
     name = job.get("id") or job.get("name") or job["source"].replace("/", "--")
     home = options.folder / "jobs" / name
@@ -456,7 +567,9 @@ def run_child(job: dict, options, seconds: int, kill_at: str = "") -> dict:
             link.parent.mkdir(exist_ok=True)
             if not link.exists():
                 link.symlink_to(model)
+    progress = home / "progress.json"
     job = job | {"out": str(home / "out"), "result": str(home / "result.json"), "seconds": seconds}
+    job["progress"] = str(progress)
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_CACHE": str(options.folder / "hub"),
@@ -466,39 +579,50 @@ def run_child(job: dict, options, seconds: int, kill_at: str = "") -> dict:
     command = [sys.executable, "-m", "benchmarks.rehearsal", "--job", json.dumps(job)]
     command += ["--folder", str(options.folder), "--device", options.device]
     command += ["--items", str(options.items)] + ["--tiny"] * options.tiny
-    Path(job["result"]).unlink(missing_ok=True)
+    command += ["--memory-gb", str(options.memory_gb)]
+    for file in (Path(job["result"]), progress):
+        file.unlink(missing_ok=True)
     with open(home / "log.txt", "ab") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        ended = _wait(process, home, seconds + GRACE, kill_at)
+        ended = _wait(process, home, seconds + GRACE, kill_at, kill_after)
     tail = (home / "log.txt").read_bytes()[-1_500:].decode(errors="replace")
     if not Path(job["result"]).exists():
-        return {"ended": ended, "log": tail}
+        known = json.loads(progress.read_text()) if progress.exists() else {}
+        return known | {"ended": ended, "log": tail}
     record = json.loads(Path(job["result"]).read_text())
     return record if record["ended"] == "done" else record | {"log": tail}
 
 
-def _wait(process: subprocess.Popen, home: Path, seconds: float, kill_at: str) -> str:
+def _wait(process, home: Path, seconds: float, kill_at: str, kill_after: float) -> str:
     """Until a process ends or is killed: how that came."""
     end = time.monotonic() + seconds
+    cells_begun = None
     while process.poll() is None:
+        now = time.monotonic()
+        if cells_begun is None and (home / "progress.json").exists():
+            cells_begun = now
+        reason = ""
         if kill_at and any(home.glob(kill_at)):
+            reason = "killed with a checkpoint there"
+        elif kill_after and cells_begun and now > cells_begun + kill_after:
+            reason = f"killed after {kill_after:.0f} s"
+        elif now > end:
+            reason = f"stopped by force after {seconds} s"
+        if reason:
             process.kill()
             process.wait()
-            return "killed with a checkpoint there"
-        if time.monotonic() > end:
-            process.kill()
-            process.wait()
-            return f"killed after {seconds} s"
+            return reason
         time.sleep(0.01)
     return f"exit {process.returncode}"
 
 
 def rehearse(options):
     """Every job that is asked for; what is known is written after each."""
-    chosen = options.only.split(",") if options.only else [*NOTEBOOKS, *DRILLS]
-    unknown = set(chosen) - {*NOTEBOOKS, *DRILLS}
+    every = [*NOTEBOOKS, *DRILLS, "pace"]
+    chosen = options.only.split(",") if options.only else every
+    unknown = set(chosen) - set(every)
     if unknown:
-        raise SystemExit(f"There is no {', '.join(unknown)}: choose of 01 to 11, {DRILLS}.")
+        raise SystemExit(f"There is no {', '.join(unknown)}: choose of {', '.join(every)}.")
     if not os.environ.get("COMPANION_DATA"):
         raise SystemExit("Set COMPANION_DATA to the folder of the papers' data files.")
     done = json.loads(options.out.read_text()) if options.out.exists() else {}
@@ -510,14 +634,17 @@ def rehearse(options):
             making = round(time.perf_counter() - start, 1)
             if name in DRILLS:
                 done[name] = drill(name, options)
-            else:
-                job = {"kind": "notebook", "name": name}
+            elif name == "pace":
+                job = {"kind": "pace", "name": name}
                 done[name] = run_child(job, options, options.limit_seconds)
+            else:
+                done[name] = notebook(name, options)
             done[name]["models made in, s"] = making
         except Exception:  # the next job may well do
             done[name] = {"ended": "failed", "error": traceback.format_exc()[-2_000:]}
         done[name]["tiny"] = options.tiny
         done[name]["items"] = options.items
+        done[name]["memory, GiB at most"] = options.memory_gb
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(done, indent=1) + "\n")
         print(name, json.dumps(done[name], indent=1), flush=True)
@@ -528,10 +655,15 @@ def rehearse(options):
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rehearsal")
-    parser.add_argument("--only", default="", help="04,06,table1: of 01 to 11, table1, glue, nli")
+    parser.add_argument(
+        "--only", default="", help="04,06,table1: of 01 to 11, table1, glue, nli, pace"
+    )
     parser.add_argument("--limit-seconds", type=int, default=120, help="of every notebook")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rehearsal.json")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "rehearsal")
+    parser.add_argument("--memory-gb", type=float, default=0, help="GiB that torch may take")
+    parser.add_argument("--kill-after", type=float, default=0, help="seconds of every notebook")
+    parser.add_argument("--compare", action="store_true", help="killed against undisturbed")
     parser.add_argument("--items", type=int, default=0, help="of everything, for a try")
     parser.add_argument("--tiny", action="store_true", help="two layers, for a try")
     parser.add_argument("--device", default="")
