@@ -26,7 +26,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, notebooks, readme
+from lib.publish import __main__ as command, notebooks, readme, reproduce
 from lib.publish.estimate import estimate
 from lib.run import Run
 from tests import hub
@@ -532,6 +532,31 @@ def test_what_reproduce_hands_on(script, tmp_path):
 
 def notebook(number, *cells, done=False):
     return SimpleNamespace(number=number, code="\n".join(cells), is_done=lambda: done)
+
+
+def test_the_masks_of_the_papers_models_are_measured_before_their_notebook(monkeypatch):
+    """In a process that keeps each of them; not in a try, nor for bundled models."""
+    asked = []
+
+    def started(command, cwd):
+        asked.append(command[3:])
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(reproduce.subprocess, "run", started)
+
+    def status(number="04", recompute=False, **parameters):
+        (path,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+        return reproduce.measure_masks(
+            notebooks.Notebook(path, Run(profile="paper", **parameters), recompute)
+        )
+
+    assert status("02") == status(recompute=True) == 0
+    (bundled,) = paths.NOTEBOOKS.glob("04_*.ipynb")
+    assert reproduce.measure_masks(notebooks.Notebook(bundled, Run())) == 0 and asked == []
+    assert status(device="cpu") == 1
+    assert asked == [["measure", "table1", "--profile", "paper", "--device", "cpu"]]
+    parsed = command.parser().parse_args(asked[0])
+    assert (parsed.name, parsed.profile, parsed.store) == ("table1", "paper", False)
 
 
 def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_path, monkeypatch):

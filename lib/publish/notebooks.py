@@ -355,6 +355,15 @@ def to_make(run: Run, notebooks: list[Notebook]) -> str:
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""
 
 
+def takes_hours_of_masks(notebook: Notebook) -> bool:
+    """Whether a notebook reads WikiText-2 under every mask of Table 1 with a model of the papers'
+    size. A try does so on few lines, and a run told to recompute does it in the notebook.
+    """
+    run = notebook.run
+    is_whole = run.profile == "paper" and not run.sizes.items
+    return is_whole and not notebook.recompute and "masking.measure," in notebook.code
+
+
 def select(notebooks: list[Path], only: str) -> list[Path]:
     """Those of the notebooks that `only` names, by numbers and ranges; all of them where it names
     none.

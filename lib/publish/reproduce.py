@@ -208,6 +208,8 @@ class Lanes:
             return 0, "up to date"
         if make_classifier(notebook):
             return 1, f"needs {notebook.run.classifier}, which could not be made"
+        if measure_masks(notebook):
+            return 1, "needs the masks of Table 1, which could not all be measured"
         lane = int(threading.current_thread().name.rpartition("_")[2])
         threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // self.n))
         notebook.execute(threads, lane)
@@ -244,6 +246,16 @@ def make_classifier(notebook: Notebook) -> int:
             status = 0
     notebooks.revision.cache_clear()
     return status
+
+
+def measure_masks(notebook: Notebook) -> int:
+    """Measure Table 1 on the papers' models before its notebook, which takes hours: mask by mask,
+    so that a run that was stopped goes on after the last one; exit status."""
+    if not notebooks.takes_hours_of_masks(notebook):
+        return 0
+    tqdm.write(f"{'Table 1':22}  to be measured first, mask by mask")
+    command = [sys.executable, "-m", "lib.publish", "measure", "table1", *notebook.run.flags]
+    return subprocess.run(command, cwd=paths.ROOT).returncode
 
 
 # ---- saying what came of it
