@@ -158,9 +158,11 @@ def _wrap(heading, room: float):
         letters -= 1
         break_lines(letters)
     n_breaks = heading.get_text().count("\n")
-    while n_breaks and textwrap.fill(unbroken, letters - 1).count("\n") == n_breaks:
-        letters -= 1
-        break_lines(letters)
+    longest = max((len(word) for word in unbroken.split()), default=0)  # no word is broken
+    for fewer in range(letters - 1, longest - 1, -1):
+        if textwrap.fill(unbroken, fewer).count("\n") != n_breaks:
+            break
+        break_lines(fewer)
     broken = heading.get_text()
     heading.set_text(broken.replace(NO_BREAK_SPACE, " ").replace(NO_BREAK_HYPHEN, "-"))
 

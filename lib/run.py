@@ -165,9 +165,8 @@ class Run:
             )
         if family.is_causal:
             self.decoder = model
-            if family.name == "llama":
-                self.llama = [model]
-                self.debiased = []  # the debiased BERTs are those of the profile's own run
+            self.llama = [model]  # as notebook 06 calls them: the decoders whose heads it shows
+            self.debiased = []  # the debiased BERTs are those of the profile's own run
             return
         self.encoder = model
         self.debiased = [model]  # beside the profile's encoder, as notebook 06 takes it

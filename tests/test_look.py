@@ -211,6 +211,12 @@ def test_a_title_takes_the_lines_it_needs(title):
     assert figure._suptitle.get_window_extent().width <= 0.96 * figure.bbox.width
 
 
+def test_a_title_breaks_between_words_alone():
+    name = "smollm2-135m-instruct"
+    figure = look.sign(look.panels(1, 3.3)[0], f"A nurse is she to {name}", "m")
+    assert name in figure.get_suptitle().split()
+
+
 def test_a_legend_stays_between_the_axes_and_the_corner():
     """In a tight frame too, which once moved it onto the text in the corner."""
     figure, axes = look.panels(2)

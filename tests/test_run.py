@@ -167,6 +167,7 @@ def test_a_try_is_a_profile_of_its_own():
     "architecture, roles",
     [
         ("LlamaForCausalLM", ("mini-bert", "X", "mini-bert-nli", [])),
+        ("Qwen2ForCausalLM", ("mini-bert", "X", "mini-bert-nli", [])),
         (
             "BertForSequenceClassification",
             ("mini-bert", "mini-gpt2", "X", ["mini-bert-cda", "mini-bert-dropout"]),
@@ -187,6 +188,8 @@ def test_a_model_takes_the_place_of_its_kind(tmp_path, architecture, roles):
         str(tmp_path), "X"
     )
     assert json.loads(found) == list(roles) and run.cloze == [str(tmp_path)]
+    is_decoder = run.decoder == str(tmp_path)
+    assert run.llama == ([str(tmp_path)] if is_decoder else ["mini-gpt2", "mini-gpt2-chat"])
 
 
 def test_models_that_are_named(monkeypatch):

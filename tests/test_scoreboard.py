@@ -70,7 +70,8 @@ def test_the_board_has_every_claim_and_every_run_that_decides_something():
     table = scoreboard.board()
     stored = [run for run in results.runs() if not records.control_of(run)]
     assert len(table) == len(CLAIMS)
-    assert [run for run in stored if run not in table] == ["mini-smollm2-135m-instruct"]
+    silent = [run for run in stored if not any((results.runs()[run] / "claims").glob("*.json"))]
+    assert [run for run in stored if run not in table] == silent
     for run in set(stored) & set(table):
         assert set(cells.kinds(table[run])) <= set(map(str, KINDS))
 

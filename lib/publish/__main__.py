@@ -75,12 +75,6 @@ def _add_run(run: Parser):
         help="of a --model of the hub, in place of the pinned one",
     )
     run.add_argument(
-        "--with-smollm2",
-        action="store_true",
-        help="also fetch and convert SmolLM2-135M-Instruct, a small chat model, as --profile "
-        "published does: then --model smollm2-135m-instruct names it",
-    )
-    run.add_argument(
         "--recompute", action="store_true", help="run and compute again what is there already"
     )
     run.add_argument(

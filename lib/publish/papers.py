@@ -29,7 +29,6 @@ SHORT_NAMES = {
     "mini": "our sentences",
     verdict.UNTRAINED: "untrained control",
     verdict.GENDER_SWAPPED: "gender-swapped control",
-    "mini-smollm2-135m-instruct": "SmolLM2-135M-Instruct",
     published.PROFILE: "published models",
 }
 RETRAININGS = "trainings-"  # how the runs of retrainings are called: trainings-seed1, ...

@@ -31,10 +31,11 @@ LISTED = paths.ROOT / "requirements-published.txt"
 READER = "gguf"
 WRITER = "smollm2-135m-instruct"  # which wrote the sentences on people: training/people.py
 PROFILE = "published"  # and how the runs of it begin
-NOTEBOOKS = "02,03,10,11"
+NOTEBOOKS = "01,02,03,06,10,11"
 WHY_NOT = (
-    f"Notebooks {NOTEBOOKS}. The others ask the encoder for words or next sentences, or fine-tune "
-    "it, and the profile's encoder has no such heads: not applicable."
+    f"Notebooks {NOTEBOOKS}, of which 01 and 06 ask the decoder alone for words. The others ask "
+    "the encoder for words or next sentences, or fine-tune it, and the profile's has no such "
+    "heads: not applicable."
 )
 WANTED = (
     "config.json",

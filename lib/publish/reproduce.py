@@ -67,8 +67,6 @@ def reproduce(options) -> int:
 def fetch_published(options):
     """Fetch and convert the published models of a run; for --list, say what there is to fetch."""
     wanted = published.named(options.profile, options.model)
-    if options.with_smollm2 and published.WRITER not in wanted:
-        wanted.append(published.WRITER)
     if options.list:
         for line in published.to_fetch(wanted):
             print(line)
