@@ -236,7 +236,7 @@ def of_chat(results: dict, names: list[str], **about) -> list[Verdict]:
     for base, chat in debiased.pairs(names) or [("", "")]:
         where = "LLaMA family"
         if chat:
-            where = f"{short(chat)} against {short(base) or 'its base'}"
+            where = f"{short(chat)} against {short(base)}" if base else short(chat)
         missing = [name for name in (base, chat) if name not in results]
         if missing:
             why = _why_not_run(missing, chat)
@@ -251,7 +251,7 @@ def _why_not_run(missing: list[str], chat: str) -> str:
     if all(missing):
         return f"{' and '.join(map(short, missing))} not at hand"
     if chat:
-        return "its base model is not at hand"
+        return "one model alone, not a base and its chat form"
     return "no model of this family in the run"
 
 
