@@ -26,6 +26,8 @@ from lib.text import contexts
 from lib.verdict import Outcome
 from tests.tiny import COMMON, ENCODERS, FAMILIES, save_tiny
 
+STORED = sorted((paths.FIGURES / "cards").glob("*.json"))
+
 
 @pytest.fixture
 def small(few_draws, monkeypatch, tmp_path):
@@ -315,7 +317,8 @@ def test_rows_that_one_of_two_models_has_are_named():
 
 # ---- for programs
 # What Every Eval Ever's schema requires, by place; a number stands for each item of a list. The
-# whole schema is used where COMPANION_DATA has it, as every_eval_ever/eval.schema.json.
+# whole schema is used where COMPANION_DATA has it.
+WHOLE = "every_eval_ever/eval.schema.json"
 REQUIRED = {
     "": "schema_version evaluation_id retrieved_timestamp source_metadata model_info eval_library "
     "evaluation_results",
@@ -346,11 +349,44 @@ def schema(required: dict[str, str]) -> dict:
     return whole
 
 
+def whole_schema() -> jsonschema.Draft7Validator | None:
+    """Every Eval Ever's own schema, of the version that records name; None where it is not at hand."""
+    file = paths.ROOT / Path(os.environ.get("COMPANION_DATA") or "nowhere").expanduser() / WHOLE
+    if not file.is_file():
+        return None
+    content = json.loads(file.read_text())
+    assert content["version"] == every_eval.SCHEMA
+    return jsonschema.Draft7Validator(content)
+
+
+@pytest.fixture
+def whole(real_data) -> jsonschema.Draft7Validator:
+    """The whole schema; where it is not at hand, the test is skipped."""
+    return whole_schema() or pytest.skip(f"{real_data / WHOLE} is not at hand")
+
+
 def check_record(record: dict):
     jsonschema.Draft7Validator(schema(REQUIRED)).validate(record)
-    whole = Path(os.environ.get("COMPANION_DATA", "")) / "every_eval_ever" / "eval.schema.json"
-    if whole.is_file():
-        jsonschema.Draft7Validator(json.loads(whole.read_text())).validate(record)
+    if validator := whole_schema():
+        validator.validate(record)
+
+
+@pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)
+def test_stored_cards_follow_the_whole_schema(file, whole):
+    whole.validate(numbers(file))
+
+
+def test_a_new_card_follows_the_whole_schema_and_a_changed_one_does_not(
+    perplexity_alone, whole, tmp_path
+):
+    save_tiny("bert", tmp_path / "bert")
+    record = numbers(card.write(str(tmp_path / "bert")))
+    whole.validate(record)
+    with pytest.raises(jsonschema.ValidationError, match="unknown_field"):
+        whole.validate(record | {"unknown_field": "1"})
+    record["evaluation_results"][0]["score_details"]["score"] = "high"
+    with pytest.raises(jsonschema.ValidationError, match="'high' is not of type 'number'"):
+        whole.validate(record)
 
 
 def test_the_check_of_a_record_can_fail():
@@ -362,14 +398,13 @@ def test_the_check_of_a_record_can_fail():
 
 
 def test_stored_cards_follow_the_schema_and_are_of_todays_models():
-    files = sorted((paths.FIGURES / "cards").glob("*.json"))
-    assert {"mini-bert", "null"} <= {file.stem for file in files}
-    for file in files:
+    assert {"mini-bert", "null"} <= {file.stem for file in STORED}
+    for file in STORED:
         check_record(numbers(file))
         stored = every_eval.read(numbers(file))
         assert card.tag(stored.model) == file.stem
         assert len(stored.rows) == len(numbers(file)["evaluation_results"])
-    assert len(card.beside()) == len(files)  # none is damaged, none of other weights
+    assert len(card.beside()) == len(STORED)  # none is damaged, none of other weights
 
 
 def test_a_record_scores_the_distance_from_no_association_and_keeps_the_sign():
