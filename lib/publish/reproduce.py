@@ -39,6 +39,9 @@ def reproduce(options) -> int:
     """What the command line asks for; exit status as in lib/publish/__main__.py."""
     check_flags(options)
     fetch_published(options)
+    if options.list and options.model in published.MODELS and not published.is_here(options.model):
+        print(f"{options.model} is fetched and converted first; then --list says the rest.")
+        return 0
     run = chosen_run(options)
     available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
     only = QUICK if options.quick else options.only
