@@ -275,6 +275,9 @@ def test_it_is_what_the_package_gguf_does():
     theirs = quants.dequantize(quants.quantize(weights, Kind.Q4_1), Kind.Q4_1)
     ours = quantise.round_trip(torch.tensor(weights)).numpy()
     np.testing.assert_array_equal(ours, theirs)
+    theirs = quants.dequantize(quants.quantize(weights, Kind.Q8_0), Kind.Q8_0)
+    ours = quantise.round_trip_of_eight_bits(torch.tensor(weights)).numpy()
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_every_matrix_of_a_model_is_quantised_and_vectors_stay():
