@@ -318,7 +318,7 @@ def _paper_in_markdown(title: str, rows: pd.DataFrame) -> str:
     heads = [f"*{title}* says", f"We see ({', '.join(usual)})", "Sure?"]
     has_published = (rows["published"] != "").any()
     if has_published:
-        heads.insert(2, "Published models")
+        heads.insert(2, "Published models (our sentences)")
     lines = [heads, ["---"] * len(heads)]
     for row, own in zip(rows.to_dict("records"), made_from, strict=True):
         said = f"{row['outcome'].capitalize()}: {row['seen'] or row['reason']}"

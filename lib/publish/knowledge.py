@@ -25,7 +25,7 @@ RUNS = ("mini", published.PROFILE, f"{published.PROFILE}-gemma3-270m", "null")
 # What a row is called, and the claim whose score it has.
 ROWS = {
     "lean of the base prompts": "base-leans",
-    "what is left after a counterexample of the same form": "albert-counter-syntactic",
+    "lean after a counterexample of the same form": "albert-counter-syntactic",
     "after a neutral sentence": "encoders-neutral",
     "after an unrelated sentence": "unrelated-not-overturned",
     "form moves more than meaning, by": "syntactic-over-semantic",
