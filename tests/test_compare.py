@@ -95,6 +95,12 @@ def test_a_title_whose_words_or_counts_differ_departs(run):
     assert "title of 02_fig1: 9 stored, 8 now" in str(compare.run(run, ["02"]))
 
 
+def test_of_a_run_that_is_stored_without_figures_no_title_departs(run):
+    (run.stored / "02_fig1.json").unlink()
+    found = compare.run(run, ["02"])
+    assert str(found) == "Reproduced: 2 of 2 tables, 0 of 0 titles, 1 of 1 verdicts; no difference"
+
+
 @pytest.mark.parametrize("change", ["missing", "new", "shorter"])
 def test_tables_that_are_missing_new_or_shorter_depart(run, change):
     if change == "missing":

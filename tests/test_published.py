@@ -251,6 +251,16 @@ def test_a_block_by_hand():
     torch.testing.assert_close(read, by_hand, atol=2e-3, rtol=0)  # the scale has float16's digits
 
 
+def test_a_block_of_eight_bits_by_hand():
+    weights = torch.zeros(1, 32)
+    weights[0, :4] = torch.tensor([-1.27, 1.0, 0.004, 0.006])  # steps of 1.27 / 127 = .01
+    by_hand = torch.zeros(1, 32)
+    by_hand[0, :4] = torch.tensor([-1.27, 1.0, 0.0, 0.01])
+    read = quantise.round_trip_of_eight_bits(weights)
+    torch.testing.assert_close(read, by_hand, atol=1e-3, rtol=0)
+    assert read[0, 2] == 0 < read[0, 3]
+
+
 @given(st.integers(0, 10_000), st.floats(1e-3, 10))
 def test_no_weight_moves_by_more_than_half_a_step_and_what_was_read_stays(seed, size):
     weights = size * torch.randn(4, 64, generator=torch.Generator().manual_seed(seed))

@@ -129,8 +129,9 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
         return found
     for old, new in _both(stored, made, "[0-9][0-9]_*.csv", numbers):
         _compare_tables(found, old, new)
-    for old, new in _both(stored, made, "[0-9][0-9]_*.json", numbers):
-        _compare_titles(found, old, new)
+    if _has_titles(stored):
+        for old, new in _both(stored, made, "[0-9][0-9]_*.json", numbers):
+            _compare_titles(found, old, new)
     for old, new in _both(stored, made, "numbers/[0-9][0-9].json", numbers):
         _compare_numbers(found, old, new)
     for old, new in _both(stored, made, "claims/[0-9][0-9].json", numbers):
@@ -205,6 +206,11 @@ def _label(row: list[str]) -> str:
             break
         words.append(cell[:40])
     return " ".join(filter(None, words))
+
+
+def _has_titles(stored: Path) -> bool:
+    """Whether a run is stored with figures; of controls and published models only tables are."""
+    return any(_json(file).get("finding") for file in stored.glob("[0-9][0-9]_*.json"))
 
 
 def _compare_titles(found: Comparison, old: Path, new: Path):
