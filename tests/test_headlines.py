@@ -95,8 +95,11 @@ def test_each_doubt_is_a_step_and_what_is_not_decided_is_not_sure(told):
 def test_published_models_stand_beside_where_they_are_stored(told):
     row = told(mini=(0.6, 0.55, 0.65), published_a=(0.7, 0.6, 0.8), published_b=(0.3, 0.2, 0.4))
     assert row["run"] == "our sentences"
-    said = "70 % [60, 80] in mini-bert; tests: 1 supported, 1 contradicted"
+    said = "30 to 70 %; tests: 1 supported, 1 contradicted"
     assert row["published"] == said
+    nan = float("nan")  # a test that has no value counts, and is no end of the range
+    row = told(published_a=(0.7, 0.6, 0.8), published_b=(nan, nan, nan), mini=(0.6, 0.5, 0.7))
+    assert row["published"] == "70 %; tests: 1 supported, 1 inconclusive"
     # a run of another model has its companion's tests again, which count once
     ends = {"mini": (0.6, 0.55, 0.65), "published_b": (0.3, 0.2, 0.4)}
     again = told(published_a=(0.7, 0.6, 0.8), published_c=(0.7, 0.6, 0.8), **ends)

@@ -8,6 +8,7 @@ out.
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from lib import results, verdict
@@ -45,6 +46,12 @@ class Headline:
         numbers = Estimate(value, *sorted(ends))
         value, _, interval = format(numbers, self.form).partition(" ")
         return self.sees.format(value, interval).strip()
+
+    def seen_in(self, estimates: list[Estimate]) -> str:
+        """The same of several: from the lowest value to the highest, without intervals."""
+        values = sorted(self.scale * one.value for one in estimates)
+        ends = [format(Estimate(value), self.form) for value in (values[0], values[-1])]
+        return " ".join(self.sees.format(" to ".join(dict.fromkeys(ends)), "").split())
 
 
 HEADLINES = (
@@ -226,18 +233,19 @@ def shown_test(claim: str, tests: list[Verdict], kind: str) -> Verdict | None:
 
 
 def published(headline: Headline, tests: dict[str, list[Verdict]]) -> str:
-    """What published models say of it: the first one's number, and how many tests came to what; ""
-    where none was applicable.
+    """What published models say of it: from which number to which, and how many tests came to what;
+    "" where none was applicable.
     """
     found = _of_published(headline.claim, tests)
-    if not found:
+    measured = [one.estimate for one in found if not np.isnan(one.estimate.value)]
+    if not measured:
         return ""
-    bare = replace(
-        headline, sees=headline.sees[headline.sees.index("{") :]
-    )  # words stand beside it
-    number = f"{bare.seen(found[0].estimate)} in {', '.join(found[0].models)}"
+    bare = replace(headline, sees=headline.sees[headline.sees.index("{") :])  # words stand beside
     counts = published_counts(headline.claim, tests)
-    return f"{number}; tests: {counts}" if len(found) > 1 else f"{number}; {counts}"
+    if len(found) == 1:
+        (only,) = found
+        return f"{bare.seen(only.estimate)} in {', '.join(only.models)}; {counts}"
+    return f"{bare.seen_in(measured)}; tests: {counts}"
 
 
 def published_counts(claim: str, tests: dict[str, list[Verdict]]) -> str:
