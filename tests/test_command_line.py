@@ -208,7 +208,7 @@ def test_after_a_failure_what_runs_beside_it_ends_and_no_other_begins(project, m
 
 
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
-    """A full disk is said in a line; anything else that the system refuses is shown as it is."""
+    """A full disk is said in a line, and so is anything else that the system refuses."""
 
     def write(place, copy, *args, **kwargs):
         copy.write_text('{"cells": [')
@@ -218,8 +218,9 @@ def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(notebooks, "execute_notebook", write)
         number = errno.EACCES
-        with pytest.raises(PermissionError):
-            project.run()
+        status, printed, _ = project.run()
+        assert status == 1 and re.search(r"01_first +failed: PermissionError: .*denied", printed)
+        assert printed.endswith("To go on from there: ./reproduce.sh\n")
         number = errno.ENOSPC
         status, printed, _ = project.run()
     assert status == 1 and re.search(
@@ -227,6 +228,29 @@ def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
     )
     assert printed.endswith("To go on from there: ./reproduce.sh\n")
     assert project.run()[::2] == (0, ["01"])
+
+
+def test_a_kernel_that_does_not_start_stops_the_run_at_once(project, monkeypatch):
+    """None of those that wait begins, and the end is that of a notebook that failed."""
+    begun = []
+
+    def start(path, copy, *args, **kwargs):
+        begun.append(path.name[:2])
+        raise RuntimeError("Kernel didn't respond\nin 60 seconds")
+
+    for name in ("01_first", "02_second", "12_board"):
+        project.add(name)
+    monkeypatch.setattr(notebooks, "execute_notebook", start)
+    status, printed, _ = project.run()
+    assert (status, begun) == (1, ["01"])
+    assert re.search(
+        "01_first +failed: RuntimeError: Kernel didn't respond in 60 seconds\n"
+        r"To go on from there: ./reproduce.sh\n$",
+        printed,
+    )
+    status, printed, _ = project.run("--keep-going")
+    assert (status, begun) == (1, ["01", "01", "02", "12"])
+    assert "3 of 3 failed: 01_first, 02_second, 12_board.\n" in printed
 
 
 @pytest.mark.parametrize(

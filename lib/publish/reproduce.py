@@ -158,6 +158,8 @@ def say_what_would_run(run: Run, wanted: list[Notebook], missing: list[str], lac
         why = notebook.why_stale()
         state = "up to date" if not why else f"stale: {said(why)}"
         print(f"{notebook.name:{width}}  {state}")
+    for line in estimate(run, wanted):
+        print(line)
 
 
 def said(reasons: list[str]) -> str:
@@ -224,16 +226,11 @@ class Lanes:
         start = time.time()
         try:
             status, outcome = self.done(notebook, start)
-        except notebooks.Failed as error:
+        except Exception as error:
             if self.interrupted.is_set():
                 status, outcome = STOPPED, "stopped"
             else:
-                seconds = time.time() - start
-                status, outcome = 1, f"failed after {seconds:.0f} s\n\n{notebooks.explain(error)}\n"
-        except OSError as error:  # of its copy, which is written cell by cell
-            if not is_full(error):
-                raise
-            status, outcome = 1, "failed, the disk is full: free some space"
+                status, outcome = 1, why_failed(error, time.time() - start)
         self.statuses[notebook] = status
         if status and not self.keep_going:
             self.no_more.set()
@@ -251,6 +248,18 @@ class Lanes:
         threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // self.n))
         notebook.execute(threads, lane)
         return 0, f"done in {time.time() - start:.0f} s"
+
+
+def why_failed(error: Exception, seconds: float) -> str:
+    """What ended a notebook: its cell on one screen, anything else, such as a kernel that does not
+    start, in a line."""
+    if isinstance(error, notebooks.Failed):
+        return f"failed after {seconds:.0f} s\n\n{notebooks.explain(error)}\n"
+    if is_full(error):  # of its copy, which is written cell by cell
+        return "failed, the disk is full: free some space"
+    if isinstance(error, CompanionError):  # written to be read as it is
+        return f"failed: {error}"
+    return f"failed: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def make_classifier(notebook: Notebook) -> int:
