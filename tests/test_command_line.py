@@ -311,6 +311,21 @@ def test_stored_outputs_are_clean_and_the_same_each_time(project):
     assert project.run("--list")[1].count("up to date") == 1  # outputs are no input
 
 
+@pytest.mark.parametrize(
+    "flags, is_default",
+    [("--device cpu", True), ("--profile null", False), ("--data paper", False)],
+)
+def test_outputs_are_stored_in_notebooks_where_figures_of_the_run_mini_are(
+    project, flags, is_default
+):
+    """The device says nothing on whose results they are."""
+    project.add("01_first", f"print({flags!r})")
+    status, printed, _ = project.run("--store", "--only", "01", *flags.split())
+    stored = nbformat.read(paths.NOTEBOOKS / "01_first.ipynb", as_version=4)
+    assert status == 0 and text(stored) == (f"{flags}\n" if is_default else "")
+    assert ("README.md is up to date" in printed) == is_default
+
+
 def test_what_makes_a_notebook_stale(project, monkeypatch):
     """Its cells, its parameters, the data and the modules that it imports; no other module, and no
     page.

@@ -368,7 +368,7 @@ def store(run: Run, wanted: list[Notebook]):
     numbers = {notebook.number for notebook in wanted}
     changed = compare.store(run, numbers)
     print(f"Stored in {short(run.stored)}: {changed} files changed")
-    if not run.flags:
+    if run.name == DEFAULT:  # on whatever device
         for notebook in wanted:
             notebook.store()
         print(readme.write())
