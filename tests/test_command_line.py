@@ -393,6 +393,56 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     ]
 
 
+def test_a_notebook_is_stale_after_a_measurement_here_that_it_shows_and_after_no_other(project):
+    project.add("01_first", "def show():\n    return run.measured(\n        heads.measure, 1)")
+    project.add("02_second", "def show():\n    return run.kept(masking.measure)")
+    assert project.run()[0] == 0
+    measured = paths.BUILD / "mini" / "measured"
+    for name in ("heads.measure_any_mini", "masking.measure_any_mini.0a.1-of-2.part"):
+        replace(measured / f"{name}.npz", b"new")
+    said = project.run("--list")[1]
+    assert re.search("01_first +stale: .*heads.measure_any_mini.npz is new", said)
+    assert re.search("02_second +up to date", said)
+    assert project.run()[::2] == (0, ["01"])
+
+
+@pytest.mark.parametrize(
+    "number, functions",
+    [
+        ("03", {"heads.measure", "counter.measure_cells"}),  # the first of them by experiment.of
+        ("04", {"heads.measure", "masking.measure", "masking.measure_facts", "patching.measure"}),
+        ("08", {"leace_tables.of_bias", "leace_tables.of_inference"}),  # its module names both
+        ("10", set()),
+    ],
+)
+def test_the_measurements_that_a_notebook_shows_are_known(tmp_path, monkeypatch, number, functions):
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    for function in ("heads.scores", "alike.measure", *functions):
+        replace(tmp_path / "mini" / "measured" / f"{function}_any.npz", b"")
+    (path,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+    found = {
+        file.stem.removesuffix("_any") for file in notebooks.Notebook(path, Run())._measured_here()
+    }
+    assert found == functions
+
+
+def test_what_a_notebook_no_longer_makes_is_gone_but_not_where_it_fails_nor_what_took_days(project):
+    out = project.folder / "out"
+    made = f"import pathlib\nout = pathlib.Path({str(out)!r})\n(out / 'claims').mkdir(exist_ok=True, parents=True)"
+    project.add("01_first", made, "(out / '01_old.csv').touch(); (out / 'claims/01.json').touch()")
+    assert project.run()[0] == 0
+    replace(out / "01_parts" / "a.json", b"{}")
+    replace(out / "02_other.csv", b"")
+    files = {out / name for name in ("01_old.csv", "claims/01.json")}
+    others = {out / name for name in ("01_parts/a.json", "02_other.csv")}
+    project.add("01_first", made, "assert False")
+    assert project.run()[0] == 1
+    assert {file for file in out.rglob("*.*") if file.is_file()} == files | others
+    project.add("01_first", made, "(out / '01_new.csv').touch()")
+    assert project.run()[0] == 0
+    assert {file for file in out.rglob("*.*") if file.is_file()} == {out / "01_new.csv"} | others
+
+
 def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_on_the_others():
     def components(name):
         return notebooks.Notebook(paths.NOTEBOOKS / f"{name}.ipynb", Run()).components
