@@ -26,7 +26,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, notebooks, readme, reproduce
+from lib.publish import __main__ as command, measure, notebooks, readme, reproduce
 from lib.publish.estimate import estimate
 from lib.run import Run
 from tests import hub
@@ -617,6 +617,15 @@ def test_what_reproduce_hands_on(script, tmp_path):
     (tmp_path / "again").symlink_to("link")
     script.path = tmp_path / "again"
     assert script("--only", "02")[0] == 0
+
+
+def test_help_names_every_measurement_and_each_has_a_function(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["measure", "--help"])
+    assert ", ".join(command.MEASUREMENTS) in " ".join(capsys.readouterr().out.split())
+    for name, function in command.MEASUREMENTS.items():
+        assert callable(getattr(measure, function)), name
+    assert "leace" in command.MEASUREMENTS
 
 
 def notebook(number, *cells, done=False):
