@@ -24,7 +24,7 @@ from hypothesis import given, strategies as st
 from lib import CompanionError, paths, verdict
 from lib.counteracts import claims, cloze
 from lib.engine import models
-from lib.publish import __main__ as command, alike, knowledge, published, quantise
+from lib.publish import __main__ as command, alike, knowledge, marks, published, quantise
 from lib.publish.published import MODELS, Published
 from lib.results import write
 from lib.verdict import APPLICABLE
@@ -528,3 +528,26 @@ def test_scores_are_those_that_claims_were_judged_by():
 def test_the_page_has_the_table_of_knowledge():
     shown = f"{knowledge.MARKER}\n{knowledge.in_markdown(knowledge.table())}\n{knowledge.MARKER}"
     assert shown in alike.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", [alike, knowledge])
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_a_page_whose_marks_do_not_enclose_a_part_stays_as_it_is(
+    tmp_path, monkeypatch, module, left
+):
+    """A mark too few or too many: nothing that was written by hand is lost."""
+    page = tmp_path / "PUBLISHED.md"
+    text = "above\n" + f"{module.MARKER}\n" * left + "below\n"
+    page.write_text(text)
+    monkeypatch.setattr(alike, "PAGE", page)
+    for place in ("TABLE", "FIGURE"):
+        monkeypatch.setattr(alike, place, tmp_path / place)
+    said = refusal(module.write)
+    assert said == f"PUBLISHED.md must have {module.MARKER} twice: put them back."
+    assert page.read_text() == text
+
+
+def test_a_made_part_of_a_page_is_replaced_and_what_is_around_it_stays():
+    assert marks.between("P", "a<!-- m -->old<!-- m -->b", "<!-- m -->", r"\1", "<!-- m -->") == (
+        "a<!-- m -->\n\\1\n<!-- m -->b"
+    )
