@@ -32,6 +32,7 @@ from lib import CompanionError, paths, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import models
 from lib.projective import leace_tables
+from lib.publish.__main__ import MEASUREMENTS
 from lib.results import place, question, read, write
 from lib.run import Run, versions
 
@@ -40,17 +41,8 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
-    measurements = {
-        "ablation": ablations,
-        "alike": answers,
-        "counter": written_sentences,
-        "heads": head_scores,
-        "leace": erasers,
-        "patching": patches,
-        "table1": table1,
-    }
-    if options.name not in measurements:
-        choices = ", ".join(measurements)
+    if options.name not in MEASUREMENTS:
+        choices = ", ".join(MEASUREMENTS)
         raise CompanionError(f"There is no measurement '{options.name}': choose one of {choices}.")
     if options.precision not in PRECISIONS:
         choices = ", ".join(PRECISIONS)
@@ -63,7 +55,7 @@ def measure(options):
     is_own = options.name == "alike" or options.model in (own.encoder, own.decoder)
     model = "" if is_own else options.model
     run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
-    measurements[options.name](run, options)
+    globals()[MEASUREMENTS[options.name]](run, options)
 
 
 def share_of(part: str) -> tuple[int, int]:
