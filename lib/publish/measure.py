@@ -22,6 +22,7 @@ import inspect
 import json
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,6 @@ from lib import CompanionError, paths, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import models
 from lib.projective import leace_tables
-from lib.publish.__main__ import MEASUREMENTS
 from lib.results import place, question, read, write
 from lib.run import Run, versions
 
@@ -41,8 +41,9 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
-    if options.name not in MEASUREMENTS:
-        choices = ", ".join(MEASUREMENTS)
+    measurements = by_name()
+    if options.name not in measurements:
+        choices = ", ".join(measurements)
         raise CompanionError(f"There is no measurement '{options.name}': choose one of {choices}.")
     if options.precision not in PRECISIONS:
         choices = ", ".join(PRECISIONS)
@@ -55,7 +56,20 @@ def measure(options):
     is_own = options.name == "alike" or options.model in (own.encoder, own.decoder)
     model = "" if is_own else options.model
     run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
-    globals()[MEASUREMENTS[options.name]](run, options)
+    measurements[options.name](run, options)
+
+
+def by_name() -> dict[str, Callable]:
+    """Every measurement, by what the command line calls it."""
+    return {
+        "ablation": ablations,
+        "alike": answers,
+        "counter": written_sentences,
+        "heads": head_scores,
+        "leace": erasers,
+        "patching": patches,
+        "table1": table1,
+    }
 
 
 def share_of(part: str) -> tuple[int, int]:
