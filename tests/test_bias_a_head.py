@@ -161,6 +161,16 @@ def test_claims_on_head_scores_hold_and_fail():
     )
 
 
+def test_heads_that_were_tried_are_told_from_all_that_there_are():
+    results, ablations = scored()
+    for part in ("gradient", "ablation"):
+        ablations["g"][part] = ablations["g"][part][::3]
+    ablations["g"]["s"] = ablations["g"]["s"][: 1 + len(ablations["g"]["gradient"])]
+    verdicts = claims.of_scores(results, ablations, "b", "g")
+    units = {one.on: one.estimate.unit for one in verdicts if one.claim == "gradient-sign"}
+    assert units == {"b": "heads", "g": "heads tried"}
+
+
 OF_GPT2_AND_BERT = {"heads-gpt2-negative", "heads-race-gpt2", "seat-order"}
 
 

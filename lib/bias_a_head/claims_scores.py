@@ -393,5 +393,7 @@ def _seat_order(gpt2: Case, bert: Case, **about) -> Verdict:
 def _gradient_sign(case: Case, ablation: dict, **about) -> Verdict:
     """The share of heads whose gradient has the sign of what removing the head does."""
     share = tables.same_sign(ablation)
+    if share.n < case.result["scores"].size:  # there are more than were switched off
+        share = replace(share, unit="heads tried")
     found = f"in {share:.0%} of {share.n} heads"
     return _judged(GRADIENT_SIGN, share, [case], on=case.model, found=found, **about)
