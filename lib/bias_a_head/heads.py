@@ -233,9 +233,7 @@ def bias_scores(
     )
 
 
-def _deal_out(
-    model, contexts: dict[str, list[str]], folds: int, pooling: str
-) -> list[_Fold]:
+def _deal_out(model, contexts: dict[str, list[str]], folds: int, pooling: str) -> list[_Fold]:
     """The sentences of each word, dealt out to the folds in turn."""
     parts = []
     for n in range(folds):

@@ -464,9 +464,7 @@ def _local_folder(name, source: str | Path, revision: str | None) -> Path:
             )
         if fix:
             raise CompanionError(f"{name} is not on this machine yet: {fix}.")
-        raise CompanionError(
-            f"There is no folder {folder}: check it, or name one of {_bundled()}."
-        )
+        raise CompanionError(f"There is no folder {folder}: check it, or name one of {_bundled()}.")
     if revision:
         raise CompanionError(
             f"{name} is a folder, it has no revision '{revision}': name a model of the hub."
