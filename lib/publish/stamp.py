@@ -15,8 +15,8 @@ The samples, by what was measured (SAMPLES):
     patching.measure           the first half of the sentences: the full model, and those two heads
                                patched by zero and by their mean. Not "swapped"
     counter.measure_cells      all of it
-    leace_tables.of_bias       all of it
-    leace_tables.of_inference  all of it
+    leace_tables.of_bias       all but random concepts, whose draws depend on the machine's linear
+    leace_tables.of_inference  algebra
 """
 
 import inspect
@@ -169,19 +169,21 @@ def of_cells(arguments: list, result: dict, device: str | None) -> Sampled:
 
 def of_leace(arguments: list, result: dict, device: str | None) -> Sampled:
     now = leace_tables.of_bias(*arguments, device=device)
-    return "all of it", _values(result), _values(now)
+    return "all but random concepts", _values(result), _values(now)
 
 
 def of_leace_in_inference(arguments: list, result: dict, device: str | None) -> Sampled:
     name, source, pair_set, *rest = arguments
     now = leace_tables.of_inference(name, source, nli.PairSet(**pair_set), *rest, device=device)
-    return "all of it", _values(result), _values(now)
+    return "all but random concepts", _values(result), _values(now)
 
 
 def _values(result: dict) -> dict[str, list[float]]:
     """The numbers that LEACE's rows hold, by what was measured of which model."""
     found = {}
     for row in result["rows"]:
+        if "random concepts" in row["what"]:
+            continue
         part = f"{row['what']} of {row['model']} fitted on {row['fit']}"
         found[part] = [row[key] for key in ("value", "low", "high")]
     return found
