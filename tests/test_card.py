@@ -289,6 +289,12 @@ def test_two_models_stand_side_by_side_with_differences(small, tmp_path):
         gap = other.rows[id].estimate.value - one.rows[id].estimate.value
         assert found["difference"] == pytest.approx(gap) and found["low"] <= found["high"]
     assert "before and after" in page.read_text()
+    text = " ".join(page.read_text().split())
+    assert "the differences in the file of this name that ends in <code>.json" in text
+    assert "each model's own numbers in files of its own name" in text
+    assert not page.with_suffix(".eval_results.yaml").exists()
+    for place in (tmp_path / "before", tmp_path / "after"):
+        assert (page.parent / f"{card.file_of(str(place))}.eval_results.yaml").is_file()
 
 
 def test_a_debiased_model_that_is_the_same_model_is_found_out(perplexity_alone, tmp_path):

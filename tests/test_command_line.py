@@ -26,7 +26,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, notebooks, readme, reproduce
+from lib.publish import __main__ as command, measure, notebooks, readme, reproduce
 from lib.publish.estimate import estimate
 from lib.run import Run
 from tests import hub
@@ -208,7 +208,7 @@ def test_after_a_failure_what_runs_beside_it_ends_and_no_other_begins(project, m
 
 
 def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
-    """A full disk is said in a line; anything else that the system refuses is shown as it is."""
+    """A full disk is said in a line, and so is anything else that the system refuses."""
 
     def write(place, copy, *args, **kwargs):
         copy.write_text('{"cells": [')
@@ -218,8 +218,9 @@ def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(notebooks, "execute_notebook", write)
         number = errno.EACCES
-        with pytest.raises(PermissionError):
-            project.run()
+        status, printed, _ = project.run()
+        assert status == 1 and re.search(r"01_first +failed: PermissionError: .*denied", printed)
+        assert printed.endswith("To go on from there: ./reproduce.sh\n")
         number = errno.ENOSPC
         status, printed, _ = project.run()
     assert status == 1 and re.search(
@@ -227,6 +228,29 @@ def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
     )
     assert printed.endswith("To go on from there: ./reproduce.sh\n")
     assert project.run()[::2] == (0, ["01"])
+
+
+def test_a_kernel_that_does_not_start_stops_the_run_at_once(project, monkeypatch):
+    """None of those that wait begins, and the end is that of a notebook that failed."""
+    begun = []
+
+    def start(path, copy, *args, **kwargs):
+        begun.append(path.name[:2])
+        raise RuntimeError("Kernel didn't respond\nin 60 seconds")
+
+    for name in ("01_first", "02_second", "12_board"):
+        project.add(name)
+    monkeypatch.setattr(notebooks, "execute_notebook", start)
+    status, printed, _ = project.run()
+    assert (status, begun) == (1, ["01"])
+    assert re.search(
+        "01_first +failed: RuntimeError: Kernel didn't respond in 60 seconds\n"
+        r"To go on from there: ./reproduce.sh\n$",
+        printed,
+    )
+    status, printed, _ = project.run("--keep-going")
+    assert (status, begun) == (1, ["01", "01", "02", "12"])
+    assert "3 of 3 failed: 01_first, 02_second, 12_board.\n" in printed
 
 
 @pytest.mark.parametrize(
@@ -285,6 +309,21 @@ def test_stored_outputs_are_clean_and_the_same_each_time(project):
     assert [cell.id for cell in content.cells] == [f"01-{i:02d}" for i in range(1, 6)]
     assert [cell.execution_count for cell in content.cells[1:]] == [1, 2, 3, 4]
     assert project.run("--list")[1].count("up to date") == 1  # outputs are no input
+
+
+@pytest.mark.parametrize(
+    "flags, is_default",
+    [("--device cpu", True), ("--profile null", False), ("--data paper", False)],
+)
+def test_outputs_are_stored_in_notebooks_where_figures_of_the_run_mini_are(
+    project, flags, is_default
+):
+    """The device says nothing on whose results they are."""
+    project.add("01_first", f"print({flags!r})")
+    status, printed, _ = project.run("--store", "--only", "01", *flags.split())
+    stored = nbformat.read(paths.NOTEBOOKS / "01_first.ipynb", as_version=4)
+    assert status == 0 and text(stored) == (f"{flags}\n" if is_default else "")
+    assert ("README.md is up to date" in printed) == is_default
 
 
 def test_what_makes_a_notebook_stale(project, monkeypatch):
@@ -352,6 +391,56 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         "lists changed",
         f"{Run().encoder} is gone",
     ]
+
+
+def test_a_notebook_is_stale_after_a_measurement_here_that_it_shows_and_after_no_other(project):
+    project.add("01_first", "def show():\n    return run.measured(\n        heads.measure, 1)")
+    project.add("02_second", "def show():\n    return run.kept(masking.measure)")
+    assert project.run()[0] == 0
+    measured = paths.BUILD / "mini" / "measured"
+    for name in ("heads.measure_any_mini", "masking.measure_any_mini.0a.1-of-2.part"):
+        replace(measured / f"{name}.npz", b"new")
+    said = project.run("--list")[1]
+    assert re.search("01_first +stale: .*heads.measure_any_mini.npz is new", said)
+    assert re.search("02_second +up to date", said)
+    assert project.run()[::2] == (0, ["01"])
+
+
+@pytest.mark.parametrize(
+    "number, functions",
+    [
+        ("03", {"heads.measure", "counter.measure_cells"}),  # the first of them by experiment.of
+        ("04", {"heads.measure", "masking.measure", "masking.measure_facts", "patching.measure"}),
+        ("08", {"leace_tables.of_bias", "leace_tables.of_inference"}),  # its module names both
+        ("10", set()),
+    ],
+)
+def test_the_measurements_that_a_notebook_shows_are_known(tmp_path, monkeypatch, number, functions):
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    for function in ("heads.scores", "alike.measure", *functions):
+        replace(tmp_path / "mini" / "measured" / f"{function}_any.npz", b"")
+    (path,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+    found = {
+        file.stem.removesuffix("_any") for file in notebooks.Notebook(path, Run())._measured_here()
+    }
+    assert found == functions
+
+
+def test_what_a_notebook_no_longer_makes_is_gone_but_not_where_it_fails_nor_what_took_days(project):
+    out = project.folder / "out"
+    made = f"import pathlib\nout = pathlib.Path({str(out)!r})\n(out / 'claims').mkdir(exist_ok=True, parents=True)"
+    project.add("01_first", made, "(out / '01_old.csv').touch(); (out / 'claims/01.json').touch()")
+    assert project.run()[0] == 0
+    replace(out / "01_parts" / "a.json", b"{}")
+    replace(out / "02_other.csv", b"")
+    files = {out / name for name in ("01_old.csv", "claims/01.json")}
+    others = {out / name for name in ("01_parts/a.json", "02_other.csv")}
+    project.add("01_first", made, "assert False")
+    assert project.run()[0] == 1
+    assert {file for file in out.rglob("*.*") if file.is_file()} == files | others
+    project.add("01_first", made, "(out / '01_new.csv').touch()")
+    assert project.run()[0] == 0
+    assert {file for file in out.rglob("*.*") if file.is_file()} == {out / "01_new.csv"} | others
 
 
 def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_on_the_others():
@@ -528,6 +617,13 @@ def test_what_reproduce_hands_on(script, tmp_path):
     (tmp_path / "again").symlink_to("link")
     script.path = tmp_path / "again"
     assert script("--only", "02")[0] == 0
+
+
+def test_help_names_every_measurement_and_each_has_a_function(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["measure", "--help"])
+    assert ", ".join(command.MEASUREMENTS) in " ".join(capsys.readouterr().out.split())
+    assert tuple(measure.by_name()) == command.MEASUREMENTS
 
 
 def notebook(number, *cells, done=False):

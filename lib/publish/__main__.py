@@ -14,6 +14,8 @@ from lib import CompanionError, paths
 COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "stamp", "readme")
 CARD = "what the papers' measures say of any model, or of two side by side"
 HEADS = "the bias score of every attention head of a model"
+# what `measure` takes: its functions stand in measure.py, which is slow to import
+MEASUREMENTS = ("ablation", "alike", "counter", "heads", "leace", "patching", "table1")
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
@@ -145,8 +147,7 @@ def _add_model(command: Parser):
 
 
 def _add_measure(measure: Parser):
-    choices = "ablation, alike, counter, heads, patching or table1"
-    measure.add_argument("name", metavar="NAME", help=choices)
+    measure.add_argument("name", metavar="NAME", help=", ".join(MEASUREMENTS))
     _add_choice_of_run(measure)
     measure.add_argument(
         "--precision", default="float32", help="of PPPL's arithmetic: float32, tf32 or bfloat16"

@@ -21,7 +21,7 @@ from lib.bias_a_head import heads, masking, seat, tables
 from lib.counteracts import cloze
 from lib.engine import batches, embed, hooks, models, stats
 from lib.engine.files import read_text, replace
-from lib.publish import published
+from lib.publish import marks, published
 from lib.text import contexts
 
 KINDS = {
@@ -355,9 +355,7 @@ def _cell(row) -> str:
 def write() -> Path:
     """The table into figures/published and PUBLISHED.md, and the figure beside it."""
     frame = table()
-    before, _, rest = read_text(PAGE).partition(MARKER)
-    after = rest.partition(MARKER)[2]
-    shown = f"{before}{MARKER}\n{in_markdown(frame)}\n{MARKER}{after}"
+    shown = marks.between(PAGE.name, read_text(PAGE), MARKER, in_markdown(frame), MARKER)
     replace(PAGE, shown.encode())
     replace(TABLE, frame.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode())
     look.style()

@@ -22,6 +22,7 @@ import inspect
 import json
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,15 +41,7 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 def measure(options):
     """What the command line asks for; what cannot be done is said before anything is computed."""
-    measurements = {
-        "ablation": ablations,
-        "alike": answers,
-        "counter": written_sentences,
-        "heads": head_scores,
-        "leace": erasers,
-        "patching": patches,
-        "table1": table1,
-    }
+    measurements = by_name()
     if options.name not in measurements:
         choices = ", ".join(measurements)
         raise CompanionError(f"There is no measurement '{options.name}': choose one of {choices}.")
@@ -64,6 +57,19 @@ def measure(options):
     model = "" if is_own else options.model
     run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
     measurements[options.name](run, options)
+
+
+def by_name() -> dict[str, Callable]:
+    """Every measurement, by what the command line calls it."""
+    return {
+        "ablation": ablations,
+        "alike": answers,
+        "counter": written_sentences,
+        "heads": head_scores,
+        "leace": erasers,
+        "patching": patches,
+        "table1": table1,
+    }
 
 
 def share_of(part: str) -> tuple[int, int]:

@@ -51,6 +51,8 @@ ROLES = (
     "base",
     "company",
 )
+# heads.measure in run.measured(heads.measure, ...) and run.kept(heads.measure, ...)
+MEASURED = re.compile(r"\brun\.(?:measured|kept)\(\s*(\w+\.\w+)")
 # $$...$$ by itself, $...$ in a line
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
 NEIGHBOUR = re.compile(r'href="(\d\d_\w+)\.ipynb')  # a link to another notebook
@@ -146,7 +148,7 @@ class Notebook:
         found["the run's folder"] = str(self.run.out)
         found["the news corpus"] = self.run.news
         found |= stale.inputs(self.code)
-        found |= stale.places(self.run.stored / "measured")
+        found |= stale.places(self.run.stored / "measured", *self._measured_here())
         for name in models_of(self.run, [self]):
             found[name] = revision(name)
         if "lib/publish/papers.py" in found:  # which imports the papers by their names
@@ -155,6 +157,19 @@ class Notebook:
         if "scoreboard." in self.code:  # the board depends on what other notebooks found
             found["results of other notebooks"] = fingerprint(*_read_by_the_board(self.run))
         return found
+
+    def _measured_here(self) -> list[Path]:
+        """What `./reproduce.sh measure` kept here of the functions that it shows, or a module that
+        it calls. Of no others: to measure Table 1 for notebook 04 makes no other one stale.
+        """
+        texts = [self.code]
+        for module in stale.modules(self.code):
+            if f"{module.stem}." in self.code:
+                texts.append(module.read_text(encoding="utf-8"))
+        files = []
+        for function in sorted(set(MEASURED.findall("\n".join(texts)))):
+            files += (paths.BUILD / self.run.name / "measured").glob(f"{function}_*.npz")
+        return [file for file in files if not file.name.endswith(".part.npz")]
 
     def _cells_hash(self) -> str:
         cells = []
@@ -201,7 +216,7 @@ class Notebook:
     # ---- executing
     def execute(self, threads: str = "", lane: int = 0):
         """Run it, cell by cell, into `so_far`, which becomes its copy at the end. If it fails, what
-        was there stays.
+        was there stays; what it does not make again goes, but for folders of parts (05_glue).
 
         threads   of its arithmetic
         lane      on which line of the terminal its bar stands
@@ -217,6 +232,8 @@ class Notebook:
         components = self.components
         before = self.results
         try:
+            for file in before:
+                file.unlink()
             execute_notebook(
                 self.path,
                 self.so_far,

@@ -1,8 +1,9 @@
 """Everything that runs found, on one page: build/report/inventory.html, what the article rests on.
 
-Verdicts come from the records in claims/NN.json, printed numbers from numbers/NN.json, figures and
-tables from their files and the json beside each. The same files give the same page: the only times
-on it are those of notebooks executed here. Look and filters are in page.html.
+Verdicts come from the records in claims/NN.json (of retrainings what is about their BERT, as on the
+board), printed numbers from numbers/NN.json, figures and tables from their files and the json
+beside each. The same files give the same page: the only times on it are those of notebooks executed
+here. Look and filters are in page.html.
 """
 
 import base64
@@ -22,10 +23,10 @@ from PIL import Image
 
 from lib import CompanionError, paths, printed, results, verdict
 from lib.engine.files import replace
-from lib.publish import article, board as claims_board, card, compare, numbers, records, scoreboard
+from lib.publish import article, board as claims_board, card, compare, numbers, scoreboard
 from lib.publish.article import TEMPLATES
 from lib.publish.cells import KINDS
-from lib.publish.controls import Controls
+from lib.publish.judged import judged
 from lib.publish.papers import CLAIMS, PAPERS, paper_of
 from lib.publish.scoreboard import ALL_PAPERS
 from lib.verdict import NOT_TESTABLE, Outcome
@@ -301,37 +302,33 @@ def _board_row(row: dict, runs: list[str], pictures: set[str]) -> dict:
 
 def _claim_rows(folders: dict[str, Path], pictures: set[str]) -> Iterator[dict]:
     """One row per test of a claim, by notebook: what, on what, its verdict, what is behind it."""
-    files = []
+    held = judged(folders)
+    tests = []
     for run, folder in folders.items():
-        for file in folder.glob("claims/*.json"):
-            files.append((file.stem, run, file))
-    controls = Controls.stored(folders)
-    for number, run, file in sorted(files):
-        for test in _judged(run, verdict.read(file), controls):
+        for test in [*held.get(run, []), *_of_cards(folder)]:
             claim = EVERY_CLAIM[test.claim]
-            figure = f"{run}.{claim.figure}"
-            has_own = figure in pictures
-            yield {
-                "run": run,
-                "number": number,
-                "claim": claim.says,
-                "kind": str(test.outcome),
-                "reason": test.reason,
-                "where": test.on or ", ".join(test.models),
-                "evidence": test.found,
-                "behind": _behind(test),
-                "figure": figure if has_own else f"figures-{number}",
-                "alone": has_own,
-            }
+            tests.append((claim.notebook, run, claim, test))
+    for number, run, claim, test in sorted(tests, key=lambda one: one[:2]):
+        figure = f"{run}.{claim.figure}"
+        has_own = figure in pictures
+        yield {
+            "run": run,
+            "number": number,
+            "claim": claim.says,
+            "kind": str(test.outcome),
+            "reason": test.reason,
+            "where": test.on or ", ".join(test.models),
+            "evidence": test.found,
+            "behind": _behind(test),
+            "figure": figure if has_own else f"figures-{number}",
+            "alone": has_own,
+        }
 
 
-def _judged(run: str, tests: list[verdict.Verdict], controls: Controls) -> list[verdict.Verdict]:
-    """Tests of the papers' claims, held against controls; checks of this project as they are."""
-    is_of_papers = all(test.claim in CLAIMS for test in tests)
-    if not is_of_papers or records.control_of(run):
-        return tests
-    rejudged = [records.rejudged(CLAIMS[test.claim], test) for test in tests]
-    return controls.beside(rejudged, run)
+def _of_cards(folder: Path) -> list[verdict.Verdict]:
+    """A run's tests of the cards' claims, which are checks and no paper's."""
+    tests = [one for file in sorted(folder.glob("claims/*.json")) for one in verdict.read(file)]
+    return [one for one in tests if one.claim in card.CLAIMS]
 
 
 def _behind(test: verdict.Verdict) -> str:

@@ -24,19 +24,16 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from lib import CompanionError, paths, profiles
-from lib.engine import files
+from lib import CompanionError, paths
+from lib.engine import families, files, models
 
 LISTED = paths.ROOT / "requirements-published.txt"
 READER = "gguf"
 WRITER = "smollm2-135m-instruct"  # which wrote the sentences on people: training/people.py
 PROFILE = "published"  # and how the runs of it begin
+# What a run can be asked whose encoder is one of these: 01 and 06 ask the decoder alone for words.
 NOTEBOOKS = "01,02,03,06,10,11"
-WHY_NOT = (
-    f"Notebooks {NOTEBOOKS}, of which 01 and 06 ask the decoder alone for words. The others ask "
-    "the encoder for words or next sentences, or fine-tune it, and the profile's has no such "
-    "heads: not applicable."
-)
+WHY_NOT = "ask it for words or next sentences, or fine-tune it"  # of the others
 WANTED = (
     "config.json",
     "model.safetensors",
@@ -90,13 +87,9 @@ MODELS = {
 }
 
 
-def named(profile: str, model: str) -> list[str]:
-    """The published models that a run asks for, by its profile and --model."""
-    names = {model}
-    if profile.partition("-limit")[0] == PROFILE:
-        for role in profiles.read(PROFILE).models.values():
-            names |= {role} if isinstance(role, str) else {*role}
-    return [name for name in MODELS if name in names]
+def is_encoder(name: str) -> bool:
+    """Whether a name is of a published encoder: these have no vocabulary head."""
+    return name in MODELS and not families.of(models.REGISTRY[name].family).is_causal
 
 
 def is_here(name: str) -> bool:

@@ -2,11 +2,9 @@
 /headlines -->, say. Nobody writes them by hand, and a test fails where they say something else.
 """
 
-import re
-
 from lib import CompanionError, paths, results
 from lib.engine.files import replace
-from lib.publish import headlines, scoreboard
+from lib.publish import headlines, marks, scoreboard
 from lib.publish.page import Result, collect
 from lib.publish.papers import RUNS, run_name
 
@@ -30,12 +28,7 @@ def renewed(text: str) -> str:
         after = f"<!-- /{name} -->"
         if before not in text and after not in text:
             continue
-        parts = re.fullmatch(f"(.*{before}).*({after}.*)", text, re.DOTALL)
-        if not parts or (text.count(before), text.count(after)) != (1, 1):
-            raise CompanionError(
-                f"README.md must have {before} and then {after}, once each: put them back."
-            )
-        text = f"{parts[1]}\n{make()}\n{parts[2]}"
+        text = marks.between("README.md", text, before, make(), after)
     return text
 
 

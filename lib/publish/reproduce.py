@@ -33,32 +33,28 @@ BOARD = "12"  # reads what all others found, so it runs alone and last
 FIRST = ("02", "10", "08", "09")
 WITHOUT_WORDS = "02,03"  # what an encoder without a vocabulary head can be asked
 STOPPED = 130
+DEFAULT = "mini"  # the run whose outputs stand in notebooks/, and whose numbers in README
 
 
 def reproduce(options) -> int:
     """What the command line asks for; exit status as in lib/publish/__main__.py."""
     check_flags(options)
-    fetch_published(options)
-    if options.list and options.model in published.MODELS and not published.is_here(options.model):
-        print(f"{options.model} is fetched and converted first; then --list says the rest.")
-        return 0
-    run = chosen_run(options)
-    available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    only = QUICK if options.quick else options.only
-    if not speaks(run):
-        only = without_words(run, only or WITHOUT_WORDS)
-    elif run.profile == published.PROFILE and not only:
-        only = published.NOTEBOOKS
-        print(published.WHY_NOT)
-    paths_wanted = notebooks.select(available, only)
-    wanted = [Notebook(path, run, options.recompute) for path in paths_wanted]
-    print(run)
+    # what a run is can be said without its model, so that it is refused before that is fetched
+    lacks_model = options.model in published.MODELS and not published.is_here(options.model)
+    run = chosen_run(options, with_model=not lacks_model)
+    asked = applicable(options, run)
+    wanted = [Notebook(path, run, options.recompute) for path in asked]
+    missing = to_fetch(run, wanted, options.model)
     if options.list:
-        say_what_would_run(wanted)
+        say_what_would_run(run, wanted, missing, options.model if lacks_model else "")
+        return 0
+    if missing:
+        fetch(missing, run.device)
+        run = chosen_run(options)
+        wanted = [Notebook(path, run, options.recompute) for path in asked]
+    print(run)
     for line in estimate(run, wanted):
         print(line)
-    if options.list:
-        return 0
     if not all(notebook.is_done() for notebook in wanted):
         check(run)
     statuses = execute(run, wanted, options.keep_going)
@@ -67,61 +63,103 @@ def reproduce(options) -> int:
     return finish(run, wanted, options.store)
 
 
-def fetch_published(options):
-    """Fetch and convert the published models of a run; for --list, say what there is to fetch."""
-    wanted = published.named(options.profile, options.model)
-    if options.list:
-        for line in published.to_fetch(wanted):
-            print(line)
-        return
-    for name in wanted:
-        published.convert(name)
-
-
 def check_flags(options):
     """Refuse flags that exclude each other, before anything is fetched."""
     if options.quick and options.only:
         raise CompanionError(f"--quick is --only {QUICK}: leave one of the two out.")
     if options.revision and not options.model:
         raise CompanionError("--revision is of a model of the hub: name it by --model.")
+    if options.revision and options.model in published.MODELS:
+        raise CompanionError(f"{options.model} is a package, not of the hub: leave --revision out.")
     if options.store and options.limit:
         raise CompanionError("A try on few items is never stored: leave --store or --limit out.")
 
 
-def chosen_run(options) -> Run:
+def chosen_run(options, with_model: bool = True) -> Run:
+    """The run that the flags mean; without its model, what the rest of them mean."""
     profile = f"{options.profile}-limit{options.limit}" if options.limit else options.profile
     model = f"{options.model}@{options.revision}" if options.revision else options.model
-    return Run(profile=profile, data=options.data, model=model, device=options.device)
+    return Run(
+        profile=profile,
+        data=options.data,
+        model=model if with_model else "",
+        device=options.device,
+    )
 
 
-def speaks(run: Run) -> bool:
-    """Whether an encoder that was asked for has a vocabulary head: by loading it, since what a
-    config says it was saved as may be more than its files hold.
+def to_fetch(run: Run, wanted: list[Notebook], model: str) -> list[str]:
+    """The published models that these notebooks ask and that are not here yet.
+
+    model   that --model names; the run may be without it, and then has the profile's in its place
     """
-    if not run.model or run.model != run.encoder or notebooks.is_bundled(run.model):
-        return True
-    return models.load(run.model, device="cpu").has_vocabulary_head
+    names = set(notebooks.models_of(run, wanted))
+    if model in published.MODELS:
+        is_encoder = published.is_encoder(model)
+        names -= {run.encoder} if is_encoder else {run.decoder, *run.cloze, *run.llama}
+        names.add(model)
+    return [name for name in published.MODELS if name in names and not published.is_here(name)]
 
 
-def without_words(run: Run, only: str) -> str:
-    """The notebooks that are asked for, if an encoder without a vocabulary head can answer them."""
-    there = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-    asked = {path.name[:2] for path in notebooks.select(there, only)}
-    if not asked <= set(WITHOUT_WORDS.split(",")):
+def fetch(missing: list[str], device: str | None):
+    """Fetch and convert published models, once the device is known to be there."""
+    models.usable_device(device)
+    for name in missing:
+        published.convert(name)
+
+
+# ---- which notebooks
+def applicable(options, run: Run) -> list[Path]:
+    """The notebooks that are asked for. One that the encoder cannot answer is refused; --quick
+    takes those of its own that it can.
+    """
+    available = sorted(paths.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    chosen = notebooks.select(available, QUICK if options.quick else options.only)
+    encoder = options.model if published.is_encoder(options.model) else run.encoder
+    is_own = encoder in (options.model, run.model)
+    if speaks(encoder, is_own):
+        return chosen
+    fitting = WITHOUT_WORDS if is_own else published.NOTEBOOKS
+    others = [path.name[:2] for path in chosen if path.name[:2] not in fitting.split(",")]
+    if options.only and others:
+        do_not = "s {} do" if len(others) > 1 else " {} does"
         raise CompanionError(
-            f"{run.model} has no vocabulary head, so that notebooks {WITHOUT_WORDS} alone apply to "
-            f"it: add --only {WITHOUT_WORDS}."
+            f"Notebook{do_not.format(', '.join(others))} not apply, since {encoder} has no "
+            f"vocabulary head and all but {fitting} {published.WHY_NOT}: choose from these by "
+            "--only."
         )
-    print(f"Notebooks {WITHOUT_WORDS}: {run.model} has no vocabulary head, the others ask for one")
-    return only
+    kept = [path for path in chosen if path.name[:2] not in others]
+    if others:
+        numbers = ",".join(path.name[:2] for path in kept)
+        print(f"Notebooks {numbers}: {encoder} has no vocabulary head; others {published.WHY_NOT}")
+    return kept
 
 
-def say_what_would_run(wanted: list[Notebook]):
+def speaks(encoder: str, is_own: bool) -> bool:
+    """Whether an encoder has a vocabulary head: of one that --model names by loading it, since what
+    a config says it was saved as may be more than its files hold.
+    """
+    if published.is_encoder(encoder):
+        return False
+    if not is_own or notebooks.is_bundled(encoder):
+        return True
+    return models.load(encoder, device="cpu").has_vocabulary_head
+
+
+def say_what_would_run(run: Run, wanted: list[Notebook], missing: list[str], lacks: str):
+    """What --list says: of a run that lacks its own model no more than what there is to fetch."""
+    for line in published.to_fetch(missing):
+        print(line)
+    if lacks:
+        print(f"{lacks} is fetched and converted first; then --list says the rest.")
+        return
+    print(run)
     width = max(len(notebook.name) for notebook in wanted)
     for notebook in wanted:
         why = notebook.why_stale()
         state = "up to date" if not why else f"stale: {said(why)}"
         print(f"{notebook.name:{width}}  {state}")
+    for line in estimate(run, wanted):
+        print(line)
 
 
 def said(reasons: list[str]) -> str:
@@ -188,16 +226,11 @@ class Lanes:
         start = time.time()
         try:
             status, outcome = self.done(notebook, start)
-        except notebooks.Failed as error:
+        except Exception as error:
             if self.interrupted.is_set():
                 status, outcome = STOPPED, "stopped"
             else:
-                seconds = time.time() - start
-                status, outcome = 1, f"failed after {seconds:.0f} s\n\n{notebooks.explain(error)}\n"
-        except OSError as error:  # of its copy, which is written cell by cell
-            if not is_full(error):
-                raise
-            status, outcome = 1, "failed, the disk is full: free some space"
+                status, outcome = 1, why_failed(error, time.time() - start)
         self.statuses[notebook] = status
         if status and not self.keep_going:
             self.no_more.set()
@@ -215,6 +248,18 @@ class Lanes:
         threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // self.n))
         notebook.execute(threads, lane)
         return 0, f"done in {time.time() - start:.0f} s"
+
+
+def why_failed(error: Exception, seconds: float) -> str:
+    """What ended a notebook: its cell on one screen, anything else, such as a kernel that does not
+    start, in a line."""
+    if isinstance(error, notebooks.Failed):
+        return f"failed after {seconds:.0f} s\n\n{notebooks.explain(error)}\n"
+    if is_full(error):  # of its copy, which is written cell by cell
+        return "failed, the disk is full: free some space"
+    if isinstance(error, CompanionError):  # written to be read as it is
+        return f"failed: {error}"
+    return f"failed: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def make_classifier(notebook: Notebook) -> int:
@@ -323,7 +368,7 @@ def store(run: Run, wanted: list[Notebook]):
     numbers = {notebook.number for notebook in wanted}
     changed = compare.store(run, numbers)
     print(f"Stored in {short(run.stored)}: {changed} files changed")
-    if not run.flags:
+    if run.name == DEFAULT:  # on whatever device
         for notebook in wanted:
             notebook.store()
         print(readme.write())
