@@ -107,7 +107,7 @@ def sentence(card: Card, title: str, control: Stored | None) -> str:
     """What the measures of stereotype say together."""
     rows = [row for row in card.rows if row.kind.counts]
     if not rows:
-        return f"No measure of stereotype fits {title}."
+        return f"No measure of stereotype could be taken of {title}: the end of the page says why."
     above = [row for row in rows if row.estimate.is_above(row.kind.none)]
     below = [row for row in rows if row.estimate.is_below(row.kind.none)]
     rest = len(rows) - len(above) - len(below)
@@ -141,6 +141,8 @@ def sentence_of_two(cards: list[Card], titles: list[str]) -> str:
         partner = after.row(row.id)
         if row.kind.counts and partner:
             verdicts.append(card_rows.moved(row, partner))
+    if not verdicts:
+        return "No measure of gender stereotype was taken of both: the end of the page says why."
     less = sum(verdict.startswith("less") for verdict in verdicts)
     more = sum(verdict.startswith("more") for verdict in verdicts)
     same = sum(verdict.startswith("no ") for verdict in verdicts)
