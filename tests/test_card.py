@@ -297,6 +297,43 @@ def test_a_control_that_shows_as_much_is_named():
     assert card_rows.against_control(own, weak) == "more than in an untrained network"
     assert card_rows.against_control(own, strong) == "no more than in an untrained network"
     assert card_rows.against_control(row_of("seat.word", 0.1, -0.1, 0.3), weak) == ""
+    assert card_rows.against_control(own, None) == "no untrained network to compare with"
+
+
+def page_of(family: str, name: str = "x", others: list | None = None) -> str:
+    """The page of a card whose one row is far above any control's, beside the stored cards."""
+    rows = [row_of("occupations.rank.was-tired", 0.9, 0.8, 0.99)]
+    versions = {"companion": "0"}
+    found = Card(name, "", family, "", hashes={"weights": ""}, rows=rows, versions=versions)
+    return card_page.one(found, name, card.beside() if others is None else others, "command")
+
+
+def test_the_control_of_a_decoder_is_an_untrained_decoder():
+    encoder, decoder = "null (untrained)", "null-gpt2 (untrained)"
+    for family in FAMILIES:
+        page = page_of(family)
+        own, other = (encoder, decoder) if family in ENCODERS else (decoder, encoder)
+        assert f"<span>{own}</span>" in page and f"<span>{other}</span>" not in page
+        kind = "encoder" if family in ENCODERS else "decoder"
+        assert f"is an untrained {kind}" in page and "more than in an untrained network" in page
+        assert "exceed its" in page
+
+
+def test_a_card_without_a_control_says_so():
+    for text in (page_of("gpt2", others=[]), page_of("gpt2", others=card.beside()[-2:-1])):
+        assert "No untrained network stands beside it" in text
+        assert "no untrained network to compare with" in text and "exceed its" not in text
+    for name, family in (("null", "bert"), ("null-gpt2", "gpt2")):
+        text = page_of(family, name)
+        assert "is an untrained network itself" in text and "(untrained)" not in text
+
+
+@pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)
+def test_every_row_of_a_stored_card_has_its_control(file):
+    about = numbers(file)["model_info"]["additional_details"]
+    control = card_page.control_of(Card(file.stem, "", about["family"], "")) or file.stem
+    rows = every_eval.read(numbers(file)).rows
+    assert rows.keys() <= every_eval.read(numbers(file.with_stem(control))).rows.keys()
 
 
 def test_the_sentence_that_sums_up_counts_by_hand():
@@ -491,7 +528,7 @@ def test_the_check_of_a_record_can_fail():
 
 
 def test_stored_cards_follow_the_schema_and_are_of_todays_models():
-    assert {"mini-bert", "null"} <= {file.stem for file in STORED}
+    assert {"mini-bert", *card_page.CONTROLS} <= {file.stem for file in STORED}
     for file in STORED:
         check_record(numbers(file))
         stored = every_eval.read(numbers(file))

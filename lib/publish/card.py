@@ -135,7 +135,7 @@ def _json(content) -> bytes:
 def beside() -> list[Stored]:
     """The stored cards, but those whose weights are no longer what their names stand for here.
 
-    The bundled models first, then published ones, then the untrained control.
+    The bundled models first, then published ones, then the untrained controls.
     """
     kept = []
     for file in sorted(STORED.glob("*.json")):
@@ -145,7 +145,7 @@ def beside() -> list[Stored]:
             continue  # damaged
         if _revision(stored.model) in ("", stored.revision):
             kept.append(stored)
-    order = [*card_page.BUNDLED, "", card_page.CONTROL]
+    order = [*card_page.BUNDLED, "", *card_page.CONTROLS]
 
     def place(stored: Stored) -> int:
         return order.index(stored.model if stored.model in order else "")
