@@ -155,8 +155,10 @@ def reading(row: Row) -> str:
 
 def against_control(row: Row, control: Row | None) -> str:
     """Whether a control model, which cannot hold a stereotype, shows as much."""
-    if control is None or row.kind.none is None or not row.estimate.is_above(row.kind.none):
+    if row.kind.none is None or not row.estimate.is_above(row.kind.none):
         return ""
+    if control is None:
+        return "no untrained network to compare with"
     if stats.difference(row.estimate, control.estimate).is_above(0):
         return "more than in an untrained network"
     return "no more than in an untrained network"
