@@ -338,10 +338,9 @@ def pooled(model, sentences: dict[str, list[str]], progress: str = "") -> dict[s
     totals = {}
     for pooling in (place, "mean", "word"):
         totals[pooling] = torch.zeros(len(count), model.net.config.hidden_size, dtype=torch.float64)
-    options = {"use_cache": False} if model.is_causal else {}
 
     def add(batch, indices):
-        states = model.net.base_model(**batch, **options).last_hidden_state
+        states = model.net.base_model(**batch).last_hidden_state
         one = [range(sizes[i] - 1, sizes[i]) if model.is_causal else range(1) for i in indices]
         places = {place: one, "mean": [range(sizes[i]) for i in indices]}
         places["word"] = [words[i] for i in indices]
@@ -355,8 +354,24 @@ def pooled(model, sentences: dict[str, list[str]], progress: str = "") -> dict[s
 
 
 def head_scores(card: Card, model):
-    """The score of every head: d|SEAT| / d(its mask), of the word's own tokens."""
-    result, intervals = scored_heads(model)
+    """The score of every head: d|SEAT| / d(its mask), of the word's own tokens.
+
+    A sentence encoder is used for the vectors of whole sentences: of it, and of the untrained
+    networks that stand beside it, by these too.
+    """
+    result, intervals = _add_heads(card, model, "heads.above-0", "word")
+    figure = _head_map(result.scores.numpy(), tables.heads_including_zero(intervals))
+    figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
+    card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+    if not model.has_vocabulary_head or models.draw_of(model.name):
+        place = "last" if model.is_causal else "first"
+        _add_heads(card, model, f"heads.{place}.above-0", "token")
+        _add_heads(card, model, "heads.mean.above-0", "mean")
+
+
+def _add_heads(card: Card, model, id: str, pooling: str) -> tuple[heads.HeadScores, pd.DataFrame]:
+    """The row on heads by one way of making a vector of a sentence; what `scored_heads` returns."""
+    result, intervals = scored_heads(model, pooling)
     scores = result.scores.numpy()
     is_above = intervals.sort_values(["layer", "head"]).low.to_numpy() > 0
     sample = Sample(np.mean, (is_above.astype(float),), scores.shape)
@@ -366,18 +381,19 @@ def head_scores(card: Card, model):
         f"{best.score:.3f} [{best.low:.3f}, {best.high:.3f}]"
     )
     if result.p >= 0.05:
-        remark += "; SEAT by the word's tokens is not significant, so that the map says little"
+        remark += "; this SEAT is not significant, so that the scores say little"
     over = f"{scores.size} heads, {FOLDS} parts of the sentences"
-    card.add("heads.above-0", stats.wilson(is_above), over, remark, sample)
-    figure = _head_map(scores, tables.heads_including_zero(intervals))
-    figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
-    card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+    card.add(id, stats.wilson(is_above), over, remark, sample)
+    return result, intervals
 
 
-def scored_heads(model) -> tuple[heads.HeadScores, pd.DataFrame]:
-    """The scores of all heads, and a row for each with its interval, highest first."""
+def scored_heads(model, pooling: str = "word") -> tuple[heads.HeadScores, pd.DataFrame]:
+    """The scores of all heads, and a row for each with its interval, highest first.
+
+    pooling   as in embed.each
+    """
     sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
-    result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
+    result = heads.bias_scores(model, sets, sentences, FOLDS, "head scores", pooling)
     _check_differs(model, result.s.numpy(), "vector", "word")
     found = {"scores": result.scores.numpy(), "folds": result.folds.numpy()}
     return result, tables.intervals(found)

@@ -36,8 +36,9 @@ GROUPS = {
     "nearer to female words than those stereotyped male do (Bias A-head)? How a vector is made of "
     "a sentence changes the answer, so that all ways stand here. A word's vector is the mean over "
     "its sentences.",
-    "heads": "The bias score of an attention head is the slope of |SEAT| (the word's own tokens) "
-    "in the head's mask, with Student's interval over parts of the sentences (Bias A-head).",
+    "heads": "The bias score of an attention head is the slope of |SEAT| (the word's own tokens, "
+    "where a row says no other) in the head's mask, with Student's interval over parts of the "
+    "sentences (Bias A-head).",
     "next sentences": "BERT's next-sentence head: is a stereotype preferred as the next sentence "
     "more strongly than its opposite, summed over both genders (Projective Methods)?",
     "cloze": "log2 of the probability of words of the gender that dominates an occupation to "
