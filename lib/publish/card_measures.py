@@ -53,8 +53,8 @@ MOST_PIECES = 2.0  # tokens a word, beyond which a vocabulary is not one of Engl
 FEWEST_PAIRS = 20  # of gender words that are one token each, to tell a tokenizer by
 FEWEST_FOUND = 0.25  # of these with their partner nearest in the embedding
 MOST_UNKNOWN = 0.02  # share of tokens that the vocabulary does not know, likewise
-ROUNDING = 1e-5  # answers that lie nearer together are the same: untrained networks' lie 18 times
-# further apart or more
+ROUNDING = 1e-5  # answers that lie nearer together are the same: those of untrained networks are
+# ten times as far apart or more
 GREY = "#8C8C8C"
 
 
