@@ -9,6 +9,7 @@ import pytest
 
 from lib.bias_a_head import claims, debiased, findings, masking, tables
 from lib.engine import models, stats
+from lib.publish import records
 from lib.verdict import Control, Outcome, Verdict
 from tests.tiny import refusal, save_tiny
 
@@ -102,12 +103,13 @@ def test_layers_are_counted_by_their_best_head_and_by_its_interval():
     assert tables.layers_with_biased_heads(frame) == stats.Estimate(2, 1, 3, 4, "layers")
 
 
-def test_claims_on_head_scores_hold_and_fail():
+def scored(encoder="bert", decoder="gpt2"):
+    """The arguments of claims.of_scores: an encoder b and a decoder g of these families."""
     results = {
-        ("b", "gender"): result(TAIL, seat=-2.0),
-        ("g", "gender"): result(FLAT, family="gpt2"),
-        ("b", "race"): result(FLAT[::-1]),
-        ("g", "race"): result(FLAT, p=0.5, seat=0.0),
+        ("b", "gender"): result(TAIL, seat=-2.0, family=encoder),
+        ("g", "gender"): result(FLAT, family=decoder),
+        ("b", "race"): result(FLAT[::-1], family=encoder),
+        ("g", "race"): result(FLAT, p=0.5, seat=0.0, family=decoder),
     }
     s = np.repeat(result(TAIL)["s"][None], 41, 0)
     ablations = {
@@ -119,6 +121,11 @@ def test_claims_on_head_scores_hold_and_fail():
         }
         for name, scores, more in (("b", TAIL, 0.0), ("g", FLAT, 0.5))
     }
+    return results, ablations
+
+
+def test_claims_on_head_scores_hold_and_fail():
+    results, ablations = scored()
     verdicts = claims.of_scores(results, ablations, "b", "g")
     found = {(each.claim, each.on): each.outcome for each in verdicts if each.variant != "ablation"}
     for claim in ("heads-near-zero", "heads-right-tail", "heads-all-layers", "heads-small-set"):
@@ -152,6 +159,54 @@ def test_claims_on_head_scores_hold_and_fail():
             claims.of_scores(results, ablations, "b", "g", ignore_preconditions=True)
         ).values()
     )
+
+
+def test_heads_that_were_tried_are_told_from_all_that_there_are():
+    results, ablations = scored()
+    for part in ("gradient", "ablation"):
+        ablations["g"][part] = ablations["g"][part][::3]
+    ablations["g"]["s"] = ablations["g"]["s"][: 1 + len(ablations["g"]["gradient"])]
+    verdicts = claims.of_scores(results, ablations, "b", "g")
+    units = {one.on: one.estimate.unit for one in verdicts if one.claim == "gradient-sign"}
+    assert units == {"b": "heads", "g": "heads tried"}
+
+
+OF_GPT2_AND_BERT = {"heads-gpt2-negative", "heads-race-gpt2", "seat-order"}
+
+
+def test_claims_whose_words_name_gpt2_or_bert_say_so():
+    of_gpt2 = set()
+    for claim in claims.CLAIMS.values():
+        is_named = "GPT-2" in claim.says or "BERT" in claim.says
+        assert isinstance(claim, claims.Comparison) == is_named, claim.id
+        if is_named:
+            of_gpt2.add(claim.id)
+            assert (claim.decoder, claim.encoder) == ("gpt2", "bert")
+    assert of_gpt2 == OF_GPT2_AND_BERT
+
+
+@pytest.mark.parametrize(
+    "families, why",
+    [
+        ({"decoder": "llama"}, "g is of the family llama, the claim is of gpt2"),
+        ({"encoder": "mpnet"}, "b is of the family mpnet, the claim is of bert"),
+        (
+            {"encoder": "mpnet", "decoder": "gemma3_text"},
+            "g is of the family gemma3_text, the claim is of gpt2",
+        ),
+    ],
+)
+def test_a_comparison_of_gpt2_with_bert_is_not_applicable_to_other_families(families, why):
+    named = claims.of_scores(*scored(), "b", "g")
+    others = claims.of_scores(*scored(**families), "b", "g")
+    for one, other in zip(named, others, strict=True):
+        if one.claim not in OF_GPT2_AND_BERT:
+            assert other == one
+            continue
+        assert (other.outcome, other.reason) == (Outcome.NOT_APPLICABLE, why)
+        assert (other.found, other.estimate) == (one.found, one.estimate)  # shown all the same
+        assert "family" not in one.preconditions and other.preconditions["family"] is False
+        assert records.rejudged(claims.CLAIMS[one.claim], other) == other  # the board says it too
 
 
 # 03: the counter-stereotype test

@@ -67,7 +67,7 @@ def stored(folder):
                 f"{run}, gender",
                 estimate=near,
                 threshold=0.5,
-                models=[run],
+                models=[run.removeprefix("trainings-")],
                 control=control,
             ),
             Verdict(
@@ -86,7 +86,7 @@ def stored(folder):
                 estimate=Estimate(2),
                 threshold=12.0,
                 samples_met=near.value,
-                models=[run],
+                models=[run.removeprefix("trainings-")],
             ),
         )
 

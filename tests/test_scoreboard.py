@@ -414,6 +414,43 @@ def test_only_tests_of_the_control_itself_and_of_its_family_count(controlled):
     assert controlled([[of_trained, of_gpt2]])[1].startswith(f"untrained networks: {NO_CONTROL}")
 
 
+@pytest.mark.parametrize(
+    "name, family",
+    [
+        ("mini-bert", "bert"),
+        ("null-gpt2@3", "gpt2"),
+        (SWAPPED, "bert"),
+        ("openai-community/gpt2", "gpt2"),  # as the registry knows it
+        ("gemma3-270m", "gemma3_text"),
+        ("EleutherAI/pythia-70m", ""),
+        ("no/folder", ""),
+    ],
+)
+def test_the_family_of_a_model_is_told_or_unknown(name, family):
+    assert controls._family(name) == family
+
+
+def test_the_family_of_a_folder_is_what_its_config_says(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "roberta"}')
+    assert controls._family(str(tmp_path)) == "roberta"
+    for said in ("{}", '{"model_type": null}', "damaged"):
+        config.write_text(said)
+        assert controls._family(str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    "models", [["EleutherAI/pythia-70m"], ["gemma3-270m"], ["gemma3-270m", "mini-bert"]]
+)
+def test_no_berts_control_is_held_against_a_model_of_another_or_an_unknown_family(models):
+    stored = controls.Controls({"null": untrained([0.88, 0.9]), "balanced": untrained([0.9])})
+    for name in ("null", "balanced"):
+        one = measured(NEAR, 0.9, 0.8, 0.95, models=models)
+        assert stored._control(name, "mini", one, 0).why_idle == NO_CONTROL
+        of_bert = measured(NEAR, 0.9, 0.8, 0.95)
+        assert stored._control(name, "mini", of_bert, 0).why_idle != NO_CONTROL
+
+
 def test_the_gender_swapped_model_speaks_where_it_has_no_bias_itself(controlled):
     race = measured(NEAR, 0.9, 0.85, 0.95, "balanced, race", [SWAPPED])
     without = {"SEAT of gender": False}

@@ -23,7 +23,15 @@ from lib.bias_a_head.claims_masking import (
     STILL_LANGUAGE,
     of_masking,
 )
-from lib.bias_a_head.claims_scores import MOST, NO_EFFECT, OF_SCORES, RIGHT_SIGN, SMALL, of_scores
+from lib.bias_a_head.claims_scores import (
+    MOST,
+    NO_EFFECT,
+    OF_SCORES,
+    RIGHT_SIGN,
+    SMALL,
+    Comparison,
+    of_scores,
+)
 from lib.bias_a_head.claims_shared import (
     CHANCE,
     PAPER,
@@ -41,6 +49,7 @@ __all__ = [
     "CHAT",
     "CLAIMS",
     "COMPARABLE",
+    "Comparison",
     "DEBIASED",
     "FURTHER",
     "GLUE",

@@ -43,6 +43,15 @@ HIGHEST = 10  # heads on race whose layers are counted
 FIG1 = "02_fig1_distributions"
 FIG2 = "02_fig2_heatmaps"
 
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Claim):
+    """A claim of a decoder beside an encoder, of the families that its words name."""
+
+    decoder: str  # names of rows in lib/engine/families.py
+    encoder: str
+
+
 # GENDER_SWAPPED, a BERT that was trained on gender-swapped text, is a control for claims about
 # gender in BERT; the others have UNTRAINED alone.
 NEAR_ZERO = Claim(
@@ -95,11 +104,13 @@ SMALL_SET = Claim(
     controls=CONTROLS,
     main="gradient",
 )
-GPT2_NEGATIVE = Claim(
+GPT2_NEGATIVE = Comparison(
     id="heads-gpt2-negative",
     paper=PAPER,
     where="5.1, Fig. 1b",
     says="GPT-2 has more heads of pronounced negative score than BERT",
+    decoder="gpt2",
+    encoder="bert",
     notebook="02",
     figure=FIG1,
     short="GPT-2 has more pronounced negative heads than BERT",
@@ -118,22 +129,26 @@ RACE_HIGHER = Claim(
     threshold=SEVERAL,
     controls=(UNTRAINED,),
 )
-RACE_GPT2 = Claim(
+RACE_GPT2 = Comparison(
     id="heads-race-gpt2",
     paper=PAPER,
     where="footnote 13",
     says="GPT-2 is biased on race, as BERT is",
+    decoder="gpt2",
+    encoder="bert",
     notebook="02",
     figure=FIG2,
     short="GPT-2 is biased on race, as BERT is (footnote 13)",
     controls=(UNTRAINED,),
     margin=SHARE * 0.351,  # of GPT-2's SEAT on gender, footnote 9
 )
-SEAT_ORDER = Claim(
+SEAT_ORDER = Comparison(
     id="seat-order",
     paper=PAPER,
     where="footnote 9",
     says="GPT-2 is less biased than BERT by SEAT",
+    decoder="gpt2",
+    encoder="bert",
     notebook="02",
     figure=FIG1,
     short="GPT-2 is less biased than BERT by SEAT",
@@ -239,14 +254,33 @@ def _judged(
     """The verdict on a claim that is applicable where SEAT is significant in all `needed` cases.
 
     It is about their models, unless told otherwise.
+
+    options   of `judge`; preconditions among them come first
     """
     models = list(dict.fromkeys(case.model for case in needed))
-    return judge(
-        claim,
-        estimate,
-        preconditions=[case.precondition for case in needed],
-        **{"models": models} | options,
-    )
+    preconditions = [*options.pop("preconditions", ()), *(case.precondition for case in needed)]
+    return judge(claim, estimate, preconditions=preconditions, **{"models": models} | options)
+
+
+def _compared(
+    claim: Comparison,
+    estimate: stats.Estimate | float,
+    decoder: Case,
+    encoder: Case,
+    needed: list[Case],
+    **options,
+) -> Verdict:
+    """The verdict on a comparison, about both models: applicable where they are of the families
+    that the claim speaks of, too.
+    """
+    models = [decoder.model, encoder.model]
+    unmet = []  # a family that is the claim's goes without saying: records keep what stops a claim
+    for case, family in ((decoder, claim.decoder), (encoder, claim.encoder)):
+        own = case.result["family"]
+        if own != family:
+            why = f"{case.model} is of the family {own}, the claim is of {family}"
+            unmet.append(Precondition("family", False, why))
+    return _judged(claim, estimate, needed, preconditions=unmet, models=models, **options)
 
 
 def _of_heads(count: stats.Estimate) -> str:
@@ -316,7 +350,9 @@ def _gpt2_negative(gpt2: Case, bert: Case, **about) -> Verdict:
     in_bert, _ = bert.outliers
     more = tables.interval_of_count(in_gpt2 - in_bert, gpt2.result["scores"].size)
     found = f"{in_gpt2[0]} against {in_bert[0]}: {_of_heads(more)} more"
-    return _judged(GPT2_NEGATIVE, more, [gpt2, bert], on="gender", found=found, **about)
+    return _compared(
+        GPT2_NEGATIVE, more, gpt2, bert, [gpt2, bert], on="gender", found=found, **about
+    )
 
 
 def _race_higher(case: Case, **about) -> Verdict:
@@ -337,8 +373,8 @@ def _race_gpt2(gpt2: Case, bert: Case, **about) -> Verdict:
     """SEAT of GPT-2 on race; BERT's has to be significant."""
     found = f"{seat_text(gpt2.result)}; {bert.model} {seat_text(bert.result)}"
     seat = tables.seat_interval(gpt2.result)
-    both = {"on": f"{gpt2.model} beside {bert.model}", "models": [gpt2.model, bert.model]}
-    return _judged(RACE_GPT2, seat, [bert], found=found, **both, **about)
+    on = f"{gpt2.model} beside {bert.model}"
+    return _compared(RACE_GPT2, seat, gpt2, bert, [bert], on=on, found=found, **about)
 
 
 def _seat_order(gpt2: Case, bert: Case, **about) -> Verdict:
@@ -350,12 +386,14 @@ def _seat_order(gpt2: Case, bert: Case, **about) -> Verdict:
         n = len(gpt2.result["s"])
         change = tables.percentile_interval(change, of_gpt2 - of_bert, n=n, unit="words")
     found = f"{seat_text(gpt2.result)}; {seat_text(bert.result)}"
-    both = {"on": f"{gpt2.model} against {bert.model}", "models": [gpt2.model, bert.model]}
-    return _judged(SEAT_ORDER, change, [bert], found=found, **both, **about)
+    on = f"{gpt2.model} against {bert.model}"
+    return _compared(SEAT_ORDER, change, gpt2, bert, [bert], on=on, found=found, **about)
 
 
 def _gradient_sign(case: Case, ablation: dict, **about) -> Verdict:
     """The share of heads whose gradient has the sign of what removing the head does."""
     share = tables.same_sign(ablation)
+    if share.n < case.result["scores"].size:  # there are more than were switched off
+        share = replace(share, unit="heads tried")
     found = f"in {share:.0%} of {share.n} heads"
     return _judged(GRADIENT_SIGN, share, [case], on=case.model, found=found, **about)

@@ -7,9 +7,9 @@ on a model of the same family: the difference has to lie on the claim's side (li
 the papers' data it is the control's test on the same data (null-real, balanced-real), where it was
 made.
 
-A control says nothing where it has no value, is the same in every draw, or could not have shown the
-effect, since it cannot do the task. The gender-swapped model also says nothing where it has the
-bias itself.
+A control was not run for a model whose family has no such network, or cannot be told. It says
+nothing where it has no value, is the same in every draw, or could not have shown the effect, since
+it cannot do the task. The gender-swapped model also says nothing where it has the bias itself.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib import results, verdict
+from lib import CompanionError, results, verdict
 from lib.engine import models, stats
 from lib.engine.stats import Estimate
 from lib.publish import records
@@ -112,12 +112,26 @@ def _counterpart(one: Verdict, order: int, tests: list[Verdict]) -> Verdict | No
 
 
 def _families(one: Verdict) -> tuple[str, ...]:
-    """Of the models that a test is about. The gender-swapped models are BERTs."""
-    families = []
-    for name in one.models:
-        bare = str(name).partition("@")[0]
-        families.append(models.REGISTRY[bare].family if bare in models.REGISTRY else "bert")
-    return tuple(families)
+    """Of the models that a test is about."""
+    return tuple(_family(str(name)) for name in one.models)
+
+
+def _family(name: str) -> str:
+    """A model's family: of one that goes by a name, by what the registry says; of a folder, by its
+    config. "" where neither tells: no control is of this family.
+    """
+    bare = name.partition("@")[0]
+    if bare in models.REGISTRY:
+        return models.REGISTRY[bare].family
+    if Path(name).name.startswith(GENDER_SWAPPED):
+        return "bert"  # these all are
+    for entry in models.REGISTRY.values():
+        if entry.source == name:
+            return entry.family
+    try:
+        return models.config_of(Path(name)).get("model_type") or ""
+    except (OSError, CompanionError):  # no folder here: a model of the hub, or one that was removed
+        return ""
 
 
 def _is_on_race(one: Verdict) -> bool:
