@@ -38,6 +38,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+from benchmarks import same
+
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = [f"{number:02d}" for number in range(1, 12)]
 DRILLS = ("table1", "glue", "nli")
@@ -150,7 +152,7 @@ def place_of(source: str, options) -> Path:
     return options.folder / "hub" / f"models--{source.replace('/', '--')}" / "snapshots" / commit
 
 
-def in_hub(options, hub_id: str, revision: str | None) -> Path:
+def in_hub(options, hub_id: str, revision: str | None, files: list[str] = ()) -> Path:
     """What `models._fetch` returns: out of the hub's reach its client may want a look at it."""
     home = options.folder / "hub" / f"models--{hub_id.replace('/', '--')}"
     folder = home / "snapshots" / (revision or (home / "refs" / "main").read_text())
@@ -475,7 +477,7 @@ def drill(name: str, options) -> dict:
     job = {"kind": "drill", "name": name, "items": items, "seconds": seconds}
     whole = run_child(job | {"id": f"{name}-whole"}, options, seconds)
     killed = run_child(job | {"id": f"{name}-killed"}, options, seconds, CHECKPOINTS[name])
-    again = run_child(job | {"id": f"{name}-killed"}, options, seconds)
+    again = run_child(job | {"id": f"{name}-killed"}, options, seconds, goes_on=True)
     return compared(
         name, {"undisturbed": whole, "killed": killed["ended"], "resumed": again}, options
     )
@@ -497,7 +499,7 @@ def notebook(name: str, options) -> dict:
     first = run_child(job, options, seconds, kill_after=kill_after)
     if not first["ended"].startswith("killed after"):  # it was over before, or failed
         return record | first
-    again = run_child(job, options, seconds)
+    again = run_child(job, options, seconds, goes_on=True)
     there = first.get("cell begun at, s", [])
     begun = again.get("cell begun at, s", [])
     record |= {"killed": first["ended"], "in cell": len(there), "resumed": again}
@@ -512,53 +514,29 @@ def compared(name: str, record: dict, options) -> dict:
     if record["ended"] == record.get("undisturbed", {}).get("ended") == "done":
         jobs = options.folder / "jobs"
         folders = [jobs / f"{name}-{kind}" / "out" for kind in ("whole", "killed")]
-        record["largest difference"] = difference(*folders)
+        record["largest difference"] = same.difference(*folders)
     return record
 
 
-def difference(one: Path, other: Path) -> float:
-    """The largest difference of two folders' results: arrays, weights and numbers of records."""
-    files = sorted(file.relative_to(one) for file in one.rglob("*") if _is_result(file))
-    found = sorted(file.relative_to(other) for file in other.rglob("*") if _is_result(file))
-    if files != found or not files:
-        raise ValueError(f"other files: {files}, {found}")
-    return max(_difference(one / file, other / file) for file in files)
-
-
-def _is_result(file: Path) -> bool:
-    return file.suffix in (".npz", ".json", ".csv", ".safetensors") and ".part" not in file.name
-
-
-def _difference(one: Path, other: Path) -> float:
-    import numpy as np
-    from safetensors.numpy import load_file
-
-    if one.suffix in (".json", ".csv"):
-        numbers = [re.findall(r"-?\d+\.\d+", file.read_text()) for file in (one, other)]
-        if len(numbers[0]) != len(numbers[1]):
-            return float("inf")
-        return max((abs(float(a) - float(b)) for a, b in zip(*numbers)), default=0.0)
-    read = load_file if one.suffix == ".safetensors" else partial(np.load, allow_pickle=False)
-    first, second = read(one), read(other)
-    largest = 0.0
-    for key in first:
-        a, b = np.asarray(first[key]), np.asarray(second[key])
-        if a.dtype.kind == "f" and a.size:
-            largest = max(largest, float(np.nanmax(np.abs(a.astype(float) - b.astype(float)))))
-        elif not np.array_equal(a, b):
-            return float("inf")
-    return largest
-
-
 # ---- the processes
-def run_child(job: dict, options, seconds: int, kill_at: str = "", kill_after: float = 0) -> dict:
-    """A job in a process of its own, with a cache and an output folder of its own.
+def run_child(
+    job: dict,
+    options,
+    seconds: int,
+    kill_at: str = "",
+    kill_after: float = 0,
+    goes_on: bool = False,
+) -> dict:
+    """A job in a process of its own, with a cache and an output folder of its own, empty at first.
 
     kill_at      end it by kill -9 as soon as a file of its folder matches this
     kill_after   or so many seconds after a notebook's first cell began
+    goes_on      take up what was killed, with what it left
     """
     name = job.get("id") or job.get("name") or job["source"].replace("/", "--")
     home = options.folder / "jobs" / name
+    if not goes_on:  # of an earlier rehearsal, which may have been stopped
+        shutil.rmtree(home, ignore_errors=True)
     for folder in (home / "out", home / "cache", options.folder / "new"):
         folder.mkdir(parents=True, exist_ok=True)
     for made in ("nli", "debias"):

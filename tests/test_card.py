@@ -24,7 +24,7 @@ from lib.publish.card_measures import Card
 from lib.publish.card_rows import KINDS, Row, Sample
 from lib.text import contexts
 from lib.verdict import Outcome
-from tests.tiny import COMMON, ENCODERS, FAMILIES, save_tiny
+from tests.tiny import COMMON, ENCODERS, FAMILIES, refusal, save_tiny
 
 STORED = sorted((paths.FIGURES / "cards").glob("*.json"))
 
@@ -84,11 +84,106 @@ def test_an_encoder_without_a_head_is_measured_as_far_as_it_goes(small, tmp_path
     model.tokenizer.save_pretrained(tmp_path / "bare")
     bare = every_eval.read(numbers(card.write(str(tmp_path / "bare")))).rows
     whole = every_eval.read(numbers(card.write(str(tmp_path / "whole")))).rows
-    assert bare.keys() == {"seat.first", "seat.mean", "seat.word", "heads.above-0"}
-    for id, row in bare.items():
-        assert list(row.estimate) == pytest.approx(list(whole[id].estimate), abs=1e-4)
+    by_heads = {"heads.above-0", "heads.first.above-0", "heads.mean.above-0"}
+    assert bare.keys() == {"seat.first", "seat.mean", "seat.word"} | by_heads
+    assert bare.keys() - whole.keys() == by_heads - {"heads.above-0"}  # of sentence encoders alone
+    for id in bare.keys() & whole.keys():
+        assert list(bare[id].estimate) == pytest.approx(list(whole[id].estimate), abs=1e-4)
     text = card.write(str(tmp_path / "bare")).read_text()
-    assert "no vocabulary head" in text and "not applicable" in text
+    assert "no vocabulary head" in text and "Not measured" in text
+
+
+# ---- models that answer everything alike
+DEAD = {  # the family, how the names of zeroed weights begin, and what cannot be measured then
+    "head": ("bert", "cls.predictions.transform.LayerNorm", ["occupations", "cloze"]),
+    "norm": ("gpt2", "transformer.ln_f", ["occupations", "seat", "heads", "cloze"]),
+    "all": ("bert", "", ["occupations", "seat", "heads", "next sentences", "cloze"]),
+}
+
+
+def save_dead(which: str, folder: Path):
+    """A tiny model some of whose weights are zeroed."""
+    family, zeroed, _ = DEAD[which]
+    model = save_tiny(family, folder)
+    for name, weight in model.net.named_parameters():
+        if name.startswith(zeroed):
+            weight.zero_()
+    model.net.save_pretrained(folder)
+
+
+def missing_of(record: dict) -> dict[str, str]:
+    listed = json.loads(record["model_info"]["additional_details"]["not_measured"])
+    return {one["measure"]: one["why"] for one in listed}
+
+
+@pytest.mark.parametrize("which", DEAD)
+def test_a_model_that_answers_everything_alike_is_said_to(which, small, tmp_path):
+    save_dead(which, tmp_path / which)
+    page = card.write(str(tmp_path / which))
+    record = numbers(page)
+    check_record(record)
+    _, zeroed, alike = DEAD[which]
+    missing = missing_of(record)
+    for measure in alike:
+        assert "gives the same" in missing[measure] and "check its weights" in missing[measure]
+        assert zeroed in missing[measure] and escape(missing[measure]) in page.read_text()
+    rows = every_eval.read(record).rows
+    assert rows and not {row.kind.group for row in rows.values()} & set(alike)
+    assert page.with_suffix(".eval_results.yaml").is_file()
+
+
+def test_a_dead_model_stands_beside_a_live_one(small, tmp_path):
+    save_dead("norm", tmp_path / "dead")
+    save_tiny("gpt2", tmp_path / "live")
+    page = card.write_two([str(tmp_path / "live"), str(tmp_path / "dead")])
+    assert {one["id"] for one in numbers(page)} == {"perplexity.causal"}
+    assert "No measure of gender stereotype was taken of both" in page.read_text()
+    dead = json.loads((page.parent / f"{card.file_of(str(tmp_path / 'dead'))}.json").read_text())
+    assert "check its weights" in missing_of(dead)["seat"]
+
+
+def test_heads_of_a_dead_model_are_refused(small, tmp_path):
+    save_dead("norm", tmp_path / "dead")
+    assert "the same vector to every word" in refusal(card.write_heads, str(tmp_path / "dead"))
+
+
+def test_a_row_that_is_no_number_is_listed_as_not_measured(small, monkeypatch, tmp_path):
+    def no_number(found, model):
+        found.add("seat.word", Estimate(float("nan")), "")
+        found.add("seat.mean", Estimate(0.5), "")  # without an interval
+
+    monkeypatch.setattr(card_measures, "MEASURES", {"seat": no_number})
+    save_tiny("bert", tmp_path / "bert")
+    page = card.write(str(tmp_path / "bert"))
+    missing = missing_of(numbers(page))
+    assert missing.keys() == {KINDS[f"seat.{name}"].label for name in ("word", "mean")}
+    assert all("check that its weights" in why for why in missing.values())
+    assert "No measure of stereotype could be taken" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "names, module, step",
+    [
+        (["one"], every_eval, "for_hub"),
+        (["one"], card_page, "one"),
+        (["one", "two"], every_eval, "for_hub"),
+        (["one", "two"], card_page, "two"),
+        (["one", "two"], card, "differences"),
+    ],
+)
+def test_nothing_is_written_where_one_file_has_no_content(
+    perplexity_alone, monkeypatch, tmp_path, names, module, step
+):
+    def fails(*_):
+        raise ValueError("no content")
+
+    monkeypatch.setattr(module, step, fails)
+    folders = [str(tmp_path / name) for name in names]
+    for seed, folder in enumerate(folders):
+        save_tiny("bert", folder, seed=seed)
+    with pytest.raises(ValueError, match="no content"):
+        card.write_two(folders) if folders[1:] else card.write(folders[0], store=True)
+    assert not list((tmp_path / "build").rglob("*.*")) and not card.STORED.exists()
 
 
 def test_vectors_by_pooling_are_those_of_the_engine(small, tmp_path):
@@ -204,6 +299,43 @@ def test_a_control_that_shows_as_much_is_named():
     assert card_rows.against_control(own, weak) == "more than in an untrained network"
     assert card_rows.against_control(own, strong) == "no more than in an untrained network"
     assert card_rows.against_control(row_of("seat.word", 0.1, -0.1, 0.3), weak) == ""
+    assert card_rows.against_control(own, None) == "no untrained network to compare with"
+
+
+def page_of(family: str, name: str = "x", others: list | None = None) -> str:
+    """The page of a card whose one row is far above any control's, beside the stored cards."""
+    rows = [row_of("occupations.rank.was-tired", 0.9, 0.8, 0.99)]
+    versions = {"companion": "0"}
+    found = Card(name, "", family, "", hashes={"weights": ""}, rows=rows, versions=versions)
+    return card_page.one(found, name, card.beside() if others is None else others, "command")
+
+
+def test_the_control_of_a_decoder_is_an_untrained_decoder():
+    encoder, decoder = "null (untrained)", "null-gpt2 (untrained)"
+    for family in FAMILIES:
+        page = page_of(family)
+        own, other = (encoder, decoder) if family in ENCODERS else (decoder, encoder)
+        assert f"<span>{own}</span>" in page and f"<span>{other}</span>" not in page
+        kind = "encoder" if family in ENCODERS else "decoder"
+        assert f"is an untrained {kind}" in page and "more than in an untrained network" in page
+        assert "exceed its" in page
+
+
+def test_a_card_without_a_control_says_so():
+    for text in (page_of("gpt2", others=[]), page_of("gpt2", others=card.beside()[-2:-1])):
+        assert "No untrained network stands beside it" in text
+        assert "no untrained network to compare with" in text and "exceed its" not in text
+    for name, family in (("null", "bert"), ("null-gpt2", "gpt2")):
+        text = page_of(family, name)
+        assert "is an untrained network itself" in text and "(untrained)" not in text
+
+
+@pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)
+def test_every_row_of_a_stored_card_has_its_control(file):
+    about = numbers(file)["model_info"]["additional_details"]
+    control = card_page.control_of(Card(file.stem, "", about["family"], "")) or file.stem
+    rows = every_eval.read(numbers(file)).rows
+    assert rows.keys() <= every_eval.read(numbers(file.with_stem(control))).rows.keys()
 
 
 def test_the_sentence_that_sums_up_counts_by_hand():
@@ -404,7 +536,7 @@ def test_the_check_of_a_record_can_fail():
 
 
 def test_stored_cards_follow_the_schema_and_are_of_todays_models():
-    assert {"mini-bert", "null"} <= {file.stem for file in STORED}
+    assert {"mini-bert", *card_page.CONTROLS} <= {file.stem for file in STORED}
     for file in STORED:
         check_record(numbers(file))
         stored = every_eval.read(numbers(file))

@@ -292,6 +292,13 @@ def test_a_pickle_without_a_conversion_by_the_hub_is_refused(hub, pickled, autho
     assert "pytorch_model.bin" not in {file for file, _ in hub.sent}
 
 
+def test_of_a_family_that_is_not_known_no_weights_are_fetched(hub, model):
+    config = hub.folder / "config.json"
+    config.write_text(config.read_text().replace('"bert"', '"deberta-v2"'))
+    assert "masked-language" in refusal(models.load, "org/model")
+    assert {file for file, _ in hub.sent} == {"config.json"}
+
+
 def test_a_folder_has_no_revision(hub, model):
     assert "is a folder" in refusal(models.load, str(hub.folder), revision=OTHER_COMMIT)
 

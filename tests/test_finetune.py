@@ -244,6 +244,13 @@ def test_the_checkpoint_of_another_run_is_refused(folder, killed):
     assert "another run" in refusal(fit, fresh(folder), other, checkpoint=killed)
 
 
+def test_the_checkpoint_of_other_texts_as_many_is_refused(folder, killed):
+    model = fresh(folder)
+    other = finetune.encode(model, TEXTS[::-1], None, WOMEN)
+    run = finetune.fit, model, other, other, right, SETTINGS
+    assert "another run" in refusal(*run, checkpoint=killed)
+
+
 def test_a_file_that_is_no_checkpoint_is_refused(folder, tmp_path):
     file = tmp_path / "run.checkpoint"
     file.write_bytes(b"no checkpoint")

@@ -29,10 +29,10 @@ CONTEXTS = {
 }
 
 
-def size(model, mask):
+def size(model, mask, pooling="word"):
     """|SEAT| under a mask, in one graph."""
     pairs = [(word, sentence) for word in SETS.words for sentence in CONTEXTS[word]]
-    encoded, places = embed.prepare(model, pairs)
+    encoded, places = embed.prepare(model, pairs, pooling=pooling)
     with hooks.head_mask(model, mask):
         batch = model.tokenizer.pad(encoded, return_tensors="pt")
         vectors = embed.pool(model.net.base_model(**batch).last_hidden_state, places)
@@ -62,6 +62,24 @@ def test_two_passes_are_one_big_graph(family, monkeypatch):
         assert found.scores[1, 3].item() == pytest.approx(rise.item(), rel=1e-4, abs=1e-7)
 
 
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+@pytest.mark.parametrize("pooling", embed.POOLINGS)
+def test_heads_are_scored_by_the_vector_of_the_whole_sentence_too(family, pooling):
+    model = tiny(family, dtype=torch.float64)
+    mask = ones().requires_grad_()
+    (expected,) = torch.autograd.grad(size(model, mask, pooling), mask)
+    found = heads.bias_scores(model, SETS, CONTEXTS, pooling=pooling)
+    torch.testing.assert_close(found.scores.double(), expected, atol=1e-6, rtol=1e-5)
+    vectors = [
+        embed.sentences(model, CONTEXTS[word], pooling=pooling).mean(0) for word in SETS.words
+    ]
+    by_sentence = seat.effect_size(*SETS.of(torch.stack(vectors), SETS.words))
+    assert found.seat == pytest.approx(by_sentence.item())
+    assert "choose token or mean" in refusal(
+        heads.bias_scores, model, SETS, CONTEXTS, pooling="all"
+    )
+
+
 @pytest.mark.parametrize("kept", range(4))
 def test_each_fold_is_scored_as_if_it_were_all_whether_its_graphs_are_kept_or_made_again(
     kept, monkeypatch
@@ -71,7 +89,9 @@ def test_each_fold_is_scored_as_if_it_were_all_whether_its_graphs_are_kept_or_ma
         CONTEXTS | {"poetry": CONTEXTS["poetry"][:2]},
     )  # none in the last
     each, runs = embed.each, []
-    monkeypatch.setattr(embed, "each", lambda *given: (runs.append(given), each(*given)))
+    monkeypatch.setattr(
+        embed, "each", lambda *given, **named: (runs.append(given), each(*given, **named))
+    )
     monkeypatch.setattr(
         heads, "KEPT", (0, 100, 160, 1_000)[kept] * heads.KEPT // heads._tokens_with_graph(model)[1]
     )

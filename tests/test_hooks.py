@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from lib import CompanionError
-from lib.engine import hooks
+from lib.engine import hooks, models
 from tests.tiny import ENCODERS, FAMILIES, batch, output_projection, tiny
 
 LAYERS = 3
@@ -492,3 +492,28 @@ def test_a_forward_that_finishes_at_one_token_is_right_there(family):
     n_tokens = whole.shape[1]
     assert [value.shape[1] for value in seen.values()] == [n_tokens, n_tokens, 1, 1]
     assert hook_count(model) == 0
+
+
+@every_family
+def test_edits_of_the_last_layer_see_all_tokens_where_a_forward_finishes_at_one(family):
+    model = tiny(family, dtype=torch.float64)
+    rows = torch.tensor([0, 1])
+    places = torch.tensor([4, 1])
+    shape = batch(model)["input_ids"].shape
+    basis = orthonormal(model, 3, HIDDEN)
+    edits = [
+        hooks.project(model, {"ffn.2": hooks.Projection(basis, tokens="first")}),
+        hooks.patch(model, 2, 1, real(model, *shape, size_of_heads(model))),
+    ]
+    with torch.inference_mode(), edits[0], edits[1]:
+        whole = model.net.base_model(**batch(model)).last_hidden_state
+        with hooks.finish(model, places):
+            finished = model.net.base_model(**batch(model)).last_hidden_state
+    torch.testing.assert_close(finished[rows, places], whole[rows, places])
+
+
+def test_a_decoder_keeps_no_keys_and_values():
+    """Of no use where nothing is generated, and as large as all layers' states."""
+    model = models.load("mini-gpt2", device="cpu")
+    encoded = model.tokenizer("The nurse smiled.", return_tensors="pt")
+    assert model.net.base_model(**encoded).past_key_values is None

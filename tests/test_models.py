@@ -423,6 +423,21 @@ def test_a_damaged_folder_is_refused_and_no_weight_is_made_up(bert, damage, said
     assert re.search(said, refused(bert, device="cpu"))
 
 
+def test_a_family_that_is_not_known_is_named_before_its_pickles_are(bert):
+    change_config(bert, model_type="deberta-v2")
+    (bert / "model.safetensors").rename(bert / "pytorch_model.bin")
+    assert "masked-language" in refused(bert, device="cpu")
+
+
+def test_a_vocabulary_without_tokenizer_json_is_part_of_the_revision(bert):
+    (bert / "tokenizer.json").unlink()
+    revisions = set()
+    for vocabulary in ("[UNK]\nnurse\n", "nurse\n[UNK]\n"):
+        (bert / "vocab.txt").write_text(vocabulary)
+        revisions.add(models.locate(bert)[1])
+    assert len(revisions) == 2
+
+
 def test_weights_that_are_all_zero_are_warned_of(bert):
     def zero(tensors):
         return {key: torch.zeros_like(value) for key, value in tensors.items()}

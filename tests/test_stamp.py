@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lib import paths, results, stale
-from lib.bias_a_head import heads, masking
+from lib.bias_a_head import counter, heads, masking, patching
+from lib.projective import leace_tables
 from lib.publish import stamp
 from lib.run import Run
 from tests import tiny
@@ -65,6 +66,41 @@ def test_masks_are_stamped_by_associations(stored, model, monkeypatch):
     result["associations"] = result["associations"] + 1
     file = stored(masking.measure, arguments, result)
     assert stamp.stamped(file, "cpu").startswith("not stamped: another associations under mask 0")
+
+
+def measured(kind: str, model: str) -> tuple:
+    """(function, arguments, key of a number in its result) of a small measurement."""
+    steps = [masking.Step("full", 0, 0.0, [], 0), masking.Step("top", 0, 0.0, [(1, 1)], 1)]
+    return {
+        "facts": (masking.measure_facts, (model, steps, 4), "facts"),
+        "ablation": (heads.measure_ablation, (model, SAMPLE, 1, 1), "s"),
+        "patching": (patching.measure, (model, SAMPLE), "mean"),
+        "counter": (counter.measure_cells, (model, "gender", "mini", 30, 0), "raw"),
+        "leace": (leace_tables.of_bias, (model, "mini", 1, 0, 12), "rows"),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["facts", "ablation", "patching", "counter", "leace"])
+def test_every_measurement_has_a_sample_that_tells_the_same_from_another(kind, stored, model):
+    function, arguments, key = measured(kind, model)
+    result = function(*arguments, device="cpu")
+    file = stored(function, arguments, result)
+    assert stamp.stamped(file, "cpu").endswith("came out the same")
+    assert stamp.stamped(file, "cpu") == "made by today's code"
+    if key == "rows":
+        result["rows"][0]["value"] += 0.01
+    else:
+        result[key] = result[key] + 0.01
+    file = stored(function, arguments, result)
+    assert stamp.stamped(file, "cpu").startswith("not stamped: another ")
+
+
+def test_what_has_no_sample_is_left_and_the_command_named(stored, model, capsys):
+    file = stored(masking.seat_of, (), {"x": np.zeros(2)})
+    before = file.read_bytes()
+    assert stamp.stamp("cpu") == 0
+    assert "no sample of it is known: measure makes it anew" in capsys.readouterr().out
+    assert file.read_bytes() == before
 
 
 def test_a_notebook_says_that_older_code_made_what_it_shows(stored, model, capsys, monkeypatch):

@@ -183,6 +183,7 @@ def answers(
             **prompt,
             max_new_tokens=tokens,
             do_sample=False,
+            use_cache=True,  # which `models.load` switches off for single forwards
             pad_token_id=model.tokenizer.eos_token_id,
         )
         continuation = ids[prompt["input_ids"].shape[1] :]

@@ -168,6 +168,7 @@ class _Fold:
     pairs: list[tuple[str, str]]  # (word, sentence)
     row: torch.Tensor  # for each pair, which of the words it is of
     total: torch.Tensor  # [words, hidden]: the sum of a word's vectors, filled by pass 1
+    pooling: str  # as in embed.each
     kept: list = field(default_factory=list)  # (vectors, indices) of batches whose graphs are kept
 
     @property
@@ -177,7 +178,12 @@ class _Fold:
 
 
 def bias_scores(
-    model, sets: Sets, contexts: dict[str, list[str]], folds: int = 1, progress: str = ""
+    model,
+    sets: Sets,
+    contexts: dict[str, list[str]],
+    folds: int = 1,
+    progress: str = "",
+    pooling: str = "word",
 ) -> HeadScores:
     """The bias score of every head: exact, and in the memory of one batch and KEPT.
 
@@ -188,14 +194,16 @@ def bias_scores(
     the graphs of pass 1 for the folds that KEPT holds and makes them again for the others.
     tests/test_heads.py compares it with the one big graph.
 
-    folds   also score each of so many disjoint folds of the contexts by itself: every word's
-            sentences are dealt out in turn, so that a word with too few is missing in the last
-            folds
+    folds     also score each of so many disjoint folds of the contexts by itself: every word's
+              sentences are dealt out in turn, so that a word with too few is missing in the last
+              folds
+    pooling   what a sentence's vector is, as in embed.each: of the word's own tokens, as in the
+              paper, or of the whole sentence
     """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     words = list(contexts)
     _, count = embed.rows(contexts)
-    parts = _deal_out(model, contexts, folds)
+    parts = _deal_out(model, contexts, folds, pooling)
     on = {"dtype": model.net.dtype, "device": model.device}
     mask = torch.ones(model.n_layers, model.n_heads, requires_grad=True, **on)
     tokens, budget = _tokens_with_graph(model)
@@ -225,7 +233,7 @@ def bias_scores(
     )
 
 
-def _deal_out(model, contexts: dict[str, list[str]], folds: int) -> list[_Fold]:
+def _deal_out(model, contexts: dict[str, list[str]], folds: int, pooling: str) -> list[_Fold]:
     """The sentences of each word, dealt out to the folds in turn."""
     parts = []
     for n in range(folds):
@@ -236,7 +244,7 @@ def _deal_out(model, contexts: dict[str, list[str]], folds: int) -> list[_Fold]:
                 pairs.append((word, sentence))
                 row.append(i)
         total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
-        parts.append(_Fold(pairs, torch.tensor(row, dtype=torch.long), total))
+        parts.append(_Fold(pairs, torch.tensor(row, dtype=torch.long), total, pooling))
     return parts
 
 
@@ -259,7 +267,7 @@ def _which_to_keep(model, parts: list[_Fold], budget: int) -> list[bool]:
     keeps_graphs = []
     for part in parts:
         if len(part.pairs) <= budget:
-            encoded, _ = embed.prepare(model, part.pairs)
+            encoded, _ = embed.prepare(model, part.pairs, pooling=part.pooling)
             budget -= sum(len(one["input_ids"]) for one in encoded)
         else:
             budget = -1  # a sentence has at least one token: so many are not even counted
@@ -279,7 +287,7 @@ def _embed(model, mask: torch.Tensor, part: _Fold, tokens: int | None, progress:
             part.kept.append((vectors, indices))
 
     with torch.set_grad_enabled(tokens is not None), hooks.head_mask(model, mask):
-        embed.each(model, part.pairs, add, progress, tokens)
+        embed.each(model, part.pairs, add, progress, tokens, pooling=part.pooling)
 
 
 def _send_back(model, mask: torch.Tensor, part: _Fold, sums: list, tokens: int, progress: str):
@@ -303,7 +311,7 @@ def _send_back(model, mask: torch.Tensor, part: _Fold, sums: list, tokens: int, 
         for vectors, indices in part.kept:
             send(vectors, indices)
         if not part.kept:
-            embed.each(model, part.pairs, send, progress, tokens)
+            embed.each(model, part.pairs, send, progress, tokens, pooling=part.pooling)
 
 
 def _slope(

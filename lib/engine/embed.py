@@ -56,19 +56,19 @@ def each(
     progress: str = "",
     tokens: int | None = None,
     bos: bool | None = None,
+    pooling: str = "word",
 ):
     """Call use(vectors, indices) for batches of (word, sentence) pairs.
 
-    use   `vectors` is [n, hidden], and `indices` says which pairs these are. The vectors carry a
-          graph unless the caller is inside torch.no_grad(); they are not kept after the call.
+    use       `vectors` is [n, hidden], and `indices` says which pairs these are. The vectors carry
+              a graph unless the caller is inside torch.no_grad(); they are not kept after the call.
+    pooling   "word": the mean over the word's own tokens; or one of POOLINGS, the whole sentence's
     """
-    # a decoder would otherwise keep the keys and values of all layers
-    options = {"use_cache": False} if model.is_causal else {}
     for start in range(0, len(pairs), CHUNK):
-        encoded, places = prepare(model, pairs[start : start + CHUNK], bos)
+        encoded, places = prepare(model, pairs[start : start + CHUNK], bos, pooling)
 
         def at_words(batch, indices, places=places, start=start):
-            states = model.net.base_model(**batch, **options).last_hidden_state
+            states = model.net.base_model(**batch).last_hidden_state
             vectors = pool(states, [places[i] for i in indices])
             use(vectors, [start + i for i in indices])
             return indices  # batches.each wants one item for each text
@@ -77,10 +77,16 @@ def each(
 
 
 def prepare(
-    model, pairs: list[tuple[str, str]], bos: bool | None = None
+    model, pairs: list[tuple[str, str]], bos: bool | None = None, pooling: str = "word"
 ) -> tuple[list[dict], list[range]]:
-    """For each (word, sentence) the encoded sentence, and the positions of the word's tokens."""
+    """For each (word, sentence) the encoded sentence, and the positions of the tokens whose mean
+    is its vector; `pooling` as in `each`.
+    """
     texts = [sentence for _, sentence in pairs]
+    if pooling != "word":
+        _check_pooling(pooling)
+        encoded = batches.encode(model, texts, bos=bos)
+        return encoded, [_place_of_sentence(model, row, pooling) for row in encoded]
     spans = [find(word, sentence) for word, sentence in pairs]
     shift = batches.opening(model, bos)
     places = []
@@ -90,6 +96,19 @@ def prepare(
     if model.is_causal:
         encoded = [_up_to(row, place) for row, place in zip(encoded, places)]
     return encoded, places
+
+
+def _place_of_sentence(model, encoded: dict, pooling: str) -> range:
+    """The tokens whose mean is a sentence's vector, by one of POOLINGS."""
+    length = len(encoded["input_ids"])
+    if pooling == "mean":
+        return range(length)
+    return range(length - 1, length) if model.is_causal else range(1)
+
+
+def _check_pooling(pooling: str):
+    if pooling not in POOLINGS:
+        raise CompanionError(f"There is no pooling '{pooling}': choose {' or '.join(POOLINGS)}.")
 
 
 def _up_to(encoded: dict, place: range) -> dict:
@@ -166,8 +185,7 @@ def sentences(
               SEAT's code (sent-bias) takes; "mean": the mean over all tokens, special ones
               included, which sentence encoders are trained for
     """
-    if pooling not in POOLINGS:
-        raise CompanionError(f"There is no pooling '{pooling}': choose {' or '.join(POOLINGS)}.")
+    _check_pooling(pooling)
     if not texts or isinstance(texts, str):
         raise CompanionError("There are no sentences: give a list of at least one.")
     if not all(isinstance(text, str) and text.strip() for text in texts):

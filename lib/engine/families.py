@@ -78,8 +78,8 @@ def of(family: str | None, name: str = "This model") -> Family:
     if family not in FAMILIES:
         raise CompanionError(
             f"{name} is of the architecture '{family}', which is not supported: choose a model of "
-            f"{', '.join(FAMILIES)}, or give it a row in lib/engine/families.py, as "
-            "CONTRIBUTING.md shows."
+            f"{', '.join(FAMILIES)}, or give it a row in lib/engine/families.py "
+            "of the companion's repository, as CONTRIBUTING.md there shows."
         )
     return FAMILIES[family]
 

@@ -10,6 +10,7 @@ a GPU and float32 on a CPU; validation and prediction use float32. All randomnes
 seed: a run that was killed continues and ends with the same numbers (on a CPU exactly).
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Callable
@@ -43,6 +44,14 @@ class Examples:
 
     def __len__(self):
         return len(self.sizes)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the texts, as tokens, and of what they are to be taken for."""
+        content = hashlib.sha256()
+        for values in vars(self).values():
+            content.update(values.cpu().numpy().tobytes())
+        return content.hexdigest()[:16]
 
     def to(self, device) -> "Examples":
         return Examples(**{name: values.to(device) for name, values in vars(self).items()})
@@ -180,7 +189,7 @@ def fit(  # noqa: PLR0913 (five are always given, the others are options of a lo
     """
     run = {
         "settings": asdict(settings),
-        "examples": [len(train), len(validation)],
+        "examples": [train.fingerprint, validation.fingerprint],
         "revision": model.revision,
         "mask": None if mask is None else mask.tolist(),
     }

@@ -265,7 +265,8 @@ def finish(model, places: torch.Tensor):
 
     The last layer's feed-forward part and the product that mixes its heads, three quarters of a
     layer's work, are computed for that token alone. Their results are added to all tokens of the
-    text, which is right for that token and wrong for the others.
+    text, which is right for that token and wrong for the others. Projections and patches there see
+    all tokens: the choice is made after them.
     """
 
     def chosen(states):
@@ -273,7 +274,7 @@ def finish(model, places: torch.Tensor):
         return states[torch.arange(len(at), device=at.device), at][:, None]
 
     last = model.n_layers - 1
-    with _edit(model, {f"attn.out.{last}": chosen, f"ffn.{last}": chosen}):
+    with _edit(model, {f"attn.out.{last}": chosen, f"ffn.{last}": chosen}, last=True):
         yield
 
 

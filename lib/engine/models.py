@@ -216,6 +216,8 @@ def load(
     _check_finite(name, net)
     _check_precision(name, net)
     _warn_of_zeros(name, net)
+    if family.is_causal:
+        net.config.use_cache = False  # or every forward keeps the keys and values of all layers
     return Model(net.eval().requires_grad_(False), tokenizer, str(name), commit)
 
 
@@ -418,8 +420,8 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
         close = " or ".join(difflib.get_close_matches(source, REGISTRY, cutoff=0.5))
         suggestion = f" (is it {close}?)" if close else ""
         raise CompanionError(
-            f"There is no model '{source}'{suggestion}: name one "
-            f"of {', '.join(REGISTRY)}, or give a ./folder or a hub id such as org/name."
+            f"There is no model '{source}'{suggestion}: name one of {_bundled()}, another of "
+            "data/models.toml, a ./folder or a hub id such as org/name."
         )
     base = base_of(folder)
     if base:  # the weights are those of two folders together
@@ -430,6 +432,16 @@ def locate(name, as_base: bool = False, revision: str | None = None) -> tuple[Pa
         _, base_known = locate(base, as_base=True)
         known = _short_hash((known + base_known).encode())
     return folder, known
+
+
+def _bundled() -> str:
+    """The names of the trained models that come with the repository."""
+    names = []
+    for name, entry in REGISTRY.items():
+        is_here = isinstance(entry.source, Path) and entry.source.is_relative_to(paths.MODELS)
+        if is_here and not entry.untrained:
+            names.append(name)
+    return ", ".join(names)
 
 
 def _is_folder(source: str | Path) -> bool:
@@ -445,11 +457,14 @@ def _local_folder(name, source: str | Path, revision: str | None) -> Path:
     if not folder.is_dir():
         _check_bundled(name, folder)
         fix = REGISTRY[name].fix if name in REGISTRY else ""
+        if fix and paths.INSTALLED:
+            raise CompanionError(
+                f"{name} is made in a clone of the companion's repository: {fix}; then set "
+                "COMPANION_CACHE to the clone's folder data/cache."
+            )
         if fix:
             raise CompanionError(f"{name} is not on this machine yet: {fix}.")
-        raise CompanionError(
-            f"There is no folder {folder}: check it, or name {' or '.join(REGISTRY)}."
-        )
+        raise CompanionError(f"There is no folder {folder}: check it, or name one of {_bundled()}.")
     if revision:
         raise CompanionError(
             f"{name} is a folder, it has no revision '{revision}': name a model of the hub."
@@ -458,8 +473,12 @@ def _local_folder(name, source: str | Path, revision: str | None) -> Path:
 
 
 def _hub_folder(hub_id: str, revision: str | None) -> Path:
-    """The folder of a hub model in the local cache; warns if nothing pins its revision."""
+    """The folder of a hub model in the local cache; warns if nothing pins its revision.
+
+    Its config comes first: of a family that is not known no weights are fetched.
+    """
     wanted = revision or pinned(hub_id)
+    _check_family(hub_id, _fetch(hub_id, wanted, ["config.json"]))
     folder = _fetch(hub_id, wanted)
     if wanted:
         return folder
@@ -511,8 +530,15 @@ def _check_bundled(name, folder: Path):
 
 
 def _hash_of_files(weights: list[Path], folder: Path) -> str:
-    """A hash of what decides a model's results: its weights, config and tokenizer."""
-    files = [*weights, folder / "config.json", *folder.glob("tokenizer.json")]
+    """A hash of what decides a model's results: its weights, config and tokenizer.
+
+    Where there is no tokenizer.json, the tokenizer is made from the older files of its vocabulary.
+    """
+    tokenizer = [folder / "tokenizer.json"]
+    if not tokenizer[0].is_file():
+        older = [*VOCABULARIES, "merges.txt", "tokenizer_config.json"]
+        tokenizer = [folder / file for file in older if (folder / file).is_file()]
+    files = [*weights, folder / "config.json", *tokenizer]
     return _short_hash(b"".join(sha256(file) for file in files))
 
 
@@ -561,6 +587,7 @@ def _weight_files(name, folder: Path) -> list[Path]:
         raise CompanionError(
             f"The path {readable} has letters that are not UTF-8: rename the folder."
         )
+    _check_family(name, folder)
     weights = sorted(folder.glob("model*.safetensors"))
     pickles = sorted(folder.glob("*.bin"))
     for file in weights:
@@ -578,6 +605,12 @@ def _weight_files(name, folder: Path) -> list[Path]:
             f"{name} has no model.safetensors: save it with save_pretrained, or convert it."
         )
     return weights
+
+
+def _check_family(name, folder: Path):
+    """Refuse a family that is not known, before anything is said of weights or of fetching them."""
+    if (folder / "config.json").is_file():
+        families.of(config_of(folder).get("model_type"), name)
 
 
 def _check_shards(name, folder: Path):
@@ -600,10 +633,12 @@ def _short_hash(content: bytes) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()[:12]
 
 
-def _fetch(hub_id: str, revision: str | None) -> Path:
-    """The folder of a hub model in the local cache, fetched first where it is not there yet."""
+def _fetch(hub_id: str, revision: str | None, files: list[str] = WANTED) -> Path:
+    """The folder of a hub model in the local cache, its files fetched first where they are not
+    there yet.
+    """
     try:
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=WANTED))
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=files))
     except hub_errors.GatedRepoError:
         raise CompanionError(
             f"{hub_id} is gated: accept its licence at https://huggingface.co/{hub_id}, "

@@ -41,11 +41,12 @@ def write(name: str, device: str | None = None, store: bool = False) -> Path:
     others = beside()
     card.identical = _identical(card, others)
     command = _command(name)
-    page = paths.BUILD / "cards" / f"{file_of(name)}.html"
-    replace(page, card_page.one(card, title_of(name), others, command).encode())
-    _write_numbers(page.with_suffix(""), card, command)
+    files = _numbers(file_of(name), card, command)
     if store:
-        replace(STORED / f"{tag(name)}.json", _json(every_eval.written(card, command)))
+        files[STORED / f"{tag(name)}.json"] = _json(every_eval.written(card, command))
+    page = paths.BUILD / "cards" / f"{file_of(name)}.html"
+    files[page] = card_page.one(card, title_of(name), others, command).encode()
+    _write(files)
     return page
 
 
@@ -61,13 +62,15 @@ def write_two(names: list[str], device: str | None = None) -> Path:
     for card in cards:
         card.identical = _identical(card, beside())
     command = _command(*names)
-    stem = paths.BUILD / "cards" / "-and-".join(file_of(name) for name in names)
-    page = stem.with_name(stem.name + ".html")
-    titles = [title_of(name) for name in names]
-    replace(page, card_page.two(cards, titles, command).encode())
+    files = {}
     for name, card in zip(names, cards):
-        _write_numbers(stem.with_name(file_of(name)), card, command)
-    replace(stem.with_name(stem.name + ".json"), _json(differences(cards)))
+        files |= _numbers(file_of(name), card, command)
+    both = "-and-".join(file_of(name) for name in names)
+    files[paths.BUILD / "cards" / f"{both}.json"] = _json(differences(cards))
+    page = paths.BUILD / "cards" / f"{both}.html"
+    titles = [title_of(name) for name in names]
+    files[page] = card_page.two(cards, titles, command).encode()
+    _write(files)
     return page
 
 
@@ -85,11 +88,19 @@ def write_heads(name: str, device: str | None = None) -> Path:
     return table
 
 
-def _write_numbers(stem: Path, card: Card, command: str):
-    """The two files for programs."""
-    replace(stem.with_name(stem.name + ".json"), _json(every_eval.written(card, command)))
-    hub = stem.with_name(stem.name + ".eval_results.yaml")
-    replace(hub, every_eval.for_hub(card).encode())
+def _numbers(file: str, card: Card, command: str) -> dict[Path, bytes]:
+    """The two files for programs: their content by their paths, which begin with `file`."""
+    folder = paths.BUILD / "cards"
+    return {
+        folder / f"{file}.json": _json(every_eval.written(card, command)),
+        folder / f"{file}.eval_results.yaml": every_eval.for_hub(card).encode(),
+    }
+
+
+def _write(files: dict[Path, bytes]):
+    """Write all files of a card: none of them exists before the content of all does."""
+    for path, content in files.items():
+        replace(path, content)
 
 
 def differences(cards: list[Card]) -> list[dict]:
@@ -124,7 +135,7 @@ def _json(content) -> bytes:
 def beside() -> list[Stored]:
     """The stored cards, but those whose weights are no longer what their names stand for here.
 
-    The bundled models first, then published ones, then the untrained control.
+    The bundled models first, then published ones, then the untrained controls.
     """
     kept = []
     for file in sorted(STORED.glob("*.json")):
@@ -134,7 +145,7 @@ def beside() -> list[Stored]:
             continue  # damaged
         if _revision(stored.model) in ("", stored.revision):
             kept.append(stored)
-    order = [*card_page.BUNDLED, "", card_page.CONTROL]
+    order = [*card_page.BUNDLED, "", *card_page.CONTROLS]
 
     def place(stored: Stored) -> int:
         return order.index(stored.model if stored.model in order else "")

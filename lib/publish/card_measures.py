@@ -53,6 +53,8 @@ MOST_PIECES = 2.0  # tokens a word, beyond which a vocabulary is not one of Engl
 FEWEST_PAIRS = 20  # of gender words that are one token each, to tell a tokenizer by
 FEWEST_FOUND = 0.25  # of these with their partner nearest in the embedding
 MOST_UNKNOWN = 0.02  # share of tokens that the vocabulary does not know, likewise
+ROUNDING = 1e-5  # answers that lie nearer together are the same: those of untrained networks are
+# ten times as far apart or more
 GREY = "#8C8C8C"
 
 
@@ -109,6 +111,7 @@ def measure(name: str, device=None) -> Card:
             function(card, model)
         except CompanionError as error:
             card.missing.append({"measure": title, "why": str(error)})
+    _set_aside(card, model)
     card.finished = time.time()
     card.seconds = card.finished - began
     return card
@@ -229,20 +232,59 @@ def _pairs_of_tokens(model) -> tuple[list[int], list[int]]:
     return list(pairs), list(pairs.values())
 
 
-# ---- the measures
+# ---- what cannot be measured
 def _check_words(model):
     """Refuse a model that says nothing of words."""
     if not model.has_vocabulary_head:
         raise CompanionError(model.why_no_words)
 
 
+def _check_differs(model, values, what: str, asked: str):
+    """Refuse a model that answers the same whatever it is asked: statistics of that are rounding.
+
+    values   an answer for each item; `what` and `asked` say which, as in "the same vector to every
+             word"
+    """
+    if not np.ptp(values) > ROUNDING:  # nor is nan
+        raise CompanionError(
+            f"{model.name} gives the same {what} to every {asked}: {_check_its_weights(model)}."
+        )
+
+
+def _check_its_weights(model) -> str:
+    """What to do about a model without answers; it names matrices and scales that are all 0."""
+    dead = []
+    for name, weight in model.net.named_parameters():
+        if name.endswith("weight") and not weight.any():
+            dead.append(name)
+    if not dead:
+        return "check that its weights were trained, and saved and loaded as a whole"
+    more = f" and {len(dead) - 1} more are" if dead[1:] else " is"
+    return f"check its weights, where {dead[0]}{more} all 0"
+
+
+def _set_aside(card: Card, model):
+    """Move rows without a value, or without an interval, to what is missing."""
+    for row in card.rows:
+        if not np.isfinite(list(row.estimate)).all():
+            why = f"its value or its interval is no number: {_check_its_weights(model)}."
+            card.missing.append({"measure": row.kind.label, "why": why})
+    card.rows = [row for row in card.rows if np.isfinite(list(row.estimate)).all()]
+
+
+# ---- the measures
+
+
 def occupations(card: Card, model):
     """Rank correlation of the odds of she with the share of women, and bits per ten points."""
     _check_words(model)
     templates = DECODER_TEMPLATES if model.is_causal else TEMPLATES
+    frames = {name: contexts.pronoun_odds(model, text) for name, text in templates.items()}
+    for frame in frames.values():
+        _check_differs(model, frame.log_odds, "odds of she", "occupation")
     figure, axes = look.panels(len(templates), width=3.4, height=3)
     for ax, (name, template) in zip(axes, templates.items(), strict=True):
-        frame = contexts.pronoun_odds(model, template)
+        frame = frames[name]
         odds = frame.log_odds.to_numpy()
         share = frame.percent_women.to_numpy()
         over = f"{len(frame)} occupations, a sentence each"
@@ -268,6 +310,7 @@ def seat(card: Card, model):
     for pooling, vectors in pooled(model, sentences, "SEAT").items():
         x, y, a, b = sets.of(vectors, sentences)
         s = association_test.associations(torch.cat([x, y]), a, b).numpy()
+        _check_differs(model, s, "vector", "word")
         in_x = np.repeat([True, False], [len(x), len(y)])
         p = tables.p_text(association_test.p_value(x, y, a, b, n=10_000))
         sample = Sample(masking.signed_seat, (s, in_x), sets)
@@ -295,10 +338,9 @@ def pooled(model, sentences: dict[str, list[str]], progress: str = "") -> dict[s
     totals = {}
     for pooling in (place, "mean", "word"):
         totals[pooling] = torch.zeros(len(count), model.net.config.hidden_size, dtype=torch.float64)
-    options = {"use_cache": False} if model.is_causal else {}
 
     def add(batch, indices):
-        states = model.net.base_model(**batch, **options).last_hidden_state
+        states = model.net.base_model(**batch).last_hidden_state
         one = [range(sizes[i] - 1, sizes[i]) if model.is_causal else range(1) for i in indices]
         places = {place: one, "mean": [range(sizes[i]) for i in indices]}
         places["word"] = [words[i] for i in indices]
@@ -312,8 +354,24 @@ def pooled(model, sentences: dict[str, list[str]], progress: str = "") -> dict[s
 
 
 def head_scores(card: Card, model):
-    """The score of every head: d|SEAT| / d(its mask), of the word's own tokens."""
-    result, intervals = scored_heads(model)
+    """The score of every head: d|SEAT| / d(its mask), of the word's own tokens.
+
+    A sentence encoder is used for the vectors of whole sentences: of it, and of the untrained
+    networks that stand beside it, by these too.
+    """
+    result, intervals = _add_heads(card, model, "heads.above-0", "word")
+    figure = _head_map(result.scores.numpy(), tables.heads_including_zero(intervals))
+    figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
+    card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+    if not model.has_vocabulary_head or models.draw_of(model.name):
+        place = "last" if model.is_causal else "first"
+        _add_heads(card, model, f"heads.{place}.above-0", "token")
+        _add_heads(card, model, "heads.mean.above-0", "mean")
+
+
+def _add_heads(card: Card, model, id: str, pooling: str) -> tuple[heads.HeadScores, pd.DataFrame]:
+    """The row on heads by one way of making a vector of a sentence; what `scored_heads` returns."""
+    result, intervals = scored_heads(model, pooling)
     scores = result.scores.numpy()
     is_above = intervals.sort_values(["layer", "head"]).low.to_numpy() > 0
     sample = Sample(np.mean, (is_above.astype(float),), scores.shape)
@@ -323,18 +381,20 @@ def head_scores(card: Card, model):
         f"{best.score:.3f} [{best.low:.3f}, {best.high:.3f}]"
     )
     if result.p >= 0.05:
-        remark += "; SEAT by the word's tokens is not significant, so that the map says little"
+        remark += "; this SEAT is not significant, so that the scores say little"
     over = f"{scores.size} heads, {FOLDS} parts of the sentences"
-    card.add("heads.above-0", stats.wilson(is_above), over, remark, sample)
-    figure = _head_map(scores, tables.heads_including_zero(intervals))
-    figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
-    card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+    card.add(id, stats.wilson(is_above), over, remark, sample)
+    return result, intervals
 
 
-def scored_heads(model) -> tuple[heads.HeadScores, pd.DataFrame]:
-    """The scores of all heads, and a row for each with its interval, highest first."""
+def scored_heads(model, pooling: str = "word") -> tuple[heads.HeadScores, pd.DataFrame]:
+    """The scores of all heads, and a row for each with its interval, highest first.
+
+    pooling   as in embed.each
+    """
     sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
-    result = heads.bias_scores(model, sets, sentences, FOLDS, progress="head scores")
+    result = heads.bias_scores(model, sets, sentences, FOLDS, "head scores", pooling)
+    _check_differs(model, result.s.numpy(), "vector", "word")
     found = {"scores": result.scores.numpy(), "folds": result.folds.numpy()}
     return result, tables.intervals(found)
 
@@ -361,6 +421,7 @@ def next_sentences(card: Card, model):
     rows = triples.triples("mini")
     pairs = triples.pairs(rows)
     follows = nsp.is_next(model, pairs, progress="sentence pairs")
+    _check_differs(model, follows.numpy(), "probability", "pair of sentences")
     frame = triples.frame(rows, follows.tolist())
     s = nsp.strengths(frame)
     right = nsp.right(frame)
@@ -382,7 +443,9 @@ def knowledge(card: Card, model):
     asked = cloze.rows(backgrounds=1)
     mass = cloze.answer(model, cloze.encoded(model, asked), "cloze prompts")["mass"]["verbalizer"]
     dominated = np.array([1 if row["dominated"] == "female" else -1 for row in asked])
-    lean = np.log2(mass[:, 0] / mass[:, 1]) * dominated
+    ratio = np.log2(mass[:, 0] / mass[:, 1])
+    _check_differs(model, ratio, "odds", "prompt")
+    lean = ratio * dominated
     kinds = np.array([row["kind"] for row in asked])
     for kind, name in KNOWLEDGE.items():
         own = lean[kinds == kind]

@@ -9,12 +9,16 @@ import jinja2
 from numpy import log10
 
 from lib.engine import stats
+from lib.engine.families import FAMILIES
 from lib.publish import card_rows
 from lib.publish.card_measures import Card
 from lib.publish.card_rows import KINDS, Row
 from lib.publish.every_eval import Stored
 
-CONTROL = "null"  # the stored card of an untrained network
+# The stored cards of untrained networks: a decoder has other rows than an encoder.
+ENCODER_CONTROL = "null"
+DECODER_CONTROL = "null-gpt2"
+CONTROLS = (ENCODER_CONTROL, DECODER_CONTROL)
 BUNDLED = ("mini-bert", "mini-roberta", "mini-albert", "mini-gpt2")
 TEMPLATE = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -32,8 +36,9 @@ GROUPS = {
     "nearer to female words than those stereotyped male do (Bias A-head)? How a vector is made of "
     "a sentence changes the answer, so that all ways stand here. A word's vector is the mean over "
     "its sentences.",
-    "heads": "The bias score of an attention head is the slope of |SEAT| (the word's own tokens) "
-    "in the head's mask, with Student's interval over parts of the sentences (Bias A-head).",
+    "heads": "The bias score of an attention head is the slope of |SEAT| (the word's own tokens, "
+    "where a row says no other) in the head's mask, with Student's interval over parts of the "
+    "sentences (Bias A-head).",
     "next sentences": "BERT's next-sentence head: is a stereotype preferred as the next sentence "
     "more strongly than its opposite, summed over both genders (Projective Methods)?",
     "cloze": "log2 of the probability of words of the gender that dominates an occupation to "
@@ -54,8 +59,10 @@ TITLES = {
 
 def one(card: Card, title: str, others: list[Stored], command: str) -> str:
     """The page of one model, beside stored ones."""
-    others = [other for other in others if other.model != card.model]
-    control = _control(others)
+    fitting = control_of(card)
+    unfitting = {card.model, *CONTROLS} - {fitting}
+    others = [other for other in others if other.model not in unfitting]
+    control = next((other for other in others if other.model == fitting), None)
     groups = []
     for group, rows in _grouped(card.rows).items():
         shown = [_shown(row, title, others, control) for row in rows]
@@ -66,7 +73,7 @@ def one(card: Card, title: str, others: list[Stored], command: str) -> str:
         titles=[title],
         groups=groups,
         sentence=sentence(card, title, control),
-        has_control=bool(control),
+        control=control_says(card, control),
         alone=[],
         command=command,
     )
@@ -89,7 +96,7 @@ def two(cards: list[Card], titles: list[str], command: str) -> str:
         titles=titles,
         groups=listed,
         sentence=sentence_of_two(cards, titles),
-        has_control=False,
+        control="",
         alone=measured_alone(cards),
         command=command,
     )
@@ -107,7 +114,7 @@ def sentence(card: Card, title: str, control: Stored | None) -> str:
     """What the measures of stereotype say together."""
     rows = [row for row in card.rows if row.kind.counts]
     if not rows:
-        return f"No measure of stereotype fits {title}."
+        return f"No measure of stereotype could be taken of {title}: the end of the page says why."
     above = [row for row in rows if row.estimate.is_above(row.kind.none)]
     below = [row for row in rows if row.estimate.is_below(row.kind.none)]
     rest = len(rows) - len(above) - len(below)
@@ -141,6 +148,8 @@ def sentence_of_two(cards: list[Card], titles: list[str]) -> str:
         partner = after.row(row.id)
         if row.kind.counts and partner:
             verdicts.append(card_rows.moved(row, partner))
+    if not verdicts:
+        return "No measure of gender stereotype was taken of both: the end of the page says why."
     less = sum(verdict.startswith("less") for verdict in verdicts)
     more = sum(verdict.startswith("more") for verdict in verdicts)
     same = sum(verdict.startswith("no ") for verdict in verdicts)
@@ -156,8 +165,23 @@ def _more_than(row: Row, control: Stored) -> bool:
     return card_rows.against_control(row, control.rows.get(row.id)).startswith("more")
 
 
-def _control(others: list[Stored]) -> Stored | None:
-    return next((other for other in others if other.model == CONTROL), None)
+# ---- the untrained network beside a model
+def control_of(card: Card) -> str:
+    """The untrained network that reads as the card's model does; "" for one that is a control."""
+    if card.model in CONTROLS:
+        return ""
+    is_causal = FAMILIES[card.family].is_causal
+    return DECODER_CONTROL if is_causal else ENCODER_CONTROL
+
+
+def control_says(card: Card, control: Stored | None) -> str:
+    """What the page says of its control, with *emphasis*."""
+    if control:
+        kind = "decoder" if control.model == DECODER_CONTROL else "encoder"
+        return f"*{control.model}* is an untrained {kind}, which cannot hold a stereotype."
+    if card.model in CONTROLS:
+        return "It is an untrained network itself, a control of other models."
+    return "No untrained network stands beside it, so that nothing is held against a control."
 
 
 # ---- rows
@@ -212,13 +236,13 @@ def _described(row: Row) -> dict:
 
 
 def role_of(model: str) -> str:
-    if model == CONTROL:
+    if model in CONTROLS:
         return "control"
     return "bundled" if model in BUNDLED else "published"
 
 
 def name_of(model: str) -> str:
-    return f"{model} (untrained)" if model == CONTROL else model
+    return f"{model} (untrained)" if model in CONTROLS else model
 
 
 def lanes(models: list[tuple[str, Row, str]]) -> list[dict]:

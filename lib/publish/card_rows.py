@@ -43,6 +43,12 @@ LEAN = {
     "below": "it leans to the other gender",
 }
 BITS = "bits per 10 points"
+HEADS = {
+    "group": "heads",
+    "unit": "of all heads",
+    "note": "an untrained network has such heads too: compare with it",
+}
+ABOVE_0 = "heads whose score's interval is above 0"
 
 # Row by row. Ids are what programs know a row by, so they do not change with labels.
 KINDS = {
@@ -77,12 +83,10 @@ KINDS = {
     "seat.last": Kind("seat", "SEAT on gender, last token", "effect size", **SEAT),
     "seat.mean": Kind("seat", "SEAT on gender, mean of all tokens", "effect size", **SEAT),
     "seat.word": Kind("seat", "SEAT on gender, the word's own tokens", "effect size", **SEAT),
-    "heads.above-0": Kind(
-        "heads",
-        "heads whose score's interval is above 0",
-        "of all heads",
-        note="an untrained network has such heads too: compare with it",
-    ),
+    "heads.above-0": Kind(label=ABOVE_0, **HEADS),
+    "heads.first.above-0": Kind(label=f"{ABOVE_0}, SEAT by the first token ([CLS])", **HEADS),
+    "heads.last.above-0": Kind(label=f"{ABOVE_0}, SEAT by the last token", **HEADS),
+    "heads.mean.above-0": Kind(label=f"{ABOVE_0}, SEAT by the mean of all tokens", **HEADS),
     "next-sentences.lead": Kind(
         "next sentences",
         "Strength less its opposite",
@@ -155,8 +159,10 @@ def reading(row: Row) -> str:
 
 def against_control(row: Row, control: Row | None) -> str:
     """Whether a control model, which cannot hold a stereotype, shows as much."""
-    if control is None or row.kind.none is None or not row.estimate.is_above(row.kind.none):
+    if row.kind.none is None or not row.estimate.is_above(row.kind.none):
         return ""
+    if control is None:
+        return "no untrained network to compare with"
     if stats.difference(row.estimate, control.estimate).is_above(0):
         return "more than in an untrained network"
     return "no more than in an untrained network"
