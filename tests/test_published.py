@@ -24,7 +24,7 @@ from hypothesis import given, strategies as st
 from lib import CompanionError, paths, verdict
 from lib.counteracts import claims, cloze
 from lib.engine import models
-from lib.publish import __main__ as command, alike, knowledge, marks, published, quantise
+from lib.publish import __main__ as command, alike, card, knowledge, marks, published, quantise
 from lib.publish.published import MODELS, Published
 from lib.results import write
 from lib.verdict import APPLICABLE
@@ -236,6 +236,20 @@ def test_the_models_of_a_run_alone_are_fetched(monkeypatch, capsys, flags, fetch
     listed = re.findall(r"^(\S+): \d+ MB from", said, re.MULTILINE)
     assert " ".join(listed).startswith(fetched) and len(listed) == len(fetched.split())
     assert re.findall(r"^Notebooks ([\d,]+): ", said, re.MULTILINE) == [numbers] * bool(numbers)
+
+
+@pytest.mark.parametrize("words", ["card mini-bert {}", "card {}", "heads {}"])
+def test_a_card_fetches_the_published_models_that_it_asks_and_that_are_not_here(
+    index, encoder, monkeypatch, words
+):
+    made = []
+    monkeypatch.setattr(card, "write", lambda name, *_: made.append(name) or Path("card.html"))
+    monkeypatch.setattr(card, "write_two", lambda names, *_: made.extend(names) or Path("2.html"))
+    monkeypatch.setattr(card, "write_heads", lambda name, *_: made.append(name) or Path("1.csv"))
+    assert command.main(words.format(MINE).split()) == 0
+    assert index.asked == ["one-wheel"] and published.is_here(MINE) and MINE in made
+    assert command.main(["card", "mini-bert"]) == 0
+    assert index.asked == ["one-wheel"]
 
 
 def test_a_list_of_what_would_run_fetches_nothing(index, encoder, capsys):

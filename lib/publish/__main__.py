@@ -230,6 +230,7 @@ def carry_out(options: argparse.Namespace) -> int:
         case "heads":
             from lib.publish import card
 
+            _fetch_published([options.name], options.device)
             print(f"All heads: {short(card.write_heads(options.name, options.device or None))}")
         case "measure":
             from lib.publish import measure
@@ -253,10 +254,23 @@ def _card(options: argparse.Namespace) -> Path:
     device = options.device or None
     stores = getattr(options, "store", False)
     if not options.other:
+        _fetch_published([options.name], device)
         return card.write(options.name, device, stores)
     if stores:
         raise CompanionError("Cards are stored one at a time: leave the second model or --store.")
+    _fetch_published([options.name, options.other], device)
     return card.write_two([options.name, options.other], device)
+
+
+def _fetch_published(names: list[str], device: str | None):
+    """Fetch and convert those of these models that are published ones and not here yet."""
+    if paths.INSTALLED:  # the list of their packages is in the repository alone
+        return
+    from lib.publish import published, reproduce
+
+    missing = [name for name in names if name in published.MODELS and not published.is_here(name)]
+    if missing:
+        reproduce.fetch(missing, device or None)
 
 
 def short(path: Path) -> Path:
