@@ -19,9 +19,9 @@ import torch
 from lib import CompanionError, look, paths, results
 from lib.bias_a_head import heads, masking, seat, tables
 from lib.counteracts import cloze
-from lib.engine import batches, embed, hooks, models, stats
+from lib.engine import hooks, models, stats
 from lib.engine.files import read_text, replace
-from lib.publish import marks, published
+from lib.publish import card_measures, marks, published
 from lib.text import contexts
 
 KINDS = {
@@ -125,9 +125,9 @@ def associations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estima
         attributes = amounts.other_attributes if bias == "gender" else 1
         sample = heads.Sample(amounts.source, contexts=1, attributes=attributes)
         sets, sentences = heads.sets_and_contexts(bias, sample)
-        vectors = pooled(model, sentences)
-        for i, pooling in enumerate(POOLINGS):
-            x, y, a, b = sets.of(vectors[:, i], sentences)
+        vectors = card_measures.pooled(model, sentences).values()  # in the order of POOLINGS
+        for pooling, of_words in zip(POOLINGS, vectors, strict=True):
+            x, y, a, b = sets.of(of_words, sentences)
             s = seat.associations(torch.cat([x, y]), a, b).numpy()
             in_x = np.arange(len(s)) < len(x)
             name = seat_measure(bias, pooling)
@@ -137,29 +137,6 @@ def associations(model, amounts: Amounts, found: dict) -> dict[str, stats.Estima
                 estimates[name] = stats.Estimate(masking.signed_seat(s, in_x), n=len(s))
             found["p"][name] = seat.p_value(x, y, a, b, n=10_000)
     return estimates
-
-
-@torch.no_grad()
-def pooled(model, sentences: dict[str, list[str]]) -> torch.Tensor:
-    """[words, POOLINGS, width]: of each word's first sentence the sentence vector, as SEAT takes it
-    (an encoder's first token, a decoder's last), the mean of all tokens, and the word's own.
-    """
-    texts = [own[0] for own in sentences.values()]
-    spans = [embed.find(word, text) for word, text in zip(sentences, texts)]
-    places = embed.tokens_of(model, texts, spans)
-
-    def vectors(batch, indices):
-        states = model.net.base_model(**batch).last_hidden_state
-        sizes = batch["attention_mask"].sum(1)
-        last = sizes - 1 if model.is_causal else torch.zeros_like(sizes)
-        whole = [range(int(size)) for size in sizes]
-        words = [places[i] for i in indices]
-        sentence = states[torch.arange(len(indices)), last]
-        return torch.stack(
-            [sentence, embed.pool(states, whole), embed.pool(states, words)], 1
-        ).cpu()
-
-    return torch.stack(batches.each(model, batches.encode(model, texts), vectors)).double()
 
 
 def of_heads(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
