@@ -8,13 +8,14 @@ import pytest
 from lib import paths, results, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.projective import leace_tables
-from lib.publish import stamp
+from lib.publish import alike, stamp
 from lib.run import Run
 from tests import tiny
 from tests.tiny import save_tiny
 
 OLDER = {"lib/bias_a_head/heads.py": "of another day"}
 SAMPLE = heads.Sample("mini", contexts=4, folds=2, items=16)
+FEW = alike.Amounts(folds=2, every=10, attributes=20, other_attributes=20, targets=8, draws=1)
 
 
 @pytest.fixture
@@ -77,10 +78,11 @@ def measured(kind: str, model: str) -> tuple:
         "patching": (patching.measure, (model, SAMPLE), "mean"),
         "counter": (counter.measure_cells, (model, "gender", "mini", 30, 0), "raw"),
         "leace": (leace_tables.of_bias, (model, "mini", 1, 0, 12), "rows"),
+        "alike": (alike.measure, (model, FEW), "measures"),
     }[kind]
 
 
-@pytest.mark.parametrize("kind", ["facts", "ablation", "patching", "counter", "leace"])
+@pytest.mark.parametrize("kind", ["facts", "ablation", "patching", "counter", "leace", "alike"])
 def test_every_measurement_has_a_sample_that_tells_the_same_from_another(kind, stored, model):
     function, arguments, key = measured(kind, model)
     result = function(*arguments, device="cpu")
@@ -89,6 +91,8 @@ def test_every_measurement_has_a_sample_that_tells_the_same_from_another(kind, s
     assert stamp.stamped(file, "cpu") == "made by today's code"
     if key == "rows":
         result["rows"][0]["value"] += 0.01
+    elif key == "measures":
+        result["measures"][alike.HEADS][0] += 0.01
     else:
         result[key] = result[key] + 0.01
     file = stored(function, arguments, result)

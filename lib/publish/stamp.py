@@ -15,6 +15,7 @@ The samples, by what was measured (SAMPLES):
     patching.measure           the first half of the sentences: the full model, and those two heads
                                patched by zero and by their mean. Not "swapped"
     counter.measure_cells      all of it
+    alike.measure              all of it
     leace_tables.of_bias       all but random concepts, whose draws depend on the machine's linear
     leace_tables.of_inference  algebra
 """
@@ -29,6 +30,7 @@ from lib import CompanionError, paths, results, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import embed, hooks, models, tolerance
 from lib.projective import leace_tables, nli
+from lib.publish import alike
 
 
 def stamp(device: str | None = None) -> int:
@@ -55,9 +57,12 @@ def stamped(file: Path, device: str | None = None) -> str:
         name, stored, new = sample(question["arguments"], result, device)
     except CompanionError as error:
         return f"not stamped: {error}"
-    differs = [part for part in stored if not agree(stored[part], new[part])]
+    differs = []
+    for part in stored.keys() | new.keys():
+        if part not in stored or part not in new or not agree(stored[part], new[part]):
+            differs.append(part)
     if differs:
-        return f"not stamped: another {', '.join(differs)} in {name}"
+        return f"not stamped: another {', '.join(sorted(differs))} in {name}"
     results.write(file, result, made_from | {"code": code, "stamped by": name})
     return f"stamped: {name} came out the same"
 
@@ -167,6 +172,12 @@ def of_cells(arguments: list, result: dict, device: str | None) -> Sampled:
     return "all of it", result, counter.measure_cells(*arguments, device=device)
 
 
+def of_answers(arguments: list, result: dict, device: str | None) -> Sampled:
+    name, amounts = arguments
+    now = alike.measure(name, alike.Amounts(**amounts), device=device)
+    return "all of it", result["measures"], now["measures"]
+
+
 def of_leace(arguments: list, result: dict, device: str | None) -> Sampled:
     now = leace_tables.of_bias(*arguments, device=device)
     return "all but random concepts", _values(result), _values(now)
@@ -197,6 +208,7 @@ SAMPLES: dict[str, tuple[Callable, Callable]] = {
     "masking.measure_facts": (masking.measure_facts, of_facts),
     "patching.measure": (patching.measure, of_patches),
     "counter.measure_cells": (counter.measure_cells, of_cells),
+    "alike.measure": (alike.measure, of_answers),
     "leace_tables.of_bias": (leace_tables.of_bias, of_leace),
     "leace_tables.of_inference": (leace_tables.of_inference, of_leace_in_inference),
 }
