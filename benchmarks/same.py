@@ -61,7 +61,7 @@ def _of_arrays(one: np.ndarray, other: np.ndarray) -> float:
         return 0.0 if np.array_equal(one, other) else math.inf
     first, second = one.astype(float), other.astype(float)
     same = (first == second) | (np.isnan(first) & np.isnan(second))
-    apart = np.abs(first - second)[~same]
+    apart = np.abs(first[~same] - second[~same])
     if np.isnan(apart).any():
         return math.inf
     return float(apart.max(initial=0.0))

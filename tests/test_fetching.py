@@ -247,13 +247,13 @@ def test_every_hub_model_of_the_registry_is_pinned():
         assert re.fullmatch("[0-9a-f]{40}", entry.revision), entry.source
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("name", ["bert-base", "google-bert/bert-base-uncased"])
 def test_a_model_is_fetched_at_its_pinned_commit(hub, model, name):
     assert loaded(model, name, models.pinned("google-bert/bert-base-uncased"))
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("name", ["bert-base", "org/model"])
 def test_a_model_is_fetched_at_the_commit_asked_for(hub, model, name):
     assert loaded(model, name, OTHER_COMMIT, revision=OTHER_COMMIT)
@@ -303,7 +303,7 @@ def test_a_folder_has_no_revision(hub, model):
     assert "is a folder" in refusal(models.load, str(hub.folder), revision=OTHER_COMMIT)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_without_a_network_the_commits_that_were_fetched_load(hub, model, monkeypatch):
     pin = models.pinned("google-bert/bert-base-uncased")
     assert loaded(model, "bert-base", pin)
