@@ -209,6 +209,7 @@ def test_licences_are_said_before_anything_is_fetched(index, encoder):
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_fetched(index, encoder, capsys, flags, said):
+    published.MODELS["gemma3-270m"] = published.MODELS[MINE]  # not here either
     assert command.main(flags.split()) == 2
     message = capsys.readouterr().err
     assert said in message and len(message.splitlines()) == 1
