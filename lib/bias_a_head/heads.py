@@ -187,18 +187,14 @@ def bias_scores(
 ) -> HeadScores:
     """The bias score of every head: exact, and in the memory of one batch and KEPT.
 
-    |SEAT| needs all word vectors at once, so one graph through it would hold the whole corpus. But
-    each vector is a sum over sentences, and by the chain rule the gradient is too. Pass 1 embeds
-    all sentences; |SEAT| is differentiated with respect to the few hundred word vectors; pass 2
-    sends those gradients back, a batch at a time, and adds up what reaches the mask. Pass 2 uses
-    the graphs of pass 1 for the folds that KEPT holds and makes them again for the others.
-    tests/test_heads.py compares it with the one big graph.
+    One graph through |SEAT| would hold the whole corpus. But each word vector is a sum over
+    sentences, and by the chain rule the gradient is too. Pass 1 embeds all sentences; |SEAT| is
+    differentiated by the word vectors; pass 2 sends those gradients back, a batch at a time, and
+    adds up what reaches the mask. It uses the graphs of pass 1 for the folds that KEPT holds.
 
-    folds     also score each of so many disjoint folds of the contexts by itself: every word's
-              sentences are dealt out in turn, so that a word with too few is missing in the last
-              folds
-    pooling   what a sentence's vector is, as in embed.each: of the word's own tokens, as in the
-              paper, or of the whole sentence
+    folds     also score each of so many disjoint folds of the contexts by itself: a word's
+              sentences are dealt out in turn, one with too few is missing in the last folds
+    pooling   as in embed.each: the paper takes the word's own tokens
     """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
     words = list(contexts)
