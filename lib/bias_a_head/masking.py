@@ -10,6 +10,7 @@ resume it.
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -46,14 +47,15 @@ class Workload:
     """How much is measured under each mask."""
 
     sentences: int  # of each word and half, at most, for SEAT
-    lines: int  # of text for PPPL: the shortest, as a line's cost grows with its square; 0: all
-    sampled_lines: int  # of these, evenly spaced, for random and amplified heads; 0: all
+    lines: int  # of text for PPPL, evenly spaced; 0: all
+    sampled_lines: int  # of these, likewise, for heads that Table 1 does not print; 0: all
 
 
 # What `./reproduce.sh measure table1` takes: all sentences of a half; on our own text all lines.
-WHOLE = {"mini": Workload(20, lines=0, sampled_lines=0), "paper": Workload(20, 0, 300)}
+WHOLE = {"mini": Workload(20, lines=0, sampled_lines=0), "paper": Workload(20, 300, 100)}
 WHOLE_DRAWS = 20
-WHOLE_DRAWS_OF_THREE = 80  # three heads leave PPPL judgeable, and the paper's Top-3 beside them
+# three heads leave PPPL judgeable, and the paper's Top-3 beside them
+WHOLE_DRAWS_OF_THREE = {"mini": 80, "paper": 40}
 
 
 # ---- the two halves of the sentences
@@ -163,7 +165,7 @@ def arguments(
         seed=run.seed,
         curve=sizes.masking_curve[run.data],
         amplify=sizes.masking_amplify,
-        draws_of_three=WHOLE_DRAWS_OF_THREE if whole else 0,
+        draws_of_three=WHOLE_DRAWS_OF_THREE[run.data] if whole else 0,
         falls=falls,
     )
     sample = heads.Sample(
@@ -257,8 +259,7 @@ def prepare(
     sets, sentences = heads.sets_and_contexts("gender", sample)
     sets, words = in_halves(sets, sentences, sample.folds, workload.sentences)
     texts = sources.demo("prose") if sample.source == "mini" else readers.wikitext()
-    if workload.lines:
-        texts = sorted(texts, key=len)[: workload.lines]
+    texts = list(compress(texts, _evenly_spaced(len(texts), workload.lines)))
     return Bench(
         plan=plan,
         model=model,
@@ -286,7 +287,7 @@ def under(bench: Bench, step: int) -> dict:
     """
     chosen = bench.plan[step]
     # the full model's language does not depend on the half: its first step is enough
-    reads_all = chosen.strategy in ("top", "bottom") or step == 0
+    reads_all = step == 0 or _is_printed(bench.plan, chosen, bench.model)
     read = np.ones_like(bench.sampled) if reads_all else bench.sampled
     texts = [text for text, is_read in zip(bench.texts, read) if is_read]
     s, in_x = associations(bench, step)
@@ -311,6 +312,17 @@ def under(bench: Bench, step: int) -> dict:
         "likelihoods": likelihoods.astype(np.float32),
         "lengths": lengths.astype(np.int32),
     }
+
+
+def _is_printed(plan: list[Step], chosen: Step, model) -> bool:
+    """Whether Table 1 prints the perplexity under a mask of chosen heads: Top-3, Bottom-3, All and
+    its dose. The sizes between them are for curves, which take the sample.
+    """
+    if chosen.strategy != "top":
+        return chosen.strategy == "bottom"
+    every = [len(step.heads) for step in plan if step.strategy == "top"]
+    dose = round(DOSE * model.n_layers * model.n_heads)
+    return len(chosen.heads) in (min(every), dose, max(every))
 
 
 def associations(bench: Bench, step: int) -> tuple[np.ndarray, np.ndarray]:
