@@ -640,8 +640,8 @@ def _plain(value):
 
 def _verdict(row: dict) -> Verdict:
     fields = dict(row)
-    if ("estimate" in row) != ("threshold" in row):
-        raise ValueError("an estimate is judged by a threshold")
+    if "threshold" in row and "estimate" not in row:
+        raise ValueError("what was held against the threshold is gone")
     fields["outcome"] = Outcome(row["outcome"])
     for name in ("threshold", "margin", "samples_met"):
         if name in row:

@@ -561,10 +561,6 @@ def altered(**changes):
     return row | {"estimate": {"value": 0.3, "low": 0.2, "high": 0.5, "n": 9} | changes}
 
 
-def without(field):
-    return {key: value for key, value in altered().items() if key != field}
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -574,8 +570,7 @@ def without(field):
         altered(low=0.5, high=0.2),
         altered(high="nan"),
         altered(value=-0.3, low=-0.2, high=-0.5),
-        without("estimate"),
-        without("threshold"),
+        {"claim": "a", "outcome": "supported", "threshold": 0.0},
         altered() | {"control": {key: altered(value=9)["estimate"] for key in CONTROL}},
     ],
 )
