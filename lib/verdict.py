@@ -615,7 +615,10 @@ def write(path: Path, verdicts: Sequence[Verdict]):
 
 def read(path: Path) -> list[Verdict]:
     try:
-        return [_verdict(row) for row in json.loads(path.read_text(encoding="utf-8"))]
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        if not rows or not isinstance(rows, list):
+            raise ValueError("no verdicts")
+        return [_verdict(row) for row in rows]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise CompanionError(
             f"{path} is missing, damaged or no list of verdicts: restore it with git, or run its "
@@ -637,6 +640,8 @@ def _plain(value):
 
 def _verdict(row: dict) -> Verdict:
     fields = dict(row)
+    if "threshold" in row and "estimate" not in row:
+        raise ValueError("what was held against the threshold is gone")
     fields["outcome"] = Outcome(row["outcome"])
     for name in ("threshold", "margin", "samples_met"):
         if name in row:
@@ -655,13 +660,16 @@ def _verdict(row: dict) -> Verdict:
 
 
 def _estimate(kept: dict) -> Estimate:
-    return Estimate(
+    estimate = Estimate(
         value=float(kept["value"]),
         low=float(kept["low"]),
         high=float(kept["high"]),
         n=kept["n"],
         unit=kept.get("unit", ""),
     )
+    if estimate.is_damaged:
+        raise ValueError(f"{estimate} is no estimate")
+    return estimate
 
 
 # ---- one rule for printed numbers

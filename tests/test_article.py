@@ -61,7 +61,8 @@ def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
             "null": null and replace(found, on="n", models=["null"]),
         }.items():
             shutil.rmtree(tmp_path / run, ignore_errors=True)
-            Run(out=tmp_path / run).judged("02", [verdict] if verdict else [])
+            if verdict:
+                Run(out=tmp_path / run).judged("02", [verdict])
         page = Page(article.render({"mini": tmp_path / "mini", "null": tmp_path / "null"}))
         glance = next(cells for _, cells in page.rows if cells[0] == "Bias A-head")[1]
         return " ".join(page.text.split()), " ".join(glance.split())

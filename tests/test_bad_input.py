@@ -20,8 +20,8 @@ import torch
 from lib import paths, stale
 from lib.bias_a_head import heads, masking
 from lib.engine import embed, fill, models, nsp, pppl, stats
-from lib.engine.files import check_writable, read_toml, replace
-from lib.engine.hooks import Projection, head_mask, project
+from lib.engine.files import check_writable, read_text, read_toml, replace
+from lib.engine.hooks import Projection, head_mask, patch, project
 from lib.publish import __main__ as command, card, card_measures, every_eval, pins
 from lib.publish.estimate import estimate
 from lib.run import Run
@@ -86,6 +86,31 @@ def test_log_odds_want_a_pair_for_each_prompt(bert, prompts, pairs):
         fill.log_odds, bert, ["the [MASK] was here ."] * prompts, [("she", "he")] * pairs
     )
     assert f"{prompts} prompts and {pairs} pairs" in said
+
+
+@pytest.mark.parametrize("pair", ["ab", ("a",), ("a", "b", "a")])
+def test_letters_and_triples_are_no_pair_of_words(bert, pair):
+    """All three letters are words of its vocabulary."""
+    assert "is no pair of words" in refusal(fill.log_odds, bert, ["the [MASK] was here ."], [pair])
+
+
+def test_no_answer_is_a_nan(bert):
+    """Finite masks may overflow on their way, and a config.json may say nan."""
+    mask = torch.full((bert.n_layers, bert.n_heads), 3e38)
+    with head_mask(bert, mask):
+        assert "are no numbers" in refusal(fill.top, bert, "the [MASK] was here .")
+        assert "are no numbers" in refusal(
+            fill.log_odds, bert, ["the [MASK] was here ."], [("she", "he")]
+        )
+
+
+@pytest.mark.parametrize("dtype, value", [(torch.float32, 1e39), (torch.float16, 1e5)])
+def test_what_the_models_precision_makes_infinite_is_refused(dtype, value):
+    model = tiny("bert", dtype=dtype)
+    mask = torch.full((model.n_layers, model.n_heads), value, dtype=torch.float64)
+    assert "infinite" in refusal(head_mask(model, mask).__enter__)
+    for wrong in (math.nan, math.inf, value, mask[0, 0]):
+        assert "infinite" in refusal(patch(model, 1, 0, wrong).__enter__)
 
 
 @pytest.mark.parametrize("texts", [["", "a nurse"], [""], [" "], [None]])
@@ -196,7 +221,18 @@ def test_a_card_stands_alone_where_those_beside_it_are_damaged_or_gone(
     small_card, monkeypatch, stored
 ):
     replace(card.STORED / "null.json", stored)
-    assert card.beside() == []
+    with pytest.warns(UserWarning, match="null.json is damaged and left out: restore it with git"):
+        assert card.beside() == []
+
+
+def test_a_stored_card_with_a_sign_turned_round_stands_beside_no_other(small_card):
+    whole = (paths.FIGURES / "cards" / "null.json").read_text()
+    content = json.loads(whole)
+    details = content["evaluation_results"][0]["score_details"]["details"]
+    details["value"] = str(float(details["value"]) - 5)
+    replace(card.STORED / "null.json", json.dumps(content).encode())
+    with pytest.warns(UserWarning, match="damaged"):
+        assert card.beside() == []
 
 
 # ---- a sentence in place of a traceback
@@ -292,6 +328,7 @@ def test_damaged_and_missing_files_of_the_repository_are_to_be_restored(tmp_path
     assert "git checkout data/models.toml" in refusal(models._registry)
     monkeypatch.setattr(paths, "LISTS", tmp_path)
     assert "gender_pairs.csv is not there" in refusal(data.rows, "gender_pairs")
+    assert "git checkout '/a;touch b'`" in refusal(read_text, Path("/a;touch b"))
     replace(tmp_path / "gender_pairs.csv", b"\xff\xfe\x00")
     assert "gender_pairs.csv is damaged" in refusal(data.words, "gender_pairs")
     monkeypatch.setattr(paths, "HUB", tmp_path / "hub.toml")
@@ -322,6 +359,9 @@ def test_library_calls_with_nothing_in_them(bert):
         assert "no sentence pairs" in refusal(nsp.is_next, bert, pairs)
     assert refusal(pppl.pseudo_perplexity, bert, None)
     assert "Weights cannot be read" in refusal(models.load, "mini-bert", dtype=torch.int8)
+    for labels in (-1, 0, 2.5, "3", True):
+        said = refusal(models.load, "mini-bert", task="sequence-classification", labels=labels)
+        assert f"cannot have {labels!r} classes" in said
     assert "cannot be saved" in refusal(Run().save, None, "a", "")
 
 

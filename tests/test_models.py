@@ -618,11 +618,17 @@ def test_a_pickle_is_refused_unopened(bert):
     assert not (bert / "opened").exists()
 
 
-def test_the_command_that_converts_a_pickle_works(bert, folders, monkeypatch):
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "a'b\";touch opened;.bin", "$(touch opened).bin"]
+)
+def test_the_command_that_converts_a_pickle_works_and_names_no_file(
+    bert, folders, monkeypatch, name
+):
     (bert / "model.safetensors").unlink()
     saved = folders["bert"][1]
-    torch.save(saved.net.state_dict(), bert / "pytorch_model.bin")  # with its tied weights
+    torch.save(saved.net.state_dict(), bert / name)  # with its tied weights
     message = refused(bert)
+    assert name not in message
     opening = 'python -c "'
     command = message[message.index(opening) + len(opening) : -1]
     monkeypatch.chdir(bert)
@@ -641,6 +647,32 @@ def test_a_tokenizer_with_more_tokens_than_the_embedding_is_refused(bert):
     change_weights(bert, shortened(50))
     change_config(bert, vocab_size=50)
     assert "beyond the 50 that its embedding has" in refused(bert, device="cpu")
+
+
+# ALBERT runs one layer as often as its config.json says: any number fits its files.
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "albert"])
+def test_a_config_of_fewer_layers_than_the_files_hold_is_refused(folders, tmp_path, family):
+    folder = shutil.copytree(folders[family][0], tmp_path / "fewer")
+    config = json.loads((folder / "config.json").read_text())
+    key = next(key for key in ("num_hidden_layers", "n_layer", "n_layers") if key in config)
+    kinds = config.get("layer_types")
+    change_config(folder, **{key: 2}, **({"layer_types": kinds[:2]} if kinds else {}))
+    assert "weights of layers that its config.json leaves out" in refused(folder, device="cpu")
+
+
+@pytest.mark.parametrize("options", [{}, {"task": "sequence-classification", "labels": 2}])
+def test_fewer_layers_are_refused_of_bare_encoders_and_under_a_new_head(tmp_path, options):
+    save_bare("bert", tmp_path, transformers.BertModel)
+    change_config(tmp_path, num_hidden_layers=2)
+    assert "encoder.layer.2" in refused(tmp_path, device="cpu", **options)
+
+
+def test_weights_beside_the_layers_are_no_reason_to_refuse(bert):
+    """Heads of other tasks, and buffers that older versions stored."""
+    others = ("classifier.weight", "qa_outputs.9.weight", "bert.embeddings.position_ids")
+    others += ("bert.encoder.layer.0.attention.self.bias", "decoder.encoder.layer.7.weight")
+    change_weights(bert, lambda tensors: tensors | {key: torch.ones(2) for key in others})
+    assert models.load(bert, device="cpu").n_layers == 3
 
 
 def test_a_padding_token_that_was_added_is_never_looked_up(tmp_path):
@@ -691,6 +723,26 @@ def test_a_difference_gives_back_the_whole(classifier):
     assert again.net.config.id2label[2] == "contradiction"
     text = "she likes poetry ."
     assert again.tokenizer(text).input_ids == model.tokenizer(text).input_ids
+
+
+@pytest.mark.parametrize("is_in_parts", [False, True])
+def test_files_that_nothing_names_are_no_part_of_a_base(classifier, folders, tmp_path, is_in_parts):
+    _, folder = classifier
+    before = load(folder).net.state_dict()
+    base = shutil.copytree(folders["bert"][0], tmp_path / "base")
+    tensors = load_file(base / "model.safetensors")
+    if is_in_parts:
+        part = "model-00001-of-00001.safetensors"
+        (base / "model.safetensors").rename(base / part)
+        index = json.dumps({"metadata": {}, "weight_map": dict.fromkeys(tensors, part)})
+        (base / "model.safetensors.index.json").write_text(index)
+    known = models.locate(base)[1]
+    older = {key: torch.full_like(value, 9) for key, value in tensors.items()}
+    save_file(older, base / "model_old.safetensors", metadata={"format": "pt"})
+    change_config(folder, companion_base=str(base))
+    assert models.locate(base)[1] == known  # nor of its revision
+    for key, value in load(folder).net.state_dict().items():
+        assert torch.equal(value, before[key]), key
 
 
 def test_a_difference_records_its_base(classifier, folders):

@@ -364,7 +364,9 @@ def test_errors_are_one_sentence(project, monkeypatch, capsys):
     )
     add(paths.FIGURES / "mini", "02_fig", png(), caption="c")
     assert runs() == {}  # has no finished notebook yet
-    Run(out=paths.FIGURES / "mini").judged("02", [])
+    estimate = Estimate(0.6, 0.5, 0.7, 10)
+    decided = Verdict("heads-near-zero", Outcome.SUPPORTED, estimate=estimate, threshold=0.5)
+    Run(out=paths.FIGURES / "mini").judged("02", [decided])
     report = paths.BUILD / "report" / "index.html"
     assert command.main(["report"]) == 0 and capsys.readouterr().out == f"The report: {report}\n"
     before = report.read_bytes()

@@ -220,8 +220,6 @@ def test_control_models_that_show_as_much_match_retrainings_too(three, stored, t
     draws.mkdir(parents=True)
     for i, folder in enumerate(untrained, 1):
         folder.rename(draws / str(i))
-    (tmp_path / "null" / "claims").mkdir()
-    replace(tmp_path / "null" / "claims" / "02.json", b"[]")
     held = three | {"null": tmp_path / "null"}
     (row,) = retrainings.across(held).to_dict("records")
     assert row["outcome"] == "matched by controls"

@@ -106,6 +106,7 @@ def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
 SUPPORTED, CONTRADICTED, NO_EFFECT, MATCHED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
+CONTROL = ("estimate", "difference")  # what a record keeps of one
 SIDES = st.sampled_from(list(Side))
 numbers = st.floats(-1e6, 1e6).map(lambda value: value + 0.0)  # no -0.0
 anything = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf])
@@ -486,7 +487,13 @@ def test_a_variant_that_fewer_models_have_is_compared_in_these_alone():
     assert found.variants == "depends on the variant (b: supported)"
 
 
-estimates = st.builds(Estimate, anything, anything, anything, st.integers(0, 10_000), st.text())
+ends = st.lists(numbers, min_size=3, max_size=3).map(sorted)
+values = st.tuples(anything, st.just(math.nan), st.just(math.nan)) | ends.map(
+    lambda three: (three[1], three[0], three[2])
+)
+estimates = st.builds(
+    lambda value, n, unit: Estimate(*value, n, unit), values, st.integers(0, 10_000), st.text()
+)
 verdicts = st.builds(
     Verdict,
     st.text(min_size=1),
@@ -495,7 +502,7 @@ verdicts = st.builds(
     st.text(),
     st.text(),
     st.none() | estimates,
-    st.none() | anything,
+    anything,
     st.none() | anything,
     st.text(),
     st.none() | anything,
@@ -503,13 +510,13 @@ verdicts = st.builds(
     st.dictionaries(st.text(), st.booleans()),
     st.lists(st.text(), max_size=3),
     st.text(),
-)
+).map(lambda one: replace(one, threshold=None) if one.estimate is None else one)
 
 
 @settings(
     max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )  # each replaces the file
-@given(st.lists(verdicts, max_size=2))
+@given(st.lists(verdicts, min_size=1, max_size=2))
 def test_what_is_written_is_read(tmp_path, given):
     file = tmp_path / "11.json"
     verdict.write(file, given)
@@ -530,6 +537,8 @@ def test_what_is_written_is_read(tmp_path, given):
         "",
         "[{",
         "[1]",
+        "[]",
+        "{}",
         '{"claim": "a"}',
         '[{"claim": "a"}]',
         '[{"claim": "a", "outcome": "maybe"}]',
@@ -544,6 +553,46 @@ def test_a_damaged_file_is_named(tmp_path, content):
     assert "02.json" in refusal(verdict.read, tmp_path / "02.json")  # there is none
     (tmp_path / "02.json").write_text(content, encoding="latin-1")
     assert "02.json" in refusal(verdict.read, tmp_path / "02.json")
+
+
+def altered(**changes):
+    """The row of a verdict, with changes in its estimate."""
+    row = {"claim": "a", "outcome": "supported", "threshold": 0.0}
+    return row | {"estimate": {"value": 0.3, "low": 0.2, "high": 0.5, "n": 9} | changes}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        altered(value=-0.3),
+        altered(value=0.7),
+        altered(value="nan"),
+        altered(low=0.5, high=0.2),
+        altered(high="nan"),
+        altered(value=-0.3, low=-0.2, high=-0.5),
+        {"claim": "a", "outcome": "supported", "threshold": 0.0},
+        altered() | {"control": {key: altered(value=9)["estimate"] for key in CONTROL}},
+    ],
+)
+def test_an_altered_record_is_no_verdict(tmp_path, row):
+    verdict.files.replace(tmp_path / "02.json", json.dumps([row]).encode())
+    assert "restore it with git" in refusal(verdict.read, tmp_path / "02.json")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        altered(),
+        altered(value=0.19),  # as a bootstrap of something folded gives it
+        altered(value=0.2 - 1e-7, high=0.2),
+        altered(value=1.0, low="nan", high="nan"),
+        altered(value="nan", low="nan", high="nan"),
+        {"claim": "a", "outcome": "not run"},
+    ],
+)
+def test_a_record_that_a_notebook_may_have_made_is_read(tmp_path, row):
+    verdict.files.replace(tmp_path / "02.json", json.dumps([row]).encode())
+    assert len(verdict.read(tmp_path / "02.json")) == 1
 
 
 @given(st.decimals(-1000, 1000, places=3, allow_nan=False), st.integers(0, 3), st.floats(-2, 2))

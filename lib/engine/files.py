@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import re
+import shlex
 import shutil
 import tomllib
 from pathlib import Path
@@ -108,11 +109,11 @@ def read_toml(path: Path) -> dict:
         ) from None
 
 
-def _from_root(path: Path) -> Path:
-    """A path relative to the repository, if it lies in it."""
+def _from_root(path: Path) -> str:
+    """A path relative to the repository, if it lies in it, as a shell takes it for one word."""
     if path.is_relative_to(paths.ROOT):
-        return path.relative_to(paths.ROOT)
-    return path
+        path = path.relative_to(paths.ROOT)
+    return shlex.quote(str(path))
 
 
 def check_writable(folder: Path, variable: str = ""):

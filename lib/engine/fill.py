@@ -100,8 +100,13 @@ def at_blank(
             is_mask = batch["input_ids"] == model.tokenizer.mask_token_id
             places = is_mask.int().argmax(1)
         with hooks.finish(model, places):
-            logits = logits_at(model, batch, rows, places)
-            return keep(logits.float().softmax(-1))
+            p = logits_at(model, batch, rows, places).float().softmax(-1)
+        if not p.isfinite().all():
+            raise CompanionError(
+                f"{model.name} answers with probabilities that are no numbers: make what masks or "
+                "patches it smaller, or mend its config.json."
+            )
+        return keep(p)
 
     return batches.each(model, encoded, read, tokens, progress)
 
@@ -116,6 +121,9 @@ def log_odds(model, prompts: list[str], pairs: list[tuple[str, str]], bos: bool 
             f"There are {len(prompts)} prompts and {len(pairs)} pairs of words: give a list of "
             "at least one prompt, and a pair for each."
         )
+    for pair in pairs:
+        if isinstance(pair, str) or len(pair) != 2:  # "ab" would be read as the words a and b
+            raise CompanionError(f"{pair!r} is no pair of words: give two, such as ('she', 'he').")
     ids = {}
     for first, second in pairs:
         ids[first] = model.token_id(first)

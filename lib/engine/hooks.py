@@ -125,9 +125,10 @@ def head_mask(model, mask: torch.Tensor):
         raise CompanionError(
             f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer."
         )
-    if mask.is_meta or not mask.isfinite().all():
+    if mask.is_meta or not mask.to(model.net.dtype).isfinite().all():  # as it is multiplied
         raise CompanionError(
-            "This head mask has values that are nan, infinite or missing: give a number a head."
+            f"This head mask has values that are nan, infinite or missing in {model.net.dtype}: "
+            "give a number a head."
         )
 
     def multiply(heads: torch.Tensor, layer: int) -> torch.Tensor:
@@ -152,10 +153,16 @@ def patch(model, layer: int, head: int, value: torch.Tensor | float):
             f"{model.name} has no head {head} of layer {layer}, both from 0: "
             f"it has {model.n_layers} layers of {model.n_heads} heads."
         )
+    value = torch.as_tensor(value)
+    if not value.to(model.net.dtype).isfinite().all():  # as it is put in
+        raise CompanionError(
+            f"What takes the place of head {head} of layer {layer} has values that are nan or "
+            f"infinite in {model.net.dtype}: give finite ones."
+        )
 
     def replaced(heads: torch.Tensor) -> torch.Tensor:
         patched = heads.clone()
-        patched[..., head, :] = torch.as_tensor(value).to(heads)
+        patched[..., head, :] = value.to(heads)
         return patched
 
     with _edit(model, {f"attn.out.{layer}": replaced}):

@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,9 +89,11 @@ WANTED = [
     "added_tokens.json",
 ]
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+# It names no file: whoever pastes it would run what somebody wrote into the name.
 CONVERT = (
-    "import torch; from safetensors.torch import save_file; save_file({k: v.clone() for k, v in "
-    "torch.load('%s', map_location='cpu', weights_only=True).items()}, 'model.safetensors')"
+    "import glob, torch; from safetensors.torch import save_file; save_file({k: v.clone() for k, v "
+    "in torch.load(sorted(glob.glob('*.bin'))[0], map_location='cpu', weights_only=True).items()}, "
+    "'model.safetensors')"
 )
 TASKS = (None, "sequence-classification")
 ATTENTIONS = ("sdpa", "eager")
@@ -192,7 +195,7 @@ def load(
                labels=n a language model under a new, random head for n classes
     revision   of a hub model: a commit, branch or tag in place of the pinned one
     """
-    _check_options(dtype, attention, task)
+    _check_options(dtype, attention, task, labels)
     device = usable_device(device)
     folder, commit = locate(name, revision=revision)
     config = config_of(folder)
@@ -235,7 +238,7 @@ class _Request:
     is_spread: bool  # over all devices, by accelerate
 
 
-def _check_options(dtype, attention, task):
+def _check_options(dtype, attention, task, labels):
     """Refuse values that `load` does not know."""
     for given, known in ((attention, ATTENTIONS), (task, TASKS)):
         if given not in known:
@@ -245,6 +248,11 @@ def _check_options(dtype, attention, task):
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise CompanionError(
             f"Weights cannot be read as {dtype}: choose torch.float32, bfloat16 or float16."
+        )
+    if labels is not None and (type(labels) is not int or labels < 1):
+        raise CompanionError(
+            f"A classifier cannot have {labels!r} classes: give a whole number from 1, or leave "
+            "labels out."
         )
 
 
@@ -588,17 +596,14 @@ def _weight_files(name, folder: Path) -> list[Path]:
             f"The path {readable} has letters that are not UTF-8: rename the folder."
         )
     _check_family(name, folder)
-    weights = sorted(folder.glob("model*.safetensors"))
-    pickles = sorted(folder.glob("*.bin"))
-    for file in weights:
+    for file in sorted(folder.glob("model*.safetensors")):
         if not file.is_file():
             raise CompanionError(f"{file} is a link to nothing: fetch or save the model again.")
-    if (folder / "model.safetensors.index.json").is_file():
-        _check_shards(name, folder)
-    if pickles and not weights:
+    weights = _named_weights(folder)
+    if any(folder.glob("*.bin")) and not weights:
         raise CompanionError(
             f"{folder} holds only pickled weights, refused since opening them can run code: "
-            f'convert them, in that folder, by python -c "{CONVERT % pickles[0].name}"'
+            f'convert them, in that folder, by python -c "{CONVERT}"'
         )
     if not weights:
         raise CompanionError(
@@ -613,20 +618,28 @@ def _check_family(name, folder: Path):
         families.of(config_of(folder).get("model_type"), name)
 
 
-def _check_shards(name, folder: Path):
-    """Refuse a model of several files of which one is missing."""
-    file = folder / "model.safetensors.index.json"
-    try:
-        index = json.loads(file.read_text(encoding="utf-8"))
-        shards = sorted(set(index["weight_map"].values()))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise CompanionError(f"{file} is damaged: fetch or save {name} again.") from None
+def _named_weights(folder: Path) -> list[Path]:
+    """The files that a folder's weights are read from: model.safetensors, else all that its index
+    names. Others beside them, such as a model_old.safetensors, are never read.
+
+    A model of several files of which one is missing is refused.
+    """
+    index = folder / "model.safetensors.index.json"
+    shards = []
+    if index.is_file():
+        try:
+            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            shards = sorted(set(names))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise CompanionError(f"{index} is damaged: fetch or save the model again.") from None
     missing = [shard for shard in shards if not (folder / shard).is_file()]
     if missing:
         raise CompanionError(
-            f"{name} lacks {len(missing)} of its {len(shards)} files of weights "
+            f"{folder} lacks {len(missing)} of its {len(shards)} files of weights "
             f"({missing[0]}, ...): fetch or save it again."
         )
+    whole = folder / "model.safetensors"
+    return [whole] if whole.is_file() else [folder / shard for shard in shards]
 
 
 def _short_hash(content: bytes) -> str:
@@ -686,10 +699,10 @@ def base_of(folder: Path) -> str | None:
 
 
 def tensors_in(folder: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a folder's safetensors files, by name."""
+    """All tensors of the files that a folder's weights are read from, by name."""
     tensors = {}
     try:
-        for file in sorted(folder.glob("model*.safetensors")):
+        for file in _named_weights(folder):
             tensors.update(load_file(file))
     except SafetensorError as error:
         raise CompanionError(
@@ -860,11 +873,30 @@ def _try_class(request: _Request, kind, source: Path | None, options: dict):
             f"The weights of {request.name} are damaged or do not fit its config.json: "
             "fetch or save them again."
         ) from error
+    beyond = _of_further_layers(net, report["unexpected_keys"])
+    if beyond:
+        raise CompanionError(
+            f"{request.name} has weights of layers that its config.json leaves out ({beyond[0]}, "
+            "...): put the config.json there that it was saved with, or save it again."
+        )
     missing = sorted(report["missing_keys"])
     if request.labels:  # a new classifier: its weights are outside of the base model
         body = kind.base_model_prefix + "."
         missing = [key for key in missing if key.startswith(body)]
     return net, missing, set(report["unexpected_keys"])
+
+
+def _of_further_layers(net, unknown: Iterable[str]) -> list[str]:
+    """Those of the weights that a network has not which belong to a layer after its last."""
+    modules = dict(net.base_model.named_modules())
+    beyond = []
+    for key in sorted(unknown):
+        path = key.removeprefix(f"{net.base_model_prefix}.")  # a bare encoder's keys have none
+        match = re.match(r"(\D+)\.(\d+)\.", path)
+        layers = modules.get(match[1]) if match else None
+        if isinstance(layers, torch.nn.ModuleList) and int(match[2]) >= len(layers):
+            beyond.append(key)
+    return beyond
 
 
 def _without_head(request: _Request, config, options: dict):

@@ -31,6 +31,17 @@ class Estimate:
     def has_interval(self) -> bool:
         return not (math.isnan(self.low) or math.isnan(self.high))
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether nothing can have computed it: one end alone, or a value that is nan between ends,
+        or outside of them by more than half the interval. A bootstrap's interval may just miss it.
+        """
+        if not self.has_interval:
+            return math.isnan(self.low) != math.isnan(self.high)
+        room = 0.5 * (self.high - self.low) + 10**-SETTLED * max(1, abs(self.value))
+        is_near = self.low - room <= self.value <= self.high + room
+        return not (self.low <= self.value <= self.high or is_near)
+
     def is_above(self, threshold: float = 0.0) -> bool:
         """Whether the whole interval is above a threshold."""
         return bool(settled(self.low - threshold) > 0)

@@ -12,6 +12,7 @@ beside a new card, while the weights that it was made from are still the same.
 import hashlib
 import json
 import shlex
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -142,7 +143,9 @@ def beside() -> list[Stored]:
         try:
             stored = every_eval.read(json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue  # damaged
+            # no error: a card that took minutes is not lost for one beside it
+            warnings.warn(f"{file} is damaged and left out: restore it with git.", stacklevel=2)
+            continue
         if _revision(stored.model) in ("", stored.revision):
             kept.append(stored)
     order = [*card_page.BUNDLED, "", *card_page.CONTROLS]

@@ -164,6 +164,8 @@ def read(document: dict) -> Stored:
         n = result["score_details"].get("uncertainty", {}).get("num_samples", 0)
         low, high = (float(details.get(end, math.nan)) for end in ("low", "high"))
         estimate = stats.Estimate(float(details["value"]), low, high, n)
+        if estimate.is_damaged:
+            raise ValueError(f"{id} is no estimate")
         rows[id] = Row(id, estimate, details["over"], details["remark"])
     return Stored(
         model=document["model_info"]["name"],
