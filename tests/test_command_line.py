@@ -675,7 +675,10 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
     assert (
         "bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all" in fetched and "5 GB, for gpt2" in memory
     )
-    assert "news_commentary 30" in news and "hub_glue" not in news and "minutes: 02 6)" in minutes
+    assert "news_commentary 30" in news and "minutes: 02 6)" in minutes
+    assert "hub_glue" not in news and "bbc_news" not in news
+    (small,) = estimate(Run(data="paper"), [notebook("06", "")])  # BBC's articles and word lists
+    assert small.endswith(": 2 MB (most: bbc_news 2, context_debias 0)")
     place, done = (
         hub.snapshot(tmp_path, "google-bert/bert-base-uncased"),
         notebook("02", "run.decoder", done=True),

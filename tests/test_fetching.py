@@ -5,10 +5,13 @@ stands for the model hub, and speaks as much of its language as fetching needs.
 """
 
 import errno
+import gzip
 import hashlib
+import io
 import json
 import re
 import shutil
+import tarfile
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -555,6 +558,149 @@ def test_the_given_folder_must_hold_the_published_file(hub, source, given_file):
     assert str(given_file) in said
     assert SHA256 in said and hashlib.sha256(wrong).hexdigest() in said
     assert not hub.sent
+
+
+# BBC's articles come as an archive of a repository, and one packed file is kept.
+ARTICLES = {
+    "bbc/tech/001.txt": b"Two\n",
+    "bbc/art/002.txt": "It costs £2.\n\nSo?\n".encode("latin-1"),
+    "bbc/art/001.txt": "It costs £1.\n\n".encode(),
+}
+LINES = """\
+{"path": "bbc/art/001.txt", "text": "It costs £1.\\n\\n"}
+{"path": "bbc/art/002.txt", "text": "It costs £2.\\n\\nSo?\\n"}
+{"path": "bbc/tech/001.txt", "text": "Two\\n"}
+""".encode()
+SIZE = 1_000  # of a download, roughly: not that of the packed file
+ENTRY = {"members": "bbc/*/*.txt", "sha256": hashlib.sha256(LINES).hexdigest(), "bytes": SIZE}
+NEWS = "bbc_news/bbc.jsonl.gz"
+
+
+def archived(files, **options):
+    """A .tar.gz as GitHub makes it: all files in a folder named by the commit.
+
+    options   how the last file differs from a plain one
+    """
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"repository-{COMMIT}/{name}")
+            info.size = len(content)
+            if name == list(files)[-1]:
+                for option, value in options.items():
+                    setattr(info, option, value)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def packed(hub, tmp_path, monkeypatch):
+    """Call it with an archive to serve, and maybe another address: what gets the packed file."""
+    monkeypatch.delenv("COMPANION_DATA", raising=False)
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "companion")
+
+    def serve(archive, url=None):
+        (hub.folder / "commit.tar.gz").write_bytes(archive)
+        file = ENTRY | {"name": NEWS, "url": url or f"{constants.ENDPOINT}/commit.tar.gz"}
+        table = {"set": {"title": "", "licence": "", "used_by": [], "files": [file]}}
+        monkeypatch.setattr(data, "_table", lambda: table)
+        return lambda: data.path(NEWS)
+
+    return serve
+
+
+SPARSE = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(10**15)}
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("README.md", {}),
+        ("bbc/art/003.md", {}),
+        ("../../../out.txt", {}),
+        ("bbc/art/003.txt", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}),
+        ("bbc/art/003.txt", {"pax_headers": SPARSE}),  # claims a petabyte
+    ],
+)
+def test_an_archive_is_packed_by_path_and_nothing_else_of_it_is_kept(
+    hub, packed, tmp_path, capsys, name, options
+):
+    get = packed(archived(ARTICLES | {name: b"x"}, **options))
+    assert state() == ("to fetch", [])
+    before = set(tmp_path.rglob("*"))
+    found = get()
+    assert gzip.decompress(found.read_bytes()) == LINES
+    assert {file for file in set(tmp_path.rglob("*")) - before if file.is_file()} == {found}
+    assert f"fetching {NEWS} from {constants.ENDPOINT}" in capsys.readouterr().err
+    assert get() == found and len(hub.sent) == 1
+    assert state() == ("at hand", ["bbc.jsonl.gz"])
+
+
+WHOLE = archived(ARTICLES)
+NOT_PUBLISHED = {
+    "cut by a proxy that does not say so": WHOLE[:-30],
+    "hardly begun": WHOLE[:40],
+    "a page": b"<html>Not found</html>",
+    "no archive": gzip.compress(b"no tar"),
+    "an article is missing": archived(dict(list(ARTICLES.items())[1:])),
+    "an article is another": archived(ARTICLES | {"bbc/art/001.txt": b"Another\n"}),
+    "an article more": archived(ARTICLES | {"../bbc/art/003.txt": b"One more\n"}),
+    "too large once unpacked": archived(ARTICLES | {"README.md": bytes(200_000)}),
+    "too large as it comes": WHOLE + bytes(200_000),
+}
+
+
+@pytest.mark.parametrize("archive", NOT_PUBLISHED.values(), ids=list(NOT_PUBLISHED))
+def test_an_archive_that_is_not_the_published_one_leaves_nothing(packed, monkeypatch, archive):
+    monkeypatch.setattr(data, "MOST", 100_000)
+    said = refusal(packed(archive))
+    assert re.fullmatch(
+        rf"What came from \S+ is not the published file .the sha256 of its texts is not "
+        rf"{ENTRY['sha256']}. and was thrown away: run again, or set COMPANION_DATA.*",
+        said,
+    )
+    assert state() == ("to fetch", [])
+    assert gzip.decompress(packed(WHOLE)().read_bytes()) == LINES
+
+
+def test_an_archive_that_cannot_be_had_is_told_in_a_sentence(hub, packed):
+    hub.breaks = Break("commit.tar.gz", size=100, times=1)
+    assert f"The download of {NEWS} broke off and was thrown away: run" in refusal(packed(WHOLE))
+    assert "out of reach: connect to the net" in refusal(packed(WHOLE, f"{NOWHERE}/commit.tar.gz"))
+    gone = packed(WHOLE, f"{constants.ENDPOINT}/gone.tar.gz")
+    assert f"answers 404: find {NEWS} elsewhere" in refusal(gone)
+    assert state() == ("to fetch", [])
+
+
+DAMAGED = {
+    "no gzip": b"damaged",
+    "cut": gzip.compress(LINES)[:-9],
+    "another": gzip.compress(b"x"),
+}
+
+
+@pytest.mark.parametrize("damaged", DAMAGED.values(), ids=list(DAMAGED))
+def test_a_packed_file_is_known_by_what_it_unpacks_to(hub, packed, tmp_path, monkeypatch, damaged):
+    get = packed(WHOLE)
+    get().write_bytes(damaged)
+    assert gzip.decompress(get().read_bytes()) == LINES
+    assert len(hub.sent) == 2
+    given = tmp_path / "given" / NEWS
+    given.parent.mkdir(parents=True)
+    monkeypatch.setenv("COMPANION_DATA", str(tmp_path / "given"))
+    given.write_bytes(gzip.compress(LINES, 1))  # compressed by somebody else
+    assert data.available(NEWS) and get() == given
+    given.write_bytes(damaged)
+    assert f"{given} is not the published file" in refusal(get)
+
+
+def test_the_articles_packed_from_files_are_the_published_ones(real_data):
+    with gzip.open(real_data / NEWS) as stream:
+        articles = {one["path"]: one["text"].encode() for one in map(json.loads, stream)}
+    pound = "bbc/sport/199.txt"  # as its collectors have it
+    articles[pound] = articles[pound].decode().encode("latin-1")
+    with gzip.open(io.BytesIO(data._packed(archived(articles), data._file(NEWS)))) as stream:
+        assert len(stream.readlines()) == len(articles) == 2225
 
 
 # The profile paper on small random models in the hub's layout, which tests/hub.py makes.

@@ -68,13 +68,24 @@ def told(tmp_path):
     return row
 
 
-def test_the_run_nearest_to_the_papers_is_told_and_what_others_say_is_a_doubt(told):
+def test_our_sentences_are_told_and_what_real_text_says_stands_beside_and_is_a_doubt(told):
     row = told(mini=(0.4, 0.3, 0.45), mini_real=(0.6, 0.55, 0.65))
-    assert (row["outcome"], row["run"]) == ("supported", "the papers' data")
-    assert row["seen"] == "the top tenth carries 60 % [55, 65]"
-    # it met no control, and no retraining is stored
-    assert row["why"] == "contradicted on our sentences; no working control; one training"
+    assert (row["outcome"], row["run"]) == ("contradicted", "our sentences")
+    assert row["seen"] == "the top tenth carries 40 % [30, 45]"
+    assert row["real"] == "Supported: 60 % [55, 65]"
+    assert row["why"] == "supported on real text; one training"  # no retraining is stored
     assert row["sure"] == "low" and row["published"] == ""
+
+
+def test_real_text_alone_is_told_once(told):
+    row = told(mini_real=(0.6, 0.55, 0.65))
+    assert (row["outcome"], row["run"], row["real"]) == ("supported", "real text", "")
+
+
+def test_what_the_readme_tells_is_what_its_first_command_makes():
+    rows = headlines.table()
+    assert set(rows["run"]) == {"our sentences", ""}  # the latter of claims on no data set
+    assert set(rows.loc[rows["real"] != "", "paper"]) == {"bias_a_head", "projective"}
 
 
 def test_each_doubt_is_a_step_and_what_is_not_decided_is_not_sure(told):
@@ -85,8 +96,8 @@ def test_each_doubt_is_a_step_and_what_is_not_decided_is_not_sure(told):
     assert (row["sure"], row["why"]) == ("high", "")
     row = told(mini=(0.6, 0.55, 0.65), **again)
     assert row["why"] == "no working control; contradicted over retrainings"
-    row = told(mini=(0.4, 0.3, 0.45), mini_real=(0.6, 0.55, 0.65), **again)
-    assert row["why"] == "contradicted on our sentences and over retrainings; no working control"
+    row = told(mini=(0.6, 0.55, 0.65), mini_real=(0.4, 0.3, 0.45), **again)
+    assert row["why"] == "contradicted on real text and over retrainings; no working control"
     assert row["sure"] == "low"  # three doubts, two of them in one breath
     row = told(mini=(0.5, 0.4, 0.6))
     assert (row["outcome"], row["sure"]) == ("inconclusive", "")
@@ -119,6 +130,7 @@ def test_a_table_names_models_and_data_once_and_departures_beside_the_line():
         "reason": "",
         "models": "a",
         "run": "our sentences",
+        "real": "",
         "published": "",
         "sure": "low",
         "why": "x; y",
@@ -128,9 +140,13 @@ def test_a_table_names_models_and_data_once_and_departures_beside_the_line():
     assert lines[0] == "|*P* says|We see (a, our sentences)|Sure?|"
     assert lines[2] == "|A|Supported: by 1|low: x; y|"
     assert lines[3] == "|A|Supported: none is there (b)|low: x; y|"
-    rows.loc[1, ["models", "run"]] = ["b, a", "the papers' data"]
+    rows.loc[1, ["models", "run"]] = ["b, a", "real text"]
     line = headlines._paper_in_markdown("P", rows).splitlines()[3]
-    assert line == "|A|Supported: none is there (b, the papers' data)|low: x; y|"
+    assert line == "|A|Supported: none is there (b, real text)|low: x; y|"
+    rows.loc[0, "real"] = "Contradicted: 2"
+    lines = headlines._paper_in_markdown("P", rows).splitlines()
+    assert lines[0] == "|*P* says|We see (a, our sentences)|Real text|Sure?|"
+    assert lines[2] == "|A|Supported: by 1|Contradicted: 2|low: x; y|"
 
 
 def test_a_plain_title_stands_while_records_bear_it_out():

@@ -1,8 +1,9 @@
 """The board as a reader wants it: a line a claim, by paper and by what it came to.
 
-Of each claim: its words, what it came to in the run of bundled models nearest to the papers, the
-size with its interval, what share of it controls show, what is left over retrainings, what our
-sentences and published models say. The same table is in notebook 12 and on build/report/board.html.
+Of each claim: its words, what it came to on our sentences, or on the papers' data where it can be
+tested there alone, the size with its interval, what share of it controls show, what is left over
+retrainings, what the other data and published models say. The same table is in notebook 12 and on
+build/report/board.html.
 
 `folders` is {run: folder}, all stored runs where it is left out.
 """
@@ -28,7 +29,7 @@ COLUMNS = {
     "on": "Measured on",
     "controls": "Controls show of it",
     "retrainings": "Retrainings",
-    "other": "On our sentences",
+    "other": "On the other data",
     "published": "Tests on published models",
 }
 

@@ -13,7 +13,7 @@ from lib.engine.files import read_toml
 from lib.publish import published
 from lib.publish.notebooks import Notebook, hub_id_of, is_bundled, models_of, to_make
 from lib.run import Run
-from lib.text import data
+from lib.text import data, readers
 
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
@@ -96,9 +96,9 @@ def _data(run: Run, notebooks: list[Notebook], known: dict) -> list[str]:
     wanted = {"to fetch", "hub"} if run.profile == "paper" else {"to fetch"}
     sizes = {}
     for row in data.sources().itertuples():
-        is_stood_in_for = (row.name, run.news) == ("news_commentary", "bbc_news")
+        is_other_news = row.name in readers.NEWS and row.name != run.news
         is_used = bool(numbers & set(row.used_by.split(", ")))
-        if is_used and row.status in wanted and not is_stood_in_for:
+        if is_used and row.status in wanted and not is_other_news:
             sizes[row.name] = known[row.name]["GB"] * 1e3 if row.name in known else row.MB
     if not sizes:
         return []

@@ -16,7 +16,7 @@ from lib.engine.stats import Estimate
 from lib.publish import retrainings, scoreboard
 from lib.publish.cells import Cell
 from lib.publish.judged import judged
-from lib.publish.papers import CLAIMS, PAPERS, is_published, run_name
+from lib.publish.papers import CLAIMS, PAPERS, is_published
 from lib.verdict import (
     APPLICABLE,
     DECIDED,
@@ -26,7 +26,9 @@ from lib.verdict import (
     Verdict,
 )
 
-BUNDLED = ("mini-real", "mini")  # the runs of bundled models, nearest to the papers first
+# The runs of bundled models, first what ./reproduce.sh makes, and what readers call their data.
+BUNDLED = {"mini": "our sentences", "mini-real": "real text"}
+REAL = "mini-real"
 STEPS = ("high", "medium", "low")  # how sure: each reason for doubt is a step down
 
 
@@ -178,8 +180,8 @@ def plain_title(picture: Picture, run: str, finding: str, board: pd.DataFrame) -
 
 
 def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """A row per headline: paper (its key), id, says, outcome, reason, seen, models, run, published,
-    sure, why.
+    """A row per headline: paper (its key), id, says, outcome, reason, seen, models, run, real (what
+    it comes to on real text, where that is another run), published, sure, why.
     """
     folders = folders or results.runs()
     tests = judged(folders)
@@ -202,7 +204,8 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
                 "reason": shown.reason if shown else "",
                 "seen": headline.seen(shown.estimate) if has_value else "",
                 "models": ", ".join(shown.models) if shown else "",
-                "run": "" if CLAIMS[claim].on_any_data or not run else run_name(run),
+                "run": "" if CLAIMS[claim].on_any_data or not run else BUNDLED[run],
+                "real": on_real_text(headline, tests, board) if run != REAL else "",
                 "published": published(headline, tests),
                 "sure": _sure(cell.kind, doubts),
                 "why": _in_words(doubts),
@@ -232,6 +235,19 @@ def shown_test(claim: str, tests: list[Verdict], kind: str) -> Verdict | None:
     return None
 
 
+def on_real_text(headline: Headline, tests: dict[str, list[Verdict]], board: pd.DataFrame) -> str:
+    """Supported: 42 % [33, 51]; "" where it was not run, or the data set is no part of the test."""
+    claim = headline.claim
+    if CLAIMS[claim].on_any_data or REAL not in board:
+        return ""
+    kind = board.loc[claim, REAL].kind
+    shown = shown_test(claim, tests[REAL], kind)
+    if shown is None:
+        return ""
+    seen = f": {_bare(headline).seen(shown.estimate)}" if shown.outcome in APPLICABLE else ""
+    return str(kind).capitalize() + seen
+
+
 def published(headline: Headline, tests: dict[str, list[Verdict]]) -> str:
     """What published models say of it: from which number to which, and how many tests came to what;
     "" where none was applicable.
@@ -240,12 +256,18 @@ def published(headline: Headline, tests: dict[str, list[Verdict]]) -> str:
     measured = [one.estimate for one in found if not np.isnan(one.estimate.value)]
     if not measured:
         return ""
-    bare = replace(headline, sees=headline.sees[headline.sees.index("{") :])  # words stand beside
+    bare = _bare(headline)
     counts = published_counts(headline.claim, tests)
     if len(found) == 1:
         (only,) = found
         return f"{bare.seen(only.estimate)} in {', '.join(only.models)}; {counts}"
     return f"{bare.seen_in(measured)}; tests: {counts}"
+
+
+def _bare(headline: Headline) -> Headline:
+    """The same from value to interval: words and unit stand beside."""
+    start, end = headline.sees.index("{0}"), headline.sees.index("{1}") + len("{1}")
+    return replace(headline, sees=headline.sees[start:end])
 
 
 def published_counts(claim: str, tests: dict[str, list[Verdict]]) -> str:
@@ -277,7 +299,7 @@ def _doubts(claim: str, run: str, board: pd.DataFrame, over: pd.DataFrame) -> li
             continue
         there = board.loc[claim, other].kind
         if there in (*APPLICABLE, MIXED) and not verdict.alike(there, cell.kind):
-            doubts.append((there, f"on {run_name(other)}"))
+            doubts.append((there, f"on {BUNDLED[other]}"))
     if "depends on the variant" in cell:
         doubts.append(("depends on the variant", ""))
     if cell.kind == Outcome.SUPPORTED and NO_WORKING_CONTROL in cell:
@@ -306,6 +328,10 @@ def _sure(kind: str, doubts: list[tuple[str, str]]) -> str:
 
 
 # ---- for README
+# What stands beside what we see, where there is any.
+BESIDE = {"real": "Real text", "published": "Published models (our sentences)"}
+
+
 def as_markdown(folders: dict[str, Path] | None = None) -> str:
     """A table of four lines for each paper."""
     rows = table(folders)
@@ -323,20 +349,15 @@ def _paper_in_markdown(title: str, rows: pd.DataFrame) -> str:
     """
     made_from = rows.apply(_made_from, axis=1)
     usual = made_from.mode().iloc[0]
-    heads = [f"*{title}* says", f"We see ({', '.join(usual)})", "Sure?"]
-    has_published = (rows["published"] != "").any()
-    if has_published:
-        heads.insert(2, "Published models (our sentences)")
+    beside = [name for name in BESIDE if (rows[name] != "").any()]
+    heads = [f"*{title}* says", f"We see ({', '.join(usual)})", *map(BESIDE.get, beside), "Sure?"]
     lines = [heads, ["---"] * len(heads)]
     for row, own in zip(rows.to_dict("records"), made_from, strict=True):
         said = f"{row['outcome'].capitalize()}: {row['seen'] or row['reason']}"
         differs = [part for part in own if part not in usual]
         if differs:
             said += f" ({', '.join(differs)})"
-        cells = [row["says"], said, sure_in_words(row)]
-        if has_published:
-            cells.insert(2, row["published"])
-        lines.append(cells)
+        lines.append([row["says"], said, *(row[name] for name in beside), sure_in_words(row)])
     return "\n".join(f"|{'|'.join(cells)}|" for cells in lines)
 
 

@@ -8,22 +8,29 @@ the files a shape.
 
 import csv
 import difflib
+import gzip
+import hashlib
+import io
+import json
 import os
 import sys
+import tarfile
 import tomllib
+import zlib
 from functools import lru_cache
 from itertools import dropwhile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pandas as pd
 import pooch
 from requests import exceptions
 
 from lib import CompanionError, paths
-from lib.engine.files import is_full, read_text, read_toml, sha256
+from lib.engine.files import is_full, read_text, read_toml, replace, sha256
 
 BY_HAND = "set COMPANION_DATA to a folder that has it"
 FEW = 20  # names that an error message lists in full
+MOST = 250_000_000  # bytes of an archive that are taken, packed and unpacked; BBC has 7 million
 
 
 def sources() -> pd.DataFrame:
@@ -85,7 +92,7 @@ def path(name: str) -> Path:
 
 def _check_hash(file: Path, entry: dict):
     """Refuse a file that is not the published one; where no hash is published, take any."""
-    digest = sha256(file).hex()
+    digest = _digest(file, entry)
     if digest != entry.get("sha256", digest):
         raise CompanionError(
             f"{file} is not the published file (sha256 {digest}, expected "
@@ -94,13 +101,26 @@ def _check_hash(file: Path, entry: dict):
         )
 
 
+def _digest(file: Path, entry: dict) -> str:
+    """The sha256 of a file; of one that is packed here, of what it unpacks to, since compressed
+    bytes depend on who compressed them.
+    """
+    if "members" not in entry:
+        return sha256(file).hex()
+    try:
+        with gzip.open(file) as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except (OSError, EOFError, zlib.error) as error:
+        return f"none, {_short(error)}"
+
+
 def available(name: str) -> bool:
     """Whether `path(name)` would need no download, by presence and size; `path` checks the hash."""
     entry = _file(name)
     for folder in (_given_folder(), paths.CACHE / "sources"):
         if folder and (folder / name).exists():
             size = (folder / name).stat().st_size
-            return size == entry.get("bytes", size)
+            return "members" in entry or size == entry.get("bytes", size)
     return False
 
 
@@ -221,13 +241,13 @@ def _given_folder() -> Path | None:
 def _fetch(name: str, entry: dict, reason: str) -> Path:
     """The file in the cache, downloaded if it is not there with the right hash.
 
-    pooch writes to a temporary file and renames it once the hash is right: a download that fails
+    It is written to a temporary file that is renamed once the hash is right: a download that fails
     leaves nothing.
     """
     target = paths.CACHE / "sources" / name
     known = entry.get("sha256")
     if target.exists():
-        if known is None or sha256(target).hex() == known:
+        if known is None or _digest(target, entry) == known:
             return target
         reason += "the copy in the cache is damaged: "
     print(f"{reason}fetching {name} from {entry['url']}", file=sys.stderr)
@@ -235,15 +255,71 @@ def _fetch(name: str, entry: dict, reason: str) -> Path:
     bar = sys.stderr.isatty() or "ipykernel" in sys.modules
     download = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=30)
     try:
-        pooch.retrieve(
-            entry["url"], known, fname=target.name, path=target.parent, downloader=download
-        )
+        if "members" in entry:
+            archive = _Archive()
+            download(entry["url"], archive, None)
+            replace(target, _packed(archive.getvalue(), entry))
+        else:
+            pooch.retrieve(
+                entry["url"], known, fname=target.name, path=target.parent, downloader=download
+            )
     except (OSError, ValueError) as error:
         raise CompanionError(_why_not(error, name, entry)) from error
     if known is None:
         digest = sha256(target).hex()
         print(f"{name}: no hash is published; what came has sha256 {digest}", file=sys.stderr)
     return target
+
+
+class _Archive(io.BytesIO):
+    """What a download is written to; it takes no more than MOST bytes."""
+
+    def write(self, chunk: bytes) -> int:
+        if self.tell() + len(chunk) > MOST:
+            raise ValueError(f"more than {MOST} bytes")
+        return super().write(chunk)
+
+
+def _packed(archive: bytes, entry: dict) -> bytes:
+    """The texts of a .tar.gz in one .gz: a line of JSON each, path and text, in the order of paths.
+
+    Nothing is written under a name that the archive gives. ValueError where the lines are not the
+    published ones.
+    """
+    try:
+        texts = _texts(archive, entry["members"])
+    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+        raise ValueError("no whole archive") from error
+    lines = []
+    for name in sorted(texts):
+        line = {"path": name, "text": texts[name]}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    content = "".join(lines).encode()
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise ValueError("other texts")
+    return gzip.compress(content, mtime=0)
+
+
+def _texts(archive: bytes, members: str) -> dict[str, str]:
+    """The files of a .tar.gz whose paths match, by path."""
+    with gzip.open(io.BytesIO(archive)) as stream:
+        content = stream.read(MOST)
+    texts = {}
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as files:
+        for file in files:
+            _, _, name = file.name.partition("/")  # all lies in a folder named by the commit
+            is_plain = file.isreg() and not file.issparse()  # a sparse file can claim any size
+            if is_plain and PurePosixPath(name).match(members):
+                texts[name] = _decoded(files.extractfile(file).read())
+    return texts
+
+
+def _decoded(text: bytes) -> str:
+    """UTF-8, or else Latin-1: the pound sign of bbc/sport/199.txt is a single byte."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
 
 
 def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
@@ -261,8 +337,9 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
                 f"connect to the network and run again, or {BY_HAND}."
             )
         case ValueError():  # which pooch raises for a wrong hash
+            what = "the sha256 of its texts" if "members" in entry else "its sha256"
             return (
-                f"What came from {url} is not the published file (its sha256 is not "
+                f"What came from {url} is not the published file ({what} is not "
                 f"{entry.get('sha256')}) and was thrown away: run again, or {BY_HAND}."
             )
     if is_full(error):

@@ -168,9 +168,9 @@ def news() -> list[str]:
 def corpus(stand_ins: bool = True) -> str:
     """Whose texts `news` reads: "news_commentary", the paper's own, or "bbc_news".
 
-    It is the first of them whose file is at hand; where neither is, the paper's own, which is then
-    fetched. Without stand-ins the paper's own is fetched here; if that fails, the error says where
-    to put the file.
+    It is the paper's own where its file is at hand, and else the BBC's, which stored results are
+    of. Without stand-ins the paper's own is fetched here; if that fails, the error says where to
+    put the file.
     """
     if not stand_ins:
         try:
@@ -180,10 +180,8 @@ def corpus(stand_ins: bool = True) -> str:
             raise CompanionError(
                 f"{reason}; a profile with stand_ins = true takes the BBC's."
             ) from None
-    for name, file in NEWS.items():
-        if data.available(file):
-            return name
-    return "news_commentary"
+        return "news_commentary"
+    return "news_commentary" if data.available(NEWS["news_commentary"]) else "bbc_news"
 
 
 def reddit(name: str) -> list[str]:
