@@ -367,11 +367,8 @@ def run_notebook(job: dict, options, record: dict):
 
 # ---- drills: killed, taken up again, and compared
 def _drill_table1(job: dict, options):
-    from lib.bias_a_head import masking
     from lib.publish import measure
 
-    masking.WHOLE["paper"] = masking.Workload(sentences=1, lines=job["items"], sampled_lines=8)
-    masking.WHOLE_DRAWS = masking.WHOLE_DRAWS_OF_THREE = 1
     measure.measure(
         SimpleNamespace(
             name="table1",

@@ -30,7 +30,7 @@ from lib.publish import __main__ as command, measure, notebooks, readme, reprodu
 from lib.publish.estimate import estimate
 from lib.run import Run
 from tests import hub
-from tests.tiny import refusal
+from tests.tiny import refusal, save_tiny
 
 PARAMETERS = 'profile = "mini"\ndata = "mini"\nmodel = ""\ndevice = ""\nseed = 0\nrecompute = False\nout = ""'
 PATHS = ["NOTEBOOKS", "BUILD", "MODELS", "FIGURES"]  # what a project here has of its own
@@ -709,3 +709,25 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
     assert [notebooks.to_make(run, [one]) for run, one in others] == [""] * 3
     folder.mkdir()
     assert notebooks.to_make(run, [with_it]) == ""
+
+
+def test_what_the_profile_paper_cannot_draw_is_said_before_it_runs(tmp_path, monkeypatch):
+    """Of the notebooks that are still to run, and of other profiles nothing."""
+    made = tmp_path / "made"
+    for name, folder in {"bert-base-cda": made, "bert-base-dropout": tmp_path / "nowhere"}.items():
+        entry = dataclasses.replace(models.REGISTRY[name], source=folder)
+        monkeypatch.setitem(models.REGISTRY, name, entry)
+
+    def said(*numbers, run=None, **options):
+        run = run or Run(profile="paper")
+        return "\n".join(estimate(run, [notebook(number, **options) for number in numbers]))
+
+    fig4, fig5 = said("03"), said("06")
+    assert "six subreddits" in fig4 and "339" in fig4 and "Fig. 5" not in fig4
+    assert "Context-Debias, Auto-Debias" in fig5.replace(" or ", ", ") and "BERT-large" in fig5
+    assert "Fig. 5 is not drawn yet: bert-base-cda is not on this machine" in fig5
+    assert "SmolLM2's pair" in fig5 and "subreddits" not in fig5
+    save_tiny("bert", made)
+    assert "Fig. 5 lacks a panel more: bert-base-dropout is not" in said("06")
+    assert "is not on this machine" not in said("06", run=Run(profile="paper", model="bert-base"))
+    assert said("03", "06", done=True) == "" and "Fig." not in said("03", "06", run=Run())

@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import datasets
+import numpy as np
 import pandas as pd
 import pooch
 import pytest
@@ -31,6 +32,7 @@ from huggingface_hub import HfFileSystem, constants, file_download
 from huggingface_hub.utils import _http
 
 from lib import paths
+from lib.counteracts import tables
 from lib.engine import models
 from lib.text import data
 from tests import hub as stand_in
@@ -744,3 +746,10 @@ def test_a_notebook_runs_to_its_end(offline, cells, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     names = cells("10", profile="paper-limit2", data="paper", device="cpu", model="albert-base")
     assert (names["run"].out / "10_coverage.csv").is_file()
+    names = cells("11", profile="paper-limit2", data="paper", device="cpu", model="albert-base")
+    for file, asked in {"11_bars": names["of_forty"], "11_bars_58": names["answers"]}.items():
+        drawn = pd.read_csv(names["run"].out / f"{file}.csv")
+        table = tables.bars(tables.by_occupation(asked["albert-base"]))
+        np.testing.assert_allclose(drawn.query("k == 'full'")["value"], table["value"], atol=1e-5)
+        caption = json.loads((names["run"].out / f"{file}.json").read_text())["caption"]
+        assert f"{len(asked['albert-base']['prompts']):,} prompts of" in caption

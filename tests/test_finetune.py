@@ -344,6 +344,13 @@ def test_an_nli_run_without_prepared_text_is_refused(folder, tmp_path, capsys):
     assert "run the command prepare" in capsys.readouterr().err
 
 
+def test_what_a_classifier_learned_from_is_said_of_those_made_here_alone(folder):
+    assert "35,170 pairs: the training pairs that can" in classifier.learned_from("mini-bert-nli")
+    assert (
+        classifier.learned_from("null-nli") == classifier.learned_from(str(folder / "bert")) == ""
+    )
+
+
 def test_an_nli_classifier_is_made_at_once_and_text_is_prepared_once(
     folder, tmp_path, snli, monkeypatch
 ):
@@ -353,6 +360,10 @@ def test_an_nli_classifier_is_made_at_once_and_text_is_prepared_once(
     (made,) = tmp_path.glob("*-nli-limit2")
     record = json.loads((made / "training.json").read_text())
     assert record["pairs"] == {"train": 2, "validation": 2, "test": 2}
+    said = classifier.learned_from(str(made))
+    assert (
+        "learned from 2 pairs: SNLI's training pairs, and SNLI's validation pairs but for 2" in said
+    )
     monkeypatch.setattr(classifier, "prepare", None)  # calling it would fail
     again = tmp_path / "again"
     assert classifier.main([*make, "--out", str(again)]) == 0

@@ -3,14 +3,20 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
-from lib import printed, profiles
+from lib import paths, printed, profiles
+from lib.bias_a_head import tables
 from lib.engine import nsp, stats
+from lib.projective import nli, tables as nli_tables
 from lib.publish.papers import PAPERS
+from lib.run import Run
 from tests.tiny import refuses
 
 COUNTS = {
@@ -165,6 +171,63 @@ test_what_is_not_there_is_named = refuses(
         "Bass",
     ),
 )
+
+
+@pytest.mark.parametrize(
+    "parameters, verdict",
+    [
+        (dict(profile="paper"), "differs: the classifier's training"),
+        (dict(profile="paper", model="roberta-base"), "not comparable"),
+        (dict(data="paper"), "not comparable"),
+    ],
+)
+def test_inference_is_compared_where_the_classifier_is_the_papers(parameters, verdict):
+    """The cell of notebook 09 that does so, on one model."""
+    (file,) = paths.NOTEBOOKS.glob("09_*.ipynb")
+    cells = [cell.source for cell in nbformat.read(file, as_version=4).cells]
+    (cell,) = [cell for cell in cells if "printed.compare(" in cell]
+    run = Run(**parameters)
+    run.save = run.compared = lambda *given, **options: None
+    columns = ("parity", "accuracy", "eta", "SNLI")
+    names = {
+        "run": run,
+        "printed": printed,
+        "nli": nli,
+        "tables": nli_tables,
+        "pd": pd,
+        "both": None,
+        "made_from": "",
+        "strength": pd.Series({"Base": 0.5}),
+        "scores": pd.DataFrame([[0.5] * 4], index=["Base"], columns=columns),
+        "pairs_of_models": pd.DataFrame({"increase": [0.0]}),
+        "table6": pd.DataFrame(),
+        "of_table5": lambda scores: {},
+        "claims": SimpleNamespace(rho_within=lambda *given: {"all": 0.5}),
+        "spearmanr": lambda *given: SimpleNamespace(pvalue=0.5),
+        "learned_from": lambda name: name,
+        "Markdown": str,
+    }
+    exec(cell, names)
+    table = names["compared"].query("table == 'Table 7'")
+    assert len(table) == 4 and table["verdict"].str.startswith(verdict).all()
+
+
+@pytest.mark.parametrize(
+    "profile, news, reason",
+    [
+        ("paper", "news_commentary", "at most 100 sentences a word, target words averaged"),
+        ("mini", "bbc_news", "other corpus of contexts, at most 10 sentences a word"),
+        ("mini", "news_commentary", "at most 10 sentences"),
+    ],
+)
+def test_a_differing_seat_is_explained_by_what_the_run_took(profile, news, reason, monkeypatch):
+    """In both notebooks that hold it against the paper's."""
+    monkeypatch.setattr(Run, "news", news)
+    assert tables.why_seat_differs(Run(profile=profile, data="paper")).startswith(reason)
+    for number in ("02", "06"):
+        (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
+        text = file.read_text(encoding="utf-8")
+        assert "tables.why_seat_differs(run)" in text and "other corpus of contexts" not in text
 
 
 def test_comparison():

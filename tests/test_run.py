@@ -689,6 +689,19 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     assert len(counted) == 2 * n
 
 
+def test_the_papers_models_are_masked_by_the_profiles_own_sizes_with_or_without_measure():
+    """A small model's `measure` takes more than its notebook, the papers' as much."""
+    run = Run(profile="paper")
+    whole, own = (masking.arguments(run, RESULT, whole=whole) for whole in (True, False))
+    assert whole == own
+    assert whole[3] == masking.Workload(sentences=100, lines=0, sampled_lines=300)
+    draws = [step.draw for step in whole[1] if step.strategy == "random"]
+    assert max(draws) + 1 == run.sizes.masking_draws["paper"]
+    small = Run(data="paper")
+    whole, own = (masking.arguments(small, RESULT, whole=whole) for whole in (True, False))
+    assert whole[3] == masking.WHOLE["paper"] and len(whole[1]) > len(own[1])
+
+
 def test_heads_of_the_highest_patches_are_masked_where_patching_is_stored(counted):
     run = Run()
     args = patching.arguments(run, run.encoder)

@@ -51,7 +51,8 @@ class Workload:
     sampled_lines: int  # of these, likewise, for heads that Table 1 does not print; 0: all
 
 
-# What `./reproduce.sh measure table1` takes: all sentences of a half; on our own text all lines.
+# What `./reproduce.sh measure table1` takes of a small model: all sentences of a half, five of a
+# word's ten; on our own text all lines. The profile `paper` is for a GPU: its own sizes are whole.
 WHOLE = {"mini": Workload(20, lines=0, sampled_lines=0), "paper": Workload(20, 300, 100)}
 WHOLE_DRAWS = 20
 # three heads leave PPPL judgeable, and the paper's Top-3 beside them
@@ -154,11 +155,12 @@ def arguments(
 
     Notebook 04 and lib/publish, which stores results by these arguments, take them from here.
 
-    whole   WHOLE draws, sentences and lines, as `./reproduce.sh measure` takes them; else as few
-            as the profile says, for a CPU
+    whole   WHOLE draws, sentences and lines, as `./reproduce.sh measure` takes them; else, and in
+            the profile `paper` always, what the profile says
     falls   of |SEAT| without each head, where it is known (see `plan`)
     """
     sizes = run.sizes
+    whole = whole and run.profile != "paper"
     steps = plan(
         result,
         draws=WHOLE_DRAWS if whole else sizes.masking_draws[run.data],

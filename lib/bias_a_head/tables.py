@@ -71,6 +71,13 @@ def _reach(folds: np.ndarray) -> np.ndarray:
     return scipy_stats.t.ppf(0.975, n - 1) * folds.std(0, ddof=1) / np.sqrt(n)
 
 
+def why_seat_differs(run) -> str:
+    """Why |SEAT| of the paper's own model may not be the printed one: what a run does otherwise."""
+    corpus = "" if run.news == "news_commentary" else "other corpus of contexts, "
+    at_most = f"at most {run.sizes.heads_contexts} sentences a word"
+    return f"{corpus}{at_most}, target words averaged over them too"
+
+
 def above_zero(folds: np.ndarray) -> np.ndarray:
     """For each head, whether Student's 95 % interval of its score over folds lies above 0."""
     if len(folds) < 2:
