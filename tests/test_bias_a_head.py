@@ -151,7 +151,7 @@ def test_claims_on_head_scores_hold_and_fail():
     old = outcomes(claims.of_scores(bare, ablations, "b", "g"))  # stored before associations were
     for about_both in (("seat-order", "g against b"), ("heads-race-gpt2", "g beside b")):
         assert old[about_both] == Outcome.INCONCLUSIVE
-    for claim in ("seat-order", "heads-race-gpt2", "heads-gpt2-negative"):
+    for claim in OF_GPT2_AND_BERT:
         assert {tuple(one.models) for one in verdicts if one.claim == claim} == {("g", "b")}
     assert (
         Outcome.NOT_APPLICABLE
@@ -171,7 +171,22 @@ def test_heads_that_were_tried_are_told_from_all_that_there_are():
     assert units == {"b": "heads", "g": "heads tried"}
 
 
-OF_GPT2_AND_BERT = {"heads-gpt2-negative", "heads-race-gpt2", "seat-order"}
+OF_GPT2_AND_BERT = {"heads-gpt2-fewer", "heads-gpt2-negative", "heads-race-gpt2", "seat-order"}
+
+
+def test_biased_heads_of_gpt2_and_of_bert_are_counted_by_hand():
+    """12 of TAIL's 40 heads are positive, and 20 of FLAT's, in every fold."""
+    results, ablations = scored()
+    swapped = results | {
+        ("b", "gender"): results["g", "gender"],
+        ("g", "gender"): results["b", "gender"],
+    }
+    for of_models, more, outcome in ((results, 8, CONTRADICTED), (swapped, -8, SUPPORTED)):
+        for one in of_models.values():
+            one["family"] = "gpt2" if one is of_models["g", "gender"] else "bert"
+        of_both = claims.of_scores(of_models, ablations, "b", "g")
+        (one,) = [verdict for verdict in of_both if verdict.claim == "heads-gpt2-fewer"]
+        assert (tuple(one.estimate), one.outcome) == ((more,) * 3, outcome)
 
 
 def test_claims_whose_words_name_gpt2_or_bert_say_so():
@@ -382,12 +397,28 @@ def test_claims_on_masking_hold_fail_or_have_no_case():
     }
 
 
+@pytest.mark.parametrize(
+    ("all_seat", "bottom_pppl", "seat", "pppl"),
+    [
+        (1.2, 4.2, SUPPORTED, SUPPORTED),  # as printed: All has the Top-3's SEAT
+        (0.6, 4.2, CONTRADICTED, SUPPORTED),
+        (1.2, 4.1, SUPPORTED, CONTRADICTED),
+    ],
+)
+def test_the_top_3_is_held_against_the_better_of_the_other_two(all_seat, bottom_pppl, seat, pppl):
+    seats, costs = (list(numbers) for numbers in AS_PAPER)
+    seats[3], costs[4] = all_seat, bottom_pppl
+    found = outcomes(judged(seats, costs, LPBS))
+    assert (found["mask-lowest-seat", "b"], found["mask-lowest-pppl", "b"]) == (seat, pppl)
+
+
 def test_masks_that_leave_no_language_model_are_not_judged():
     dear = [4.0, 4.1, 13.0, 4000.0, 4.2, 4.1, 4.1, 4.3, 12.1, 4.1]  # in the order of KEYS
     found = judged(AS_PAPER[0], dear, LPBS)
     not_judged = [each for each in found if each.outcome == Outcome.NOT_APPLICABLE]
     # All (7 heads), the dose (4), seven random heads and LPBS between them; cost is still judged
     assert [(each.claim, each.variant, each.on) for each in not_judged] == [
+        ("mask-lowest-seat", "", "b"),
         ("mask-random", "", "b, 7 heads"),
         ("mask-all-seat", "all of positive score", "b, 7 heads"),
         ("mask-all-random", "equal K, all of positive score", "b, 7 heads"),
@@ -397,7 +428,7 @@ def test_masks_that_leave_no_language_model_are_not_judged():
         ("mask-lpbs", "", "b"),
         ("mask-lpbs-all", "", "b"),
     ]
-    assert not_judged[1].reason == "PPPL is 1000 times the full model's"
+    assert not_judged[0].reason == not_judged[2].reason == "PPPL is 1000 times the full model's"
     n_targets = {each.estimate.n for each in found if each.estimate.unit == "target words"}
     assert n_targets == {80}
     doubling = [1.0, 8, 16, 128, 8, 1, 8, 16, 128, 1]  # with each head

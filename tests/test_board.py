@@ -53,7 +53,7 @@ def test_claims_are_sorted_by_paper_and_by_what_they_came_to(folders):
     assert len(rows) == len(CLAIMS)
     assert list(dict.fromkeys(rows["paper"])) == [paper.title for paper in PAPERS.values()]
     first = rows.head(4)
-    assert first["kind"].tolist() == ["supported", "contradicted", "contradicted", "not run"]
+    assert first["kind"].tolist() == ["supported", "contradicted", "contradicted", NOT_TESTABLE]
     assert first["id"].tolist()[0] == SEAT
     of_last = rows.loc[rows["paper"] == rows["paper"].iloc[-1], "kind"]
     assert of_last.tolist() == [NOT_TESTABLE] * 2 + ["not run"] * (len(of_last) - 2)

@@ -1,5 +1,7 @@
 """Attention read off the right entry, sentences swapped, tests that equal scipy's by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +51,7 @@ def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
                 n
                 for n, id in enumerate(ids.input_ids[0].tolist())
                 if id not in model.tokenizer.all_special_ids
+                and any(map(str.isalnum, model.tokenizer.decode(id)))
             ]
             over = maps[:, :, rows].mean(2)[
                 ..., [n for n in words if not model.is_causal or n <= rows[-1]]
@@ -59,6 +62,21 @@ def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
             )
     monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence does not depend on its batch
     torch.testing.assert_close(found, counter.attention(model, PAIRS)["raw"], rtol=1e-4, atol=1e-6)
+
+
+def test_footnote_12_leaves_out_special_tokens_and_punctuation(monkeypatch):
+    """By hand: of the words the least is .02 and the most .12, so .10 is at four fifths."""
+    model = tiny("bert", attention="eager")
+    pairs = pairs_of(("A woman. He met the engineer.", "woman", "engineer"))
+    words = ["a", "woman", ".", "he", "met", "the", "engineer", "."]  # [CLS] and [SEP] around them
+    assert model.tokenizer.tokenize(pairs["original"][0]) == words
+    given = torch.tensor([0.27, 0.02, 0.10, 0.01, 0.03, 0.06, 0.04, 0.12, 0.20, 0.15])
+    maps = given.expand(2, 4, 10, 10)  # of both sentences, every token's attention in every head
+    says = SimpleNamespace(attentions=[maps] * model.n_layers)
+    monkeypatch.setattr(model.net.base_model, "forward", lambda **_: says)
+    found = counter.attention(model, pairs)
+    torch.testing.assert_close(found["raw"], torch.full((1, 2, 3, 4), 0.10))
+    torch.testing.assert_close(found["min-max"], torch.full((1, 2, 3, 4), 0.8))
 
 
 def by_decoding(model, text, word):

@@ -41,6 +41,19 @@ def test_every_printed_number_finds_ours(folder):
     assert counted["verdict, mini"] == counted["verdict, none"] == "matches"
 
 
+def test_both_genders_target_words_are_counted_and_differ_from_the_papers():
+    """Both lists of 84 without waiter and tailor, which are attributes too: 82 + 84."""
+    ours, match = numbers.counts()["bias_a_head", "Section 4", "gender", "target words"]
+    assert ours == "166" and match.startswith("differs: either gender's list has 84")
+
+
+def test_what_a_paper_does_not_claim_contradicts_nothing():
+    """Top-3 is the best of three targeted strategies, and backgrounds are sampled."""
+    where = set(numbers.contradictions()["where"])
+    assert "Table 2, MRPC f1" in where  # masking all is said to worsen it
+    assert not where & {"Appendix A, lowest PPPL", "prompts of 58 occupations"}
+
+
 def test_a_match_is_kept_with_its_kind(folder):
     ours = {
         ("Table 5", "Base", "S"): ("1", "differs: another variant"),

@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
-from lib import look, paths, profiles, results
+from lib import look, paths, printed, profiles, results
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
@@ -130,6 +130,15 @@ def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository
     for given, expected in ("my/cache", paths.ROOT / "my/cache"), (str(tmp_path), tmp_path):
         monkeypatch.setenv("COMPANION_CACHE", given)
         assert runpy.run_path(paths.__file__)["CACHE"] == expected
+
+
+@pytest.mark.parametrize("profile", ["mini", "paper"])
+def test_on_the_papers_data_table_3_has_the_rows_that_the_paper_prints(profile):
+    """All but the last are numbers of heads: 0, 5, 10, ..., 40."""
+    rows = printed.printed("bias_a_head", "Table 3").index
+    theirs = {int(row) for row in rows if row.isdigit()}
+    step = Run(profile=profile, data="paper").sizes.lpbs_step["paper"]
+    assert set(range(0, 41, step)) == theirs
 
 
 def test_a_try_is_a_profile_of_its_own():

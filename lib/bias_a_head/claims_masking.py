@@ -6,6 +6,7 @@ random ones.
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,32 @@ TOP3_PPPL = Claim(
     short="Top-3 costs little PPPL",
     side=Side.AT_MOST,
     threshold=1 + LITTLE,
+    controls=CONTROLS,
+    asks=Asks.COST,
+)
+# The Top-3 beside the better of Bottom-3 and All. Post hoc: the numbers of version 0.19 were known.
+# The paper's Top-3 and All have one SEAT, 1.21, so that a tie is lowest and there is no margin.
+LOWEST_SEAT = Claim(
+    id="mask-lowest-seat",
+    paper=PAPER,
+    where=TABLE1,
+    says="Of three targeted strategies the Top-3 has the lowest SEAT",
+    notebook="04",
+    figure=PLANE,
+    short="Top-3 has the lowest SEAT of Top-3, Bottom-3 and All",
+    side=Side.AT_MOST,
+    controls=CONTROLS,
+)
+LOWEST_PPPL = Claim(
+    id="mask-lowest-pppl",
+    paper=PAPER,
+    where=TABLE1,
+    says="Of three targeted strategies the Top-3 has the lowest PPPL",
+    notebook="04",
+    figure=PLANE,
+    short="Top-3 has the lowest PPPL of Top-3, Bottom-3 and All",
+    side=Side.BELOW,
+    threshold=1.0,
     controls=CONTROLS,
     asks=Asks.COST,
 )
@@ -166,6 +193,8 @@ AMPLIFY = Claim(
 OF_MASKING = [
     TOP3_SEAT,
     TOP3_PPPL,
+    LOWEST_SEAT,
+    LOWEST_PPPL,
     BOTTOM3,
     RANDOM,
     ALL_SEAT,
@@ -271,6 +300,7 @@ def of_masking(
     )
     return [
         *_three_heads(measured),
+        *_best_of_three(measured),
         *_random_heads(measured),
         *_all_heads(measured),
         *_lpbs(measured, held_out),
@@ -289,6 +319,18 @@ def _three_heads(measured: Masked) -> list[Verdict]:
         measured.beside_random(TOP3_SEAT, rows["Top-3"], random),
         measured.beside_random(BOTTOM3, rows["Bottom-3"], random),
         measured.judged(TOP3_PPPL, cost, found=found),
+    ]
+
+
+def _best_of_three(measured: Masked) -> list[Verdict]:
+    """The Top-3 against whichever of Bottom-3 and All is better: by SEAT, and by PPPL."""
+    top, *others = (measured.rows[name] for name in ("Top-3", "Bottom-3", "All"))
+    value = attrgetter("value")
+    seat = max((measured.change(top, other) for other in others), key=value)
+    cost = max((tables.pppl_ratio(measured.masks, top, other) for other in others), key=value)
+    return [
+        measured.judged(LOWEST_SEAT, seat, measured.speaks_under("All")),
+        measured.judged(LOWEST_PPPL, cost, found=f"{tables.ratio_text(cost)} times"),
     ]
 
 

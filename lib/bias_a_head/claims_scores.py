@@ -117,6 +117,21 @@ GPT2_NEGATIVE = Comparison(
     controls=(UNTRAINED,),
     margin=HEADS_MARGIN,
 )
+# Post hoc: the counts of the bundled models were known.
+GPT2_FEWER = Comparison(
+    id="heads-gpt2-fewer",
+    paper=PAPER,
+    where="5.1",
+    says="GPT-2 has fewer biased heads than BERT",
+    decoder="gpt2",
+    encoder="bert",
+    notebook="02",
+    figure=FIG1,
+    short="GPT-2 has fewer biased heads than BERT",
+    side=Side.BELOW,
+    controls=(UNTRAINED,),
+    margin=HEADS_MARGIN,
+)
 RACE_HIGHER = Claim(
     id="heads-race-higher",
     paper=PAPER,
@@ -175,6 +190,7 @@ OF_SCORES = [
     ALL_LAYERS,
     SMALL_SET,
     GPT2_NEGATIVE,
+    GPT2_FEWER,
     RACE_HIGHER,
     RACE_GPT2,
     SEAT_ORDER,
@@ -239,6 +255,7 @@ def of_scores(results: dict, ablations: dict, encoder: str, decoder: str, **abou
     gpt2 = cases[decoder, "gender"]
     bert = cases[encoder, "gender"]
     verdicts.append(_gpt2_negative(gpt2, bert, **about))
+    verdicts.append(_gpt2_fewer(gpt2, bert, **about))
     for model in (encoder, decoder):
         verdicts.append(_race_higher(cases[model, "race"], **about))
     verdicts.append(_race_gpt2(cases[decoder, "race"], cases[encoder, "race"], **about))
@@ -353,6 +370,14 @@ def _gpt2_negative(gpt2: Case, bert: Case, **about) -> Verdict:
     return _compared(
         GPT2_NEGATIVE, more, gpt2, bert, [gpt2, bert], on="gender", found=found, **about
     )
+
+
+def _gpt2_fewer(gpt2: Case, bert: Case, **about) -> Verdict:
+    """How many more heads of GPT-2 than of BERT have a positive score, on the same sentences."""
+    in_gpt2, in_bert = ((stats.settled(case.resamples) > 0).sum((1, 2)) for case in (gpt2, bert))
+    more = tables.interval_of_count(in_gpt2 - in_bert, gpt2.result["scores"].size)
+    found = f"{in_gpt2[0]} against {in_bert[0]}: {_of_heads(more)} more"
+    return _compared(GPT2_FEWER, more, gpt2, bert, [gpt2, bert], on="gender", found=found, **about)
 
 
 def _race_higher(case: Case, **about) -> Verdict:

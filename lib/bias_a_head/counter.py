@@ -12,8 +12,8 @@ Does a head attend more to the attribute in the stereotyped pair than in the swa
 
 A raw weight is the share of the target's attention (its row) that the attribute gets (its column).
 Footnote 12 normalises by min-max over the sentence, perhaps in Fig. 4 too: 0 is the least and 1 the
-most attended token, special ones left out. For words in several pieces attribute columns are added
-and target rows averaged; the paper does not say.
+most attended token, special ones and punctuation left out. For words in several pieces attribute
+columns are added and target rows averaged; the paper does not say.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,15 +61,14 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
     texts = [*pairs["original"], *pairs["counter"]]
     rows, columns = _tokens_of_words(model, pairs, texts)
     encoded = batches.encode(model, texts)
-    visible = []
-    for text, target in zip(encoded, rows):
-        visible.append(range(target.stop if model.is_causal else len(text["input_ids"])))
+    for row, is_compared in zip(encoded, _compared(model, texts, rows)):
+        row["is_compared"] = is_compared
 
     def of_batch(batch, indices):
+        is_compared = batch.pop("is_compared").bool()
         row = embed.inside([rows[i] for i in indices], batch["input_ids"]).float()
         column = embed.inside([columns[i] for i in indices], batch["input_ids"]).float()
-        is_visible = embed.inside([visible[i] for i in indices], batch["input_ids"])
-        return _target_on_attribute(model, batch, row, column, is_visible).cpu()
+        return _target_on_attribute(model, batch, row, column, is_compared).cpu()
 
     longest = max(len(text["input_ids"]) for text in encoded)
     tokens = _tokens_a_batch(model, longest)
@@ -96,13 +95,23 @@ def _tokens_of_words(
     return embed.tokens_of(model, texts, targets), embed.tokens_of(model, texts, attributes)
 
 
+def _compared(model, texts: list[str], targets: list[range]) -> Iterator[list[bool]]:
+    """For each token of a text, whether min-max is over it: it has a letter or a digit, as special
+    tokens and punctuation have not, and the target can see it.
+    """
+    encoded = model.tokenizer(texts, return_offsets_mapping=True, verbose=False)
+    for text, offsets, target in zip(texts, encoded["offset_mapping"], targets, strict=True):
+        seen = offsets[: target.stop] if model.is_causal else offsets
+        yield [any(map(str.isalnum, text[first:last])) for first, last in seen]
+
+
 def _target_on_attribute(
-    model, batch: dict, row: torch.Tensor, column: torch.Tensor, is_visible: torch.Tensor
+    model, batch: dict, row: torch.Tensor, column: torch.Tensor, is_compared: torch.Tensor
 ) -> torch.Tensor:
     """[n, 2 variants, n_layers, n_heads]: the attention of the target on the attribute in a batch.
 
-    row, column, is_visible   [n, tokens]: the target's tokens, the attribute's, and those that the
-                              target can see
+    row, column, is_compared   [n, tokens]: the target's tokens, the attribute's, and those that
+                               min-max is over
     """
     maps = model.net.base_model(**batch, output_attentions=True).attentions or ()
     assert len(maps) == model.n_layers, "a layer handed out no map"
@@ -111,8 +120,7 @@ def _target_on_attribute(
     row = row / row.sum(1, keepdim=True)
     given = torch.stack([torch.einsum("bhqk,bq->bhk", layer.float(), row) for layer in maps], 1)
     raw = (given * column[:, None, None]).sum(-1)
-    special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
-    left_out = (~is_visible | torch.isin(batch["input_ids"], special))[:, None, None]
+    left_out = ~is_compared[:, None, None]
     least = given.masked_fill(left_out, torch.inf).amin(-1)
     most = given.masked_fill(left_out, -torch.inf).amax(-1)
     scaled = (raw - least) / (most - least).clamp(min=1e-12)

@@ -1,7 +1,7 @@
 """Triples of sentences with a model's probabilities, and an audit of their file.
 
 Projective methods, section 2. Data "mini" are this project's own triples, "paper" the authors':
-their development file, which the paper uses, and their test file. No sentence of the authors'
+their development file, taken to be the paper's, and their test file. No sentence of the authors'
 files is ever shown: tables name their triples by context_id and line, counted from 1 with the
 header.
 """

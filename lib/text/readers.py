@@ -85,8 +85,8 @@ def stereoset(part: str = "dev") -> pd.DataFrame:
     change places. `data.demo("triples")` has the same columns. The context_id of a triple of the
     test file is the file's own plus FIRST_ID["test"].
 
-    part: "dev" (234 triples, what Projective Methods uses), "test" (749 more, by the same authors)
-          or "both" (983)
+    part: "dev" (234 triples, what Projective Methods uses, as inferred: it prints 242 before
+          screening), "test" (749 more, by the same authors) or "both" (983)
     """
     if part not in TRIPLE_PARTS:
         raise CompanionError(
