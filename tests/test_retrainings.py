@@ -55,7 +55,7 @@ def test_in_how_many_retrainings_a_claim_is_supported(folder):
 @pytest.fixture
 def stored(folder):
     """A function that stores a run with three tests: by an interval, not applicable, and by a
-    count.
+    value alone.
     """
 
     def store(run, near, control=None):
@@ -85,7 +85,6 @@ def stored(folder):
                 run,
                 estimate=Estimate(2),
                 threshold=12.0,
-                samples_met=near.value,
                 models=[run.removeprefix("trainings-")],
             ),
         )
@@ -121,11 +120,6 @@ def test_no_more_than_the_control_is_matched(three, stored):
 
 def test_two_retrainings_are_too_few(three):
     assert retrainings.across(dict(list(three.items())[:2])).empty
-
-
-def test_a_count_is_judged_by_the_share_of_draws_over_all_retrainings(three):
-    (count,) = retrainings.counts_across(three).to_dict("records")
-    assert count["samples_met"] == pytest.approx(0.8) and count["outcome"] == "inconclusive"
 
 
 def test_a_row_for_a_plot_is_in_half_widths_of_its_interval(three):

@@ -101,12 +101,6 @@ def test_a_threshold_from_the_data_stays():
     assert records.rejudged(changed(claim, threshold=99.0), kept).threshold == 12.0
 
 
-def test_a_count_under_an_older_threshold_is_flagged():
-    kept = Verdict(NEAR, SUPPORTED, estimate=Estimate(3.0), threshold=2.0, samples_met=0.99)
-    found = records.rejudged(changed(CLAIMS[NEAR], threshold=3.0), kept)
-    assert found.outcome == SUPPORTED and found.remark == records.OLDER_THRESHOLD
-
-
 def test_preconditions_that_were_not_met_still_are_not_unless_it_is_a_control():
     kept = Verdict(
         NEAR,
@@ -234,7 +228,7 @@ def test_what_stands_behind_a_verdict(folder):
         control=control,
         preconditions={"SEAT": True},
     )
-    by_count = Verdict(
+    by_value = Verdict(
         NEAR,
         NOT_APPLICABLE,
         "n",
@@ -242,15 +236,14 @@ def test_what_stands_behind_a_verdict(folder):
         reason="b is not there",
         estimate=Estimate(3),
         threshold=0.5,
-        samples_met=0.981,
         preconditions={"a": True, "b": False},
     )
-    rows = scoreboard.evidence({"mini": folder("mini", by_interval, by_count)})
+    rows = scoreboard.evidence({"mini": folder("mini", by_interval, by_value)})
     columns = ["interval", "preconditions", "control", "controls"]
     none = "; ".join(f"{controls.NAMES[name]}: {NO_CONTROL}" for name in CLAIMS[NEAR].controls)
     assert rows[columns].to_numpy().tolist() == [
         ["0.7 [0.6, 0.8]", "SEAT met", "random heads 0.1, difference 0.4 [0.2, 0.6]", none],
-        ["met in 98.1% of samples", "a met, b not met", "", none],
+        ["3", "a met, b not met", "", none],
     ]
 
 
