@@ -5,9 +5,9 @@ to lie, and how small an effect is none. One test is judged by the first line th
 by the whole 95 % interval:
 
     not applicable       a precondition is not met: what the claim is about is not there
+    contradicted         it lies on the other side
     no effect            it lies within the margin around the threshold. This counts against a claim
                          of an effect; a claim of no effect is supported by it
-    contradicted         it lies on the other side
     inconclusive         it reaches over the threshold; `needed` says how much data would decide
     contradicted         it lies on the claim's side, but random interventions of equal size do more
     matched by controls  ... but the difference to a control does not, which shows half of it
@@ -322,8 +322,11 @@ def _by_interval(claim: Claim, estimate: Estimate, threshold: float) -> tuple[Ou
 
 
 def _is_next_to_nothing(claim: Claim, estimate: Estimate, threshold: float) -> bool:
-    """Whether the whole interval lies within the margin of a claim that there is an effect."""
-    if claim.side == Side.WITHIN or not claim.margin:
+    """Whether the whole interval lies within the margin of a claim that there is an effect, and
+    not on the other side of its threshold, which contradicts it however small it is.
+    """
+    is_opposite = _lies(claim.side.opposite, estimate - threshold)
+    if claim.side == Side.WITHIN or not claim.margin or is_opposite:
         return False
     ends = (estimate.low, estimate.high)
     return all(Side.WITHIN.has(end, threshold, claim.margin) for end in ends)

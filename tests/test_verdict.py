@@ -202,8 +202,9 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
         judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
         for interval in ((low, high), (lowest, highest))
     )
-    # What is next to nothing may lie on one side of the threshold, and reach out of the margin.
-    beyond = {NO_EFFECT: {SUPPORTED, CONTRADICTED}}.get(narrow, set())
+    # What is next to nothing may lie on the claim's side, and reach out of the margin; what lies
+    # on the other side may reach over the threshold, and be next to nothing.
+    beyond = {NO_EFFECT: {SUPPORTED}, CONTRADICTED: {NO_EFFECT}}.get(narrow, set())
     assert wide in {narrow, INCONCLUSIVE} | beyond
 
 
@@ -212,7 +213,8 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
     [
         (0.9, 1.1, NO_EFFECT),  # on both sides, and next to nothing
         (1.05, 1.2, NO_EFFECT),  # on the claim's side, and next to nothing
-        (0.8, 0.95, NO_EFFECT),
+        (0.8, 0.95, CONTRADICTED),  # on the other side, however little
+        (0.8, 1.0, NO_EFFECT),  # the threshold itself is on neither
         (0.75, 1.25, NO_EFFECT),  # the margin's ends are within it
         (0.7, 1.1, INCONCLUSIVE),
         (1.05, 1.3, SUPPORTED),
@@ -228,6 +230,22 @@ def test_what_lies_within_the_margin_is_no_effect(low, high, outcome, is_mirrore
         asked = replace(claim(Side.BELOW, 0.25), threshold=-1.0)
     assert judge(asked, estimate).outcome == outcome
     assert judge(replace(asked, margin=0.0), estimate).outcome != NO_EFFECT
+
+
+@given(
+    SIDES.filter(lambda side: side != Side.WITHIN),
+    st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3).map(sorted),
+    numbers,
+    st.floats(0, 2e3),
+)
+def test_an_interval_on_the_other_side_is_contradicted_whatever_the_margin(
+    side, distances, threshold, margin
+):
+    low, value, high = (threshold + distance for distance in distances)
+    if side.opposite == Side.BELOW:
+        low, value, high = (threshold - distance for distance in reversed(distances))
+    found = judge(claim(side, margin), Estimate(value, low, high), threshold=threshold)
+    assert found.outcome == CONTRADICTED
 
 
 @pytest.mark.parametrize(
