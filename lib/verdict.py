@@ -182,6 +182,7 @@ class Claim:
     margin: float = 0.0
     asks: Asks = Asks.EFFECT
     main: str = ""  # the analysis variant in the paper's words; "": the first; EVERY_VARIANT
+    bounds: tuple[float, float] = (-math.inf, math.inf)  # what it can be at all
     exact: bool = False  # a count over fixed things: a value without an interval decides
     # Runs of models that cannot have the effect: what they show as much of is no stereotype.
     controls: tuple[str, ...] = (UNTRAINED,)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.engine import stats
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import retrainings, scoreboard
@@ -110,6 +111,28 @@ def test_retrainings_that_differ_widely_are_inconclusive(three, stored):
     three["trainings-seed3"] = stored("trainings-seed3", Estimate(0.1, 0.002, 0.198))
     (row,) = retrainings.across(three).to_dict("records")
     assert row["outcome"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    "claim, values, ends",
+    [
+        ("heads-near-zero", (0.97, 0.99, 1.0), (None, 1)),  # a share
+        ("mask-all-pppl", (20, 150, 80), (0, None)),  # a ratio
+        ("np-all", (0.98, 0.99, 0.9), (None, 1)),
+        ("heads-all-layers", (12, 12, 11), (None, 12)),
+        ("uncorrelated", (0.9, -0.9, 0.9), (-1, 1)),
+        ("mask-top3-seat", (-3, 0, 3), (None, None)),
+    ],
+)
+def test_a_mean_over_retrainings_reaches_no_further_than_can_be(claim, values, ends):
+    tests = []
+    for value in values:
+        estimate = Estimate(value, value - 0.01, value + 0.01)
+        tests.append(Verdict(claim, Outcome.SUPPORTED, estimate=estimate, threshold=0.5))
+    mean, _ = stats.over_trainings([one.estimate for one in tests])
+    found = retrainings._over_intervals(retrainings.Paired(CLAIMS[claim], tuple(tests))).estimate
+    for end, free, bound in zip((found.low, found.high), (mean.low, mean.high), ends, strict=True):
+        assert end == (free if bound is None else bound)
 
 
 def test_no_more_than_the_control_is_matched(three, stored):

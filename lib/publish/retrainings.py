@@ -154,6 +154,8 @@ def _over_intervals(paired: Paired) -> Verdict | None:
     if len(thresholds) > 1 or not has_intervals:
         return None
     mean, _ = stats.over_trainings([one.estimate for one in tests])
+    low, high = np.clip([mean.low, mean.high], *paired.claim.bounds).tolist()
+    mean = replace(mean, low=low, high=high)
     random = None
     if tests[0].control:
         random = _mean_control([one.control for one in tests])
