@@ -115,6 +115,7 @@ MOST = {"07": 983, "08": 983, "11": 58}
 WHOLE = {
     ("09", 164): "occupations",
     ("09", 76): "models",
+    ("11", 29): "occupations of Table 1 that women, or men, dominate",
     ("02", 165): "words of the lists",
     ("02", 94): "words of the lists that have sentences",
 }
