@@ -460,6 +460,19 @@ def test_the_gender_swapped_model_speaks_where_it_has_no_bias_itself(controlled)
     assert controlled((), [race])[1].endswith(f"the gender-swapped model: {NO_CONTROL}")
 
 
+def test_a_variant_on_other_sentences_meets_the_control_of_the_variant_itself():
+    draws = []
+    for change in (0.0, 0.01):
+        tests = []
+        for variant, value in (("raw", 0.9), ("min-max", 0.1)):
+            one = measured(NEAR, value + change, value - 0.1, value + 0.1, models=["null"])
+            tests.append(changed(one, variant=variant))
+        draws.append(tests)
+    one = changed(measured(NEAR, 0.9, 0.8, 0.95), variant="min-max, r/TheRedPill alone")
+    found = controls.Controls({"null": draws})._control("null", "mini", one, 0)
+    assert found.estimate.value == pytest.approx(0.105)
+
+
 def test_on_the_papers_data_the_control_of_the_same_data_speaks_where_there_is_one():
     one = measured(NEAR, 0.9, 0.8, 0.95)
     small, large = untrained([0.01, 0.03]), untrained([0.8, 0.9])
