@@ -799,10 +799,8 @@ def test_claims_are_contradicted_by_the_papers_numbers_turned_round(id):
 
 def test_that_deeper_is_lower_is_contradicted_where_s_and_d_rise():
     rising = outcomes(claims.of_projections(stereotyped(np.linspace(0.1, 0.2, 76)), DRAWS))
-    for id in ("deeper-s", "deeper-d"):
+    for id in ("deeper-s", "deeper-d", "lower-s", "lower-d"):  # the best is worse, if by little
         assert rising[id] == CONTRADICTED, id
-    for id in ("lower-s", "lower-d"):  # the best, projecting SENT, is worse by next to nothing
-        assert rising[id] == Outcome.NO_EFFECT, id
 
 
 def test_what_random_directions_do_as_well_is_matched():
