@@ -5,9 +5,9 @@ to lie, and how small an effect is none. One test is judged by the first line th
 by the whole 95 % interval:
 
     not applicable       a precondition is not met: what the claim is about is not there
+    contradicted         it lies on the other side
     no effect            it lies within the margin around the threshold. This counts against a claim
                          of an effect; a claim of no effect is supported by it
-    contradicted         it lies on the other side
     inconclusive         it reaches over the threshold; `needed` says how much data would decide
     contradicted         it lies on the claim's side, but random interventions of equal size do more
     matched by controls  ... but the difference to a control does not, which shows half of it
@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from statistics import NormalDist
 
 from lib import CompanionError
 from lib.engine import files
@@ -183,6 +182,7 @@ class Claim:
     margin: float = 0.0
     asks: Asks = Asks.EFFECT
     main: str = ""  # the analysis variant in the paper's words; "": the first; EVERY_VARIANT
+    bounds: tuple[float, float] = (-math.inf, math.inf)  # what it can be at all
     exact: bool = False  # a count over fixed things: a value without an interval decides
     # Runs of models that cannot have the effect: what they show as much of is no stereotype.
     controls: tuple[str, ...] = (UNTRAINED,)
@@ -239,7 +239,6 @@ class Verdict:
     threshold: float | None = None
     margin: float | None = None
     variant: str = ""  # which of several ways to read the paper
-    samples_met: float | None = None  # the share of bootstrap samples in which a count is met
     control: Control | None = None  # a random intervention of equal size
     preconditions: dict[str, bool] = field(default_factory=dict)  # by name, whether met
     models: list[str] = field(default_factory=list)  # whose weights it is about
@@ -269,7 +268,6 @@ def judge(
     threshold: float | None = None,
     preconditions: Sequence[Precondition] = (),
     control: Control | None = None,
-    samples_met: float | None = None,
     ignore_preconditions: bool = False,
     **about,
 ) -> Verdict:
@@ -280,8 +278,6 @@ def judge(
     preconditions         each has to be met, unless `ignore_preconditions`: control models are
                           judged without
     control               a random intervention of equal size
-    samples_met           the share of bootstrap samples in which a count is met, in place of an
-                          interval: .975 or more supports, .025 or less contradicts
     about                 further fields of the Verdict: on, found, variant, models, remark
     """
     if not isinstance(estimate, Estimate):
@@ -293,13 +289,12 @@ def judge(
         "threshold": threshold,
         "margin": claim.margin or None,
         "control": control,
-        "samples_met": samples_met,
         "preconditions": _met_by_name(preconditions),
     }
     unmet = [one for one in preconditions if not one.is_met]
     if unmet and not ignore_preconditions:
         return Verdict(claim.id, Outcome.NOT_APPLICABLE, reason=unmet[0].why, **about)
-    outcome, reason = _by_interval(claim, estimate, threshold, samples_met)
+    outcome, reason = _by_interval(claim, estimate, threshold)
     if outcome == Outcome.SUPPORTED and claim.asks == Asks.EFFECT:
         outcome, reason = _beside_random(claim, estimate, control)
     return Verdict(claim.id, outcome, reason=reason, **about)
@@ -313,16 +308,10 @@ def _met_by_name(preconditions: Sequence[Precondition]) -> dict[str, bool]:
     return met
 
 
-def _by_interval(
-    claim: Claim, estimate: Estimate, threshold: float, samples_met: float | None
-) -> tuple[Outcome, str]:
+def _by_interval(claim: Claim, estimate: Estimate, threshold: float) -> tuple[Outcome, str]:
     """(outcome, reason), before controls are looked at; a reason where an interval is missing."""
     if math.isnan(estimate.value):
         return Outcome.INCONCLUSIVE, NO_VALUE
-    if samples_met is not None:
-        if samples_met >= 0.975:
-            return Outcome.SUPPORTED, ""
-        return (Outcome.CONTRADICTED if samples_met <= 0.025 else Outcome.INCONCLUSIVE), ""
     if estimate.has_interval:
         if _is_next_to_nothing(claim, estimate, threshold):
             return Outcome.NO_EFFECT, ""
@@ -334,8 +323,11 @@ def _by_interval(
 
 
 def _is_next_to_nothing(claim: Claim, estimate: Estimate, threshold: float) -> bool:
-    """Whether the whole interval lies within the margin of a claim that there is an effect."""
-    if claim.side == Side.WITHIN or not claim.margin:
+    """Whether the whole interval lies within the margin of a claim that there is an effect, and
+    not on the other side of its threshold, which contradicts it however small it is.
+    """
+    is_opposite = _lies(claim.side.opposite, estimate - threshold)
+    if claim.side == Side.WITHIN or not claim.margin or is_opposite:
         return False
     ends = (estimate.low, estimate.high)
     return all(Side.WITHIN.has(end, threshold, claim.margin) for end in ends)
@@ -421,12 +413,10 @@ def needed(claim: Claim, one: Verdict) -> float:
     """
     if one.outcome != Outcome.INCONCLUSIVE or one.estimate is None:
         return math.nan
-    if one.samples_met is not None:
-        return _needed_by_count(claim, one)
     if not one.estimate.has_interval:
         return math.nan
     of_today = replace(claim, margin=one.margin or 0.0)
-    alone, _ = _by_interval(of_today, one.estimate, one.threshold, None)
+    alone, _ = _by_interval(of_today, one.estimate, one.threshold)
     if alone != Outcome.INCONCLUSIVE:
         return math.nan
     value, low, high = one.estimate
@@ -438,18 +428,6 @@ def needed(claim: Claim, one: Verdict) -> float:
     room = abs(to_margin) if claim.side == Side.WITHIN else max(distance, to_margin)
     times = (reach / room) ** 2 if room > 0 else math.inf
     return max(times, 1.0)  # 1 where an end lies on the threshold
-
-
-def _needed_by_count(claim: Claim, one: Verdict) -> float:
-    """`needed` of a count that a share of samples meets: as if by one value's distance from its
-    edge, in standard errors. nan where the count is met, but in fewer than half of the samples (or
-    the other way round): it is made of several comparisons, and which way it goes is unknown.
-    """
-    is_met = claim.side.has(one.estimate.value, one.threshold, claim.margin)
-    if is_met != (one.samples_met > HALF):
-        return math.nan
-    standard_errors = abs(NormalDist().inv_cdf(min(max(one.samples_met, 1e-9), 1 - 1e-9)))
-    return max((1.96 / standard_errors) ** 2, 1.0)
 
 
 def needed_beyond(claim: Claim, one: Verdict) -> float:
@@ -643,7 +621,7 @@ def _verdict(row: dict) -> Verdict:
     if "threshold" in row and "estimate" not in row:
         raise ValueError("what was held against the threshold is gone")
     fields["outcome"] = Outcome(row["outcome"])
-    for name in ("threshold", "margin", "samples_met"):
+    for name in ("threshold", "margin"):
         if name in row:
             fields[name] = float(row[name])
     if "estimate" in row:
@@ -654,7 +632,6 @@ def _verdict(row: dict) -> Verdict:
             name=kept.get("name", ""),
             estimate=_estimate(kept["estimate"]),
             difference=_estimate(kept["difference"]),
-            idle=kept.get("idle", ""),
         )
     return Verdict(**fields)
 

@@ -285,6 +285,17 @@ def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
         (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.01, 0.005, 0.02), ignore_preconditions=True
     )
     assert free["counter-contrast", "4c", "raw"].outcome == SUPPORTED
+    tests = {kind: by_unit(0.02, 0.01, 0.03) for kind in ("biased", "regular")}
+    more = stats.Estimate(2.0, 1.0, 3.0, n=20_216)
+    shifts = {
+        (variant, kind): more for variant in ("raw", "min-max") for kind in (*tests, "contrast")
+    }
+    every = dict.fromkeys(STUDIES, tests), dict.fromkeys(STUDIES, shifts)
+    of_more = claims.of_attention(*every, STUDIES, SCORED, EXAMPLE)
+    assert {one.variant for one in of_more if one.claim == "counter-biased"} == {
+        "paper's test",
+        "balanced, all 20,216 sentences",
+    }
     tests = dict.fromkeys(STUDIES, {"biased": by_unit(0.02, 0.01, 0.03)})
     scored = dict.fromkeys(STUDIES, result([[1.0, 1, 1, 1]]))
     found = outcomes(claims.of_attention(tests, {}, STUDIES, scored, EXAMPLE))

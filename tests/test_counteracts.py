@@ -455,9 +455,10 @@ def claim(expectation, *kinds):
     )
 
 
-def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, **options):
-    drawn = tables.resampled(table(FOLLOWS | {U: margins["base"]} | margins, scatter), draws=50)
-    evidence = claims.Evidence(drawn, understood)
+def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, pooled=False, **options):
+    frame = table(FOLLOWS | {U: margins["base"]} | margins, scatter)
+    drawn = tables.resampled(frame, pooled, draws=50)
+    evidence = claims.Evidence(drawn, understood, tables.n_by_group(frame, pooled))
     return claims.judge_margins(claim(expectation, *kinds), evidence, **options)
 
 
@@ -520,6 +521,21 @@ def test_a_group_without_a_preference_is_no_part_of_a_claim_about_one():
         found = read(claims.OVERTURNED, {"base": (hair, -0.6), N: (0.5, 0.2)})
         assert found.estimate.value == pytest.approx(-0.2)
         assert found.outcome == Outcome.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    "expectation, base, pooled, n",
+    [  # three occupations a group
+        (claims.OVERTURNED, (0.5, -0.5), False, 6),
+        (claims.OVERTURNED, (0.04, -0.6), False, 3),
+        (claims.OVERTURNED, (0.5, -0.5), True, 6),
+        (claims.LEANS, (0.04, -0.6), False, 6),  # not of a preference
+    ],
+)
+def test_n_counts_the_occupations_that_had_part(expectation, base, pooled, n):
+    found = read(expectation, {"base": base, N: (0.5, 0.2)}, pooled=pooled)
+    assert found.estimate.n == n
+    assert not found.control or found.control.estimate.n == n
 
 
 def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():

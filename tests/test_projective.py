@@ -729,7 +729,6 @@ def test_every_estimate_on_triples_says_of_how_many_of_what():
     for one in verdicts:
         if not np.isnan(one.estimate.value):
             assert one.estimate.n > 0 and one.estimate.unit, one.claim
-        assert one.samples_met is None
 
 
 def stereotyped(strength, distance=None, **options):
@@ -800,10 +799,8 @@ def test_claims_are_contradicted_by_the_papers_numbers_turned_round(id):
 
 def test_that_deeper_is_lower_is_contradicted_where_s_and_d_rise():
     rising = outcomes(claims.of_projections(stereotyped(np.linspace(0.1, 0.2, 76)), DRAWS))
-    for id in ("deeper-s", "deeper-d"):
+    for id in ("deeper-s", "deeper-d", "lower-s", "lower-d"):  # the best is worse, if by little
         assert rising[id] == CONTRADICTED, id
-    for id in ("lower-s", "lower-d"):  # the best, projecting SENT, is worse by next to nothing
-        assert rising[id] == Outcome.NO_EFFECT, id
 
 
 def test_what_random_directions_do_as_well_is_matched():
@@ -931,7 +928,6 @@ def test_the_papers_words_are_the_main_variant(few_draws):
     for one in verdicts:
         if not np.isnan(one.estimate.value):
             assert one.estimate.n > 0 and one.estimate.unit, one.claim
-        assert one.samples_met is None
 
 
 def test_that_fairness_rises_is_held_against_random_directions():

@@ -5,6 +5,7 @@ what is asked of them.
 import copy
 import errno
 import io
+import json
 import re
 import subprocess
 import sys
@@ -441,6 +442,14 @@ def test_the_page_has_the_stored_table_and_every_model_of_it_was_measured():
     assert frame.missing[frame.missing != ""].str.contains("no vocabulary head").all()
     shown = pd.read_csv(alike.TABLE)
     np.testing.assert_allclose(shown.value, frame.value, rtol=1e-4)
+
+
+def test_every_stored_table_says_what_it_was_made_from():
+    for table in paths.FIGURES.glob("*/*.csv"):
+        made = json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))
+        assert made["command"] and made["versions"], table
+    made = json.loads(alike.TABLE.with_suffix(".json").read_text(encoding="utf-8"))
+    assert set(made["models"]) == set(alike.NAMES)
 
 
 def test_a_model_that_cannot_be_asked_is_measured_as_far_as_it_goes(monkeypatch):

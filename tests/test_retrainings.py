@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lib.engine import stats
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import retrainings, scoreboard
@@ -55,7 +56,7 @@ def test_in_how_many_retrainings_a_claim_is_supported(folder):
 @pytest.fixture
 def stored(folder):
     """A function that stores a run with three tests: by an interval, not applicable, and by a
-    count.
+    value alone.
     """
 
     def store(run, near, control=None):
@@ -85,7 +86,6 @@ def stored(folder):
                 run,
                 estimate=Estimate(2),
                 threshold=12.0,
-                samples_met=near.value,
                 models=[run.removeprefix("trainings-")],
             ),
         )
@@ -113,6 +113,28 @@ def test_retrainings_that_differ_widely_are_inconclusive(three, stored):
     assert row["outcome"] == "inconclusive"
 
 
+@pytest.mark.parametrize(
+    "claim, values, ends",
+    [
+        ("heads-near-zero", (0.97, 0.99, 1.0), (None, 1)),  # a share
+        ("mask-all-pppl", (20, 150, 80), (0, None)),  # a ratio
+        ("np-all", (0.98, 0.99, 0.9), (None, 1)),
+        ("heads-all-layers", (12, 12, 11), (None, 12)),
+        ("uncorrelated", (0.9, -0.9, 0.9), (-1, 1)),
+        ("mask-top3-seat", (-3, 0, 3), (None, None)),
+    ],
+)
+def test_a_mean_over_retrainings_reaches_no_further_than_can_be(claim, values, ends):
+    tests = []
+    for value in values:
+        estimate = Estimate(value, value - 0.01, value + 0.01)
+        tests.append(Verdict(claim, Outcome.SUPPORTED, estimate=estimate, threshold=0.5))
+    mean, _ = stats.over_trainings([one.estimate for one in tests])
+    found = retrainings._over_intervals(retrainings.Paired(CLAIMS[claim], tuple(tests))).estimate
+    for end, free, bound in zip((found.low, found.high), (mean.low, mean.high), ends, strict=True):
+        assert end == (free if bound is None else bound)
+
+
 def test_no_more_than_the_control_is_matched(three, stored):
     control = Control("random heads", Estimate(0.7), Estimate(0.0, -0.1, 0.1))
     alike = {run: stored(run, ENDS[0], control) for run in three}
@@ -121,11 +143,6 @@ def test_no_more_than_the_control_is_matched(three, stored):
 
 def test_two_retrainings_are_too_few(three):
     assert retrainings.across(dict(list(three.items())[:2])).empty
-
-
-def test_a_count_is_judged_by_the_share_of_draws_over_all_retrainings(three):
-    (count,) = retrainings.counts_across(three).to_dict("records")
-    assert count["samples_met"] == pytest.approx(0.8) and count["outcome"] == "inconclusive"
 
 
 def test_a_row_for_a_plot_is_in_half_widths_of_its_interval(three):

@@ -101,12 +101,6 @@ def test_a_threshold_from_the_data_stays():
     assert records.rejudged(changed(claim, threshold=99.0), kept).threshold == 12.0
 
 
-def test_a_count_under_an_older_threshold_is_flagged():
-    kept = Verdict(NEAR, SUPPORTED, estimate=Estimate(3.0), threshold=2.0, samples_met=0.99)
-    found = records.rejudged(changed(CLAIMS[NEAR], threshold=3.0), kept)
-    assert found.outcome == SUPPORTED and found.remark == records.OLDER_THRESHOLD
-
-
 def test_preconditions_that_were_not_met_still_are_not_unless_it_is_a_control():
     kept = Verdict(
         NEAR,
@@ -235,7 +229,7 @@ def test_what_stands_behind_a_verdict(folder):
         control=control,
         preconditions={"SEAT": True},
     )
-    by_count = Verdict(
+    by_value = Verdict(
         NEAR,
         NOT_APPLICABLE,
         "n",
@@ -243,15 +237,14 @@ def test_what_stands_behind_a_verdict(folder):
         reason="b is not there",
         estimate=Estimate(3),
         threshold=0.5,
-        samples_met=0.981,
         preconditions={"a": True, "b": False},
     )
-    rows = scoreboard.evidence({"mini": folder("mini", by_interval, by_count)})
+    rows = scoreboard.evidence({"mini": folder("mini", by_interval, by_value)})
     columns = ["interval", "preconditions", "control", "controls"]
     none = "; ".join(f"{controls.NAMES[name]}: {NO_CONTROL}" for name in CLAIMS[NEAR].controls)
     assert rows[columns].to_numpy().tolist() == [
         ["0.7 [0.6, 0.8]", "SEAT met", "random heads 0.1, difference 0.4 [0.2, 0.6]", none],
-        ["met in 98.1% of samples", "a met, b not met", "", none],
+        ["3", "a met, b not met", "", none],
     ]
 
 
@@ -466,6 +459,19 @@ def test_the_gender_swapped_model_speaks_where_it_has_no_bias_itself(controlled)
     assert cell == "supported"
     assert text.endswith("has the bias itself (SEAT of gender)")
     assert controlled((), [race])[1].endswith(f"the gender-swapped model: {NO_CONTROL}")
+
+
+def test_a_variant_on_other_sentences_meets_the_control_of_the_variant_itself():
+    draws = []
+    for change in (0.0, 0.01):
+        tests = []
+        for variant, value in (("raw", 0.9), ("min-max", 0.1)):
+            one = measured(NEAR, value + change, value - 0.1, value + 0.1, models=["null"])
+            tests.append(changed(one, variant=variant))
+        draws.append(tests)
+    one = changed(measured(NEAR, 0.9, 0.8, 0.95), variant="min-max, r/TheRedPill alone")
+    found = controls.Controls({"null": draws})._control("null", "mini", one, 0)
+    assert found.estimate.value == pytest.approx(0.105)
 
 
 def test_on_the_papers_data_the_control_of_the_same_data_speaks_where_there_is_one():

@@ -170,7 +170,7 @@ def _kind_of_heads(
     """What the swap does to one kind of heads: by the paper's test, and with groups weighted alike.
 
     Biased heads are judged in percentage points, regular ones relative to the attention that they
-    give.
+    give. Where more sentences are weighted alike than the paper's test has, the variant says so.
     """
     row = tested.loc["sentence"]
     if kind == "biased":
@@ -189,12 +189,13 @@ def _kind_of_heads(
         unit="sentences",
     )
     balanced = shift * (0.01 / whole)
+    variant = "balanced" if balanced.n <= paper.n else f"balanced, all {balanced.n:,} sentences"
     p = np.nan_to_num(row["p"], nan=1.0)  # nan: no difference
     of_paper = f"t {row['t']:.1f}, p {tables.p_text(p)}; {paper:+.2f} {unit}"
     of_balanced = f"{balanced:+.2f} {unit}"
     return [
         study.judged(claim, paper, found=of_paper, variant=PAPERS_TEST + of, **about),
-        study.judged(claim, balanced, found=of_balanced, variant="balanced" + of, **about),
+        study.judged(claim, balanced, found=of_balanced, variant=variant + of, **about),
     ]
 
 

@@ -63,6 +63,7 @@ TOP3_PPPL = Claim(
     short="Top-3 costs little PPPL",
     side=Side.AT_MOST,
     threshold=1 + LITTLE,
+    bounds=(0, np.inf),
     controls=CONTROLS,
     asks=Asks.COST,
 )
@@ -138,6 +139,7 @@ ALL_PPPL = Claim(
     short="All has a much worse PPPL than Top-3",
     side=Side.AT_LEAST,
     threshold=1 + MUCH,
+    bounds=(0, np.inf),
     controls=CONTROLS,
     asks=Asks.COST,
     main=ALL_POSITIVE,

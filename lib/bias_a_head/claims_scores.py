@@ -64,6 +64,7 @@ NEAR_ZERO = Claim(
     short="most heads have no major effect",
     side=Side.ABOVE,
     threshold=0.5,
+    bounds=(0, 1),
     controls=CONTROLS,
     asks=Asks.NO_EFFECT,
 )
@@ -77,6 +78,7 @@ RIGHT_TAIL = Claim(
     short="several heads stand out to the right",
     side=Side.AT_LEAST,
     threshold=SEVERAL,
+    bounds=(0, np.inf),
     controls=CONTROLS,
 )
 ALL_LAYERS = Claim(
@@ -90,6 +92,7 @@ ALL_LAYERS = Claim(
     side=Side.AT_LEAST,
     controls=CONTROLS,
     threshold_from_data=True,  # the number of layers
+    bounds=(0, 12),  # of a BERT that was trained again
 )
 SMALL_SET = Claim(
     id="heads-small-set",
@@ -181,6 +184,7 @@ GRADIENT_SIGN = Claim(
     short="the gradient has the sign of the head's removal",
     side=Side.AT_LEAST,
     threshold=RIGHT_SIGN,
+    bounds=(0, 1),
     controls=(),
     about_bert=True,
 )

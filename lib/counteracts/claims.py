@@ -24,7 +24,7 @@ import pandas as pd
 from lib.counteracts import tables
 from lib.counteracts.tables import FULL, LITTLE, K
 from lib.engine.families import FAMILIES
-from lib.engine.stats import redrawn
+from lib.engine.stats import Estimate, redrawn
 from lib.verdict import (
     CONTROLS,
     UNTRAINED,
@@ -448,7 +448,7 @@ class Evidence(NamedTuple):
 
     margins: dict[str, np.ndarray]  # by kind, of tables.resampled
     understood: pd.Series  # by kind, of tables.understood
-    n: int = 0  # occupations
+    n: list[int]  # occupations of each group
 
 
 def variants(
@@ -493,11 +493,11 @@ def _evidence_by_variant(
         if variant.form not in by_form:
             continue
         mine = by_form[variant.form]
-        n = len({row["occupation"] for row in mine["prompts"]})
         evidence[title] = []
         for k in (*K, FULL):
             table = tables.by_occupation(mine, k)
             margins = tables.resampled(table, variant.pooled, draws)
+            n = tables.n_by_group(table, variant.pooled)
             understood = tables.understood(mine, k)
             evidence[title].append(Evidence(margins, understood, n))
     return evidence
@@ -552,7 +552,7 @@ def judge_margins(
         preconditions.append(Precondition("room to grow", has_room, "at the ceiling"))
     return judge(
         claim,
-        redrawn(_scores(claim, evidence, claim.kinds), evidence.n, "occupations"),
+        _estimate(claim, evidence, _scores(claim, evidence, claim.kinds)),
         preconditions=preconditions,
         control=control,
         ignore_preconditions=ignore_preconditions and tokens.is_met,
@@ -562,13 +562,24 @@ def judge_margins(
 
 def _scores(claim: ClozeClaim, evidence: Evidence, kinds: tuple[str, ...]) -> np.ndarray:
     """What a claim expects, scored after knowledge of these kinds: [draws]."""
-    base = evidence.margins["base"]
-    after = [evidence.margins[kind] for kind in kinds]
-    has_preference = np.abs(base[0]) > LITTLE
-    if claim.expectation.of_preference and has_preference.any():
-        base = base[:, has_preference]
-        after = [margins[:, has_preference] for margins in after]
+    groups = _groups(claim, evidence)
+    base = evidence.margins["base"][:, groups]
+    after = [evidence.margins[kind][:, groups] for kind in kinds]
     return claim.expectation.score(np.sign(base[0]), base, *after)
+
+
+def _groups(claim: ClozeClaim, evidence: Evidence) -> np.ndarray:
+    """Which groups of occupations a claim is scored by: of a preference those that have one."""
+    has_preference = np.abs(evidence.margins["base"][0]) > LITTLE
+    if claim.expectation.of_preference and has_preference.any():
+        return has_preference
+    return np.full_like(has_preference, True)
+
+
+def _estimate(claim: ClozeClaim, evidence: Evidence, scores: np.ndarray) -> Estimate:
+    """Of scores [draws], with the number of occupations that have part in them."""
+    n = int(np.array(evidence.n)[_groups(claim, evidence)].sum())
+    return redrawn(scores, n, "occupations")
 
 
 def _unrelated_knowledge(claim: ClozeClaim, evidence: Evidence) -> Control:
@@ -577,8 +588,8 @@ def _unrelated_knowledge(claim: ClozeClaim, evidence: Evidence) -> Control:
     difference = _scores(claim, evidence, claim.kinds) - unrelated
     return Control(
         name="unrelated knowledge",
-        estimate=redrawn(unrelated, evidence.n, "occupations"),
-        difference=redrawn(difference, evidence.n, "occupations"),
+        estimate=_estimate(claim, evidence, unrelated),
+        difference=_estimate(claim, evidence, difference),
     )
 
 

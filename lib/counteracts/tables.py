@@ -121,6 +121,12 @@ def resampled(
     return dict(zip(wide["first"], np.moveaxis(margins, 1, 0)))
 
 
+def n_by_group(table: pd.DataFrame, pooled: bool = False) -> list[int]:
+    """How many occupations each group of `resampled` has."""
+    n = table.groupby("dominated")["occupation"].nunique()
+    return [int(n.sum())] if pooled else n.tolist()
+
+
 def moved_groups(margins: dict[str, np.ndarray], kind: str) -> int:
     """In how many groups of occupations the margin moves by more than LITTLE, with its whole
     interval.

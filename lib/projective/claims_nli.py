@@ -186,6 +186,7 @@ UNCORRELATED = ProjectiveClaim(
     figure="09_strength",
     side=Side.WITHIN,
     margin=UNCORRELATED_WITHIN,
+    bounds=(-1, 1),
     controls=WITHOUT_SWAPPED,
     about_bert=True,
     asks=Asks.NO_EFFECT,

@@ -239,6 +239,7 @@ THRESHOLD = ProjectiveClaim(
     figure="08_choices",
     side=Side.AT_LEAST,
     threshold=SAME_RANKS,
+    bounds=(-1, 1),
     about_bert=True,
     asks=Asks.NO_EFFECT,
     main=BOTH_FILES,

@@ -45,6 +45,7 @@ SS_HAIR = ProjectiveClaim(
     notebook="07",
     figure="07_preferences",
     threshold=SOME,
+    bounds=(0, 1),
     about_bert=True,
     main=BOTH_FILES,
 )
@@ -57,6 +58,7 @@ SS_TWIN = ProjectiveClaim(
     notebook="07",
     figure="07_preferences",
     threshold=0.5,
+    bounds=(0, 1),
     about_bert=True,
     main=BOTH_FILES,
 )
@@ -69,6 +71,7 @@ S_NEAR_ZERO = ProjectiveClaim(
     notebook="07",
     figure="07_distributions",
     threshold=0.5,
+    bounds=(0, 1),
     about_bert=True,
     asks=Asks.NO_EFFECT,
     main=BOTH_FILES,

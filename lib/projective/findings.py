@@ -46,6 +46,8 @@ class ProjectiveClaim(Claim):
     def __post_init__(self):
         if not self.short:  # then the notebook's table names it in full
             object.__setattr__(self, "short", self.says)
+        if self.threshold == 1:  # all of several things: a share of them is estimated
+            object.__setattr__(self, "bounds", (0, 1))
 
 
 @dataclass(frozen=True)

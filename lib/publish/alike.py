@@ -8,6 +8,7 @@ of this project, in sizes that a CPU manages for 100 million weights. A question
 be asked is stored with the reason.
 """
 
+import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,12 +330,28 @@ def _cell(row) -> str:
     return said if np.isfinite(row.low) else f"{said}, p {tables.p_text(row.p)}"
 
 
+def provenance(caption: str, names: tuple[str, ...], folder: Path = MEASURED) -> bytes:
+    """What stands beside a table of these models' stored answers: what they were measured from."""
+    about = {"caption": caption, "kind": "table", "models": {}}
+    for file in (file_of(name, folder) for name in names):
+        if file.is_file():
+            _, made_from = results.read(file)
+            question = made_from["question"]
+            about["models"] |= question["weights"]
+            about |= {"sizes": question["arguments"][1]}
+            for key in ("run", "command", "precision", "device", "versions"):
+                about[key] = made_from[key]  # alike in all of them
+    return f"{json.dumps(about, indent=1, ensure_ascii=False)}\n".encode()
+
+
 def write() -> Path:
     """The table into figures/published and PUBLISHED.md, and the figure beside it."""
     frame = table()
     shown = marks.between(PAGE.name, read_text(PAGE), MARKER, in_markdown(frame), MARKER)
     replace(PAGE, shown.encode())
     replace(TABLE, frame.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode())
+    caption = "What bundled, published and untrained models answer to the same five questions."
+    replace(TABLE.with_suffix(".json"), provenance(caption, NAMES))
     look.style()
     drawn = figure(frame)
     same = sides(frame)["same side"]

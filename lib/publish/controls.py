@@ -100,13 +100,18 @@ def _is_of(control: str, one: Verdict) -> bool:
 
 
 def _counterpart(one: Verdict, order: int, tests: list[Verdict]) -> Verdict | None:
-    """The control's test of the same claim, family and bias: of the same variant if it has it."""
+    """The control's test of the same claim, family and bias: of the same variant if it has it, or
+    of the one that is the variant but for the sentences ("raw" of "raw, r/TheRedPill alone").
+    """
     alike = []
     for other in tests:
         is_alike = other.claim == one.claim and _families(other) == _families(one)
         if is_alike and _is_on_race(other) == _is_on_race(one):
             alike.append(other)
     of_variant = [other for other in alike if other.variant == one.variant]
+    of_variant = of_variant or [
+        other for other in alike if other.variant and one.variant.startswith(f"{other.variant}, ")
+    ]
     alike = of_variant or alike
     return alike[min(order, len(alike) - 1)] if alike else None
 

@@ -47,14 +47,14 @@ def scores(of_model: pd.DataFrame, draws: int = claims.DRAWS) -> dict[str, Estim
     table = of_model.assign(dominated=of_model["occupation"].map(dominated))
     margins = tables.resampled(table, draws=draws)
     understood = pd.Series(1.0, list(cloze.KINDS))  # in full every prompt has gendered tokens
-    evidence = claims.Evidence(margins, understood, table["occupation"].nunique())
+    evidence = claims.Evidence(margins, understood, tables.n_by_group(table))
     found = {}
     for claim in ROWS.values():
         verdict = claims.judge_margins(claims.CLAIMS[claim], evidence, ignore_preconditions=True)
         found[claim] = verdict.estimate
     loss = margins["base"] - margins[claims.COUNTER_SYNTACTIC]
     loss[:, 1] *= -1  # the second group is occupations of men, whose gender is below 0
-    found[MOVES] = redrawn(loss.mean(-1), evidence.n)
+    found[MOVES] = redrawn(loss.mean(-1), sum(evidence.n))
     return found
 
 

@@ -9,6 +9,7 @@ float16, and every weight is the minimum and a multiple of the scale, from 0 to 
 embedding is of type Q8_0: a block has a scale alone, and multiples from -127 to 127.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -76,7 +77,7 @@ def in_place(model) -> float:
     return (changed / whole) ** 0.5
 
 
-def compared(names: list[str], folder: Path = alike.MEASURED) -> pd.DataFrame:
+def compared(names: Sequence[str], folder: Path = alike.MEASURED) -> pd.DataFrame:
     """A row a model and measure: in full and from four bits, each with its interval. Of ITEMS the
     rank correlation between the two, item by item.
     """
@@ -100,6 +101,12 @@ def compared(names: list[str], folder: Path = alike.MEASURED) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    table = compared(["mini-bert", "mini-gpt2"])
+    names = "mini-bert", "mini-gpt2"
+    table = compared(names)
     replace(TABLE, table.to_csv(index=False, float_format="%.3g", lineterminator="\n").encode())
+    caption = (
+        "What mini-bert and mini-gpt2 answer in full, as stored, and rounded to four bits by "
+        "python -m lib.publish.quantise."
+    )
+    replace(TABLE.with_suffix(".json"), alike.provenance(caption, names))
     print(table)

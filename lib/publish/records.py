@@ -2,8 +2,7 @@
 
 A record holds the estimate, the control and whether preconditions were met. `judge` is applied to
 it again, so that an edited threshold changes every run alike, whenever it was made. What a record
-cannot answer, because its threshold came from the data or its count was made under another
-threshold, keeps the outcome that its notebook gave and says so in its remark.
+cannot answer, because its threshold or margin came from the data, stays as it was stored.
 
 `folders` is {run: folder}, all stored runs where it is left out.
 """
@@ -15,8 +14,6 @@ from lib import CompanionError, results, verdict
 from lib.engine import models
 from lib.publish.papers import CLAIMS, RETRAININGS
 from lib.verdict import CONTROLS, GENDER_SWAPPED, Claim, Outcome, Precondition, Verdict
-
-OLDER_THRESHOLD = "counted under another threshold: run its notebook again"
 
 
 def verdicts(folders: dict[str, Path] | None = None) -> dict[str, list[Verdict]]:
@@ -58,8 +55,6 @@ def rejudged(claim: Claim, kept: Verdict, is_control: bool = False) -> Verdict:
     threshold = claim.threshold
     if claim.threshold_from_data:
         threshold = kept.threshold
-    elif kept.samples_met is not None and kept.threshold != claim.threshold:
-        return replace(kept, remark=OLDER_THRESHOLD)
     if claim.margin_from_data:
         claim = replace(claim, margin=kept.margin or 0.0)
     preconditions = []
@@ -71,7 +66,6 @@ def rejudged(claim: Claim, kept: Verdict, is_control: bool = False) -> Verdict:
         threshold=threshold,
         preconditions=preconditions,
         control=kept.control,
-        samples_met=kept.samples_met,
         ignore_preconditions=is_control,
         on=kept.on,
         found=kept.found,

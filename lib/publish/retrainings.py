@@ -65,11 +65,11 @@ def in_words(folders: dict[str, Path] | None = None) -> dict[str, str]:
 
 def not_across(folders: dict[str, Path] | None = None) -> dict[str, str]:
     """{claim: "not across retrainings"}, of claims that their tests over retrainings do not
-    support: in the main analysis variant, by an interval or by a count.
+    support, in the main analysis variant.
     """
     by_id = {}
     for paired in _paired(folders):
-        one = _over_intervals(paired) or _over_counts(paired)
+        one = _over_intervals(paired)
         if one is not None:
             by_id.setdefault(paired.claim.id, []).append(one)
     said = {}
@@ -150,24 +150,16 @@ def _over_intervals(paired: Paired) -> Verdict | None:
     """
     tests = paired.tests
     thresholds = {(one.threshold, bool(one.control)) for one in tests}
-    has_intervals = all(one.samples_met is None and one.estimate.has_interval for one in tests)
+    has_intervals = all(one.estimate.has_interval for one in tests)
     if len(thresholds) > 1 or not has_intervals:
         return None
     mean, _ = stats.over_trainings([one.estimate for one in tests])
+    low, high = np.clip([mean.low, mean.high], *paired.claim.bounds).tolist()
+    mean = replace(mean, low=low, high=high)
     random = None
     if tests[0].control:
         random = _mean_control([one.control for one in tests])
     return _held(paired, mean, control=random)
-
-
-def _over_counts(paired: Paired) -> Verdict | None:
-    """A count over retrainings, judged by the mean share of samples that meet it; None where a
-    retraining has no such share.
-    """
-    shares = [one.samples_met for one in paired.tests]
-    if None in shares:
-        return None
-    return _held(paired, paired.tests[0].estimate, samples_met=float(np.mean(shares)))
 
 
 def _held(paired: Paired, estimate: stats.Estimate, **about) -> Verdict:
@@ -201,28 +193,6 @@ def _mean_control(controls: list[Control]) -> Control:
         estimate = stats.Estimate(float(np.mean([one.value for one in shown])))
     difference, _ = stats.over_trainings([one.difference for one in controls])
     return Control(name, estimate, difference)
-
-
-def counts_across(folders: dict[str, Path] | None = None) -> pd.DataFrame:
-    """As `across`, for tests by a count, which has no interval: `samples_met` is the share of
-    draws, first of a retraining and then of its items, in which the count is met. Even five of five
-    leave room for a sixth that does not.
-    """
-    rows = []
-    for paired in _paired(folders):
-        one = _over_counts(paired)
-        if one is None:
-            continue
-        rows.append(
-            paired.about
-            | {
-                "retrainings": [test.samples_met for test in paired.tests],
-                "samples_met": one.samples_met,
-                "outcome": str(one.outcome),
-                "reason": one.reason,
-            }
-        )
-    return pd.DataFrame(rows)
 
 
 def _paired(folders: dict[str, Path] | None) -> Iterator[Paired]:

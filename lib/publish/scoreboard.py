@@ -88,9 +88,7 @@ def evidence(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 def behind(one: Verdict) -> dict[str, str]:
     """The interval that decides, n, how much data would decide, preconditions, controls."""
     interval = ""
-    if one.samples_met is not None:
-        interval = f"met in {one.samples_met:.1%} of samples"
-    elif one.estimate is not None:
+    if one.estimate is not None:
         interval = f"{one.estimate:z.3g}"
     random = ""
     if one.control:
@@ -117,6 +115,7 @@ MOST = {"07": 983, "08": 983, "11": 58}
 WHOLE = {
     ("09", 164): "occupations",
     ("09", 76): "models",
+    ("11", 29): "occupations of Table 1 that women, or men, dominate",
     ("02", 165): "words of the lists",
     ("02", 94): "words of the lists that have sentences",
 }
@@ -141,8 +140,6 @@ def needed_text(one: Verdict) -> str:
         return f"{_times(beyond)}, of the control too"
     times = verdict.needed(claim, one)
     if math.isnan(times):
-        if one.samples_met is not None:
-            return f"{NOTHING}: a count of several comparisons, of which some are ties"
         return f"{NOTHING}: {one.reason or verdict.NO_VALUE}"
     return _n_text(claim, one.estimate, times)
 
