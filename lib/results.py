@@ -5,24 +5,40 @@ figures/<run>/            what the repository stores of a run; --store alone wri
 build/<run>/figures/      what a run made here
 .../NN_name.csv, .png     a table or a figure of notebook NN, with NN_name.json beside it
 .../claims/NN.json        its verdicts;  numbers/NN.json  its numbers beside the printed ones
-.../measured/             heavy measurements, made without notebooks (lib/publish/measure.py)
+.../measured/NN.json      the stored measurements behind it, and what their samples came to
+.../measured/*.npz        heavy measurements, made without notebooks (lib/publish/measure.py)
 """
 
 import dataclasses
+import hashlib
 import io
 import json
 import shutil
+import zipfile
+import zlib
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
 from lib import CompanionError, paths
+from lib.engine import tolerance
 from lib.engine.files import new_folder, replace, slug
 from lib.profiles import LIMITED
 
-RESERVED = ("plain", "made_from")  # what a measurement's file has beside its arrays, as JSON
+RESERVED = ("plain", "made_from", "sha256")  # what a file has beside its arrays
 FILES = "[0-9][0-9]_*.*"  # tables and figures of a run's folder
 RECORDS = ("claims/*.json", "numbers/*.json")
+
+
+class Rests(StrEnum):
+    """What a result rests on: how much of it a run has seen for itself."""
+
+    COMPUTED = "computed here"
+    STORED = "from stored measurements whose samples agree"
+    UNCHECKED = "from stored fine-tunings that were not checked"
+    ASSEMBLED = "assembled from other results"
+    NO_MODEL = "without a model"
 
 
 # ---- folders
@@ -104,7 +120,7 @@ def place(folder: Path, function, args) -> Path:
     """The file of a measurement in a folder, named by the function and the names among its
     arguments.
     """
-    names = [_name(function)]
+    names = [name_of(function)]
     for arg in args:
         if isinstance(arg, str):
             names.append(arg)
@@ -117,38 +133,96 @@ def question(function, args, weights: dict[str, str]) -> dict:
     """What has to agree for a stored measurement to be taken, as JSON has it: tuples
     become lists.
     """
-    asked = {"function": _name(function), "arguments": args, "weights": weights}
+    asked = {"function": name_of(function), "arguments": args, "weights": weights}
     return json.loads(json.dumps(asked, default=dataclasses.asdict))
 
 
-def _name(function) -> str:
+def name_of(function) -> str:
     """heads.measure: by the module alone, so that a result outlives a move to another folder."""
     return f"{function.__module__.split('.')[-1]}.{function.__name__}"
 
 
 def write(file: Path, result: dict, made_from: dict):
-    """Keep a dict of arrays and plain values, with what it was made from; opening it runs
-    no code.
+    """Keep a dict of arrays and plain values, with what it was made from and a hash of all of it;
+    opening it runs no code.
     """
     arrays = {}
     plain = {}
     for name, value in result.items():
         (arrays if isinstance(value, np.ndarray) else plain)[name] = value
     content = io.BytesIO()
-    np.savez_compressed(content, **arrays, plain=json.dumps(plain), made_from=json.dumps(made_from))
+    texts = {"plain": json.dumps(plain), "made_from": json.dumps(made_from)}
+    np.savez_compressed(content, **arrays, **texts, sha256=_hash(arrays, **texts))
     replace(file, content.getvalue())
 
 
 def read(file: Path) -> tuple[dict, dict]:
-    """A stored measurement, and what it was made from."""
+    """A stored measurement, and what it was made from; refused if it is not what was written."""
     try:
         with np.load(file, allow_pickle=False) as kept:
-            result = {name: kept[name] for name in kept.files if name not in RESERVED}
-            plain = json.loads(str(kept["plain"]))
-            made_from = json.loads(str(kept["made_from"]))
-    except (OSError, ValueError, KeyError, EOFError) as error:
+            arrays = {name: kept[name] for name in kept.files if name not in RESERVED}
+            texts = {name: str(kept[name]) for name in ("plain", "made_from")}
+            is_whole = str(kept["sha256"]) == _hash(arrays, **texts)
+        plain, made_from = map(json.loads, texts.values())
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        is_whole = False
+    if not is_whole:
         raise CompanionError(
             f"{file} is not a stored result, or damaged: restore it with git, or delete it to "
             "compute it here."
-        ) from error
-    return result | plain, made_from
+        )
+    return arrays | plain, made_from
+
+
+def _hash(arrays: dict[str, np.ndarray], plain: str, made_from: str) -> str:
+    found = hashlib.sha256(f"{plain}\n{made_from}".encode())
+    for name, array in sorted(arrays.items()):
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def differing(stored: dict, again: dict) -> list[str]:
+    """The parts of a stored result that are not what was computed again; what was not is nan."""
+    found = []
+    compared = 0
+    for name, value in again.items():
+        new, old = np.asarray(value, dtype=float), np.asarray(stored.get(name), dtype=float)
+        there = ~np.isnan(new)
+        compared += there.sum()
+        if old.shape != new.shape or not _agree(old[there], new[there]):
+            found.append(name)
+    return found if compared else ["nothing, since nothing was computed"]
+
+
+def _agree(old: np.ndarray, new: np.ndarray) -> bool:
+    """Whether all are the same numbers, by the one tolerance; nan agrees with none.
+
+    Rounding grows with what was added up: where numbers are large, so is what is next to nothing.
+    """
+    size = np.abs(old).mean() if old.size else 0.0
+    allowed = tolerance.ABSOLUTE * max(1.0, size) + tolerance.RELATIVE * np.abs(old)
+    return bool((np.abs(old - new) <= allowed).all())
+
+
+def about(made_from: dict) -> dict:
+    """What a table says of a measurement behind it; of a long argument, such as a plan of masks,
+    how much there is of it.
+    """
+    arguments = []
+    for given in made_from["question"]["arguments"]:
+        arguments.append(f"{len(given)} items" if isinstance(given, list) else given)
+    known = ("command", "device", "precision", "versions")
+    return {"arguments": arguments} | {name: made_from[name] for name in known}
+
+
+def said_of(file: Path, made_from: dict, sample: dict | None = None) -> str:
+    """One line on a measurement that answered, or did not."""
+    made = f"{file.name}, {{device}}, {{precision}}, torch {made_from['versions']['torch']}"
+    made = made.format(**made_from)
+    if sample is None:
+        return f"{made}: measured here by {made_from['command']}"
+    again = f"{sample['sampled']} of {sample['items']} items computed again here"
+    if sample["agrees"]:
+        return f"{made}: stored; {again}: agree"
+    return f"NOT BELIEVED: {made}: {again} differ in {', '.join(sample['differs'])}"

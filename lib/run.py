@@ -3,7 +3,7 @@
     run = Run(profile=profile, data=data, model=model, device=device, seed=seed, ...)
     run.encoder, run.decoder, run.classifier, run.cloze, run.sizes.nsp_examples, run.seed
     bert = run.load(run.encoder)                        # its revision is recorded with every result
-    scores = run.cached(heads.scores, run.encoder)      # from disk when it was computed before
+    scores = run.measured(heads.measure, run.encoder, "gender", sample)     # computed once
     run.save(figure_or_table, "02_fig1", "What it shows.")
     run.judged("02", verdicts)                          # for the board
 
@@ -13,11 +13,12 @@ is in figures/<run>. A model of the hub may be asked for at another commit than 
 """
 
 import dataclasses
+import datetime
 import hashlib
-import inspect
 import io
 import json
 import os
+import random
 import re
 import shlex
 from importlib.metadata import version
@@ -34,6 +35,7 @@ from lib.engine import families, models
 from lib.engine.files import replace, room_for, slug
 from lib.text import readers
 
+SAMPLE = 2  # items of a stored measurement that a run computes again
 # What a run is called whose data are not its profile's own: mini-real, ...
 DATA_NAMES = {"mini": "demo", "paper": "real"}
 DPI = 150  # of a figure's png as it is saved
@@ -67,6 +69,11 @@ class Run:
     ):
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise CompanionError(f"{seed!r} is no seed: give a whole number, such as 0.")
+        if seed < 0 or not isinstance(recompute, bool):
+            raise CompanionError(
+                f"seed={seed!r}, recompute={recompute!r}: a seed is 0 or more, recompute True or "
+                "False without quotes."
+            )
         chosen = profiles.read(profile)
         self.profile = chosen.name
         self.draw = chosen.draw
@@ -91,6 +98,8 @@ class Run:
         made = out or os.environ.get("COMPANION_OUT") or results.made_folder(self.name)
         self.out = paths.ROOT / made
         self.revisions = {}  # of the models used so far
+        self.taken = {}  # stored measurements that were used or refused so far, and their samples
+        self._assembles = False  # whether it has read what other notebooks made
         self._compared = {}  # by notebook: what was held against printed numbers so far
 
     def __repr__(self):
@@ -217,63 +226,83 @@ class Run:
         return {name: models.locate(name)[1] for name in sorted(given & self.models)}
 
     # ---- results that are computed once
-    def cached(self, function, *args, **kwargs):
-        """`function(*args, **kwargs)`, kept on disk until something that it depends on changes:
-        arguments (small and plain, a model by name), weights, code of lib, word lists and
-        sentences, versions.
+    def measured(self, function, *args, quick: tuple | None = (), **options):
+        """`function(*args, **options, device=...)`: the one rule for everything that takes time.
+
+        What `./reproduce.sh measure` made here answers, if code, weights and arguments are the
+        same. What the repository stores of this run answers, if a sample of it comes out the same
+        here and now. Anything else is computed, and kept on disk until something changes that it
+        depends on. `recompute` believes neither.
+
+        quick   smaller arguments, which are computed where nothing answers and there is no GPU;
+                None: nothing is, and None comes back, since it would take hours
         """
-        weights = self.weights([*args, *kwargs.values()])
+        weights = self.weights([*args, *options.values()])
         self.revisions |= weights
+        if not self.recompute:
+            for asked in filter(None, (args, quick)):
+                result = self._kept(function, asked, weights)
+                if result is not None:
+                    return result
+        in_full = self.recompute and models.usable_device(self.device) != "cpu"
+        if quick is None and not in_full:
+            print(f"{results.name_of(function)}: not computed here, it takes hours without a GPU")
+            return None
+        asked = args if in_full else quick or args
+        return self._computed(function, asked, options, weights)
+
+    def _computed(self, function, args: tuple, options: dict, weights: dict):
+        """The result, from joblib's store where it has been computed before."""
         key = [
-            f"{function.__module__}.{function.__qualname__}",
-            stale.summary(stale.module(Path(inspect.getsourcefile(function)))),
+            results.name_of(function),
+            stale.of_function(function),
             stale.data_hash(),
             weights,
             versions("torch", "transformers"),
             self.sizes.items,
             self.news,
         ]
+        options = options | {"device": self.device}
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever fetched.
         with room_for(paths.CACHE / "results"):
             memory = joblib.Memory(paths.CACHE / "results", verbose=0)
             kept = memory.cache(_call, ignore=["function"])
             if self.recompute:
-                return kept.call(function, args, kwargs, key)[0]
-            return kept(function, args, kwargs, key)
+                return kept.call(function, args, options, key)[0]
+            return kept(function, args, options, key)
 
-    def measured(self, function, *args, otherwise: tuple | None = None):
-        """`function(*args, device=...)`, as `./reproduce.sh measure` kept it for this run.
-
-        It is computed by `cached` where nothing is kept, where that was made from other arguments
-        or weights, or with `recompute`.
-
-        otherwise   smaller arguments: what is computed then, and is taken if it is what was kept
-        """
-        result = None if self.recompute else self.kept(function, *args, otherwise=otherwise)
-        if result is None:
-            asked = args if otherwise is None else otherwise
-            return self.cached(function, *asked, device=self.device)
-        return result
-
-    def kept(self, function, *args, otherwise: tuple | None = None):
-        """What `./reproduce.sh measure` kept for this run, here or in the repository; None where
-        nothing is kept, or from other arguments or weights.
-        """
-        weights = self.weights(args)
+    def _kept(self, function, args: tuple, weights: dict):
+        """What was measured without a notebook, here or by who stored it; None: nothing of use."""
+        asked = results.question(function, args, weights)
         here = results.place(paths.BUILD / self.name / "measured", function, args)
+        if here.exists():
+            result, made_from = results.read(here)
+            if made_from["question"] == asked and made_from["code"] == stale.of_function(function):
+                print(results.said_of(here, made_from))
+                return result
         stored = results.place(self.stored / "measured", function, args)
-        file = here if here.exists() else stored
-        if not file.exists():
+        if not stored.exists():
             return None
-        result, made_from = results.read(file)
-        asked = [args] if otherwise is None else [args, otherwise]
-        known = [results.question(function, each, weights) for each in asked]
-        if made_from["question"] not in known:
-            print(f"{file.name} was made from other arguments or weights")
+        result, made_from = results.read(stored)
+        if made_from["question"] != asked:
             return None
-        self.revisions |= weights
-        print(_said_of(file, made_from, function))
-        return result
+        sample = self._sampled(function, args, weights, result, stored.stem)
+        self.taken[stored.stem] = results.about(made_from) | sample
+        print(results.said_of(stored, made_from, sample))
+        return result if sample["agrees"] else None
+
+    def _sampled(self, function, args, weights, result: dict, name: str) -> dict:
+        """Some items of a stored result computed again, and whether they are the same.
+
+        They are drawn by `--sample-seed`, today's date unless it is given; joblib's store has them
+        once one notebook of a run has asked.
+        """
+        seed = os.environ.get("COMPANION_SAMPLE_SEED") or datetime.date.today().isoformat()
+        items = function.items(result)
+        drawn = random.Random(f"{seed} {name}").sample(range(items), min(SAMPLE, items))
+        again = self._computed(function, args, {"only": sorted(drawn)}, weights)
+        differs = results.differing(result, again)
+        return {"items": items, "sampled": len(drawn), "agrees": not differs, "differs": differs}
 
     # ---- what a notebook leaves
     def save(
@@ -284,6 +313,7 @@ class Run:
         kind: str = "",
         rows: int | None = None,
         show: bool = True,
+        rests: results.Rests | None = None,
     ):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
 
@@ -291,6 +321,7 @@ class Run:
                their rows elsewhere; left out, its columns decide
         rows   of a longer table, so many are shown, and a link to the file that has all
         show   False: a link to the file and the caption alone, for what few will look at
+        rests  what it rests on, where that is not what the notebook as a whole has taken so far
         """
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
             raise CompanionError(
@@ -310,7 +341,8 @@ class Run:
             title = figure.get_suptitle().replace("-\n", "-").replace("\n", " ")
             contents = _images(figure)
             about = {"kind": kind or "figure", "finding": title}
-        contents[".json"] = _json({"caption": caption, **about} | self.provenance())
+        about["rests"] = rests or self.rests
+        contents[".json"] = _json({"caption": caption, **about} | self.provenance(about["rests"]))
         if not self.draw:  # other draws of untrained networks keep their verdicts alone
             for suffix, content in contents.items():
                 replace(self.out / f"{name}{suffix}", content)
@@ -334,7 +366,8 @@ class Run:
 
     def judged(self, notebook: str, verdicts: "list[verdict.Verdict]"):
         """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
-        verdict.write(self.out / "claims" / f"{notebook}.json", verdicts)
+        verdict.write(self._record("claims", notebook), verdicts)
+        self._keep_taken(notebook)
 
     def compared(self, notebook: str, paper: str, numbers: dict):
         """Keep what a notebook holds against printed numbers, beside what it kept before:
@@ -351,13 +384,40 @@ class Run:
         for (name, table, row, column), said in known.items():
             rows.append({"paper": name, "table": table, "row": row, "column": column} | said)
         if not self.draw:
-            replace(self.out / "numbers" / f"{notebook}.json", _json(rows))
+            replace(self._record("numbers", notebook), _json(rows))
+            self._keep_taken(notebook)
+
+    def _record(self, folder: str, notebook: str) -> Path:
+        if not re.fullmatch(r"[\w-]+", notebook):
+            raise CompanionError(f"{notebook!r} is no notebook's number: give one such as 04.")
+        return self.out / folder / f"{notebook}.json"
+
+    @property
+    def rests(self) -> results.Rests:
+        """What a result rests on that is made now of all that the notebook has taken so far."""
+        used = [one for one in self.taken.values() if one["agrees"]]
+        if used:
+            is_checked = all(one["sampled"] for one in used)
+            return results.Rests.STORED if is_checked else results.Rests.UNCHECKED
+        if self.revisions:
+            return results.Rests.COMPUTED
+        return results.Rests.ASSEMBLED if self._assembles else results.Rests.NO_MODEL
+
+    def takes_unchecked(self, name: str, items: int, **about):
+        """Say that what follows rests on stored results that no sample can check."""
+        self.taken[name] = about | {"items": items, "sampled": 0, "agrees": True}
+
+    def _keep_taken(self, notebook: str):
+        """Keep what a notebook's verdicts and numbers rest on: measured/NN.json."""
+        taken = {"rests": self.rests, "measured": self.taken}
+        replace(self._record("measured", notebook), _json(taken))
 
     @property
     def shown(self) -> Path:
         """A folder with all results of this run: of each notebook what was made now, else what is
         stored.
         """
+        self._assembles = True
         return results.shown(self.name, self.out)
 
     def show_other(self, name: str, other: str = "mini-real", rows: int | None = None):
@@ -393,13 +453,13 @@ class Run:
                 f"figures/{other}`, or run its notebook again."
             ) from None
 
-    def provenance(self) -> dict:
+    def provenance(self, rests: str = "") -> dict:
         """What a result was made from. Free of dates and times, so that the same result is the same
-        file.
+        file. Sizes are the profile's; what was measured elsewhere names its own.
         """
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and publish set it
         only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
-        return {
+        about = {
             "run": self.name,
             "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
             "notebook": notebook,
@@ -409,6 +469,18 @@ class Run:
             "sizes": vars(self.sizes),
             "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
         }
+        if rests in (results.Rests.STORED, results.Rests.UNCHECKED):
+            about["measured"] = _unsampled(self.taken)
+        return about
+
+
+def _unsampled(taken: dict) -> dict:
+    """Stored measurements that were used, without what the day's sample drew."""
+    kept = {}
+    for name, one in taken.items():
+        if one["agrees"]:
+            kept[name] = {key: value for key, value in one.items() if key != "differs"}
+    return kept
 
 
 # ---- models
@@ -465,15 +537,6 @@ def by_outcome(table: pd.DataFrame, column: str = "verdict") -> pd.DataFrame:
 
 
 # ---- what is said of stored results
-def _said_of(file: Path, made_from: dict, function) -> str:
-    """Which command made a measurement, and whether by today's code."""
-    said = "{}, as stored: {command} ({device}, {precision})".format(file.name, **made_from)
-    today = stale.module(Path(inspect.getsourcefile(function)))
-    if stale.reasons(made_from.get("code", {}), today):
-        said += "; made by older code"
-    return said
-
-
 def _made_by(record: Path) -> str:
     """made by ./reproduce.sh ... (models ...; data ...): the caption."""
     made = json.loads(record.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ data/lists, data/demo or data/sources.toml, add today's files:
 
 import ast
 import hashlib
+import inspect
 import io
 import json
 import threading
@@ -27,7 +28,7 @@ from functools import cache
 from pathlib import Path
 
 import lib
-from lib import paths
+from lib import CompanionError, paths
 from lib.engine.files import fingerprint, replace
 
 # two notebooks start at once, and Python 3.11 cannot parse in two threads
@@ -89,6 +90,16 @@ def module(file: Path) -> dict[str, str]:
     """The hashes of a module and of all modules of lib that it imports."""
     text = file.read_text(encoding="utf-8")
     return {_named(file): code_hash(text)} | code(text)
+
+
+def of_function(function) -> str:
+    """One hash of a function's module and all that it imports."""
+    if "<" in function.__qualname__ or not Path(inspect.getsourcefile(function)).is_file():
+        raise CompanionError(
+            f"{function.__qualname__} stands in no module of lib, so that nothing says when its "
+            "result is stale: give it a name there."
+        )
+    return summary(module(Path(inspect.getsourcefile(function))))
 
 
 def summary(components: dict[str, str]) -> str:

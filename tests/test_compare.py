@@ -55,7 +55,10 @@ def make(
 
 def test_what_is_stored_is_reproduced(run):
     found = compare.run(run, ["02"])
-    assert str(found) == "Reproduced: 2 of 2 tables, 1 of 1 titles, 1 of 1 verdicts; no difference"
+    assert (
+        str(found)
+        == "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 verdicts (1 without a model); no difference"
+    )
     assert found.status == 0
 
 
@@ -63,7 +66,7 @@ def test_last_digits_are_the_same_number_and_the_largest_difference_is_named(run
     make(run, score=0.412351, title="9 of 144 heads stand out, SEAT 1.29", low=0.100003)
     found = compare.run(run, ["02"])
     assert found.sentence == (
-        "Reproduced: 2 of 2 tables, 1 of 1 titles, 1 of 1 verdicts; "
+        "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 verdicts (1 without a model); "
         "largest difference 6e-06 (heads-near-zero mini-bert, gender, estimate, value)"
     )
 
@@ -72,7 +75,7 @@ def test_a_departure_names_table_row_and_column_and_both_values(run):
     make(run, score=0.5)
     found = compare.run(run, ["02"])
     assert found.sentence.startswith(
-        "Reproduced in part: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts"
+        "Reproduced in part: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts (1 without a model)"
     )
     assert "  02_heads, 9-12, score: 0.412345 stored, 0.5 now" in str(found)
     assert found.status == 0  # no verdict changed
@@ -98,7 +101,10 @@ def test_a_title_whose_words_or_counts_differ_departs(run):
 def test_of_a_run_that_is_stored_without_figures_no_title_departs(run):
     (run.stored / "02_fig1.json").unlink()
     found = compare.run(run, ["02"])
-    assert str(found) == "Reproduced: 2 of 2 tables, 0 of 0 titles, 1 of 1 verdicts; no difference"
+    assert (
+        str(found)
+        == "Reproduced: 2 of 2 tables (2 without a model), 0 of 0 titles, 1 of 1 verdicts (1 without a model); no difference"
+    )
 
 
 @pytest.mark.parametrize("change", ["missing", "new", "shorter"])

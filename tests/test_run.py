@@ -27,7 +27,7 @@ from lib import look, paths, printed, profiles, results
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
-from lib.publish import __main__ as command, measure, notebooks
+from lib.publish import __main__ as command, notebooks
 from lib.run import Run, by_outcome
 from tests.tiny import disk, refusal
 
@@ -449,7 +449,7 @@ def test_two_processes_may_make_the_same_folder(tmp_path, monkeypatch):
     ).read_text() == "one"
 
 
-def noted(log, value, name=""):
+def noted(log, value, name="", device=None):
     """Doubles a value, and leaves a line in a log to show that it was called."""
     with open(log, "a") as stream:
         stream.write("called\n")
@@ -462,7 +462,7 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
 
     def calls(run, *args, **kwargs):
         log.write_text("")
-        assert run.cached(noted, str(log), *args, **kwargs) == 2 * args[0]
+        assert run.measured(noted, str(log), *args, **kwargs) == 2 * args[0]
         return log.read_text().count("called")
 
     assert (calls(run, 21), calls(run, 21)) == (1, 0)
@@ -491,7 +491,8 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
         replace(tmp_path / "lib" / f"{name}.py", content.encode())
     file, log = tmp_path / "lib" / "paper" / "main.py", tmp_path / "log"
     replace(
-        file, b"from lib.text.words import n\ndef answer(log):\n    open(log, 'a').write('x')\n"
+        file,
+        b"from lib.text.words import n\ndef answer(log, device=None):\n    open(log, 'a').write('x')\n",
     )
     module = importlib.util.module_from_spec(
         importlib.util.spec_from_loader("main", None, origin=str(file))
@@ -500,7 +501,7 @@ def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
 
     def calls():
         log.write_text("")
-        Run().cached(module.answer, str(log))
+        Run().measured(module.answer, str(log))
         return len(log.read_text())
 
     assert (calls(), calls()) == (1, 0)
@@ -528,14 +529,14 @@ def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
                 else open
             )(name, mode),
         )
-        assert refusal(Run().cached, noted, str(log), 21).startswith("The disk is full, ")
+        assert refusal(Run().measured, noted, str(log), 21).startswith("The disk is full, ")
         assert not log.exists()
         room = 400  # enough for joblib's note of the code, not for this result
         with pytest.warns(CacheWarning, match="No space left on device"):
-            assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
+            assert Run().measured(noted, str(log), "long " * 100) == "long " * 200
     assert not [*paths.CACHE.rglob("output.pkl")]
     for _ in range(2):
-        assert Run().cached(noted, str(log), "long " * 100) == "long " * 200
+        assert Run().measured(noted, str(log), "long " * 100) == "long " * 200
     assert (
         log.read_text().count("called") == 2
     )  # once when it could not be kept, once when it could
@@ -558,7 +559,7 @@ class Last:
         return str, (str(self.n),)
 
 
-def measured(log, n):
+def measured(log, n, device=None):
     with open(log, "a") as stream:
         stream.write(f"{n} ")
     return ["long " * 10_000 * n, Last(n)]
@@ -566,7 +567,7 @@ def measured(log, n):
 
 def four(log, stop=0):
     Last.stop = stop
-    return [Run().cached(measured, str(log), n)[0] for n in (1, 2, 3, 4)]
+    return [Run().measured(measured, str(log), n)[0] for n in (1, 2, 3, 4)]
 
 
 def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path):
@@ -590,55 +591,15 @@ SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
 RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
 
 
-def test_a_result_comes_back_as_it_was_and_is_taken_only_for_its_own_question(
-    tmp_path, monkeypatch, capsys
-):
-    result = {
-        "scores": np.arange(6.0).reshape(2, 3),
-        "names": np.array(["a", "bc"]),
-        "seat": 0.5,
-        "words": {"X": 3},
-    }
-    results.write(tmp_path / "a" / "x.npz", result, {"command": "c"})
-    found, made_from = results.read(tmp_path / "a" / "x.npz")
-    np.testing.assert_equal(found, result)
-    assert made_from == {"command": "c"}
-    np.savez(
-        tmp_path / "x.npz", plain="{}", made_from="{}", evil=np.array([object()], dtype=object)
-    )
-    (tmp_path / "y.npz").write_bytes(b"PK nothing")
-    for name in ("x", "y"):  # a pickle, and a damaged file
-        assert "not a stored result" in refusal(results.read, tmp_path / f"{name}.npz")
-    run = Run(data="paper")
-    args = heads.arguments(run, "mini-bert", "gender")
-    monkeypatch.setattr(Run, "cached", lambda *args, **kwargs: "computed")
-    made_from = {
-        "question": results.question(heads.measure, args, run.weights(args)),
-        "command": "the command",
-        "device": "a GPU",
-        "precision": "float32",
-    }
-    stored = results.place(run.stored / "measured", heads.measure, args)
-    assert run.kept(heads.measure, *args) is None
-    results.write(stored, {"seat": 0.5}, made_from)
-    assert run.kept(heads.measure, *args) == {"seat": 0.5}
-    assert run.kept(heads.measure, *args[:2], dataclasses.replace(args[2], seed=1)) is None
-    assert run.measured(heads.measure, *args) == {"seat": 0.5} and "mini-bert" in run.revisions
-    assert "as stored: the command (a GPU, float32)" in capsys.readouterr().out
-    other = dataclasses.replace(args[2], seed=1)  # another seed, the same file
-    assert run.measured(heads.measure, *args[:2], other) == "computed"
-    assert "made from other arguments" in capsys.readouterr().out
-    assert Run(data="paper", recompute=True).measured(heads.measure, *args) == "computed"
-    other = made_from | {
-        "question": results.question(heads.measure, args, {"mini-bert": "other weights"})
-    }
-    results.write(stored, {"seat": 0.5}, other)
-    assert run.measured(heads.measure, *args) == "computed"
+def no_facts(*args, **options):
+    return {"facts": np.zeros(1)}
 
 
 @pytest.fixture
 def counted(monkeypatch):
-    """table1 with an instant measurement; the steps that it was asked for."""
+    """table1 with an instant measurement; the steps that it was asked for, and what patching
+    gave.
+    """
     steps = []
 
     def under(bench, step):
@@ -652,11 +613,19 @@ def counted(monkeypatch):
             "pppl": 2.0,
         }
 
-    monkeypatch.setattr(measure, "_scores", lambda *args: RESULT)
-    monkeypatch.setattr(masking, "measure_facts", lambda *args, **options: {"facts": np.zeros(1)})
+    real = Run.measured
+    known = {heads.measure: RESULT, patching.measure: None}
+    monkeypatch.setattr(
+        Run,
+        "measured",
+        lambda self, asked, *args, **options: (
+            known[asked] if asked in known else real(self, asked, *args, **options)
+        ),
+    )
+    monkeypatch.setattr(masking, "measure_facts", no_facts)
     monkeypatch.setattr(masking, "prepare", lambda name, plan, *args, **options: plan)
     monkeypatch.setattr(masking, "under", under)
-    return steps
+    return SimpleNamespace(steps=steps, known=known)
 
 
 def table1(*flags):
@@ -667,12 +636,12 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
     counted, tmp_path, capsys
 ):
     table1("--limit", "2")
-    assert counted == [0, 1] and not list(tmp_path.rglob("*.npz"))
+    assert counted.steps == [0, 1] and not list(tmp_path.rglob("*.npz"))
     assert (
         command.main(["measure", "table1", "--part", "5/4"]) == 2
         and "no part" in capsys.readouterr().err
     )
-    counted.clear()
+    counted.steps.clear()
     run = Run()
     args = masking.arguments(run, RESULT, whole=True)
     file, n = (
@@ -680,22 +649,20 @@ def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothi
         len(args[1]),
     )
     table1("--part", "2/3")
-    assert counted == list(range(1, n, 3)) and not file.exists()
+    assert counted.steps == list(range(1, n, 3)) and not file.exists()
     table1("--part", "1/3", "--model", "mini-bert")
     table1("--part", "3/3")
-    assert sorted(counted) == list(range(n))
+    assert sorted(counted.steps) == list(range(n))
     found, _ = results.read(file)
     np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
     assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
-    assert (
-        "as stored: python -m lib.publish measure table1 (cpu, float32)" in capsys.readouterr().out
-    )
+    assert "measured here by ./reproduce.sh measure table1" in capsys.readouterr().out
     table1()
     assert (
-        len(counted) == n
+        len(counted.steps) == n
     )  # nothing is done twice, in however many parts it was done or whenever it was stopped
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
-    assert len(counted) == 2 * n
+    assert len(counted.steps) == 2 * n
 
 
 def test_the_papers_models_are_masked_by_the_profiles_own_sizes_with_or_without_measure():
@@ -711,55 +678,16 @@ def test_the_papers_models_are_masked_by_the_profiles_own_sizes_with_or_without_
     assert whole[3] == masking.WHOLE["paper"] and len(whole[1]) > len(own[1])
 
 
-def test_heads_of_the_highest_patches_are_masked_where_patching_is_stored(counted):
+def test_heads_of_the_highest_patches_are_masked_where_heads_were_patched(counted):
     run = Run()
-    args = patching.arguments(run, run.encoder)
     rng = np.random.default_rng(0)
-    found = {
+    found = counted.known[patching.measure] = {
         "in_x": np.arange(6) < 3,
         "gradient": np.zeros((2, 3, 4)),
         "zero": rng.normal(size=(2, 13, 6)),
     }
-    made_from = {"question": results.question(patching.measure, args, run.weights(args))}
-    file = results.place(run.stored / "measured", patching.measure, args)
-    results.write(file, found, made_from)
     table1("--store")
-    falls = patching.falls(found)
-    _, plan, *_ = args = masking.arguments(run, RESULT, whole=True, falls=falls)
+    _, plan, *_ = args = masking.arguments(run, RESULT, whole=True, falls=patching.falls(found))
     assert [step.strategy for step in plan[-2:]] == ["patched", "patched"]
     columns, _ = results.read(results.place(run.stored / "measured", masking.measure, args))
     assert len(columns["seat"]) == len(plan) and columns["strategy"][-1] == "patched"
-    results.write(file, found, {"question": "another"})
-    counted.clear()
-    table1("--store")
-    assert counted == []  # without patches: a plan that is part of the stored one
-
-
-def test_a_plan_that_grew_takes_over_the_masks_that_are_stored(counted, monkeypatch):
-    """What is stored has five draws of three heads; of the masks of eighty it lacks the others."""
-    run = Run()
-    monkeypatch.setattr(masking, "WHOLE_DRAWS_OF_THREE", 5)
-    few = masking.arguments(run, RESULT, whole=True)
-    file = results.place(run.stored / "measured", masking.measure, few)
-    table1("--store")
-    assert len(results.read(file)[0]["seat"]) == len(few[1])
-    monkeypatch.setattr(masking, "WHOLE_DRAWS_OF_THREE", 80)
-    whole = masking.arguments(run, RESULT, whole=True)
-    monkeypatch.setattr(Run, "cached", lambda self, function, *args, **options: args)
-    assert run.measured(masking.measure, *whole, otherwise=few)["seat"][1] == 0.1
-    assert run.measured(masking.measure, *few, otherwise=whole)["seat"][1] == 0.1
-    assert run.measured(masking.measure, *whole) == whole  # what would be computed
-    other = (*few[:3], dataclasses.replace(few[3], lines=1))
-    assert run.measured(masking.measure, *whole, otherwise=other) == other
-    counted.clear()
-    table1("--store")
-    assert [whole[1][step] for step in counted] == [s for s in whole[1] if s not in few[1]]
-    found, made_from = results.read(file)
-    assert found["step"].tolist() == list(range(len(whole[1])))
-    for step, mask in enumerate(whole[1]):
-        before = few[1].index(mask) if mask in few[1] else step
-        assert found["seat"][step] == pytest.approx(before / 10)
-    assert made_from["masks taken over"]["how many"] == len(few[1])
-    other = dataclasses.replace(whole[3], lines=1)  # less text: nothing is taken
-    asked = results.question(masking.measure, [*whole[:3], other], {})
-    assert measure._of_another_plan(file, made_from | {"question": asked}) == {}

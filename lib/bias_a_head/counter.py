@@ -406,13 +406,31 @@ def measure(
 
 
 def measure_cells(
-    name: str, bias: str, source: str, n: int, seed: int, device: str | None = None
+    name: str,
+    bias: str,
+    source: str,
+    n: int,
+    seed: int,
+    device: str | None = None,
+    only: Sequence[int] | None = None,
 ) -> dict:
     """What `measure` finds on many sentences, as sums: small enough to be kept.
 
+    only   the patterns to measure; nan stands for others
     Keys: counts [patterns, groups]; for each variant its sums, as in Cells.
     """
-    pairs, weights = measure(name, bias, source, n, seed, device)
+    model = models.load(name, device=device, attention="eager")
+    pairs = sentences(bias, source, n, seed, model.is_causal)
+    patterns = np.unique(pairs["pattern_id"])
+    if only is not None:
+        pairs = pairs[pairs["pattern_id"].isin(patterns[list(only)])]
+    weights = attention(model, pairs)
     added = {variant: cells(weights[variant], pairs) for variant in VARIANTS}
     result = {variant: found.sums.astype(np.float32) for variant, found in added.items()}
-    return result | {"counts": added[VARIANTS[0]].counts.astype(np.int32)}
+    result["counts"] = added[VARIANTS[0]].counts.astype(np.int32)
+    if only is None:
+        return result
+    return {part: stats.scattered(of, only, len(patterns)) for part, of in result.items()}
+
+
+measure_cells.items = lambda result: len(result["counts"])  # what `only` numbers

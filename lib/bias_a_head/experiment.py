@@ -65,5 +65,5 @@ def of(run, name: str, bias: str, source: str) -> Experiment:
     """The experiment of a `Run` on a model and a bias; source: as in counter.sentences."""
     scored = run.measured(heads.measure, *heads.arguments(run, name, bias))
     n = run.sizes.counter_sentences
-    pairs, weights = run.cached(counter.measure, name, bias, source, n, run.seed, run.device)
+    pairs, weights = run.measured(counter.measure, name, bias, source, n, run.seed)
     return Experiment(name, bias, scored, pairs, weights)

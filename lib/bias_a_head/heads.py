@@ -11,7 +11,7 @@ biased head, whose removal lowers |SEAT| as far as the gradient predicts, and ne
 anti-biased one. `without_each` removes each head and measures what happens.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -408,9 +408,16 @@ def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
 # ---- removing heads, to check what the gradient predicts
 @torch.no_grad()
 def without_each(
-    model, sets: Sets, contexts: dict[str, list[str]], every: int = 1, progress: str = ""
+    model,
+    sets: Sets,
+    contexts: dict[str, list[str]],
+    every: int = 1,
+    progress: str = "",
+    only: Sequence[int] | None = None,
 ) -> tuple[list[tuple[int, int]], torch.Tensor]:
     """(layer, head) of one in `every` heads, and the associations of all target words without it.
+
+    only   which of these heads, by their number from 0, to remove; None: all
 
     The associations are [1 + heads, targets]: in the full model first, then without each head, all
     others on. Without a head of layer l nothing changes before that layer, so that each run starts
@@ -423,6 +430,7 @@ def without_each(
     pairs = [(word, sentence) for word in words for sentence in contexts[word]]
     encoded, places = embed.prepare(model, pairs)
     chosen = _on_diagonals(model, every)
+    chosen = chosen if only is None else [chosen[i] for i in only]
     hidden_size = model.net.config.hidden_size
     total = torch.zeros(1 + len(chosen), len(words), hidden_size, dtype=model.net.dtype)
 
@@ -533,20 +541,25 @@ def measure_ablation(
     every_word: int,
     every_head: int,
     device: str | None = None,
+    only: Sequence[int] | None = None,
 ) -> dict:
     """Gender scores by gradient and by removing heads, on the same contexts.
 
     every_word   keep one in so many words
     every_head   remove one in so many heads
+    only         which of these, by their number: s is nan for all others, and comes alone
     Keys: seat, words (how many); of each head removed: heads (layer, head), gradient, ablation (by
     how much |SEAT| falls without it); s [1 + heads, targets] and in_x, the associations in the full
     model and without each head.
     """
     sets, sentences = sets_and_contexts("gender", sample, every_word)
     model = models.load(name, device=device)
-    gradient = bias_scores(model, sets, sentences)
     every_head = min(every_head, model.n_layers * model.n_heads)  # a small network: one head
-    chosen, s = without_each(model, sets, sentences, every_head)
+    chosen, s = without_each(model, sets, sentences, every_head, only=only)
+    if only is not None:
+        every = len(_on_diagonals(model, every_head))
+        return {"s": stats.scattered(s.numpy(), [0, *(1 + head for head in only)], 1 + every)}
+    gradient = bias_scores(model, sets, sentences)
     size = seat.size_of(s, len(sets.X)).abs()
     layers, numbers = np.array(chosen).T - 1
     return {
@@ -558,6 +571,9 @@ def measure_ablation(
         "gradient": gradient.scores.numpy()[layers, numbers],
         "ablation": (size[0] - size[1:]).numpy(),
     }
+
+
+measure_ablation.items = lambda result: len(result["heads"])  # what `only` numbers
 
 
 def standard_seat(name: str, device: str | None = None) -> list[dict]:

@@ -9,7 +9,7 @@ resume it.
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from lib.text import data as sources, factual, readers
 PRECISIONS = ("float32", "tf32", "bfloat16")
 DOSE = 45 / 144  # of all heads: what "All" masks in the paper's BERT
 LOUDER = 2.0  # the factor at which amplified heads are judged, and random ones beside them
+
+SAMPLED = 10  # lines on which a stored measurement is checked
 
 # Keep one in so many pairs of attribute words for SEAT under a mask. A target's association is with
 # the mean of these, so that this shifts all of a mask's associations alike. The interval of a
@@ -198,33 +200,55 @@ def measure(
     workload: Workload,
     device: str | None = None,
     precision: str = "float32",
+    only: Sequence[int] | None = None,
 ) -> dict[str, np.ndarray]:
     """|SEAT| and PPPL under each mask of the plan, as columns: one row per mask (see `under`).
 
     sample      the sentences that the heads were scored on
     precision   of PPPL's arithmetic, one of PRECISIONS; SEAT's is always float32
+    only        the masks to measure, with SAMPLED lines each; nan stands for all else
     """
     bench = prepare(name, plan, sample, workload, device, precision)
+    if only is not None:
+        few = np.zeros_like(bench.sampled)
+        few[np.flatnonzero(bench.sampled)[:: -(-bench.sampled.sum() // SAMPLED)]] = True
+        bench = replace(bench, sampled=few, reads_sample_alone=True)
     rows = []
-    for step in tqdm(range(len(plan)), desc="masks", leave=False):
+    for step in tqdm(range(len(plan)) if only is None else only, desc="masks", leave=False):
         rows.append(under(bench, step))
-    return columns(rows)
+    found = columns(rows)
+    if only is None:
+        return found
+    parts = {part: found[part] for part in ("seat", "associations", "likelihoods")}
+    return {part: stats.scattered(of, only, len(plan)) for part, of in parts.items()}
+
+
+measure.items = lambda result: len(result["step"])  # what `only` numbers
 
 
 def measure_facts(
-    name: str, plan: list[Step], items: int = 0, device: str | None = None
+    name: str,
+    plan: list[Step],
+    items: int = 0,
+    device: str | None = None,
+    only: Sequence[int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Factual gender under each mask of the plan: facts [masks, sentences], the log odds of the
     right pronoun (`factual.log_odds` on 200 pairs of sentences).
 
     items   how many pairs; 0: all
+    only    the masks to measure; nan stands for others
     """
     model = models.load(name, device=device)
+    places = range(len(plan)) if only is None else only
     rows = []
-    for step in tqdm(plan, desc="facts", leave=False):
+    for step in tqdm([plan[place] for place in places], desc="facts", leave=False):
         with hooks.head_mask(model, _mask(model, step)):
             rows.append(factual.log_odds(model, items=items, file=factual.FILE_200))
-    return {"facts": np.stack(rows).astype(np.float32)}
+    return {"facts": stats.scattered(rows, places, len(plan)).astype(np.float32)}
+
+
+measure_facts.items = lambda result: len(result["facts"])  # what `only` numbers
 
 
 @dataclass(frozen=True)
@@ -239,6 +263,7 @@ class Bench:
     texts: list[str]
     sampled: np.ndarray  # for each text, whether it is in the sample
     precision: str
+    reads_sample_alone: bool = False  # even where Table 1 prints the perplexity
 
 
 def prepare(
@@ -289,7 +314,8 @@ def under(bench: Bench, step: int) -> dict:
     """
     chosen = bench.plan[step]
     # the full model's language does not depend on the half: its first step is enough
-    reads_all = step == 0 or _is_printed(bench.plan, chosen, bench.model)
+    is_printed = step == 0 or _is_printed(bench.plan, chosen, bench.model)
+    reads_all = is_printed and not bench.reads_sample_alone
     read = np.ones_like(bench.sampled) if reads_all else bench.sampled
     texts = [text for text, is_read in zip(bench.texts, read) if is_read]
     s, in_x = associations(bench, step)

@@ -15,7 +15,8 @@ Kramar et al., AtP*, arXiv 2403.00745).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import torch
@@ -33,11 +34,18 @@ def arguments(run, name: str) -> tuple[str, heads.Sample]:
     return name, sample
 
 
-def measure(name: str, sample: heads.Sample, device: str | None = None) -> dict:
+def measure(
+    name: str,
+    sample: heads.Sample,
+    device: str | None = None,
+    only: Sequence[int] | None = None,
+) -> dict:
     """The associations of all target words under every patch, on either half of the sentences.
 
     sample   the halves of its folds are those of masking.halves, so that heads chosen on one half
              can be judged on the other
+    only     the patches to make, each a (half, kind, head) by its number: nan stands for all
+             others, and gradients and counts are left out
     Keys: in_x, whether a target is of X; for each kind of patch s, [2 halves, 1 + heads, targets],
     of which the first row is the full model; gradient [2 halves, layers, heads]; sentences [2];
     swapped_sentences [2], how many sentences of attribute words have a counterpart as long
@@ -45,6 +53,9 @@ def measure(name: str, sample: heads.Sample, device: str | None = None) -> dict:
     sets, contexts = heads.sets_and_contexts("gender", sample)
     model = models.load(name, device=device)
     sets, halves = masking.in_halves(sets, contexts, sample.folds, sample.contexts)
+    n_heads = model.n_layers * model.n_heads
+    if only is not None:
+        return _some(model, sets, halves, np.unravel_index(only, (2, len(KINDS), n_heads)))
     found = [of_half(model, sets, half) for half in halves]
     gradient = [heads.bias_scores(model, sets, half).scores.numpy() for half in halves]
     result = {
@@ -55,6 +66,19 @@ def measure(name: str, sample: heads.Sample, device: str | None = None) -> dict:
     }
     for kind in KINDS:
         result[kind] = np.stack([one[kind] for one in found]).astype(np.float32)
+    return result
+
+
+measure.items = lambda result: sum(result[kind][:, 1:, 0].size for kind in KINDS)
+
+
+def _some(model, sets: heads.Sets, halves: list[dict], chosen) -> dict[str, np.ndarray]:
+    """Some patches in the layout of `measure`; chosen: (halves, kinds, heads), all from 0."""
+    shape = 2, 1 + model.n_layers * model.n_heads, len(sets.X) + len(sets.Y)
+    result = {kind: np.full(shape, np.nan) for kind in KINDS}
+    for half, kind, head in np.transpose(chosen):
+        found = of_half(model, sets, halves[half], only=(KINDS[kind], *divmod(head, model.n_heads)))
+        result[KINDS[kind]][half, [0, 1 + head]] = found[KINDS[kind]]
     return result
 
 
@@ -72,13 +96,23 @@ def falls(result: dict, kind: str = "zero") -> np.ndarray:
 
 
 @torch.no_grad()
-def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: str = "") -> dict:
-    """{kind of patch: associations [1 + heads, targets]}, and how many sentences were swapped."""
+def of_half(
+    model,
+    sets: heads.Sets,
+    contexts: dict[str, list[str]],
+    progress: str = "",
+    only: tuple[str, int, int] | None = None,
+) -> dict:
+    """{kind of patch: associations [1 + heads, targets]}, and how many sentences were swapped.
+
+    only   (kind, layer, head), both from 0: the one patch to make; its rows are the full model's
+           and its own
+    """
     row, count = embed.rows(contexts)
     pairs = [(word, sentence) for word, own in contexts.items() for sentence in own]
     encoded, places = embed.prepare(model, pairs)
     others, n_swapped = swapped_texts(model, sets, pairs, encoded)
-    mean = mean_outputs(model, encoded)
+    mean = None if only and only[0] != "mean" else mean_outputs(model, encoded)
     shape = 1 + model.n_layers * model.n_heads, len(contexts), model.net.config.hidden_size
     total = {kind: torch.zeros(shape, dtype=torch.float64) for kind in KINDS}
 
@@ -87,7 +121,7 @@ def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: s
         other = batches.pad(model, [others[i] for i in indices])
         assert other["input_ids"].shape == batch["input_ids"].shape
         found = {kind: torch.zeros_like(total[kind]) for kind in KINDS}
-        for kind, place, states in patched_states(model, batch, other, mean):
+        for kind, place, states in patched_states(model, batch, other, mean, only):
             vectors = embed.pool(states, here).cpu().double()
             found[kind][place].index_add_(0, row[indices], vectors)
         for kind in KINDS:  # last: a batch that does not fit is tried again in halves
@@ -96,8 +130,9 @@ def of_half(model, sets: heads.Sets, contexts: dict[str, list[str]], progress: s
 
     batches.each(model, encoded, add_patched, progress=progress)
     result = {"swapped_sentences": n_swapped}
+    wanted = [0, 1 + only[1] * model.n_heads + only[2]] if only else slice(None)
     for kind, vectors in total.items():
-        result[kind] = associations(sets, vectors / count[:, None], list(contexts))
+        result[kind] = associations(sets, vectors[wanted] / count[:, None], list(contexts))
     return result
 
 
@@ -124,31 +159,29 @@ def swapped_texts(
 
 
 def patched_states(
-    model, batch: dict, other: dict, mean: torch.Tensor
+    model, batch: dict, other: dict, mean: torch.Tensor | None, only: tuple | None = None
 ) -> Iterator[tuple[str, int, torch.Tensor]]:
     """(kind of patch, place, last states): the full model at place 0, then each head patched.
 
     other  the texts whose head outputs the patch "swapped" puts in
     mean   [layers, heads, head size], which the patch "mean" puts in
+    only   (kind, layer, head): the one patch to make
     """
     _, entering, states = everything(model, batch)
-    counterpart, _, _ = everything(model, other)
+    counterpart = None
+    if not only or only[0] == "swapped":
+        counterpart, _, _ = everything(model, other)
     for kind in KINDS:
         yield kind, 0, states
-    for layer in range(model.n_layers):
-        for head in range(model.n_heads):
-            values = {
-                "zero": 0.0,
-                "mean": mean[layer, head],
-                "swapped": counterpart[layer][:, :, head],
-            }
-            for kind, value in values.items():
-                with (
-                    hooks.resume(model, layer, entering[layer]),
-                    hooks.patch(model, layer, head, value),
-                ):
-                    states = model.net.base_model(**batch).last_hidden_state
-                yield kind, 1 + layer * model.n_heads + head, states
+    every = product(KINDS, range(model.n_layers), range(model.n_heads))
+    for kind, layer, head in [only] if only else every:
+        if kind == "swapped":
+            value = counterpart[layer][:, :, head]
+        else:
+            value = mean[layer, head] if kind == "mean" else 0.0
+        with hooks.resume(model, layer, entering[layer]), hooks.patch(model, layer, head, value):
+            states = model.net.base_model(**batch).last_hidden_state
+        yield kind, 1 + layer * model.n_heads + head, states
 
 
 def everything(model, batch) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:

@@ -459,9 +459,9 @@ def asked(run) -> Asked:
     items = run.sizes.items
     everything = {}
     for name in run.cloze:
-        everything[name] = run.cached(measure, name, "both", n, run.device, items=items)
+        everything[name] = run.measured(measure, name, "both", n, items=items)
     tokens = generated(everything.values())
-    by_model = [run.cached(prevalence, name, tokens, device=run.device) for name in run.cloze]
+    by_model = [run.measured(prevalence, name, tokens) for name in run.cloze]
     verbalizer = verbalizer_from_outputs(dict(zip(tokens, np.mean(by_model, axis=0))))
     everything = {name: counted(one, verbalizer) for name, one in everything.items()}
     answers = {name: part(one, of_table1(one)) for name, one in everything.items()}

@@ -6,6 +6,7 @@ f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted wit
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -252,6 +253,13 @@ def wilson(hits) -> Estimate:
         return Estimate(math.nan)
     interval = scipy.stats.binomtest(int(np.sum(hits)), n).proportion_ci(method="wilson")
     return Estimate(float(np.mean(hits)), float(interval.low), float(interval.high), n)
+
+
+def scattered(values: np.ndarray, places: Sequence[int], n: int) -> np.ndarray:
+    """The values at their places among n, nan at all others: what a sample computes of a whole."""
+    whole = np.full((n, *np.shape(values)[1:]), np.nan)
+    whole[list(places)] = values
+    return whole
 
 
 def first(items, n: int, always=()):

@@ -16,8 +16,8 @@ direction, and further.
     erased = eraser(states)
     erasers = leace.fit(model, leace.many_contexts())[leace.LEACE]   as projection.fit gives them
     with hooks.project(model, erasers.interventions(leace.SETTINGS[Level.LAYER_12])): ...
-    measured = run.cached(leace.measure, "mini-bert", "mini", 5)
-    of_nli = run.cached(leace.measure_nli, "mini-bert-nli", "mini")
+    measured = run.measured(leace.measure, "mini-bert", "mini", 5)
+    of_nli = run.measured(leace.measure_nli, "mini-bert-nli", "mini")
 
 Erasers act where the paper's projections act (lib/projective/projection.py): at SENT; at Layer 12,
 which includes SENT; at Layer 11, which includes both. As in the paper on LEACE, each is fitted on
@@ -292,8 +292,11 @@ def random(like: Subspaces, seed: int, spread: bool = False) -> Subspaces:
         rank = len(concept.eraser.basis)
         width = len(concept.mean)
         if spread:
-            zero = np.zeros(width)
-            drawn = rng.multivariate_normal(zero, concept.covariance, rank, method="eigh").T
+            # by the symmetric root, which does not hang on the signs that a machine's linear
+            # algebra gives to eigenvectors
+            sizes, vectors = np.linalg.eigh(concept.covariance)
+            root = vectors * np.sqrt(sizes.clip(min=0)) @ vectors.T
+            drawn = root @ rng.standard_normal((width, rank))
         else:
             drawn = rng.standard_normal((width, rank))
         parts[key] = replace(concept, directions=drawn)
@@ -351,7 +354,7 @@ def fits(model, rows: pd.DataFrame, data: str, items: int = 0) -> dict[str, dict
 def measure(
     name: str, data: str = "mini", draws: int = 5, seed: int = 0, device=None, items: int = 0
 ) -> dict:
-    """Strength and distance of every triple pair without and with erasers, for `run.cached`.
+    """Strength and distance of every triple pair without and with erasers, for `run.measured`.
 
     The form is that of projection.measure, with NAMES in place of the 76 models:
 
@@ -478,7 +481,7 @@ def measure_nli(
     device=None,
     items: int = 0,
 ) -> dict:
-    """A classifier's predictions without and with erasers, for `run.cached`.
+    """A classifier's predictions without and with erasers, for `run.measured`.
 
     The form is that of nli.measure, with NAMES in place of the 76 models. The fits are nli.PAIRS,
     as the paper's projections are fitted on the classifier here, and MANY; random directions, and

@@ -1,11 +1,10 @@
 """Numbers of LEACE and its orthogonal variant, in the columns of lib/projective/tables.py.
 
-They are measured where there is time, by ./reproduce.sh measure leace, and what notebooks 08 and 09
-show of them is stored, as rows: what was measured, its value and its 95 % interval.
+What notebooks 08 and 09 show of them, as rows: what was measured, its value and its 95 % interval.
 
-    kept = run.kept(leace_tables.of_bias, *leace_tables.bias_arguments(run))
+    kept = run.measured(leace_tables.of_bias, *leace_tables.bias_arguments(run))
     leace_tables.wide(kept["rows"], fit=leace.MANY)
-    kept = run.kept(leace_tables.of_inference, *leace_tables.inference_arguments(run))
+    kept = run.measured(leace_tables.of_inference, *leace_tables.inference_arguments(run))
 
 The measurements themselves, below the paper's 76 models:
 
@@ -185,9 +184,9 @@ def _beside(
 
 
 # ---- what is stored of them
-def bias_arguments(run, items: int = 0) -> tuple:
+def bias_arguments(run) -> tuple:
     """The arguments of `of_bias` for a run."""
-    return run.encoder, run.data, DRAWS, run.seed, items or run.sizes.items
+    return run.encoder, run.data, DRAWS, run.seed, run.sizes.items
 
 
 def of_bias(
@@ -217,10 +216,10 @@ def of_bias(
     }
 
 
-def inference_arguments(run, items: int = 0) -> tuple:
+def inference_arguments(run) -> tuple:
     """The arguments of `of_inference` for a run."""
     pair_set = nli.PairSet(contexts=run.sizes.nli_contexts[run.data])
-    return run.classifier, run.data, pair_set, DRAWS, items or run.sizes.items
+    return run.classifier, run.data, pair_set, DRAWS, run.sizes.items
 
 
 def of_inference(

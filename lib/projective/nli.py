@@ -240,7 +240,7 @@ def measure(
     device=None,
     items: int = 0,
 ) -> dict:
-    """The predictions of all 76 models in one sweep, for `run.cached`.
+    """The predictions of all 76 models in one sweep, for `run.measured`.
 
     fits            PAIRS and SINGLE; PAIRS alone without `task`
     labels          of the classifier's outputs

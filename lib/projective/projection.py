@@ -2,7 +2,7 @@
 
 Projective methods, section 4.
 
-    measured = run.cached(projection.measure, "mini-bert", "mini", 5)   s and d of 76 models
+    measured = run.measured(projection.measure, "mini-bert", "mini", 5)   s and d of 76 models
     subspaces = projection.fit(model, pairs)          # [(female sentence, male sentence), ...]
     settings = projection.settings()                  # the 74 of Table 7, in its order
     encoded = batches.encode(model, firsts, seconds)

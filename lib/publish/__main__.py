@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lib import CompanionError, paths
 
-COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "stamp", "readme")
+COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "readme")
 CARD = "what the papers' measures say of any model, or of two side by side"
 HEADS = "the bias score of every attention head of a model"
 # what `measure` takes: its functions stand in measure.py, which is slow to import
-MEASUREMENTS = ("ablation", "alike", "counter", "heads", "leace", "patching", "table1")
+MEASUREMENTS = ("ablation", "alike", "counter", "patching", "table1")
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
@@ -54,12 +54,6 @@ def parser() -> Parser:
     add_card(commands.add_parser("card", help=CARD))
     add_heads(commands.add_parser("heads", help=HEADS))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
-    stamp = commands.add_parser(
-        "stamp", help="for developers: whether today's code still makes the stored measurements"
-    )
-    stamp.add_argument(
-        "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
-    )
     commands.add_parser("readme", help="for developers: write what the runs found into README.md")
     return every
 
@@ -77,7 +71,15 @@ def _add_run(run: Parser):
         help="of a --model of the hub, in place of the pinned one",
     )
     run.add_argument(
-        "--recompute", action="store_true", help="run and compute again what is there already"
+        "--recompute",
+        action="store_true",
+        help="believe nothing that is stored: compute all, in full on a GPU",
+    )
+    run.add_argument(
+        "--sample-seed",
+        metavar="TEXT",
+        default="",
+        help="draws what is computed again of stored measurements; left out, the date does",
     )
     run.add_argument(
         "--keep-going", action="store_true", help="after a notebook that fails, run the others"
@@ -236,10 +238,6 @@ def carry_out(options: argparse.Namespace) -> int:
             from lib.publish import measure
 
             measure.measure(options)
-        case "stamp":
-            from lib.publish import stamp
-
-            return stamp.stamp(options.device or None)
         case "readme":
             from lib.publish import readme
 

@@ -2,7 +2,8 @@
 
 A run writes to build/<run>/figures; what the repository holds of it is in figures/<run>. Tables
 (csv), titles of figures (the `finding` in their json) and records (claims/NN.json, numbers/NN.json)
-count, pictures do not. What the same number is, lib/engine/tolerance.py says.
+count, pictures do not. What the same number is, lib/engine/tolerance.py says. What each rests on
+is counted too, and a stored measurement whose sample came out otherwise is named.
 
     ./reproduce.sh compare          says it again of the run mini, without running anything
     ./reproduce.sh compare null     of another run
@@ -10,6 +11,7 @@ count, pictures do not. What the same number is, lib/engine/tolerance.py says.
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +19,11 @@ from pathlib import Path
 from lib import CompanionError, paths
 from lib.engine import tolerance
 from lib.engine.files import replace
-from lib.results import has_records, stored_folder
+from lib.results import Rests, has_records, stored_folder
 
 SHOWN = 20  # departures that are listed; the others are counted
 PICTURES = (".png", ".svg")
-CHANGED_VERDICT = 3  # exit status
+CHANGED = 3  # exit status: a verdict is not the stored one, or a measurement is not believed
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,19 @@ class Count:
     kind: str
     stored: int = 0
     reproduced: int = 0
+    rests: Counter = field(default_factory=Counter)  # of the reproduced: results.Rests
+
+    def add(self, is_same: bool, rests: str = ""):
+        """Count one that is stored."""
+        self.stored += 1
+        self.reproduced += is_same
+        if is_same and rests:
+            self.rests[rests] += 1
 
     def __str__(self):
-        return f"{self.reproduced} of {self.stored} {self.kind}"
+        parts = [f"{self.rests[kind]} {kind}" for kind in Rests if self.rests[kind]]
+        by_kind = f" ({', '.join(parts)})" if parts else ""
+        return f"{self.reproduced} of {self.stored} {self.kind}{by_kind}"
 
 
 @dataclass
@@ -58,23 +70,43 @@ class Comparison:
     verdicts: Count = field(default_factory=lambda: Count("verdicts"))
     departures: list[Departure] = field(default_factory=list)
     changed_verdicts: list[Departure] = field(default_factory=list)
+    samples: dict[str, dict] = field(default_factory=dict)  # by stored measurement, as Run.taken
     largest: float = 0.0  # difference of two numbers that agree, as tolerance.size has it
     largest_at: str = ""
 
     @property
     def status(self) -> int:
-        """Exit status: that of a changed verdict, or 0."""
-        return CHANGED_VERDICT if self.changed_verdicts else 0
+        """Exit status: that of a changed verdict or of a measurement not believed, or 0."""
+        return CHANGED if self.changed_verdicts or self.not_believed else 0
+
+    @property
+    def not_believed(self) -> list[str]:
+        """The stored measurements whose samples came out otherwise here."""
+        return [name for name, one in self.samples.items() if not one["agrees"]]
+
+    @property
+    def of_samples(self) -> str:
+        """How much of the stored measurements was computed again, and which are not believed."""
+        checked = [one for one in self.samples.values() if one["sampled"]]
+        if not checked:
+            return ""
+        share = sum(one["sampled"] for one in checked) / sum(one["items"] for one in checked)
+        said = f"{len(checked)} stored measurements, {share:.1%} of their items computed again"
+        if not self.not_believed:
+            return f"{said}: all agree"
+        return f"{said}: NOT BELIEVED are {', '.join(self.not_believed)}"
 
     @property
     def sentence(self) -> str:
         if not self.tables.stored:
             return f"Nothing is stored of the run {self.run} to compare with."
-        opening = "Reproduced in part" if self.changed_verdicts or self.departures else "Reproduced"
+        is_part = self.changed_verdicts or self.departures or self.not_believed
+        opening = "Reproduced in part" if is_part else "Reproduced"
         at = "no difference"
         if self.largest:
             at = f"largest difference {self.largest:.0e} ({self.largest_at})"
-        return f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
+        said = f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
+        return "; ".join(filter(None, [said, self.of_samples]))
 
     def __str__(self):
         listed = self.changed_verdicts + self.departures
@@ -132,6 +164,9 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
     if _has_titles(stored):
         for old, new in _both(stored, made, "[0-9][0-9]_*.json", numbers):
             _compare_titles(found, old, new)
+    for file in sorted(made.glob("measured/[0-9][0-9].json")):
+        if file.stem in numbers:
+            found.samples |= _json(file)["measured"]
     for old, new in _both(stored, made, "numbers/[0-9][0-9].json", numbers):
         _compare_numbers(found, old, new)
     for old, new in _both(stored, made, "claims/[0-9][0-9].json", numbers):
@@ -165,8 +200,8 @@ def _compare_tables(found: Comparison, old: Path, new: Path):
     if not old.is_file():
         found.departures.append(Departure(name, "no table", "a table"))
         return
-    found.tables.stored += 1
     if not new.is_file():
+        found.tables.add(False)
         found.departures.append(Departure(name, "a table", "none"))
         return
     stored, made = _rows(old), _rows(new)
@@ -174,6 +209,7 @@ def _compare_tables(found: Comparison, old: Path, new: Path):
     if shapes[0] != shapes[1]:
         sizes = ["{} rows of {}".format(*shape) for shape in shapes]
         found.departures.append(Departure(name, *sizes))
+        found.tables.add(False)
         return
     units = _units(stored, made)
     is_same = True
@@ -183,7 +219,7 @@ def _compare_tables(found: Comparison, old: Path, new: Path):
             is_number = tolerance.parse(old_cell) is not None
             unit = units[column] if is_number else None
             is_same &= found.compare_texts(where, old_cell, new_cell, unit)
-    found.tables.reproduced += is_same
+    found.tables.add(is_same, _json(new.with_suffix(".json")).get("rests", ""))
 
 
 def _units(*tables: list[list[str]]) -> list[float]:
@@ -218,8 +254,9 @@ def _compare_titles(found: Comparison, old: Path, new: Path):
     before, after = (_json(file).get("finding", "") for file in (old, new))
     if not before and not after:
         return
-    found.titles.stored += bool(before)
-    found.titles.reproduced += found.compare_texts(f"title of {old.stem}", before, after)
+    is_same = found.compare_texts(f"title of {old.stem}", before, after)
+    if before:
+        found.titles.add(is_same)
 
 
 def _json(file: Path):
@@ -236,7 +273,6 @@ def _compare_numbers(found: Comparison, old: Path, new: Path):
     """What stands beside each printed number: a table with a row a number."""
     before = {_key(row): row for row in _json(old)}
     after = {_key(row): row for row in _json(new)}
-    found.tables.stored += bool(before)
     is_same = True
     for key in dict.fromkeys([*before, *after]):
         where = f"{old.parent.name}/{old.stem}, {' '.join(key)}"
@@ -244,7 +280,13 @@ def _compare_numbers(found: Comparison, old: Path, new: Path):
             stored = before.get(key, {}).get(field_, "")
             made = after.get(key, {}).get(field_, "")
             is_same &= found.compare_texts(where, stored, made)
-    found.tables.reproduced += bool(before) and is_same
+    if before:
+        found.tables.add(is_same, _rests(new))
+
+
+def _rests(record: Path) -> str:
+    """What a notebook's verdicts, or its numbers beside printed ones, rest on."""
+    return _json(record.parents[1] / "measured" / record.name).get("rests", "")
 
 
 def _key(row: dict) -> tuple[str, ...]:
@@ -255,8 +297,8 @@ def _compare_verdicts(found: Comparison, old: Path, new: Path):
     """Outcome by outcome, in the order that the notebook keeps; then what each rests on."""
     before = _json(old)
     after = _json(new)
-    found.verdicts.stored += len(before)
     if len(before) != len(after):
+        found.verdicts.stored += len(before)
         departure = Departure(f"claims/{old.stem}", f"{len(before)} verdicts", f"{len(after)}")
         is_new = not before  # a notebook of which nothing is stored changes no verdict
         (found.departures if is_new else found.changed_verdicts).append(departure)
@@ -266,10 +308,10 @@ def _compare_verdicts(found: Comparison, old: Path, new: Path):
         where = " ".join(part for part in parts if part)
         verdict_before = f"{stored['claim']} {stored['outcome']}"
         verdict_now = f"{made['claim']} {made['outcome']}"
+        found.verdicts.add(verdict_before == verdict_now, _rests(new))
         if verdict_before != verdict_now:
             found.changed_verdicts.append(Departure(where, verdict_before, verdict_now))
             continue
-        found.verdicts.reproduced += 1
         _compare_fields(found, where, stored, made)
 
 
@@ -297,7 +339,8 @@ def store(run, numbers: set[str]) -> int:
     """
     changed = 0
     parts = "[0-9][0-9]_*/*.json"
-    for pattern in ("[0-9][0-9]_*.*", "claims/[0-9][0-9].json", "numbers/[0-9][0-9].json", parts):
+    records = [f"{folder}/[0-9][0-9].json" for folder in ("claims", "numbers", "measured")]
+    for pattern in ("[0-9][0-9]_*.*", *records, parts):
         for old, new in _both(run.stored, run.out, pattern, numbers):
             if not new.is_file():
                 if pattern == parts:

@@ -1,10 +1,8 @@
 """Heavy measurements without notebooks, where a GPU is; a notebook then shows the result.
 
-    ./reproduce.sh measure heads  --data paper               head scores of notebooks 02 to 04
     ./reproduce.sh measure ablation                          every head switched off, notebook 02
     ./reproduce.sh measure counter                           written sentences of notebook 03
     ./reproduce.sh measure patching                          every head patched, three ways
-    ./reproduce.sh measure leace  --data paper               LEACE in notebooks 08 and 09
     ./reproduce.sh measure alike --profile published         published models beside bundled ones
     ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
                                                              four processes
@@ -13,12 +11,10 @@
 
 A result is one small file under build/<run>/measured; under figures/<run>/measured with --store,
 or under --out. `table1` keeps what it has after every mask in a file of its part beside it;
-whichever process ends last puts the parts together. Masks that the stored result has are not
-measured again where its plan alone was another.
+whichever process ends last puts the parts together.
 """
 
 import hashlib
-import inspect
 import json
 import re
 import shlex
@@ -32,7 +28,6 @@ from tqdm import tqdm
 from lib import CompanionError, paths, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import models
-from lib.projective import leace_tables
 from lib.results import place, question, read, write
 from lib.run import Run, versions
 
@@ -48,6 +43,8 @@ def measure(options):
     if options.precision not in PRECISIONS:
         choices = ", ".join(PRECISIONS)
         raise CompanionError(f"There is no precision '{options.precision}': choose {choices}.")
+    if options.name != "table1" and (options.part != "1/1" or options.precision != "float32"):
+        raise CompanionError("--part and --precision are of table1 alone: leave them out.")
     share_of(options.part)
     models.usable_device(options.device)
     own = Run(
@@ -65,8 +62,6 @@ def by_name() -> dict[str, Callable]:
         "ablation": ablations,
         "alike": answers,
         "counter": written_sentences,
-        "heads": head_scores,
-        "leace": erasers,
         "patching": patches,
         "table1": table1,
     }
@@ -87,31 +82,6 @@ def folder_of(run: Run, options) -> Path:
     return (run.stored if options.store else paths.BUILD / run.name) / "measured"
 
 
-def head_scores(run: Run, options):
-    """`heads.measure` of the run's models on gender and race: seconds to minutes on a CPU."""
-    for name in (run.encoder, run.decoder):
-        for bias in ("gender", "race"):
-            _scores(run, options, name, bias)
-
-
-def _scores(run: Run, options, name: str, bias: str) -> dict:
-    """What `heads.measure` gives, as stored, or computed and written."""
-    args = heads.arguments(run, name, bias)
-    precision = str(models.usual_dtype(name)).removeprefix("torch.")
-    made_from = _made_from(run, heads.measure, args, "heads", precision)
-    file = place(folder_of(run, options), heads.measure, args)
-    for known in (place(run.stored / "measured", heads.measure, args), file):
-        if known.exists():
-            result, known_from = read(known)
-            if known_from["question"] == made_from["question"]:
-                return result
-    result = heads.measure(*args, device=run.device)
-    if not options.limit:
-        write(file, result, made_from)
-        print(file, flush=True)
-    return result
-
-
 def ablations(run: Run, options):
     """`heads.measure_ablation` of both models, every head on all words of the scores: seconds on a
     GPU, ten minutes each on a CPU.
@@ -125,15 +95,6 @@ def patches(run: Run, options):
     """`patching.measure` of both models on gender: a minute on a GPU, half an hour on a CPU."""
     for name in (run.encoder, run.decoder):
         _kept(run, options, "patching", patching.measure, patching.arguments(run, name))
-
-
-def erasers(run: Run, options):
-    """LEACE in notebooks 08 and 09: a minute or two each on a CPU."""
-    bias = leace_tables.bias_arguments(run, options.limit)
-    _kept(run, options, "leace", leace_tables.of_bias, bias)
-    if run.classifier:
-        inference = leace_tables.inference_arguments(run, options.limit)
-        _kept(run, options, "leace", leace_tables.of_inference, inference)
 
 
 def written_sentences(run: Run, options):
@@ -186,8 +147,10 @@ def table1(run: Run, options):
     """`masking.measure`, its masks shared out among the parts, each kept as soon as it is done;
     and `masking.measure_facts` of the same masks.
     """
-    scores = _scores(run, options, run.encoder, "gender")
-    args = masking.arguments(run, scores, whole=True, falls=_falls(run, options))
+    scores = run.measured(heads.measure, *heads.arguments(run, run.encoder, "gender"))
+    patches = run.measured(patching.measure, *patching.arguments(run, run.encoder), quick=None)
+    falls = None if patches is None else patching.falls(patches)
+    args = masking.arguments(run, scores, whole=True, falls=falls)
     if options.limit:
         name, plan, sample, workload = args
         args = name, plan[: options.limit], sample, replace(workload, lines=options.limit)
@@ -198,8 +161,7 @@ def table1(run: Run, options):
     key = _key(made_from["question"], options.precision)
     mine = file.with_suffix(f".{key}.{number}-of-{parts}.part.npz")
     rows = _done(file, f"{key}.{number}-of-{parts}")
-    stored = _of_another_plan(place(run.stored / "measured", masking.measure, args), made_from)
-    done = stored | _done(file, f"{key}.*-of-*")
+    done = _done(file, f"{key}.*-of-*")
     waiting = [step for step in range(number - 1, n_masks, parts) if step not in done]
     if waiting:
         bench = masking.prepare(*args, device=run.device, precision=options.precision)
@@ -209,7 +171,7 @@ def table1(run: Run, options):
             print("{strategy:9} {k:3} heads  |SEAT| {seat:.4f}  PPPL {pppl:.4f}".format(**row))
         else:
             write(mine, masking.columns(list(rows.values())), made_from)
-    every = rows if options.limit else stored | _done(file, f"{key}.*-of-*")
+    every = rows if options.limit else _done(file, f"{key}.*-of-*")
     print(f"{len(every)} of {n_masks} masks are done")
     if len(every) == n_masks and not options.limit:
         write(file, masking.columns(list(every.values())), made_from)
@@ -217,49 +179,6 @@ def table1(run: Run, options):
     if number == parts:
         of_facts = masking.facts_arguments(run, args[1])
         _kept(run, options, "table1", masking.measure_facts, of_facts)
-
-
-def _falls(run: Run, options):
-    """What `measure patching` found of each head, if it has been run."""
-    args = patching.arguments(run, run.encoder)
-    asked = question(patching.measure, args, run.weights(args))
-    for folder in (folder_of(run, options), run.stored / "measured"):
-        file = place(folder, patching.measure, args)
-        if file.exists():
-            result, made_from = read(file)
-            if made_from["question"] == asked:
-                return patching.falls(result)
-    return None
-
-
-def _of_another_plan(file: Path, made_from: dict) -> dict[int, dict]:
-    """{step: row} of the masks that a stored Table 1 has, if it was made from the same but for its
-    plan: a plan may grow by draws. What is taken over is said in `made_from`.
-    """
-    if not file.exists():
-        return {}
-    columns, before = read(file)
-    plan, others = _but_for_plan(made_from)
-    its_plan, its_others = _but_for_plan(before)
-    if others != its_others:
-        return {}
-    columns.pop("facts", None)  # were measured with the masks once
-    places = {json.dumps(step): i for i, step in enumerate(its_plan)}
-    rows = {}
-    for step, mask in enumerate(plan):
-        i = places.get(json.dumps(mask))
-        if i is not None:
-            rows[step] = {name: values[i] for name, values in columns.items()} | {"step": step}
-    said = {key: before[key] for key in ("command", "device", "versions")}
-    made_from["masks taken over"] = {"how many": len(rows)} | said
-    return rows
-
-
-def _but_for_plan(made_from: dict) -> tuple[list, list]:
-    """The plan of a stored Table 1, and all else that its numbers depend on."""
-    asked = made_from["question"]
-    name, plan, *rest = asked["arguments"]
-    return plan, [name, rest, asked["weights"], made_from["precision"]]
 
 
 def _key(asked: dict, precision: str) -> str:
@@ -287,8 +206,8 @@ def _made_from(run: Run, function, args, name: str, precision: str) -> dict:
         "question": question(function, args, run.weights(args)),
         "precision": precision,
         "run": run.name,
-        "command": shlex.join(["python", "-m", "lib.publish", "measure", name, *flags]),
+        "command": shlex.join(["./reproduce.sh", "measure", name, *flags]),
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
         "versions": versions("torch", "transformers", "numpy"),
-        "code": stale.module(Path(inspect.getsourcefile(function))),
+        "code": stale.of_function(function),
     }

@@ -51,8 +51,6 @@ ROLES = (
     "base",
     "company",
 )
-# heads.measure in run.measured(heads.measure, ...) and run.kept(heads.measure, ...)
-MEASURED = re.compile(r"\brun\.(?:measured|kept)\(\s*(\w+\.\w+)")
 # $$...$$ by itself, $...$ in a line
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
 NEIGHBOUR = re.compile(r'href="(\d\d_\w+)\.ipynb')  # a link to another notebook
@@ -148,7 +146,10 @@ class Notebook:
         found["the run's folder"] = str(self.run.out)
         found["the news corpus"] = self.run.news
         found |= stale.inputs(self.code)
-        found |= stale.places(self.run.stored / "measured", *self._measured_here())
+        made = paths.BUILD / self.run.name / "measured"
+        for folder in (self.run.stored / "measured", made):
+            whole = (file for file in folder.glob("*.npz") if not file.stem.endswith(".part"))
+            found |= stale.places(*whole)
         for name in models_of(self.run, [self]):
             found[name] = revision(name)
         if "lib/publish/papers.py" in found:  # which imports the papers by their names
@@ -157,19 +158,6 @@ class Notebook:
         if "scoreboard." in self.code:  # the board depends on what other notebooks found
             found["results of other notebooks"] = fingerprint(*_read_by_the_board(self.run))
         return found
-
-    def _measured_here(self) -> list[Path]:
-        """What `./reproduce.sh measure` kept here of the functions that it shows, or a module that
-        it calls. Of no others: to measure Table 1 for notebook 04 makes no other one stale.
-        """
-        texts = [self.code]
-        for module in stale.modules(self.code):
-            if f"{module.stem}." in self.code:
-                texts.append(module.read_text(encoding="utf-8"))
-        files = []
-        for function in sorted(set(MEASURED.findall("\n".join(texts)))):
-            files += (paths.BUILD / self.run.name / "measured").glob(f"{function}_*.npz")
-        return [file for file in files if not file.name.endswith(".part.npz")]
 
     def _cells_hash(self) -> str:
         cells = []

@@ -39,6 +39,8 @@ DEFAULT = "mini"  # the run whose outputs stand in notebooks/, and whose numbers
 def reproduce(options) -> int:
     """What the command line asks for; exit status as in lib/publish/__main__.py."""
     check_flags(options)
+    if options.sample_seed:
+        os.environ["COMPANION_SAMPLE_SEED"] = options.sample_seed  # notebooks' kernels see it
     # what a run is can be said without its model, so that it is refused before that is fetched
     lacks_model = options.model in published.MODELS and not published.is_here(options.model)
     run = chosen_run(options, with_model=not lacks_model)
