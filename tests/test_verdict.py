@@ -203,9 +203,9 @@ def test_a_wider_interval_decides_no_more(side, ends, threshold, margin):
         judge(claim(side, margin), Estimate(value, *interval), threshold=threshold).outcome
         for interval in ((low, high), (lowest, highest))
     )
-    # What is next to nothing may lie on the claim's side, and reach out of the margin; what lies
-    # on the other side may reach over the threshold, and be next to nothing.
-    beyond = {NO_EFFECT: {SUPPORTED}, CONTRADICTED: {NO_EFFECT}}.get(narrow, set())
+    # What is next to nothing may lie on one side of the threshold, and reach out of the margin;
+    # what lies on the other side may reach the threshold, and be next to nothing.
+    beyond = {NO_EFFECT: {SUPPORTED, CONTRADICTED}, CONTRADICTED: {NO_EFFECT}}.get(narrow, set())
     assert wide in {narrow, INCONCLUSIVE} | beyond
 
 
