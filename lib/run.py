@@ -385,7 +385,7 @@ class Run:
             rows.append({"paper": name, "table": table, "row": row, "column": column} | said)
         if not self.draw:
             replace(self._record("numbers", notebook), _json(rows))
-            self._keep_taken(notebook)
+        self._keep_taken(notebook)
 
     def _record(self, folder: str, notebook: str) -> Path:
         if not re.fullmatch(r"[\w-]+", notebook):
@@ -409,8 +409,9 @@ class Run:
 
     def _keep_taken(self, notebook: str):
         """Keep what a notebook's verdicts and numbers rest on: measured/NN.json."""
-        taken = {"rests": self.rests, "measured": self.taken}
-        replace(self._record("measured", notebook), _json(taken))
+        if not self.draw:
+            taken = {"rests": self.rests, "measured": self.taken}
+            replace(self._record("measured", notebook), _json(taken))
 
     @property
     def shown(self) -> Path:

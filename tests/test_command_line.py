@@ -482,7 +482,7 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         ("card mini-bert --data paper --only 99 --model zzz", "Unrecognized"),
         ("card mini-bert --list", "--list"),
         ("card", "required"),
-        ("compare null", "was not run here"),
+        ("compare null", "came to its end here"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(project, flags, message):

@@ -95,6 +95,11 @@ def _add_run(run: Parser):
         help="for developers: put the results into figures/, and those of the run "
         "mini into notebooks/ and README.md too",
     )
+    run.add_argument(
+        "--without-pictures",
+        action="store_true",
+        help="with --store: pictures stay as they are stored, since every version of one is kept",
+    )
 
 
 def _add_choice_of_run(command: Parser):

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from lib import CompanionError, paths
 from lib.engine import tolerance
-from lib.engine.files import replace
-from lib.results import Rests, has_records, stored_folder
+from lib.engine.files import replace, slug
+from lib.results import Rests, has_records, made_folder, stored_folder
 
 SHOWN = 20  # departures that are listed; the others are counted
 PICTURES = (".png", ".svg")
@@ -130,10 +130,10 @@ class Comparison:
 
 def say(name: str) -> int:
     """Print the comparison of a run that was made here; exit status."""
-    made = paths.BUILD / name / "figures"
-    if not made.is_dir():
+    made = made_folder(name)
+    if name != slug(name) or not has_records(made):
         raise CompanionError(
-            f"{name} was not run here: build/{name}/figures is not there; run ./reproduce.sh first."
+            f"No notebook of a run {name!r} came to its end here: run ./reproduce.sh first."
         )
     found = folders(name, stored_folder(name), made)
     print(found)
@@ -330,18 +330,22 @@ def _compare_fields(found: Comparison, where: str, stored, made):
 
 
 # ---- storing
-def store(run, numbers: set[str]) -> int:
+def store(run, numbers: set[str], pictures: bool = True) -> int:
     """Put what these notebooks of a run made where the repository keeps it; how many files changed.
 
     A table or record that agrees with the stored one stays as it is, so that another machine's last
     digits make no history. What a notebook no longer makes is removed, but for the folders of parts
     (05_glue): these are made over days, and a notebook shows what there is.
+
+    pictures   False: of those that are stored, none is replaced
     """
     changed = 0
     parts = "[0-9][0-9]_*/*.json"
     records = [f"{folder}/[0-9][0-9].json" for folder in ("claims", "numbers", "measured")]
     for pattern in ("[0-9][0-9]_*.*", *records, parts):
         for old, new in _both(run.stored, run.out, pattern, numbers):
+            if old.suffix in PICTURES and old.is_file() and new.is_file() and not pictures:
+                continue
             if not new.is_file():
                 if pattern == parts:
                     continue

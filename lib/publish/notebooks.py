@@ -12,6 +12,7 @@ import html
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import weakref
@@ -112,7 +113,7 @@ class Notebook:
         except Exception as error:  # not JSON, most often after a merge
             raise CompanionError(
                 f"{self.path.name} is not a notebook ({str(error)[:80]!r}): restore it with "
-                f"`git checkout notebooks/{self.path.name}`."
+                f"`git checkout {shlex.quote(f'notebooks/{self.path.name}')}`."
             ) from None
 
     @property
@@ -255,9 +256,11 @@ class Notebook:
         for file in before.keys() - self.results.keys():
             replace(file, before[file])
 
-    def store(self):
+    def store(self, pictures: bool = True):
         """Take the outputs of the copy over into the notebook, without what differs from run to
         run.
+
+        pictures   False: those that are stored stay, if there are as many
         """
         content = nbformat.v4.new_notebook(
             metadata={
@@ -276,8 +279,19 @@ class Notebook:
             cell.metadata["jupyter"] = {"source_hidden": True}
         for count, cell in enumerate(code, start=1):
             _clean_outputs(cell, count)
+        before, now = _pictures(self.content), _pictures(content)
+        if not pictures and len(before) == len(now):
+            for old, new in zip(before, now, strict=True):
+                new["image/png"] = old["image/png"]
         nbformat.validate(content)
         replace(self.path, (nbformat.writes(content) + "\n").encode())
+
+
+def _pictures(content: nbformat.NotebookNode) -> list[dict]:
+    """The data of all outputs that are pictures, in their order."""
+    outputs = [output for cell in content.cells for output in cell.get("outputs", [])]
+    data = [output.get("data", {}) for output in outputs]
+    return [one for one in data if "image/png" in one]
 
 
 def _hash(value) -> str:

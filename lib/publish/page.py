@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -267,7 +268,7 @@ def _how_to_restore(result: Result, every: list[Result]) -> str:
         if is_beside and "command" in other.made:
             again = f", or make it again with `{other.made['command']}`"
             break
-    return f"{place} is damaged: restore it with `git checkout {place}`{again}."
+    return f"{place} is damaged: restore it with `git checkout {shlex.quote(place)}`{again}."
 
 
 def _kinds_that_occur(board: list[dict], rows: list[dict]) -> list[str]:

@@ -353,7 +353,7 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
         return 0
     found = compare.run(run, {notebook.number for notebook in wanted})
     if stores:
-        store(run, wanted)
+        store(run, wanted, pictures=not options.without_pictures)
     print(f"Figures and tables: {short(run.out)}")
     print(f"Executed notebooks, as web pages too: {short(wanted[0].copy.parent)}")
     print("To explore them: ./reproduce.sh lab")
@@ -363,14 +363,14 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
     return 0 if stores else found.status
 
 
-def store(run: Run, wanted: list[Notebook]):
+def store(run: Run, wanted: list[Notebook], pictures: bool):
     """Put results where the repository keeps them, outputs into notebooks, and the board into
     README.
     """
     numbers = {notebook.number for notebook in wanted}
-    changed = compare.store(run, numbers)
+    changed = compare.store(run, numbers, pictures)
     print(f"Stored in {short(run.stored)}: {changed} files changed")
     if run.name == DEFAULT:  # on whatever device
         for notebook in wanted:
-            notebook.store()
+            notebook.store(pictures)
         print(readme.write())
