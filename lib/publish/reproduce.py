@@ -62,7 +62,7 @@ def reproduce(options) -> int:
     statuses = execute(run, wanted, options.keep_going)
     if any(statuses.values()) or len(statuses) < len(wanted):
         return say_what_failed(run, wanted, statuses, options)
-    return finish(run, wanted, options.store)
+    return finish(run, wanted, options)
 
 
 def check_flags(options):
@@ -344,7 +344,7 @@ def again(run: Run, options, left: list[Notebook]) -> str:
     return shlex.join(["./reproduce.sh", *flags])
 
 
-def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
+def finish(run: Run, wanted: list[Notebook], options) -> int:
     """Compare with what is stored, store if asked to, make the report; exit status."""
     if run.sizes.items:
         print(f"Figures and tables: {short(run.out)}")
@@ -352,7 +352,7 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
         print(f"This was a try on {items}: its numbers say nothing")
         return 0
     found = compare.run(run, {notebook.number for notebook in wanted})
-    if stores:
+    if options.store:
         store(run, wanted, pictures=not options.without_pictures)
     print(f"Figures and tables: {short(run.out)}")
     print(f"Executed notebooks, as web pages too: {short(wanted[0].copy.parent)}")
@@ -360,7 +360,7 @@ def finish(run: Run, wanted: list[Notebook], stores: bool) -> int:
     print(f"The report: {short(page.write())}")
     print(found)
     trypage.beside_the_report()
-    return 0 if stores else found.status
+    return 0 if options.store else found.status
 
 
 def store(run: Run, wanted: list[Notebook], pictures: bool):
