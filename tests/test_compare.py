@@ -132,7 +132,7 @@ def test_only_notebooks_that_ran_are_compared(run):
 def test_what_was_not_run_or_is_not_stored_is_said(run, capsys):
     assert "came to its end here" in refusal(compare.say, "null")
     assert "came to its end here" in refusal(compare.say, "..")
-    replace(paths.BUILD / "mine" / "figures" / "02_heads.csv", b"a\n1\n")
+    replace(paths.BUILD / "mine" / "figures" / "claims" / "02.json", b"[]\n")
     assert command.main(["compare", "mine"]) == 0
     assert capsys.readouterr().out.startswith("Nothing is stored of the run mine to compare with.")
 

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import random
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from lib import paths, results, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import hooks, models
 from lib.engine.files import replace
-from lib.publish import compare
+from lib.publish import __main__ as command, compare
 from lib.results import Rests
 from lib.run import Run
 from tests.tiny import refusal
@@ -247,3 +248,42 @@ def test_nor_where_masks_do_nothing(name, function, arguments, monkeypatch, tmp_
     monkeypatch.setenv("COMPANION_SAMPLE_SEED", "masks that are not empty")
     run = Run()
     assert run.measured(function, *restored(function, arguments), quick=None) is None
+
+
+# ---- what tables say of the measurements behind them
+def test_ten_tables_and_records_lead_to_the_arrays_that_they_name():
+    """Drawn anew each day: device, precision, versions and sizes are those of the file."""
+    folder = Run().stored
+    named = []
+    for file in [*folder.glob("[0-9][0-9]_*.json"), *folder.glob("measured/[0-9][0-9].json")]:
+        for name, said in json.loads(file.read_text()).get("measured", {}).items():
+            named.append((file.name, name, said))
+    assert len(named) > 40
+    for where, name, said in random.Random(str(datetime.date.today())).sample(named, 10):
+        if name == "05_glue":
+            assert said["sampled"] == 0  # nothing can check a training
+            continue
+        result, made_from = results.read(folder / "measured" / f"{name}.npz")
+        function = FUNCTIONS[made_from["question"]["function"]]
+        assert said["items"] == function.items(result), where
+        assert results.about(made_from).items() <= said.items(), where
+        assert said["agrees"] and 0 < said["sampled"] <= said["items"]
+
+
+@pytest.mark.parametrize("name", ["../../evil", "", "a/b", ".."])
+def test_records_are_written_nowhere_else(tmp_path, name):
+    run = Run(out=tmp_path / "out")
+    for write in (run.judged, lambda name, rows: run.compared(name, "bias_a_head", {})):
+        assert "no notebook's number" in refusal(write, name, [])
+    assert not [*tmp_path.rglob("*.json")]
+
+
+@pytest.mark.parametrize("given", [{"seed": -1}, {"recompute": "False"}, {"recompute": 1}])
+def test_parameters_that_would_be_misread_are_refused(given):
+    assert "recompute True or False" in refusal(Run, **given)
+
+
+@pytest.mark.parametrize("flag", ["--part 1/2", "--precision bfloat16"])
+def test_flags_of_one_measurement_are_refused_of_others(flag, capsys):
+    assert command.main(["measure", "patching", *flag.split()]) == 2
+    assert "table1 alone" in capsys.readouterr().err
