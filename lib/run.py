@@ -244,6 +244,7 @@ class Run:
                 result = self._kept(function, asked, weights)
                 if result is not None:
                     return result
+            self._refuse_others(function, args)
         in_full = self.recompute and models.usable_device(self.device) != "cpu"
         if quick is None and not in_full:
             print(f"{results.name_of(function)}: not computed here, it takes hours without a GPU")
@@ -290,6 +291,15 @@ class Run:
         self.taken[stored.stem] = results.about(made_from) | sample
         print(results.said_of(stored, made_from, sample))
         return result if sample["agrees"] else None
+
+    def _refuse_others(self, function, args: tuple):
+        """Say that what is stored under these names is of other arguments, weights or data."""
+        stored = results.place(self.stored / "measured", function, args)
+        if stored.exists() and stored.stem not in self.taken:
+            _, made_from = results.read(stored)
+            none = {"items": 0, "sampled": 0, "agrees": False, "differs": ["what it was made from"]}
+            self.taken[stored.stem] = results.about(made_from) | none
+            print(results.said_of(stored, made_from, none))
 
     def _sampled(self, function, args, weights, result: dict, name: str) -> dict:
         """Some items of a stored result computed again, and whether they are the same.

@@ -124,7 +124,8 @@ def test_what_was_measured_here_answers_while_its_code_is_the_same(stored, capsy
 def test_an_answer_to_another_question_is_none(stored):
     stored(RIGHT + 1, question=results.question(squares, (ITEMS,), {"mini-bert": "other weights"}))
     run = Run()
-    assert run.measured(squares, ITEMS)["squares"][0] == 0 and not run.taken
+    assert run.measured(squares, ITEMS)["squares"][0] == 0 and run.rests == Rests.NO_MODEL
+    assert run.taken["test_measured.squares"]["differs"] == ["what it was made from"]
 
 
 def test_a_damaged_or_foreign_file_is_noticed(stored):

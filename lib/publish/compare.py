@@ -88,9 +88,10 @@ class Comparison:
     def of_samples(self) -> str:
         """How much of the stored measurements was computed again, and which are not believed."""
         checked = [one for one in self.samples.values() if one["sampled"]]
-        if not checked:
+        if not checked and not self.not_believed:
             return ""
-        share = sum(one["sampled"] for one in checked) / sum(one["items"] for one in checked)
+        items = sum(one["items"] for one in checked)
+        share = sum(one["sampled"] for one in checked) / items if items else 0
         said = f"{len(checked)} stored measurements, {share:.1%} of their items computed again"
         if not self.not_believed:
             return f"{said}: all agree"
