@@ -238,11 +238,7 @@ def test_no_stored_measurement_is_believed_of_other_weights(
     assert not run.taken[name]["agrees"]
 
 
-@pytest.mark.parametrize(
-    "name, function, arguments",
-    [one for one in asked(Run()) if one[1] in MASKED],
-    ids=lambda one: str(one)[:60],
-)
+@pytest.mark.parametrize("name, function, arguments", OF_MASKS, ids=[one[0] for one in OF_MASKS])
 def test_nor_where_masks_do_nothing(name, function, arguments, monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "CACHE", tmp_path)
     monkeypatch.setattr(hooks, "head_mask", lambda model, mask: contextlib.nullcontext())
