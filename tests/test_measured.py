@@ -225,9 +225,11 @@ def noisy(load):
 MASKED = (heads.measure_ablation, masking.measure, masking.measure_facts)
 
 
-@pytest.mark.parametrize(
-    "name, function, arguments", list(asked(Run())), ids=lambda one: str(one)[:60]
-)
+STORED = list(asked(Run()))
+OF_MASKS = [one for one in STORED if one[1] in MASKED]
+
+
+@pytest.mark.parametrize("name, function, arguments", STORED, ids=[one[0] for one in STORED])
 def test_no_stored_measurement_is_believed_of_other_weights(
     name, function, arguments, monkeypatch, tmp_path
 ):
