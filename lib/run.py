@@ -310,8 +310,11 @@ class Run:
         seed = os.environ.get("COMPANION_SAMPLE_SEED") or datetime.date.today().isoformat()
         items = function.items(result)
         drawn = random.Random(f"{seed} {name}").sample(range(items), min(SAMPLE, items))
-        again = self._computed(function, args, {"only": sorted(drawn)}, weights)
-        differs = results.differing(result, again)
+        try:
+            again = self._computed(function, args, {"only": sorted(drawn)}, weights)
+            differs = results.differing(result, again)
+        except CompanionError as error:  # a network that is none any more, say
+            differs = [f"all, since none could be computed ({error})"]
         return {"items": items, "sampled": len(drawn), "agrees": not differs, "differs": differs}
 
     # ---- what a notebook leaves

@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import os
 import random
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import paths, results, stale
+from lib import CompanionError, paths, results, stale
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import hooks, models
 from lib.engine.files import replace
@@ -20,6 +21,7 @@ from lib.run import Run
 from tests.tiny import refusal
 
 ITEMS = 8
+BREAKS = "a sample that breaks"
 
 
 def squares(n, device=None, only=None):
@@ -27,6 +29,8 @@ def squares(n, device=None, only=None):
     found = np.arange(n, dtype=float) ** 2
     if only is None:
         return {"squares": found, "n": n}
+    if os.environ.get("COMPANION_SAMPLE_SEED") == BREAKS:
+        raise CompanionError("its weights are nan")
     return {"squares": np.where(np.isin(np.arange(n), only), found, np.nan)}
 
 
@@ -81,6 +85,13 @@ def test_one_that_comes_out_otherwise_is_not_used_and_named(stored, capsys, valu
     assert not run.taken["test_measured.squares"]["agrees"]
     assert run.measured(squares, ITEMS, quick=None) is None  # hours: left out
     assert "not computed here" in capsys.readouterr().out
+
+
+def test_one_whose_sample_cannot_be_computed_is_not_believed(stored, monkeypatch, capsys):
+    stored(RIGHT)
+    monkeypatch.setenv("COMPANION_SAMPLE_SEED", BREAKS)
+    assert Run().measured(squares, ITEMS, quick=(2,))["squares"].tolist() == [0, 1]
+    assert "none could be computed (its weights are nan)" in capsys.readouterr().out
 
 
 def test_every_item_is_drawn_sooner_or_later_and_the_same_ones_within_a_run(stored, monkeypatch):
