@@ -218,8 +218,8 @@ def about(made_from: dict) -> dict:
 
 def said_of(file: Path, made_from: dict, sample: dict | None = None) -> str:
     """One line on a measurement that answered, or did not."""
-    made = f"{file.name}, {{device}}, {{precision}}, torch {made_from['versions']['torch']}"
-    made = made.format(**made_from)
+    on = made_from["device"], made_from["precision"], f"torch {made_from['versions']['torch']}"
+    made = ", ".join([file.name, *on])
     if sample is None:
         return f"{made}: measured here by {made_from['command']}"
     again = f"{sample['sampled']} of {sample['items']} items computed again here"
