@@ -41,17 +41,12 @@ class Sign:
     ink: str = "#1D1F24"  # of the mark
 
 
-# What a claim can come to (lib/verdict.py): in figures, board, article and cards.
+# What a claim can come to (lib/claims.py): in figures, board, article and cards.
 OUTCOMES = {
     "supported": Sign(GOOD, "✓", "#FFFFFF"),
-    "mixed": Sign("#F0E442", "◐"),
     "contradicted": Sign(BAD, "✗", "#FFFFFF"),
-    "no effect": Sign("#F2BE9D", "0"),
-    "matched by controls": Sign("#C9B8E0", "≈"),
-    "inconclusive": Sign("#BFC1C4", "?"),
-    "not applicable": Sign("#E4E4E1", "∅"),
-    "not testable": Sign("#F0F0EE", "–"),
-    "not run": Sign("#FAFAF8", "·"),
+    "undecided": Sign("#BFC1C4", "?"),
+    "not tested": Sign("#F0F0EE", "–"),
 }
 # What a number of ours is beside a printed one.
 MATCHES = {
@@ -277,3 +272,10 @@ def fillers(ax, frame, title: str):
     ax.set_yticks(places, frame.word)
     ax.set(title=title, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6), xlabel="probability")
     ax.grid(axis="y", visible=False)
+
+
+def worded(estimate, raises: str, lowers: str, neither: str, threshold: float = 0.0) -> str:
+    """The word that an interval allows: above the threshold, below it, or on both sides."""
+    if estimate.is_above(threshold):
+        return raises
+    return lowers if estimate.is_below(threshold) else neither

@@ -16,6 +16,7 @@ PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
 EARLIER = ROOT / "data" / "earlier"  # what earlier versions said of the claims, committed
 # The bundled models, committed; a wheel has none of them.
 MODELS = ROOT / Path(os.environ.get("COMPANION_MODELS") or "data/models").expanduser()
+CLAIMS = ROOT / "data" / "claims.csv"  # what the papers claim, a row each
 SOURCES = ROOT / "data" / "sources.toml"
 FINGERPRINTS = ROOT / "data" / "fingerprints.json"  # of data files, now and before (lib/stale.py)
 REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name

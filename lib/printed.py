@@ -1,17 +1,17 @@
 """What the papers print, and how a number of ours compares with it.
 
 Printed numbers are in data/paper/<paper>.csv (columns table, row, column, value), with the digits
-as printed. An empty value is one that the text at hand has lost. lib/verdict.py decides what
-matches.
+as printed. An empty value is one that the text at hand has lost.
 """
 
 import math
+from decimal import Decimal
+from enum import StrEnum
 
 import pandas as pd
 
 from lib import CompanionError, paths
 from lib.engine.stats import Estimate
-from lib.verdict import match
 
 
 def numbers(paper: str) -> pd.DataFrame:
@@ -87,7 +87,7 @@ def compare(
     same_model  whether ours is the paper's model on the paper's data
     tables      all rows of these; none: only the rows that `ours` names
     digits      decimals shown of ours and of the difference
-    reasons     why a number differs, or is missing: as verdict.match takes them
+    reasons     why a number differs, or is missing: as `match` takes them
     """
     values = numbers(paper).set_index(["table", "row", "column"])["value"]
     unknown = set(ours) - set(values.index)
@@ -132,3 +132,52 @@ def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple[str, str]
     for row in compared.itertuples():
         found[row.table, row.row, row.column] = (row.ours, row.verdict)
     return found
+
+
+# ---- one rule for printed numbers
+class Match(StrEnum):
+    """What a number of ours is, held against a printed one."""
+
+    MATCHES = "matches"
+    WITHIN_INTERVAL = "within interval"
+    DIFFERS = "differs"
+    OTHER_MODEL = "not comparable"  # ours is of another model than the paper's
+    NOT_RUN = "not run"
+
+
+def match(
+    printed: str | float | None,
+    ours: Estimate | float | None,
+    same_model: bool,
+    why: str = "a choice that the paper leaves open",
+    missing: str = "not measured",
+) -> str:
+    """Whether a number of ours is the printed one, to the printed digits; with the reason where
+    not.
+
+    printed     digits as printed: half a unit of the last one is what rounding can explain; None or
+                nan where the number is lost
+    same_model  whether ours is the paper's model on the paper's data; another model's number is
+                never called a match
+    """
+    if printed is None or printed != printed:
+        return f"{Match.NOT_RUN} (the printed number is lost)"
+    value = ours.value if isinstance(ours, Estimate) else ours
+    if value is None or value != value:
+        return f"{Match.NOT_RUN} ({missing})"
+    if not same_model:
+        return str(Match.OTHER_MODEL)
+    if abs(value - float(printed)) <= _half_unit(printed):
+        return str(Match.MATCHES)
+    if isinstance(ours, Estimate) and ours.low <= float(printed) <= ours.high:
+        return str(Match.WITHIN_INTERVAL)
+    return f"{Match.DIFFERS}: {why}"
+
+
+def _half_unit(printed: str | float) -> float:
+    """Half a unit of the last printed digit, and a little for floating point."""
+    if isinstance(printed, str):
+        digits = Decimal(printed)
+    else:
+        digits = Decimal(repr(float(printed))).normalize()
+    return 0.5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9

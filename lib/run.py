@@ -17,6 +17,7 @@ import datetime
 import hashlib
 import io
 import json
+import math
 import os
 import random
 import re
@@ -30,11 +31,13 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from IPython import display
 
-from lib import CompanionError, paths, profiles, results, stale, verdict
+from lib import CompanionError, claims, ledger, paths, printed, profiles, results, stale
 from lib.engine import families, models
 from lib.engine.files import replace, room_for, slug
+from lib.engine.stats import Estimate
 from lib.text import readers
 
+TOLD = "mini"  # the run whose outputs stand in notebooks/
 SAMPLE = 2  # items of a stored measurement that a run computes again
 # What a run is called whose data are not its profile's own: mini-real, ...
 DATA_NAMES = {"mini": "demo", "paper": "real"}
@@ -201,7 +204,7 @@ class Run:
     def is_control(self) -> bool:
         """Whether its models are controls: claims are then judged without preconditions."""
         for name in (self.model, self.encoder):
-            if models.draw_of(name) or Path(name).name.startswith(verdict.GENDER_SWAPPED):
+            if models.draw_of(name) or Path(name).name.startswith(ledger.SWAPPED):
                 return True
         return False
 
@@ -323,18 +326,19 @@ class Run:
         result,
         name: str,
         caption: str,
-        kind: str = "",
         rows: int | None = None,
         show: bool = True,
         rests: results.Rests | None = None,
+        digits: int = 2,
     ):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
 
-        kind   of a table: "claims" and "numbers" are not repeated in the report, which shows
-               their rows elsewhere; left out, its columns decide
+        A table's Estimates are kept as columns of numbers (value, low, high, n), and shown as text.
+
         rows   of a longer table, so many are shown, and a link to the file that has all
         show   False: a link to the file and the caption alone, for what few will look at
         rests  what it rests on, where that is not what the notebook as a whole has taken so far
+        digits after the point, of Estimates as they are shown
         """
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
             raise CompanionError(
@@ -347,13 +351,14 @@ class Run:
                 f"A {type(result).__name__} cannot be saved: give a figure or a DataFrame."
             )
         if is_table:
-            contents = {".csv": _csv(result)}
-            about = {"kind": kind or _kind(getattr(result, "columns", []))}
+            contents = {".csv": _csv(_numbers(result))}
+            result = _as_text(result, digits)
+            about = {"kind": _kind(getattr(result, "columns", []))}
         else:
             figure = result.figure  # of a figure, of axes, or of a seaborn grid
             title = figure.get_suptitle().replace("-\n", "-").replace("\n", " ")
             contents = _images(figure)
-            about = {"kind": kind or "figure", "finding": title}
+            about = {"kind": "figure", "finding": title}
         about["rests"] = rests or self.rests
         contents[".json"] = _json({"caption": caption, **about} | self.provenance(about["rests"]))
         if not self.draw:  # other draws of untrained networks keep their verdicts alone
@@ -377,21 +382,32 @@ class Run:
             here = f"[figures/{file}](../figures/{file})"
             display.display(display.Markdown(f"{rows} of {len(table):,} rows; all are in {here}."))
 
-    def judged(self, notebook: str, verdicts: "list[verdict.Verdict]"):
-        """Keep a notebook's verdicts, unrounded, for the board: claims/NN.json."""
-        verdict.write(self._record("claims", notebook), verdicts)
+    def judged(self, notebook: str, tests: "list[claims.Test]"):
+        """Keep a notebook's tests, unrounded, for the ledger: claims/NN.json. Show what each came
+        to, held against the stored control models.
+        """
+        claims.write(self._record("claims", notebook), tests)
         self._keep_taken(notebook)
+        with _whole_cells():
+            display.display(ledger.shown(ledger.of_tests(tests, self.name)))
+
+    def tell(self, text: str):
+        """Words on what was found, written for the run whose outputs the repository stores."""
+        if self.name == TOLD:
+            display.display(display.Markdown(text))
+        else:
+            print(f"What was found is in the tables: the words of this place are of {TOLD}.")
 
     def compared(self, notebook: str, paper: str, numbers: dict):
         """Keep what a notebook holds against printed numbers, beside what it kept before:
         numbers/NN.json.
 
         numbers   {(table, row, column): (ours as shown, match)}; the match is text as a table
-                  shows it, and opens with a verdict.Match
+                  shows it, and opens with a printed.Match
         """
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
-            kind = next(kind for kind in verdict.Match if match.startswith(kind))
+            kind = next(kind for kind in printed.Match if match.startswith(kind))
             known[paper, *key] = {"ours": ours, "match": match, "kind": str(kind)}
         rows = []
         for (name, table, row, column), said in known.items():
@@ -540,16 +556,6 @@ def _config_of(model: str) -> dict:
     return models.config_of(models.locate(model)[0])
 
 
-# ---- claims
-def by_outcome(table: pd.DataFrame, column: str = "verdict") -> pd.DataFrame:
-    """A table of claims, sorted by what each came to: supported first, not run last.
-
-    column   whose text begins with an outcome. Rows of one outcome stay in their order
-    """
-    places = table[column].map(verdict.place_of)
-    return table.loc[places.sort_values(kind="stable").index].reset_index(drop=True)
-
-
 # ---- what is said of stored results
 def _made_by(record: Path) -> str:
     """made by ./reproduce.sh ... (models ...; data ...): the caption."""
@@ -575,6 +581,43 @@ def _call(function, args, kwargs, key):
 
 
 # ---- files
+def _is_estimates(column: pd.Series) -> bool:
+    return column.dtype == object and any(isinstance(value, Estimate) for value in column)
+
+
+def _numbers(table: pd.DataFrame | pd.Series) -> pd.DataFrame | pd.Series:
+    """A table whose Estimates are columns of numbers: SEAT, SEAT low, SEAT high, SEAT n."""
+    if isinstance(table, pd.Series) or not any(_is_estimates(table[name]) for name in table):
+        return table
+    columns = {}
+    for name in table:
+        columns[name] = table[name]
+        if not _is_estimates(table[name]):
+            continue
+        for part in ("value", "low", "high", "n"):
+            values = table[name].map(lambda one, part=part: getattr(one, part, None))
+            if part != "n" or values.any():
+                columns[name if part == "value" else f"{name} {part}"] = values
+    return pd.DataFrame(columns)
+
+
+def _as_text(table: pd.DataFrame | pd.Series, digits: int) -> pd.DataFrame | pd.Series:
+    """A table whose Estimates are text: 0.58 [0.51, 0.63]."""
+    if isinstance(table, pd.Series):
+        return table
+    shown = table.copy()
+    for name in table:
+        if _is_estimates(table[name]):
+            shown[name] = table[name].map(lambda one: _text(one, digits))
+    return shown
+
+
+def _text(value, digits: int) -> str:
+    if not isinstance(value, Estimate):
+        return "" if value is None or value != value else str(value)
+    return "" if math.isnan(value.value) else format(value, f"z,.{digits}f")
+
+
 def _csv(table: pd.DataFrame | pd.Series) -> bytes:
     """Six digits: what follows differs from machine to machine."""
     has_names = not isinstance(table.index, pd.RangeIndex)

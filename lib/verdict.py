@@ -24,7 +24,6 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
@@ -647,52 +646,3 @@ def _estimate(kept: dict) -> Estimate:
     if estimate.is_damaged:
         raise ValueError(f"{estimate} is no estimate")
     return estimate
-
-
-# ---- one rule for printed numbers
-class Match(StrEnum):
-    """What a number of ours is, held against a printed one."""
-
-    MATCHES = "matches"
-    WITHIN_INTERVAL = "within interval"
-    DIFFERS = "differs"
-    OTHER_MODEL = "not comparable"  # ours is of another model than the paper's
-    NOT_RUN = "not run"
-
-
-def match(
-    printed: str | float | None,
-    ours: Estimate | float | None,
-    same_model: bool,
-    why: str = "a choice that the paper leaves open",
-    missing: str = "not measured",
-) -> str:
-    """Whether a number of ours is the printed one, to the printed digits; with the reason where
-    not.
-
-    printed     digits as printed: half a unit of the last one is what rounding can explain; None or
-                nan where the number is lost
-    same_model  whether ours is the paper's model on the paper's data; another model's number is
-                never called a match
-    """
-    if printed is None or printed != printed:
-        return f"{Match.NOT_RUN} (the printed number is lost)"
-    value = ours.value if isinstance(ours, Estimate) else ours
-    if value is None or value != value:
-        return f"{Match.NOT_RUN} ({missing})"
-    if not same_model:
-        return str(Match.OTHER_MODEL)
-    if abs(value - float(printed)) <= _half_unit(printed):
-        return str(Match.MATCHES)
-    if isinstance(ours, Estimate) and ours.low <= float(printed) <= ours.high:
-        return str(Match.WITHIN_INTERVAL)
-    return f"{Match.DIFFERS}: {why}"
-
-
-def _half_unit(printed: str | float) -> float:
-    """Half a unit of the last printed digit, and a little for floating point."""
-    if isinstance(printed, str):
-        digits = Decimal(printed)
-    else:
-        digits = Decimal(repr(float(printed))).normalize()
-    return 0.5 * 10.0 ** min(digits.as_tuple().exponent, 0) + 1e-9

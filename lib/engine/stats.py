@@ -196,21 +196,13 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 
 def over_trainings(
     estimates: list[Estimate], draws: int = 10_000, seed: int = 0
-) -> tuple[Estimate, tuple]:
-    """The mean of a quantity over trainings, and bounds on the trainings' share of its variance.
+) -> tuple[Estimate, Estimate]:
+    """The mean of a quantity over trainings, and the same with the interval of one training more.
 
-    The interval is that of another training on other items: trainings and items are drawn together.
-    The mean over trainings varies as Student's t, since a bootstrap of so few values varies too
-    little. All trainings have the same items, so that one draw of items moves every training by its
-    own standard error.
-
-    How similarly items act in all trainings is unknown. The upper bound of the share assumes that
-    they act alike, so that all variance between trainings is the trainings'. The lower bound
-    assumes that they act independently, so that part of it is the items'. In the interval the whole
-    variance between trainings is counted, and that of items is added: it is rather too wide than
-    too narrow.
-
-    Returns the Estimate and (lower bound, upper bound).
+    Trainings and items are drawn together. All trainings have the same items, so that one draw of
+    items moves every training by its own standard error. What the spread between trainings is
+    beyond that is theirs: it varies as Student's t, since a bootstrap of so few values varies too
+    little. So items are counted once, however alike they act in all trainings.
     """
     if len(estimates) < 2:
         raise CompanionError(
@@ -218,18 +210,17 @@ def over_trainings(
         )
     values, low, high = np.array([list(estimate) for estimate in estimates]).T
     n = len(values)
-    standard_errors = (high - low) / 2 / 1.96
-    between = values.var(ddof=1)
-    within = np.mean(standard_errors**2)
-    shares = (0.0, 0.0)
-    if between:
-        shares = (max(0.0, 1 - within / between), between / (between + within))
+    of_items = np.mean(((high - low) / 2 / 1.96) ** 2)
+    of_trainings = max(0.0, values.var(ddof=1) - of_items)
     rng = np.random.default_rng(seed)
-    training_errors = math.sqrt(between / n) * rng.standard_t(n - 1, draws)
-    item_errors = np.mean(standard_errors) * rng.normal(size=draws)
-    low_end, high_end = values.mean() + np.quantile(training_errors + item_errors, ENDS)
-    estimate = Estimate(float(values.mean()), float(low_end), float(high_end), n, "trainings")
-    return estimate, shares
+    trainings = math.sqrt(of_trainings) * rng.standard_t(n - 1, draws)
+    items = math.sqrt(of_items) * rng.normal(size=draws)
+    found = []
+    for width in (math.sqrt(1 / n), math.sqrt(1 + 1 / n)):
+        ends = values.mean() + np.quantile(width * trainings + items, ENDS)
+        found.append(Estimate(float(values.mean()), *map(float, ends), n, "trainings"))
+    mean, another = found
+    return mean, another
 
 
 def share(hits) -> Estimate:
