@@ -1,5 +1,6 @@
 """The printed numbers: all there, as printed, and held against ours."""
 
+import math
 import os
 import re
 from pathlib import Path
@@ -9,11 +10,14 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
 from lib import paths, printed, profiles
 from lib.bias_a_head import tables
 from lib.engine import nsp, stats
+from lib.engine.stats import Estimate
+from lib.printed import Match
 from lib.projective import nli, tables as nli_tables
 from lib.publish.papers import PAPERS
 from lib.run import Run
@@ -263,3 +267,36 @@ def test_comparison():
     )
     assert beside["published"].tolist() == [".9048", ".477"]
     assert beside["departure"].tolist() == ["departs by -0.045", "within 0.03"]
+
+
+@given(st.decimals(-1000, 1000, places=3, allow_nan=False), st.integers(0, 3), st.floats(-2, 2))
+def test_a_match_is_to_the_printed_digits(exact, places, off):
+    shown = f"{exact:.{places}f}"
+    unit = 10.0**-places
+    said = printed.match(shown, float(shown) + off * unit, same_model=True)
+    if abs(abs(off) - 0.5) > 1e-4:  # beside the edge, where rounding of floats decides
+        assert (said == Match.MATCHES) == (abs(off) < 0.5)
+    assert printed.match(shown, float(shown), same_model=False) == Match.OTHER_MODEL
+
+
+@pytest.mark.parametrize(
+    "value, ours, same, said",
+    [
+        ("0.30", 0.3049, True, "matches"),
+        ("0.30", 0.3051, True, "differs: other pairs"),
+        ("0.3", 0.349, True, "matches"),
+        ("0.30", Estimate(0.4, 0.2, 0.5), True, "within interval"),
+        ("0.30", 0.30, False, "not comparable"),
+        ("0.30", Estimate(0.4, 0.35, 0.5), True, "differs: other pairs"),
+        ("37", 37, True, "matches"),
+        (math.nan, 0.3, True, "not run (the printed number is lost)"),
+        ("0.30", None, False, "not run (no head)"),
+        ("0.30", math.nan, True, "not run (no head)"),
+        (None, 0.3, True, "not run (the printed number is lost)"),
+        ("0.30", math.inf, True, "differs: other pairs"),
+        (1.35, 1.354, True, "matches"),
+        (500.0, 500.4, True, "matches"),
+    ],
+)
+def test_how_a_number_is_held_against_a_printed_one(value, ours, same, said):
+    assert printed.match(value, ours, same, why="other pairs", missing="no head") == said

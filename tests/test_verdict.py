@@ -11,13 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lib import verdict
-from lib.engine import stats
 from lib.engine.stats import Estimate
 from lib.verdict import (
     Asks,
     Claim,
     Control,
-    Match,
     Outcome,
     Precondition,
     Side,
@@ -25,84 +23,6 @@ from lib.verdict import (
     judge,
 )
 from tests.tiny import refusal
-
-
-def test_intervals_cover_the_truth_of_few_values_are_students_and_of_a_share_the_bootstraps():
-    rng = np.random.default_rng(0)
-    samples = rng.normal(3, 1, (60, 40))
-    estimates = [stats.bootstrap(np.mean, sample, draws=400) for sample in samples]
-    assert (
-        50 <= sum(estimate.low < 3 < estimate.high for estimate in estimates) <= 60
-    )  # about 95 % of 60
-    assert stats.bootstrap(np.mean, samples[0], draws=100) == stats.bootstrap(
-        np.mean, samples[0], draws=100
-    )
-    for few in ((), ([],), ([1.0],)):
-        assert "two values or more" in refusal(stats.bootstrap, np.mean, *few)
-    x = np.arange(30.0)  # pairs are kept together
-    assert tuple(stats.bootstrap(stats.rank_correlation, x, x, draws=50)) == pytest.approx(
-        (1, 1, 1)
-    )
-    estimate = stats.mean(
-        [-0.028, -0.025, -0.029, -0.112, -0.015]
-    )  # by hand: mean -.0418, sd .0397, t(4) 2.776
-    assert tuple(estimate) == pytest.approx((-0.0418, -0.0911, 0.0075), abs=2e-4)
-    hits = np.arange(40) < 13
-    exact, drawn = stats.share(hits), stats.bootstrap(np.mean, hits.astype(float), draws=5_000)
-    assert tuple(exact) == pytest.approx(tuple(drawn), abs=0.026)  # one hit of 40, and a little
-    assert tuple(stats.share([True] * 9)) == (1, 1, 1) and tuple(stats.share([False] * 9)) == (
-        0,
-        0,
-        0,
-    )
-
-
-def test_over_trainings_seeds_and_items_are_drawn_together_and_share_the_variance():
-    mean, share = stats.over_trainings(
-        [Estimate(1, 0.02, 1.98), Estimate(2, 1.02, 2.98), Estimate(3, 2.02, 3.98)]
-    )
-    assert share == pytest.approx((0.75, 0.8))  # by hand: variance 1 between, .5 squared within
-    assert (mean.value, mean.n, mean.unit) == (2, 3, "trainings")
-    alone, share = stats.over_trainings([Estimate(value, value, value) for value in (1, 2, 3)])
-    assert share == (1, 1) and tuple(alone) == pytest.approx(
-        tuple(stats.mean([1, 2, 3])), abs=0.2
-    )  # Student's
-    assert mean.low < alone.low and alone.high < mean.high  # items add to it
-    items, share = stats.over_trainings(
-        [Estimate(1, 0.02, 1.98)] * 5
-    )  # the same in all: no more is known than by one
-    assert share == (0, 0) and tuple(items) == pytest.approx((1, 0.02, 1.98), abs=0.03)
-
-
-def test_a_difference_of_two_estimates_adds_the_squares_of_their_reaches():
-    found = stats.difference(Estimate(5.0, 2.0, 9.0, n=7), Estimate(1.0, -2.0, 5.0))
-    assert tuple(found) == pytest.approx((4.0, -1.0, 9.0))  # 3, 4 -> 5 below; 4, 3 -> 5 above
-    assert found.n == 7
-    exact = stats.difference(Estimate(5.0), Estimate(1.0, -2.0, 5.0))
-    assert tuple(exact) == pytest.approx((4.0, 0.0, 7.0))
-    assert math.isnan(stats.difference(Estimate(5.0, 4.0, 6.0), Estimate(math.nan)).low)
-
-
-def test_estimates_print_and_move_lines_have_slopes_and_the_first_few_hold_what_is_always_there():
-    estimate = stats.Estimate(0.123, -0.2, 0.4)
-    assert str(estimate) == "0.12 [-0.20, 0.40]" and f"{stats.Estimate(-0.001):z.2f}" == "0.00"
-    assert tuple(1 - estimate) == pytest.approx((0.877, 0.6, 1.2))
-    assert tuple(estimate * 2) == pytest.approx((0.246, -0.4, 0.8))
-    x = np.arange(5.0)
-    assert stats.slope(x, 2 * x + 1) == pytest.approx(2)
-    assert stats.rank_correlation(x, np.exp(x)) == pytest.approx(1)
-    assert stats.first(range(5), 0) == range(5) and stats.first(list(range(5)), 9) == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
-    firsts = [
-        stats.first(list(range(20)), n, always) for n, always in ((4, [19, 3]), (2, [19, 3, 9]))
-    ]
-    assert firsts == [[0, 1, 3, 19], [3, 9, 19]]
-
 
 CLAIM = Claim("id", "counteracts", "5", "It is so", threshold=1.0)
 SUPPORTED, CONTRADICTED, NO_EFFECT, MATCHED, INCONCLUSIVE, NOT_APPLICABLE, NOT_RUN = Outcome
@@ -578,36 +498,3 @@ def test_an_altered_record_is_no_verdict(tmp_path, row):
 def test_a_record_that_a_notebook_may_have_made_is_read(tmp_path, row):
     verdict.files.replace(tmp_path / "02.json", json.dumps([row]).encode())
     assert len(verdict.read(tmp_path / "02.json")) == 1
-
-
-@given(st.decimals(-1000, 1000, places=3, allow_nan=False), st.integers(0, 3), st.floats(-2, 2))
-def test_a_match_is_to_the_printed_digits(exact, places, off):
-    printed = f"{exact:.{places}f}"
-    unit = 10.0**-places
-    said = verdict.match(printed, float(printed) + off * unit, same_model=True)
-    if abs(abs(off) - 0.5) > 1e-4:  # beside the edge, where rounding of floats decides
-        assert (said == Match.MATCHES) == (abs(off) < 0.5)
-    assert verdict.match(printed, float(printed), same_model=False) == Match.OTHER_MODEL
-
-
-@pytest.mark.parametrize(
-    "value, ours, same, said",
-    [
-        ("0.30", 0.3049, True, "matches"),
-        ("0.30", 0.3051, True, "differs: other pairs"),
-        ("0.3", 0.349, True, "matches"),
-        ("0.30", Estimate(0.4, 0.2, 0.5), True, "within interval"),
-        ("0.30", 0.30, False, "not comparable"),
-        ("0.30", Estimate(0.4, 0.35, 0.5), True, "differs: other pairs"),
-        ("37", 37, True, "matches"),
-        (math.nan, 0.3, True, "not run (the printed number is lost)"),
-        ("0.30", None, False, "not run (no head)"),
-        ("0.30", math.nan, True, "not run (no head)"),
-        (None, 0.3, True, "not run (the printed number is lost)"),
-        ("0.30", math.inf, True, "differs: other pairs"),
-        (1.35, 1.354, True, "matches"),
-        (500.0, 500.4, True, "matches"),
-    ],
-)
-def test_how_a_number_is_held_against_a_printed_one(value, ours, same, said):
-    assert verdict.match(value, ours, same, why="other pairs", missing="no head") == said

@@ -200,9 +200,10 @@ def over_trainings(
     """The mean of a quantity over trainings, and the same with the interval of one training more.
 
     Trainings and items are drawn together. All trainings have the same items, so that one draw of
-    items moves every training by its own standard error. What the spread between trainings is
-    beyond that is theirs: it varies as Student's t, since a bootstrap of so few values varies too
-    little. So items are counted once, however alike they act in all trainings.
+    items moves every training by its own standard error. For the mean only the spread between
+    trainings that items do not explain is counted beside it, so that items count once; for one more
+    training all of it is, since how alike items act in all trainings is unknown. Trainings vary as
+    Student's t, since a bootstrap of so few values varies too little.
     """
     if len(estimates) < 2:
         raise CompanionError(
@@ -211,13 +212,13 @@ def over_trainings(
     values, low, high = np.array([list(estimate) for estimate in estimates]).T
     n = len(values)
     of_items = np.mean(((high - low) / 2 / 1.96) ** 2)
-    of_trainings = max(0.0, values.var(ddof=1) - of_items)
+    spread = values.var(ddof=1)
     rng = np.random.default_rng(seed)
-    trainings = math.sqrt(of_trainings) * rng.standard_t(n - 1, draws)
-    items = math.sqrt(of_items) * rng.normal(size=draws)
+    of_training = rng.standard_t(n - 1, draws)
+    of_item = math.sqrt(of_items) * rng.normal(size=draws)
     found = []
-    for width in (math.sqrt(1 / n), math.sqrt(1 + 1 / n)):
-        ends = values.mean() + np.quantile(width * trainings + items, ENDS)
+    for variance in (max(0.0, spread - of_items) / n, spread * (1 + 1 / n)):
+        ends = values.mean() + np.quantile(math.sqrt(variance) * of_training + of_item, ENDS)
         found.append(Estimate(float(values.mean()), *map(float, ends), n, "trainings"))
     mean, another = found
     return mean, another
