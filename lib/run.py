@@ -232,7 +232,7 @@ class Run:
         What `./reproduce.sh measure` made here answers, if code, weights and arguments are the
         same. What the repository stores of this run answers, if a sample of it comes out the same
         here and now. Anything else is computed, and kept on disk until something changes that it
-        depends on. `recompute` believes neither.
+        depends on. `recompute` believes neither, nor what was kept before its command began.
 
         quick   smaller arguments, which are computed where nothing answers and there is no GPU;
                 None: nothing is, and None comes back, since it would take hours
@@ -267,9 +267,8 @@ class Run:
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever fetched.
         with room_for(paths.CACHE / "results"):
             memory = joblib.Memory(paths.CACHE / "results", verbose=0)
-            kept = memory.cache(_call, ignore=["function"])
-            if self.recompute:
-                return kept.call(function, args, options, key)[0]
+            fresh = _since_it_began if self.recompute else None
+            kept = memory.cache(_call, ignore=["function"], cache_validation_callback=fresh)
             return kept(function, args, options, key)
 
     def _kept(self, function, args: tuple, weights: dict):
@@ -572,6 +571,13 @@ def _call(function, args, kwargs, key):
     of it.
     """
     return function(*args, **kwargs)
+
+
+def _since_it_began(kept: dict) -> bool:
+    """Whether joblib kept a result after `./reproduce.sh --recompute` began; never, in a notebook
+    that was opened by hand.
+    """
+    return kept.get("time", 0) > float(os.environ.get("COMPANION_RECOMPUTE_SINCE") or "inf")
 
 
 # ---- files
