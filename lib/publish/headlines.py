@@ -215,10 +215,13 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 
 def run_of(claim: str, tests: dict[str, list[Verdict]]) -> str:
-    """The first run of bundled models in which a claim is applicable, or else one that tests it."""
+    """The first run of bundled models on the board in which a claim is applicable, or else one that
+    tests it.
+    """
+    on_board = [run for run in BUNDLED if scoreboard.tests_any(tests.get(run, []))]
     for group in (APPLICABLE, tuple(Outcome)):
-        for run in BUNDLED:
-            if any(one.claim == claim and one.outcome in group for one in tests.get(run, [])):
+        for run in on_board:
+            if any(one.claim == claim and one.outcome in group for one in tests[run]):
                 return run
     return ""
 
