@@ -41,6 +41,8 @@ DATA_NAMES = {"mini": "demo", "paper": "real"}
 DPI = 150  # of a figure's png as it is saved
 SCREEN_DPI = 110  # as large as a notebook shows it
 CELL = 160  # letters of a table's cell that are shown: a claim, and what was found
+# The models that the papers print numbers of, as far as a run can have them
+PRINTED = {"bert-base", "gpt2", "bert-base-nli", "llama-2-7b", "llama-2-7b-chat"}
 CLASSIFIER = "ForSequenceClassification"  # how transformers calls a fine-tuned network's class
 
 
@@ -204,6 +206,12 @@ class Run:
             if models.draw_of(name) or Path(name).name.startswith(verdict.GENDER_SWAPPED):
                 return True
         return False
+
+    def is_papers(self, model: str) -> bool:
+        """Whether this is a model that the papers print numbers of, at its pinned commit, on their
+        data: no other's number is held against a printed one.
+        """
+        return self.data == "paper" and model in PRINTED and not self.revision
 
     @property
     def news(self) -> str:
