@@ -101,6 +101,7 @@ class Run:
         self.out = paths.ROOT / made
         self.revisions = {}  # of the models used so far
         self.taken = {}  # stored measurements that were used or refused so far, and their samples
+        self.cut = {}  # what was computed on less than the whole, or left out: results.smaller
         self._assembles = False  # whether it has read what other notebooks made
         self._compared = {}  # by notebook: what was held against printed numbers so far
 
@@ -243,7 +244,7 @@ class Run:
         depends on. `recompute` believes neither, nor what was kept before its command began.
 
         quick   smaller arguments, which are computed where nothing answers and there is no GPU;
-                None: nothing is, and None comes back, since it would take hours
+                None: nothing is, and None comes back, since it would take hours. Either is said
         """
         weights = self.weights([*args, *options.values()])
         self.revisions |= weights
@@ -253,12 +254,19 @@ class Run:
                 if result is not None:
                     return result
             self._refuse_others(function, args)
-        in_full = self.recompute and models.usable_device(self.device) != "cpu"
-        if quick is None and not in_full:
-            print(f"{results.name_of(function)}: not computed here, it takes hours without a GPU")
+        name = results.place(self.out, function, args).stem
+        if quick == () or self.recompute and models.usable_device(self.device) != "cpu":
+            quick = args
+        if quick is None:
+            self.cut[name] = results.LEFT_OUT
+            print(f"{name}: not computed here, it takes hours without a GPU")
             return None
-        asked = args if in_full else quick or args
-        return self._computed(function, asked, options, weights)
+        if quick != args:
+            self.cut[name] = results.smaller(function, args, quick)
+            print(f"{name}: computed here in the size that a CPU can bear: {self.cut[name]}")
+        elif self.recompute:
+            print(f"{name}: computed here in full")
+        return self._computed(function, quick, options, weights)
 
     def _computed(self, function, args: tuple, options: dict, weights: dict):
         """The result, from joblib's store where it has been computed before."""
@@ -428,9 +436,13 @@ class Run:
         self.taken[name] = about | {"items": items, "sampled": 0, "agrees": True}
 
     def _keep_taken(self, notebook: str):
-        """Keep what a notebook's verdicts and numbers rest on: measured/NN.json."""
+        """Keep what a notebook's verdicts and numbers rest on, and what it could not measure in
+        full: measured/NN.json.
+        """
         if not self.draw:
             taken = {"rests": self.rests, "measured": self.taken}
+            if self.cut:
+                taken["cut"] = self.cut
             replace(self._record("measured", notebook), _json(taken))
 
     @property

@@ -122,6 +122,41 @@ def test_recompute_believes_nothing(stored):
     assert run.measured(squares, ITEMS, quick=(2,))["squares"].tolist() == [0, 1]  # without a GPU
 
 
+def test_recompute_says_what_it_computes_in_full_what_in_part_and_what_not(
+    stored, monkeypatch, capsys
+):
+    monkeypatch.delenv("COMPANION_OUT", raising=False)
+    stored(RIGHT)
+    Run(out=Run().stored).judged("02", [])
+    run = Run(recompute=True, device="cpu")
+    said = []
+    for asked in ({}, {"quick": (2,)}, {"quick": None}):
+        run.measured(squares, ITEMS, **asked)
+        said.append(capsys.readouterr().out.removeprefix("test_measured.squares: ").strip())
+        run.judged("02", [])
+        said.append(compare.run(Run(), ["02"]).of_sizes)
+    assert said == [
+        "computed here in full",
+        "",
+        "computed here in the size that a CPU can bear: n 2 in place of 8",
+        "in the sizes that a CPU can bear: test_measured.squares",
+        "not computed here, it takes hours without a GPU",
+        "left out without a GPU: test_measured.squares",
+    ]
+
+
+def test_what_smaller_sizes_take_less_of_is_told():
+    run = Run(recompute=True)
+    result = {"scores": np.random.default_rng(0).normal(size=(12, 12))}
+    result["folds"] = result["scores"] + np.zeros((10, 1, 1))
+    whole, few = (masking.arguments(run, result, whole=whole) for whole in (True, False))
+    told = results.smaller(masking.measure, whole, few)
+    assert told == (
+        f"plan {len(few[1])} in place of {len(whole[1])}, sentences 1 in place of 20, "
+        "lines 12 in place of all, sampled_lines 6 in place of all"
+    )
+
+
 def test_what_was_measured_here_answers_while_its_code_is_the_same(stored, capsys):
     file = stored(RIGHT + 1, folder="build/mini", code="another")
     assert Run().measured(squares, ITEMS)["squares"][0] == 0
