@@ -488,22 +488,25 @@ class Run:
 
     def provenance(self, rests: str = "") -> dict:
         """What a result was made from. Free of dates and times, so that the same result is the same
-        file. Sizes are the profile's; what was measured elsewhere names its own.
+        file. Of what this process did not measure, neither its sizes nor its versions are told:
+        each stored measurement names its own.
         """
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and publish set it
         only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
+        without = rests == results.Rests.NO_MODEL
         about = {
             "run": self.name,
             "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
             "notebook": notebook,
-            "models": dict(sorted(self.revisions.items())),
+            "models": {} if without else dict(sorted(self.revisions.items())),
             "data": {self.data: stale.data_hash()},
             "seed": self.seed,
-            "sizes": vars(self.sizes),
-            "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
         }
         if rests in (results.Rests.STORED, results.Rests.UNCHECKED):
             about["measured"] = _unsampled(self.taken)
+        elif rests != results.Rests.ASSEMBLED:
+            packages = "torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"
+            about |= {"sizes": vars(self.sizes), "versions": versions(*packages)}
         return about
 
 
@@ -575,10 +578,8 @@ def _made_by(record: Path) -> str:
     made = json.loads(record.read_text(encoding="utf-8"))
     ((data, files),) = made["data"].items()
     changed = ", whose files have changed since" if stale.data_changed(files, data) else ""
-    return (
-        f"made by {made['command']} (models {', '.join(made['models'])}; data {data}{changed}): "
-        f"{made['caption']}"
-    )
+    models_of = f"models {', '.join(made['models'])}; " if made["models"] else ""
+    return f"made by {made['command']} ({models_of}data {data}{changed}): {made['caption']}"
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -213,7 +213,13 @@ def test_tables_and_verdicts_are_counted_by_what_they_rest_on(stored, monkeypatc
         "agree, 1 without a model)"
     )
     assert "1 stored measurements, 25.0% of their items computed again: all agree" in str(found)
-    kept = json.loads((Run().out / "02_kept.json").read_text())["measured"]["test_measured.squares"]
+    words, live, kept = (
+        json.loads((Run().out / f"02_{name}.json").read_text())
+        for name in ("words", "live", "kept")
+    )
+    assert live["versions"] and live["models"] and not words["models"]
+    assert not {"sizes", "versions"} & kept.keys()  # the profile's, and this process's
+    kept = kept["measured"]["test_measured.squares"]
     assert kept["device"] == "NVIDIA H200" and kept["arguments"] == [ITEMS]
     stored(RIGHT + 1)
     run = Run()
@@ -301,8 +307,13 @@ def test_ten_tables_and_records_lead_to_the_arrays_that_they_name():
     folder = Run().stored
     named = []
     for file in [*folder.glob("[0-9][0-9]_*.json"), *folder.glob("measured/[0-9][0-9].json")]:
-        for name, said in json.loads(file.read_text()).get("measured", {}).items():
+        made = json.loads(file.read_text())
+        for name, said in made.get("measured", {}).items():
             named.append((file.name, name, said))
+        is_of_this_process = made["rests"] in (Rests.COMPUTED, Rests.NO_MODEL)
+        if "kind" in made:  # beside a table or figure: whose sizes and versions would these be
+            assert ("sizes" in made) == ("versions" in made) == is_of_this_process, file.name
+            assert not (made["rests"] == Rests.NO_MODEL and made["models"]), file.name
     assert len(named) > 40
     for where, name, said in random.Random(str(datetime.date.today())).sample(named, 10):
         if name == "05_glue":
