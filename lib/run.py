@@ -44,6 +44,8 @@ DATA_NAMES = {"mini": "demo", "paper": "real"}
 DPI = 150  # of a figure's png as it is saved
 SCREEN_DPI = 110  # as large as a notebook shows it
 CELL = 160  # letters of a table's cell that are shown: a claim, and what was found
+# The models that the papers print numbers of, as far as a run can have them
+PRINTED = {"bert-base", "gpt2", "bert-base-nli", "llama-2-7b", "llama-2-7b-chat"}
 CLASSIFIER = "ForSequenceClassification"  # how transformers calls a fine-tuned network's class
 
 
@@ -102,6 +104,7 @@ class Run:
         self.out = paths.ROOT / made
         self.revisions = {}  # of the models used so far
         self.taken = {}  # stored measurements that were used or refused so far, and their samples
+        self.cut = {}  # what was computed on less than the whole, or left out: results.smaller
         self._assembles = False  # whether it has read what other notebooks made
         self._compared = {}  # by notebook: what was held against printed numbers so far
 
@@ -208,6 +211,12 @@ class Run:
                 return True
         return False
 
+    def is_papers(self, model: str) -> bool:
+        """Whether this is a model that the papers print numbers of, at its pinned commit, on their
+        data: no other's number is held against a printed one.
+        """
+        return self.data == "paper" and model in PRINTED and not self.revision
+
     @property
     def news(self) -> str:
         """The corpus at hand that contexts come from on the papers' data: results depend on it."""
@@ -235,10 +244,10 @@ class Run:
         What `./reproduce.sh measure` made here answers, if code, weights and arguments are the
         same. What the repository stores of this run answers, if a sample of it comes out the same
         here and now. Anything else is computed, and kept on disk until something changes that it
-        depends on. `recompute` believes neither.
+        depends on. `recompute` believes neither, nor what was kept before its command began.
 
         quick   smaller arguments, which are computed where nothing answers and there is no GPU;
-                None: nothing is, and None comes back, since it would take hours
+                None: nothing is, and None comes back, since it would take hours. Either is said
         """
         weights = self.weights([*args, *options.values()])
         self.revisions |= weights
@@ -248,12 +257,19 @@ class Run:
                 if result is not None:
                     return result
             self._refuse_others(function, args)
-        in_full = self.recompute and models.usable_device(self.device) != "cpu"
-        if quick is None and not in_full:
-            print(f"{results.name_of(function)}: not computed here, it takes hours without a GPU")
+        name = results.place(self.out, function, args).stem
+        if quick == () or self.recompute and models.usable_device(self.device) != "cpu":
+            quick = args
+        if quick is None:
+            self.cut[name] = results.LEFT_OUT
+            print(f"{name}: not computed here, it takes hours without a GPU")
             return None
-        asked = args if in_full else quick or args
-        return self._computed(function, asked, options, weights)
+        if quick != args:
+            self.cut[name] = results.smaller(function, args, quick)
+            print(f"{name}: computed here in the size that a CPU can bear: {self.cut[name]}")
+        elif self.recompute:
+            print(f"{name}: computed here in full")
+        return self._computed(function, quick, options, weights)
 
     def _computed(self, function, args: tuple, options: dict, weights: dict):
         """The result, from joblib's store where it has been computed before."""
@@ -270,9 +286,8 @@ class Run:
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever fetched.
         with room_for(paths.CACHE / "results"):
             memory = joblib.Memory(paths.CACHE / "results", verbose=0)
-            kept = memory.cache(_call, ignore=["function"])
-            if self.recompute:
-                return kept.call(function, args, options, key)[0]
+            fresh = _since_it_began if self.recompute else None
+            kept = memory.cache(_call, ignore=["function"], cache_validation_callback=fresh)
             return kept(function, args, options, key)
 
     def _kept(self, function, args: tuple, weights: dict):
@@ -437,9 +452,13 @@ class Run:
         self.taken[name] = about | {"items": items, "sampled": 0, "agrees": True}
 
     def _keep_taken(self, notebook: str):
-        """Keep what a notebook's verdicts and numbers rest on: measured/NN.json."""
+        """Keep what a notebook's verdicts and numbers rest on, and what it could not measure in
+        full: measured/NN.json.
+        """
         if not self.draw:
             taken = {"rests": self.rests, "measured": self.taken}
+            if self.cut:
+                taken["cut"] = self.cut
             replace(self._record("measured", notebook), _json(taken))
 
     @property
@@ -485,22 +504,25 @@ class Run:
 
     def provenance(self, rests: str = "") -> dict:
         """What a result was made from. Free of dates and times, so that the same result is the same
-        file. Sizes are the profile's; what was measured elsewhere names its own.
+        file. Of what this process did not measure, neither its sizes nor its versions are told:
+        each stored measurement names its own.
         """
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and publish set it
         only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
+        without = rests == results.Rests.NO_MODEL
         about = {
             "run": self.name,
             "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
             "notebook": notebook,
-            "models": dict(sorted(self.revisions.items())),
+            "models": {} if without else dict(sorted(self.revisions.items())),
             "data": {self.data: stale.data_hash()},
             "seed": self.seed,
-            "sizes": vars(self.sizes),
-            "versions": versions("torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"),
         }
         if rests in (results.Rests.STORED, results.Rests.UNCHECKED):
             about["measured"] = _unsampled(self.taken)
+        elif rests != results.Rests.ASSEMBLED:
+            packages = "torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"
+            about |= {"sizes": vars(self.sizes), "versions": versions(*packages)}
         return about
 
 
@@ -562,10 +584,8 @@ def _made_by(record: Path) -> str:
     made = json.loads(record.read_text(encoding="utf-8"))
     ((data, files),) = made["data"].items()
     changed = ", whose files have changed since" if stale.data_changed(files, data) else ""
-    return (
-        f"made by {made['command']} (models {', '.join(made['models'])}; data {data}{changed}): "
-        f"{made['caption']}"
-    )
+    models_of = f"models {', '.join(made['models'])}; " if made["models"] else ""
+    return f"made by {made['command']} ({models_of}data {data}{changed}): {made['caption']}"
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -578,6 +598,13 @@ def _call(function, args, kwargs, key):
     of it.
     """
     return function(*args, **kwargs)
+
+
+def _since_it_began(kept: dict) -> bool:
+    """Whether joblib kept a result after `./reproduce.sh --recompute` began; never, in a notebook
+    that was opened by hand.
+    """
+    return kept.get("time", 0) > float(os.environ.get("COMPANION_RECOMPUTE_SINCE") or "inf")
 
 
 # ---- files

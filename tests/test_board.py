@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lib.engine.stats import Estimate
-from lib.publish import board
+from lib.publish import board, headlines, scoreboard
 from lib.publish.cells import in_paper
 from lib.publish.papers import CLAIMS, PAPERS
 from lib.run import Run
@@ -69,6 +69,15 @@ def test_size_controls_and_runs_are_told(folders):
     assert (cost["size"], cost["controls"]) == ("5,490 [3,770, 7,710]", "none is asked")
     assert (cost["on"], cost["other"]) == ("mini-bert, the papers' data", "not run")
     assert rows.loc[SMALL, "other"] == "not run"
+
+
+def test_a_run_that_could_test_nothing_has_a_board_too(folders):
+    not_run = [
+        Verdict(claim, Outcome.NOT_RUN, on="m", reason="no heads") for claim in (SMALL, SEAT)
+    ]
+    of_one = folders(mini=not_run)
+    assert set(board.table(of_one)["kind"]) == {"not run", NOT_TESTABLE}
+    assert headlines.as_markdown(of_one) and scoreboard.summary(of_one) and board.page(of_one)
 
 
 @pytest.mark.parametrize(

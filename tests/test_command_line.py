@@ -84,7 +84,8 @@ def project(tmp_path, monkeypatch, capsys):
     }.items():  # of a run made before
         replace(folder / "figures" / "stored" / file, content)
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
-    monkeypatch.setenv("JPY_SESSION_NAME", "")  # restored afterwards
+    for name in ("JPY_SESSION_NAME", "COMPANION_RECOMPUTE_SINCE"):
+        monkeypatch.setenv(name, "")  # restored afterwards
     return Project(folder, capsys)
 
 
@@ -101,7 +102,8 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     )
     monkeypatch.setenv("JUPYTER_PATH", str(project.folder / "jupyter"))
     figure = project.folder / "out" / "01_fig.svg"
-    project.add("02_second", "print(recompute)")
+    began = "os.environ['COMPANION_RECOMPUTE_SINCE'] != ''"
+    project.add("02_second", f"import os\nprint(recompute, {began})")
     project.add(
         "01_first",
         "import sys, pathlib\nprint(sys.executable)",
@@ -116,7 +118,7 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
     assert project.run()[::2] == (0, [])
     assert (
         project.run("--recompute", "--only", "2")[2] == ["02"]
-        and text(project.copy("02_second")) == "True\n"
+        and text(project.copy("02_second")) == "True True\n"
     )
     figure.write_text("edited by hand")
     assert re.search(

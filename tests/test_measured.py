@@ -122,6 +122,41 @@ def test_recompute_believes_nothing(stored):
     assert run.measured(squares, ITEMS, quick=(2,))["squares"].tolist() == [0, 1]  # without a GPU
 
 
+def test_recompute_says_what_it_computes_in_full_what_in_part_and_what_not(
+    stored, monkeypatch, capsys
+):
+    monkeypatch.delenv("COMPANION_OUT", raising=False)
+    stored(RIGHT)
+    Run(out=Run().stored).judged("02", [])
+    run = Run(recompute=True, device="cpu")
+    said = []
+    for asked in ({}, {"quick": (2,)}, {"quick": None}):
+        run.measured(squares, ITEMS, **asked)
+        said.append(capsys.readouterr().out.removeprefix("test_measured.squares: ").strip())
+        run.judged("02", [])
+        said.append(compare.run(Run(), ["02"]).of_sizes)
+    assert said == [
+        "computed here in full",
+        "",
+        "computed here in the size that a CPU can bear: n 2 in place of 8",
+        "in the sizes that a CPU can bear: test_measured.squares",
+        "not computed here, it takes hours without a GPU",
+        "left out without a GPU: test_measured.squares",
+    ]
+
+
+def test_what_smaller_sizes_take_less_of_is_told():
+    run = Run(recompute=True)
+    result = {"scores": np.random.default_rng(0).normal(size=(12, 12))}
+    result["folds"] = result["scores"] + np.zeros((10, 1, 1))
+    whole, few = (masking.arguments(run, result, whole=whole) for whole in (True, False))
+    told = results.smaller(masking.measure, whole, few)
+    assert told == (
+        f"plan {len(few[1])} in place of {len(whole[1])}, sentences 1 in place of 20, "
+        "lines 12 in place of all, sampled_lines 6 in place of all"
+    )
+
+
 def test_what_was_measured_here_answers_while_its_code_is_the_same(stored, capsys):
     file = stored(RIGHT + 1, folder="build/mini", code="another")
     assert Run().measured(squares, ITEMS)["squares"][0] == 0
@@ -178,7 +213,13 @@ def test_tables_and_verdicts_are_counted_by_what_they_rest_on(stored, monkeypatc
         "agree, 1 without a model)"
     )
     assert "1 stored measurements, 25.0% of their items computed again: all agree" in str(found)
-    kept = json.loads((Run().out / "02_kept.json").read_text())["measured"]["test_measured.squares"]
+    words, live, kept = (
+        json.loads((Run().out / f"02_{name}.json").read_text())
+        for name in ("words", "live", "kept")
+    )
+    assert live["versions"] and live["models"] and not words["models"]
+    assert not {"sizes", "versions"} & kept.keys()  # the profile's, and this process's
+    kept = kept["measured"]["test_measured.squares"]
     assert kept["device"] == "NVIDIA H200" and kept["arguments"] == [ITEMS]
     stored(RIGHT + 1)
     run = Run()
@@ -266,8 +307,13 @@ def test_ten_tables_and_records_lead_to_the_arrays_that_they_name():
     folder = Run().stored
     named = []
     for file in [*folder.glob("[0-9][0-9]_*.json"), *folder.glob("measured/[0-9][0-9].json")]:
-        for name, said in json.loads(file.read_text()).get("measured", {}).items():
+        made = json.loads(file.read_text())
+        for name, said in made.get("measured", {}).items():
             named.append((file.name, name, said))
+        is_of_this_process = made["rests"] in (Rests.COMPUTED, Rests.NO_MODEL)
+        if "kind" in made:  # beside a table or figure: whose sizes and versions would these be
+            assert ("sizes" in made) == ("versions" in made) == is_of_this_process, file.name
+            assert not (made["rests"] == Rests.NO_MODEL and made["models"]), file.name
     assert len(named) > 40
     for where, name, said in random.Random(str(datetime.date.today())).sample(named, 10):
         if name == "05_glue":

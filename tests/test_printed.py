@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 
 from lib import paths, printed, profiles
 from lib.bias_a_head import tables
-from lib.engine import nsp, stats
+from lib.engine import models, nsp, stats
 from lib.engine.stats import Estimate
 from lib.printed import Match
 from lib.projective import nli, tables as nli_tables
@@ -175,6 +175,28 @@ test_what_is_not_there_is_named = refuses(
         "Bass",
     ),
 )
+
+
+@pytest.mark.parametrize(
+    "parameters, model, is_papers",
+    [
+        (dict(profile="paper"), "bert-base", True),
+        (dict(profile="paper"), "bert-large", False),  # of the paper, which prints nothing of it
+        (dict(profile="paper", model="gpt2"), "bert-base", True),
+        (dict(profile="paper", model=f"gpt2@{'0' * 40}"), "gpt2", False),
+        (dict(data="paper"), "mini-bert", False),
+        (dict(), "bert-base", False),
+    ],
+)
+def test_one_rule_says_whether_a_number_is_of_the_papers_model(
+    parameters, model, is_papers, monkeypatch
+):
+    monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))  # a commit is pinned in it
+    assert Run(**parameters).is_papers(model) == is_papers
+    for file in paths.NOTEBOOKS.glob("0[2-9]_*.ipynb"):
+        text = file.read_text(encoding="utf-8")
+        compares = "run.compared(" in text
+        assert compares == ("run.is_papers" in text), file.name
 
 
 @pytest.mark.parametrize(

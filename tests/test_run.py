@@ -470,6 +470,10 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
     assert calls(run, 22) == 1
     assert calls(Run(profile="mini-limit8"), 21) == 1  # a try shares nothing with a full run
     assert (calls(Run(recompute=True), 21), calls(run, 21)) == (1, 0)
+    monkeypatch.setenv("COMPANION_RECOMPUTE_SINCE", str(time.time()))  # ./reproduce.sh --recompute
+    assert [calls(Run(recompute=True), 21) for _ in range(2)] == [1, 0]
+    monkeypatch.delenv("COMPANION_RECOMPUTE_SINCE")  # by hand
+    assert [calls(Run(recompute=True), 21) for _ in range(2)] == [1, 1]
     assert (calls(run, 21, name="mini-bert"), calls(run, 21, name="mini-bert")) == (1, 0)
     weights["mini-bert"] = "r2"
     assert calls(run, 21, name="mini-bert") == 1 and run.revisions == {"mini-bert": "r2"}

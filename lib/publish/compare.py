@@ -19,7 +19,7 @@ from pathlib import Path
 from lib import CompanionError, paths
 from lib.engine import tolerance
 from lib.engine.files import replace, slug
-from lib.results import Rests, has_records, made_folder, stored_folder
+from lib.results import LEFT_OUT, Rests, has_records, made_folder, stored_folder
 
 SHOWN = 20  # departures that are listed; the others are counted
 PICTURES = (".png", ".svg")
@@ -71,6 +71,7 @@ class Comparison:
     departures: list[Departure] = field(default_factory=list)
     changed_verdicts: list[Departure] = field(default_factory=list)
     samples: dict[str, dict] = field(default_factory=dict)  # by stored measurement, as Run.taken
+    cut: dict[str, str] = field(default_factory=dict)  # by measurement, as Run.cut
     largest: float = 0.0  # difference of two numbers that agree, as tolerance.size has it
     largest_at: str = ""
 
@@ -98,6 +99,14 @@ class Comparison:
         return f"{said}: NOT BELIEVED are {', '.join(self.not_believed)}"
 
     @property
+    def of_sizes(self) -> str:
+        """Which measurements were made in a smaller size than the whole, and which were not."""
+        left_out = [name for name, how in self.cut.items() if how == LEFT_OUT]
+        fewer = [name for name in self.cut if name not in left_out]
+        said = {"in the sizes that a CPU can bear": fewer, "left out without a GPU": left_out}
+        return "; ".join(f"{how}: {', '.join(names)}" for how, names in said.items() if names)
+
+    @property
     def sentence(self) -> str:
         if not self.tables.stored:
             return f"Nothing is stored of the run {self.run} to compare with."
@@ -107,7 +116,7 @@ class Comparison:
         if self.largest:
             at = f"largest difference {self.largest:.0e} ({self.largest_at})"
         said = f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
-        return "; ".join(filter(None, [said, self.of_samples]))
+        return "; ".join(filter(None, [said, self.of_samples, self.of_sizes]))
 
     def __str__(self):
         listed = self.changed_verdicts + self.departures
@@ -167,7 +176,9 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
             _compare_titles(found, old, new)
     for file in sorted(made.glob("measured/[0-9][0-9].json")):
         if file.stem in numbers:
-            found.samples |= _json(file)["measured"]
+            taken = _json(file)
+            found.samples |= taken["measured"]
+            found.cut |= taken.get("cut", {})
     for old, new in _both(stored, made, "numbers/[0-9][0-9].json", numbers):
         _compare_numbers(found, old, new)
     for old, new in _both(stored, made, "claims/[0-9][0-9].json", numbers):

@@ -78,11 +78,13 @@ class Result:
     def provenance(self) -> list[tuple[str, str]]:
         """(what, value) pairs to print below it."""
         pairs = []
-        for what in ("models", "data", "seed", "command", "versions"):
+        for what in ("models", "data", "seed", "command", "measured", "versions"):
             value = self.made.get(what)
             if value in (None, "", {}):
                 continue
-            if isinstance(value, dict):
+            if what == "measured":
+                value = "; ".join(f"{name} on {one['device']}" for name, one in value.items())
+            elif isinstance(value, dict):
                 value = ", ".join(f"{key} {one}" for key, one in value.items())
             pairs.append((what, value))
         return pairs

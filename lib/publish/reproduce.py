@@ -41,6 +41,8 @@ def reproduce(options) -> int:
     check_flags(options)
     if options.sample_seed:
         os.environ["COMPANION_SAMPLE_SEED"] = options.sample_seed  # notebooks' kernels see it
+    if options.recompute:  # what one notebook computes from now on, the others take over
+        os.environ["COMPANION_RECOMPUTE_SINCE"] = str(time.time())
     # what a run is can be said without its model, so that it is refused before that is fetched
     lacks_model = options.model in published.MODELS and not published.is_here(options.model)
     run = chosen_run(options, with_model=not lacks_model)

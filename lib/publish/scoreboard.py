@@ -41,10 +41,15 @@ def board(folders: dict[str, Path] | None = None) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     not_across = retrainings.not_across(folders)
     for run, of_run in tests.items():
-        if not control_of(run) and any(one.outcome != Outcome.NOT_RUN for one in of_run):
+        if not control_of(run) and tests_any(of_run):
             is_retraining = run.startswith(RETRAININGS)
             table[run] = cells(of_run, {} if is_retraining else not_across)
     return table
+
+
+def tests_any(tests: list[Verdict]) -> bool:
+    """Whether a run tests any claim; the board has a column of no other."""
+    return any(one.outcome != Outcome.NOT_RUN for one in tests)
 
 
 def _controls_text(claim: str, tests: dict[str, list[Verdict]]) -> str:
