@@ -641,6 +641,25 @@ def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures(execut
     assert "open in Jupyter" in text and "Box()" not in text
 
 
+@pytest.mark.parametrize(
+    "parameters, models",
+    [
+        (dict(), ""),
+        (dict(data="paper"), ""),
+        (dict(profile="paper"), "bert-base, bert-base-cda"),
+        (dict(profile="null"), "null, null-"),
+        (dict(model="mini-roberta"), "mini-roberta"),
+    ],
+)
+def test_the_page_of_other_models_says_whose_its_text_is(parameters, models, executed):
+    """*Ours, in small models* heads the pages of the papers' models too."""
+    (file,) = paths.NOTEBOOKS.glob("02_*.ipynb")
+    named = notebooks.Notebook(file, Run(**parameters))._other_models
+    assert models in named and bool(named) == bool(models)
+    text = notebooks.as_page(copy.deepcopy(executed), named).decode()
+    assert ("what it says of <em>ours</em> is theirs" in text) == bool(named) and named in text
+
+
 def test_long_code_is_folded_and_short_code_is_not(chromium, executed, tmp_path):
     file = tmp_path / "page.html"
     file.write_bytes(notebooks.as_page(copy.deepcopy(executed)))

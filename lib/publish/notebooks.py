@@ -139,6 +139,12 @@ class Notebook:
         }
         return {name: value for name, value in given.items() if value not in ("mini", "")}
 
+    @property
+    def _other_models(self) -> str:
+        """The models of the run in words; "" of the bundled ones, which the text is written for."""
+        is_bundled_run = self.run.profile == "mini" and not self.run.model
+        return "" if is_bundled_run else ", ".join(sorted(self.run.models))
+
     # ---- whether it is up to date
     @property
     def components(self) -> dict[str, str]:
@@ -241,7 +247,7 @@ class Notebook:
         content = without_bars(nbformat.read(self.so_far, as_version=4))
         replace(self.copy, (nbformat.writes(content) + "\n").encode())
         self.so_far.unlink()
-        replace(self.html, _with_files_here(as_page(content), self.run))
+        replace(self.html, _with_files_here(as_page(content, self._other_models), self.run))
         done = {"components": components, "files": self._result_hashes()}
         replace(self.done, json.dumps(done, indent=1).encode())
         self.recompute = False
@@ -422,9 +428,11 @@ def without_bars(content: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return content
 
 
-def as_page(content: nbformat.NotebookNode) -> bytes:
+def as_page(content: nbformat.NotebookNode, other_models: str = "") -> bytes:
     """A notebook as a web page without scripts that fetches nothing: MathML formulas, captions as
     alternative texts, long code folded.
+
+    other_models   those that it ran on, where these are not the ones that its text speaks of
     """
     captions = iter(_captions(content))
     for cell in content.cells:
@@ -447,6 +455,7 @@ def as_page(content: nbformat.NotebookNode) -> bytes:
     page = TEMPLATES.get_template("notebook.html").render(
         title=_heading(content),
         cells=Markup(body),
+        other_models=other_models,
         highlighting=Markup(_highlighting("xcode")),
         dark_highlighting=Markup(_highlighting("github-dark")),
     )
