@@ -21,15 +21,6 @@ from lib.bias_a_head.claims_debiased import (
     of_chat,
     of_debiased,
 )
-from lib.bias_a_head.claims_glue import COMPARABLE, OF_GLUE, of_glue
-from lib.bias_a_head.claims_masking import (
-    FURTHER,
-    LITTLE,
-    MUCH,
-    OF_MASKING,
-    STILL_LANGUAGE,
-    of_masking,
-)
 from lib.bias_a_head.claims_scores import (
     MOST,
     NO_EFFECT,
@@ -55,21 +46,15 @@ __all__ = [
     "CHANCE",
     "CHAT",
     "CLAIMS",
-    "COMPARABLE",
     "Comparison",
     "DEBIASED",
-    "FURTHER",
-    "GLUE",
-    "LITTLE",
     "MOST",
-    "MUCH",
     "NEGLIGIBLE",
     "NO_EFFECT",
     "PAPER",
     "RIGHT_SIGN",
     "SEVERAL",
     "SMALL",
-    "STILL_LANGUAGE",
     "above_zero",
     "beyond_chance",
     "counted",
@@ -78,8 +63,6 @@ __all__ = [
     "of_chat",
     "of_debiased",
     "of_example",
-    "of_glue",
-    "of_masking",
     "of_scores",
     "panel_text",
     "seat_text",
@@ -102,9 +85,8 @@ ONE_PASS = Claim(
     not_testable="it follows from the score's equation, whatever the model: notebook 02 does it by "
     "hand; benchmarks/README.md has the times",
 )
-TESTED = OF_SCORES + OF_ATTENTION + OF_MASKING + OF_GLUE + OF_DEBIASED + OF_CHAT
+TESTED = OF_SCORES + OF_ATTENTION + OF_DEBIASED + OF_CHAT
 CLAIMS = by_id([*TESTED, AUTO_DEBIAS, ONE_PASS])
-GLUE = [claim.id for claim in OF_GLUE]
 DEBIASED = [claim.id for claim in OF_DEBIASED]
 CHAT = [claim.id for claim in OF_CHAT]
 
