@@ -2,8 +2,6 @@
 
 claims_scores.py       scores of heads, SEAT, what the gradient predicts: notebook 02
 claims_attention.py    the counter-stereotype test: notebook 03
-claims_masking.py      Tables 1 and 3: notebook 04
-claims_glue.py         Table 2: notebook 05
 claims_debiased.py     debiased models and LLaMA: notebook 06
 
 A test returns verdicts, one for each claim and thing that it was tested on; the notebooks' tables

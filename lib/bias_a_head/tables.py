@@ -3,7 +3,6 @@
 02, 06  result   what heads.measure returns
 04      masks    what masking.measure returns, one row per mask
         changes  what seat_changes or fact_changes returns of them
-        curve    the first that lpbs.top_k returns
 05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score,
                  constant (the best score of one answer for all)
 """
@@ -414,7 +413,8 @@ def score_change(runs: pd.DataFrame, mask: str, less: str) -> stats.Estimate:
     first_metric = runs.groupby("task")["row"].first()
     runs = runs[runs["row"].isin(first_metric)]
     scores = runs.pivot(index=["task", "seed"], columns="mask", values="score")
-    if not {mask, less} <= set(scores):
+    both = scores.reindex(columns=[mask, less])
+    changes = (both[mask] - both[less]).unstack("seed").dropna()
+    if changes.empty:
         return stats.Estimate(np.nan)
-    changes = (scores[mask] - scores[less]).unstack("seed").dropna()
     return replace(stats.mean(changes.mean()), unit="seeds")
