@@ -144,7 +144,8 @@ def _row(test: Test, run: str, notebook: str, draw: int = 0) -> dict:
 def _frame(rows: list[dict]) -> pd.DataFrame:
     """Rows with their order among the same of one run, and whether they are of the main reading."""
     columns = ["run", "draw", "notebook", "claim", "model", "against", "bias", "variant", "k"]
-    frame = pd.DataFrame(rows, columns=[*columns, "family", "estimate", "test"]).astype(object)
+    columns += ["family", "estimate", "test"]
+    frame = pd.DataFrame(rows, columns=columns, dtype=object)  # None stays None, and 3 heads 3
     of_one_kind = ["run", "draw", "claim", "family", "bias", "variant"]
     frame["order"] = frame.groupby(of_one_kind, sort=False).cumcount()
     frame["is_main"] = _is_main(frame)

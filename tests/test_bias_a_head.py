@@ -1,8 +1,5 @@
 """Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
-import re
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +7,7 @@ import pytest
 from lib.bias_a_head import claims, debiased, findings, masking, tables
 from lib.engine import models, stats
 from lib.publish import records
-from lib.verdict import Control, Outcome, Verdict
+from lib.verdict import Outcome, Verdict
 from tests.tiny import refusal, save_tiny
 
 SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED
@@ -320,7 +317,6 @@ KEYS = [
     ("random", 7),
     ("random amplified", 3),
 ]
-BIASED = result(SCORES)
 
 
 def measured(seat, pppl):
@@ -352,122 +348,35 @@ def measured(seat, pppl):
     return pd.DataFrame(rows)
 
 
-def judged(seat, pppl, held_out=None, scored=BIASED, **about):
-    masks = measured(seat, pppl)
-    return claims.of_masking(masks, tables.seat_changes(masks, 200), held_out, scored, "b", **about)
+def test_planted_changes_of_seat_and_pppl_come_out_beside_random_heads():
+    """Top heads lower SEAT at little cost, bottom ones raise it, random ones raise it a little."""
+    #         full top-3  -4   -7  bottom louder random-3 -4 -7 louder
+    seat = [2.0, 1.2, 1.2, 1.2, 3.0, 1.2, 2.3, 2.4, 2.8, 2.0]
+    cost = [4.0, 4.2, 6.0, 8.0, 5.0, 4.0, 4.0, 6.0, 8.0, 4.0]
+    masks = measured(seat, cost)
+    changes, rows = tables.seat_changes(masks, 200), tables.rows_by_name(masks, (3, 7, 4))
+    for name, lowers in (("Top-3", True), ("Bottom-3", False), ("Random-3", False)):
+        change = tables.mean_change(changes, rows[name])
+        assert change.is_below() if lowers else change.is_above()
+        assert (change.n, change.unit) == (80, "target words")
+    assert tables.mean_change(changes, rows["Top-3"], rows["Random-3"]).is_below()
+    further = tables.mean_change(changes, rows["All"], rows["Top-3"])
+    assert tuple(further) == pytest.approx((0, 0, 0))
+    assert tuple(tables.pppl_ratio(masks, rows["Top-3"])) == pytest.approx((1.05, 1.05, 1.05))
+    assert tables.pppl_ratio(masks, rows["All"], rows["Bottom-3"]).value == pytest.approx(1.6)
+    of_random = tables.pppl_ratio(masks, rows["Random-All"])
+    assert of_random.value == pytest.approx(2 * 1.01**0.5) and of_random.unit == "draws"
 
 
-#          full top-3 -4  -7   bottom louder random-3 -4 -7 louder
-AS_PAPER = (
-    [2.0, 1.2, 1.2, 1.2, 3.0, 1.2, 2.3, 2.4, 2.8, 2.0],
-    [4.1, 4.16, 5.7, 5.8, 4.2, 4.1, 4.13, 4.3, 5.9, 4.1],
-)
-LPBS = {
-    "change": stats.Estimate(-0.5, -0.7, -0.3),
-    "random": stats.Estimate(-0.1, -0.2, 0.0),
-    "best": [5, 5],
-    "difference": stats.Estimate(-0.4, -0.5, -0.3),
-    "all": stats.Estimate(0.2, 0.1, 0.3),
-}
-
-
-def test_claims_on_masking_hold_fail_or_have_no_case():
-    held = judged(*AS_PAPER, LPBS)
-    assert {verdict.claim for verdict in held if verdict.outcome != SUPPORTED} == set()
-    assert {verdict.claim for verdict in held} == {
-        id for id, claim in claims.CLAIMS.items() if claim.notebook == "04"
-    }
-    failed = judged(
-        [2.0, 2.9, 1.2, 1.2, 1.2, 2.9, 1.4, 1.0, 1.0, 2.0],
-        [4.0, 5.0, 4.1, 4.1, 4.0, 4.0, 4, 4.2, 4.3, 4],
-    )
-    found = {(each.claim, each.variant): each.outcome for each in failed}
-    assert {key for key, outcome in found.items() if outcome == SUPPORTED} == set()
-    assert found["mask-lpbs", ""] == Outcome.NOT_RUN
-    assert found["mask-all-random", "equal K, all of positive score"] == CONTRADICTED
-    seat = [*AS_PAPER[0][:6], 1.2, 1.2, 1.2, 1.2]
-    found = {
-        each.claim: each
-        for each in judged(seat, AS_PAPER[1], LPBS | {"difference": stats.Estimate(0.0, -0.1, 0.1)})
-    }
-    for claim in ("mask-top3-seat", "mask-amplify"):  # random heads do nearly as much
-        assert found[claim].outcome == Outcome.MATCHED
-        assert re.fullmatch(r"\d draws of random heads: \d+ % of it", found[claim].reason)
-    assert str(found["mask-lpbs"]) == "inconclusive (random heads: 20 % of it)"
-    for scored in (
-        result(SCORES, p=0.3),
-        result(np.append([1.0, 1.0], -np.ones(10)).reshape(3, 4)),
-    ):
-        masks = measured(*AS_PAPER)
-        masks.loc[masks["k"] == 7, "k"] = masking.sizes(scored["scores"])[1]
-        verdicts = claims.of_masking(masks, tables.seat_changes(masks, 20), LPBS, scored, "b")
-        assert {verdict.outcome for verdict in verdicts} == {Outcome.NOT_APPLICABLE}
-    assert SUPPORTED in {
-        each.outcome
-        for each in judged(*AS_PAPER, LPBS, result(SCORES, p=0.3), ignore_preconditions=True)
-    }
-
-
-@pytest.mark.parametrize(
-    ("all_seat", "bottom_pppl", "seat", "pppl"),
-    [
-        (1.2, 4.2, SUPPORTED, SUPPORTED),  # as printed: All has the Top-3's SEAT
-        (0.6, 4.2, CONTRADICTED, SUPPORTED),
-        (1.2, 4.1, SUPPORTED, CONTRADICTED),
-    ],
-)
-def test_the_top_3_is_held_against_the_better_of_the_other_two(all_seat, bottom_pppl, seat, pppl):
-    seats, costs = (list(numbers) for numbers in AS_PAPER)
-    seats[3], costs[4] = all_seat, bottom_pppl
-    found = outcomes(judged(seats, costs, LPBS))
-    assert (found["mask-lowest-seat", "b"], found["mask-lowest-pppl", "b"]) == (seat, pppl)
-
-
-def test_masks_that_leave_no_language_model_are_not_judged():
-    dear = [4.0, 4.1, 13.0, 4000.0, 4.2, 4.1, 4.1, 4.3, 12.1, 4.1]  # in the order of KEYS
-    found = judged(AS_PAPER[0], dear, LPBS)
-    not_judged = [each for each in found if each.outcome == Outcome.NOT_APPLICABLE]
-    # All (7 heads), the dose (4), seven random heads and LPBS between them; cost is still judged
-    assert [(each.claim, each.variant, each.on) for each in not_judged] == [
-        ("mask-lowest-seat", "", "b"),
-        ("mask-random", "", "b, 7 heads"),
-        ("mask-all-seat", "all of positive score", "b, 7 heads"),
-        ("mask-all-random", "equal K, all of positive score", "b, 7 heads"),
-        ("mask-all-seat", "the paper's dose", "b, 4 heads"),
-        ("mask-all-random", "equal K, the paper's dose", "b, 4 heads"),
-        ("mask-all-random", "equal PPPL, the paper's dose", "b, 4 heads"),
-        ("mask-lpbs", "", "b"),
-        ("mask-lpbs-all", "", "b"),
-    ]
-    assert not_judged[0].reason == not_judged[2].reason == "PPPL is 1000 times the full model's"
-    n_targets = {each.estimate.n for each in found if each.estimate.unit == "target words"}
-    assert n_targets == {80}
+def test_pppl_between_the_sizes_of_table_1_is_on_a_line_in_logs():
     doubling = [1.0, 8, 16, 128, 8, 1, 8, 16, 128, 1]  # with each head
-    masks = measured(AS_PAPER[0], doubling)
-    for n_heads in (0, 3, 5, 7):  # 5 is measured nowhere: a line in log PPPL
+    masks = measured([2.0] * 10, doubling)
+    for n_heads in (0, 3, 5, 7):  # 5 is measured nowhere
         ratio = tables.pppl_ratio_at(masks, masking.sizes(SCORES), n_heads)
         assert ratio == pytest.approx(2**n_heads)
 
 
-def test_table_1_has_the_papers_rows_and_compares_with_the_full_model_and_random_heads():
-    masks = measured([2.0] * 10, [4, 5, 8, 8, 4, 4, 4, 6, 4, 4])
-    table = tables.table1(masks, masking.sizes(SCORES), tables.seat_changes(masks, 20))
-    assert list(table.index) == [
-        "full",
-        "Top-3",
-        "Bottom-3",
-        "All",
-        "Dose",
-        "Random-3",
-        "Random-All",
-        "Random-Dose",
-    ]
-    assert list(table["heads"]) == [0, 3, 3, 7, 4, 3, 7, 4] and set(table["masks"]) == {2}
-    assert table.loc["Top-3", "times"] == "1.25 [1.25, 1.25]" and table.loc[
-        "Top-3", "change"
-    ].startswith("0.00")
-    assert table.loc["full", "change"] == table.loc["Random-3", "beyond random"] == ""
-    assert table.loc["Top-3", "beyond random"].startswith("-0.0")
+def test_heads_are_held_against_random_ones_of_equal_pppl():
     masks = measured([2.0, 1.5, 1.5, 1.5, 2, 2, 2.0, 1.0, 1.0, 2], [4, 4, 8, 8, 4, 4, 4, 16, 16, 4])
     masks.loc[masks["strategy"] == "random", "pppl_sample"] = masks["pppl"]
     changes, rows = tables.seat_changes(masks, 50), tables.rows_by_name(masks, (3, 7, 4))
@@ -618,7 +527,7 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
 # what the notebooks say
 
 
-def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
+def test_conclusions_on_heads_take_their_words_from_outcomes():
     about = {"models": ["b"], "estimate": stats.Estimate(0.4, 0.37, 0.43, 10)}
     scored = {"seat": 1.5, "p": 0.001}, {"seat": 0.7, "p": 0.12}
     results = {("b", "gender"): scored[0], ("g", "gender"): scored[0]}
@@ -639,39 +548,15 @@ def test_conclusions_on_heads_and_masks_take_their_words_from_outcomes():
     )
     assert said[3].endswith("By what removing heads does: inconclusive in b and not run in g.")
     assert "not run" in said[1]
-    control = Control("random", stats.Estimate(0.0), stats.Estimate(-0.16, -0.2, -0.1))
-    top = Verdict("mask-top3-seat", SUPPORTED, "b", control=control, **about)
-    every = Verdict("mask-all-seat", Outcome.NOT_APPLICABLE, reason="PPPL is high", **about)
-    every = replace(every, variant="all of positive score")
-    said = findings.of_masking([top, every], "b").splitlines()
-    assert len(said) == 4
-    assert said[0].endswith(
-        "supported.** SEAT changes by -0.16 [-0.20, -0.10] beyond what as many random heads do."
-    )
-    assert said[2].endswith("not applicable.** It cannot be judged: PPPL is high.")
-    assert said[3].endswith("amplifying them lowers it: not run.** Amplified: It was not run.")
-    words = {"do more than": (-0.2, -0.3, -0.1), "do less than": (0.2, 0.1, 0.3)}
-    for word, beyond in (words | {"may do as much": (0.1, -0.1, 0.3)}).items():
-        said = findings.of_masking([top, every], "b", (15, stats.Estimate(*beyond))).splitlines()
-        assert len(said) == 5 and word in said[2] and "15 top heads" in said[2]
 
 
 def test_what_other_trainings_came_to_is_said_after_the_bullets_of_mini_bert_alone():
-    words = {
-        "mask-top3-seat": "supported in 4 of 5; over them inconclusive",
-        "mask-amplify": "supported in 1 of 5",
-        "counter-biased": "supported in 5 of 5; over them supported, inconclusive",
-    }
-    said = findings.of_retrainings(words, "04", "mini-bert")
-    assert said.startswith("\n\n**Trained again** from other seeds")
-    assert said.endswith(
-        "*Top-3 lowers SEAT*: supported in 4 of 5; all together inconclusive. "
-        "*Amplifying the Bottom-3 lowers SEAT (conjecture)*: supported in 1 of 5."
-    )
+    words = {"counter-biased": "supported in 5 of 5; over them supported, inconclusive"}
     by_variant = findings.of_retrainings(words, "03", "mini-bert")
+    assert by_variant.startswith("\n\n**Trained again** from other seeds")
     assert by_variant.endswith("5 of 5; all together supported or inconclusive by variant.")
-    assert findings.of_retrainings(words, "04", "another") == ""
-    assert findings.of_retrainings({}, "04", "mini-bert") == ""
+    assert findings.of_retrainings(words, "03", "another") == ""
+    assert findings.of_retrainings({}, "03", "mini-bert") == ""
     assert findings.of_retrainings(words, "02", "mini-bert") == ""
 
 
@@ -684,21 +569,3 @@ def test_the_most_top_heads_that_leave_a_language_model():
     assert tables.most_top_heads(masks, 3)["pppl_sample"].tolist() == [28, 31]  # 29.5 in the mean
     assert tables.most_top_heads(masks, 2)["k"].tolist() == [3]
     assert tables.most_top_heads(masks, 1).empty
-
-
-def test_numbers_keep_the_zeros_of_three_digits():
-    numbers = (1.1, 1.0, 0.9994, 13.94, 213.4, 57432.0)
-    said = [tables.number_text(number) for number in numbers]
-    assert said == ["1.10", "1.00", "0.999", "13.9", "213", "57400"]
-
-
-def test_heads_chosen_by_patching_are_called_better_where_the_whole_interval_says_so():
-    cost = stats.Estimate(1.04, 1.0, 1.08)
-    words = {
-        "better": (-0.2, -0.3, -0.1),
-        "worse": (0.2, 0.1, 0.3),
-        "no better, as far as can be told,": (-0.1, -0.2, 0.1),
-    }
-    for word, more in words.items():
-        said = findings.of_patched(stats.Estimate(*more), cost)
-        assert f"{word} than** three" in said and "1.04 [1.00, 1.08] times" in said

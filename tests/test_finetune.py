@@ -18,11 +18,10 @@ from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from lib import paths, printed
-from lib.bias_a_head import claims, glue, heads
+from lib.bias_a_head import glue, heads, tables
 from lib.engine import finetune, hooks, models
 from lib.projective import classifier
 from lib.text import data, readers, swaps
-from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny, tiny
 from training import debias
 from training.__main__ import main
@@ -561,32 +560,21 @@ def runs():
     return pd.DataFrame(rows, columns=["task", "row", "mask", "seed", "score", "constant"])
 
 
-def test_claims_hold_and_fail_on_what_was_learned(runs):
-    kept, lost = claims.of_glue(runs, "m")
-    assert (kept.outcome, lost.outcome) == (
-        Outcome.INCONCLUSIVE,
-        Outcome.SUPPORTED,
-    )  # three seeds: a wide interval
-    assert lost.estimate.value == pytest.approx(-0.1) and lost.models == ["m"]
-    assert lost.estimate.high + 0.1 == pytest.approx(
-        4.3027 * 0.01 / 3**0.5, rel=1e-4
-    )  # against the same seed
-    assert lost.found.endswith("MRPC, RTE")
-    swapped = runs.assign(mask=runs["mask"].replace({"Top-3": "All", "All": "Top-3"}))
-    assert [verdict.outcome for verdict in claims.of_glue(swapped, "m")] == [
-        Outcome.CONTRADICTED,
-        Outcome.INCONCLUSIVE,
-    ]
-    random = runs[(runs["mask"] == "All") & (runs["task"] == "RTE")].assign(
-        mask="Random-All"
-    )  # so far of one task
-    lost = claims.of_glue(pd.concat([runs, random]), "m")[1]
-    assert lost.outcome == Outcome.SUPPORTED  # a claim of cost meets no control, which is shown
-    assert lost.control.estimate.value == pytest.approx(-0.1) and lost.found.endswith(
-        "-0.075], RTE"
-    )
+def test_scores_change_by_task_against_the_same_seed_where_the_model_has_learned(runs):
+    full, top3, every = glue.MASKS.values()
+    lost = tables.score_change(runs, every, full)
+    assert lost.value == pytest.approx(-0.1) and (lost.n, lost.unit) == (3, "seeds")
+    assert lost.high + 0.1 == pytest.approx(4.3027 * 0.01 / 3**0.5, rel=1e-4)  # of the wobble
+    kept = tables.score_change(runs, top3, full)
+    assert kept.value == pytest.approx(0) and kept.low < 0 < kept.high
+    f1_alone = runs.assign(score=runs["score"].where(runs["row"] != "MRPC accuracy", 0.9))
+    assert tables.score_change(f1_alone, every, full) == lost  # a task counts once
+    random = runs[(runs["mask"] == every) & (runs["task"] == "RTE")].assign(mask="Random-All")
+    both = pd.concat([runs, random])  # so far of one task
+    assert tables.score_change(both, "Random-All", full).value == pytest.approx(-0.1)
+    assert tuple(tables.score_change(both, every, "Random-All")) == pytest.approx((0, 0, 0))
     for nothing in (runs.iloc[:0], runs.assign(constant=1.0)):
-        assert {verdict.outcome for verdict in claims.of_glue(nothing, "m")} == {Outcome.NOT_RUN}
+        assert math.isnan(tables.score_change(nothing, every, full).value)
 
 
 def test_a_row_for_each_pair_gives_what_packing_gives_and_dropout_has_the_rate_asked_for():

@@ -8,7 +8,6 @@ import torch
 from lib.bias_a_head import (
     claims_attention,
     claims_debiased,
-    claims_glue,
     findings_in_use as findings,
     glue,
 )
@@ -123,32 +122,6 @@ def test_changes_are_of_each_seed_against_itself():
     assert changes.loc[("RTE accuracy", every), "value"] == pytest.approx(-0.3)
     assert changes.loc[("RTE accuracy", every), "printed"] == -0.1
     assert changes.loc["QNLI accuracy", "value"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("beyond", "words", "so"),
-    [
-        (
-            BELOW,
-            "cost less.** With all biased heads masked scores are 0.200 [0.100, 0.300] lower",
-            "",
-        ),
-        (ABOVE, "cost more.** With", "not being biased"),
-        (OPEN, "not shown to cost less.** With", "not shown to matter"),
-    ],
-)
-def test_random_heads_stand_beside_what_masking_all_costs(beyond, words, so):
-    control = Control("Random-All", BELOW, beyond)
-    verdicts = [
-        verdict(claims_glue.TOP3, "inconclusive", models=["m"]),
-        verdict(claims_glue.ALL, "supported", BELOW, models=["m"], control=control),
-    ]
-    *_, last = findings.of_glue(verdicts, "m").splitlines()
-    assert words in last and so in last and (" So it is not" in last) == bool(so)
-    runs = pd.DataFrame({"row": [1]})
-    title, below = findings.glue_title(verdicts, runs, "m")
-    assert "20.0 GLUE points, as many random ones 20.0" in title and "4 seeds" in below
-    assert "No GLUE task" in findings.glue_title(verdicts, runs[:0], "m")[0]
 
 
 # ---- 06

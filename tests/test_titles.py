@@ -63,43 +63,6 @@ def test_the_gradient_is_said_beside_two_kinds_of_patches():
     )
 
 
-def test_what_masks_do_is_said_as_far_as_intervals_tell():
-    cost = Estimate(1.0567, 1.0, 1.1)
-    title = bias_figures.plane_title(3, DOWN, cost)
-    assert title == (
-        "Masking the top 3 heads lowers SEAT by 0.20 and makes PPPL 1.06 times as high"
-    )
-    assert "does not clearly change SEAT" in bias_figures.plane_title(3, OPEN, cost)
-    assert bias_figures.seat_moves(UP) == "raises SEAT by 0.20"
-    lpbs_title = bias_figures.lpbs_title
-    beyond = lpbs_title(DOWN, DOWN, 1.5)
-    assert beyond == "Masking top heads lowers LPBS by 0.20, more than as many random heads do"
-    assert lpbs_title(DOWN, OPEN, 1.5).endswith("not clearly more than as many random heads do")
-    assert lpbs_title(DOWN, DOWN, 89.6).endswith("PPPL is up to 89.6 times the full model's")
-    assert lpbs_title(OPEN, DOWN, 1.5) == "Masking top heads does not clearly lower LPBS"
-    louder = bias_figures.amplified_title(3, DOWN, DOWN)
-    assert louder.endswith("lowers SEAT by 0.20, more than random heads do")
-    assert bias_figures.amplified_title(3, DOWN, UP).endswith("no more than random heads do")
-    assert bias_figures.amplified_title(3, UP, UP).endswith("by 0.20, more than random heads do")
-    assert bias_figures.amplified_title(3, OPEN, DOWN).endswith("does not clearly change SEAT")
-
-
-def test_facts_under_masks_are_said_with_what_is_left_of_them():
-    moved = {"Top-3": OPEN, "Dose": Estimate(-0.4, -0.5, -0.3)}
-    title = bias_figures.factual_title(3, 45, moved, 0.9)
-    assert title == (
-        "Masking 45 top heads makes the pronouns of queens and kings a coin toss; masking the top 3 "
-        "leaves them alone"
-    )
-    title = bias_figures.factual_title(3, 45, moved | {"Top-3": DOWN}, 0.9)
-    assert (
-        title.endswith("a coin toss; masking the top 3 leaves 70% right") and n_numbers(title) == 2
-    )
-    title = bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9)
-    assert title.startswith("Masking 45 top heads leaves 70% of the pronouns of queens and kings")
-    assert "not asked" in bias_figures.factual_title(3, 45, moved, np.nan)
-
-
 @pytest.mark.parametrize(
     ("biased", "regular", "contrast", "end"),
     [
@@ -118,19 +81,6 @@ def test_more_than_regular_heads_is_no_finding_where_neither_favours(
         tests[kind] = pd.DataFrame({"low": [low]}, index=["sentence"])
     title = bias_figures.fig4_title(tests, contrast, "m", "race")
     assert title.startswith("m, race: ") and title.endswith(end)
-
-
-@pytest.mark.parametrize(
-    ("every", "random", "title"),
-    [
-        (DOWN, OPEN, "costs 20.0 GLUE points"),
-        (DOWN, DOWN, "costs 20.0 GLUE points, as many random ones 20.0"),
-        (DOWN, None, "costs 20.0 GLUE points"),
-        (OPEN, None, "does not clearly change the GLUE scores"),
-    ],
-)
-def test_what_masking_costs_is_said_beside_random_heads(every, random, title):
-    assert bias_figures.glue_title(every, random) == f"Masking all 'biased' heads {title}"
 
 
 def resampled(spread: float, seat: float) -> dict:
@@ -308,11 +258,6 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
 @pytest.mark.parametrize(
     "title",
     [
-        bias_figures.glue_title(DOWN, DOWN),
-        bias_figures.plane_title(3, DOWN, Estimate(1.06, 1.0, 1.1)),
-        bias_figures.amplified_title(3, DOWN, DOWN),
-        bias_figures.lpbs_title(DOWN, DOWN, 89.6),
-        bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9),
         bias_figures.fig1_title({"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}),
         projective_figures.strength_title(DOWN),
         projective_figures.distributions_title(UP),

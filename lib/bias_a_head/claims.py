@@ -2,8 +2,6 @@
 
 claims_scores.py       scores of heads, SEAT, what the gradient predicts: notebook 02
 claims_attention.py    the counter-stereotype test: notebook 03
-claims_masking.py      Tables 1 and 3: notebook 04
-claims_glue.py         Table 2: notebook 05
 claims_debiased.py     debiased models and LLaMA: notebook 06
 
 A test returns verdicts, one for each claim and thing that it was tested on; the notebooks' tables
@@ -20,15 +18,6 @@ from lib.bias_a_head.claims_debiased import (
     counted,
     of_chat,
     of_debiased,
-)
-from lib.bias_a_head.claims_glue import COMPARABLE, OF_GLUE, of_glue
-from lib.bias_a_head.claims_masking import (
-    FURTHER,
-    LITTLE,
-    MUCH,
-    OF_MASKING,
-    STILL_LANGUAGE,
-    of_masking,
 )
 from lib.bias_a_head.claims_scores import (
     MOST,
@@ -55,21 +44,15 @@ __all__ = [
     "CHANCE",
     "CHAT",
     "CLAIMS",
-    "COMPARABLE",
     "Comparison",
     "DEBIASED",
-    "FURTHER",
-    "GLUE",
-    "LITTLE",
     "MOST",
-    "MUCH",
     "NEGLIGIBLE",
     "NO_EFFECT",
     "PAPER",
     "RIGHT_SIGN",
     "SEVERAL",
     "SMALL",
-    "STILL_LANGUAGE",
     "above_zero",
     "beyond_chance",
     "counted",
@@ -78,8 +61,6 @@ __all__ = [
     "of_chat",
     "of_debiased",
     "of_example",
-    "of_glue",
-    "of_masking",
     "of_scores",
     "panel_text",
     "seat_text",
@@ -102,9 +83,8 @@ ONE_PASS = Claim(
     not_testable="it follows from the score's equation, whatever the model: notebook 02 does it by "
     "hand; benchmarks/README.md has the times",
 )
-TESTED = OF_SCORES + OF_ATTENTION + OF_MASKING + OF_GLUE + OF_DEBIASED + OF_CHAT
+TESTED = OF_SCORES + OF_ATTENTION + OF_DEBIASED + OF_CHAT
 CLAIMS = by_id([*TESTED, AUTO_DEBIAS, ONE_PASS])
-GLUE = [claim.id for claim in OF_GLUE]
 DEBIASED = [claim.id for claim in OF_DEBIASED]
 CHAT = [claim.id for claim in OF_CHAT]
 

@@ -697,64 +697,6 @@ def _legend_below(figure, ax, columns: int):
     figure.legend(handles, labels, fontsize=7.5, loc="outside lower left", ncols=columns)
 
 
-def seat_moves(change: stats.Estimate) -> str:
-    """What a mask does to |SEAT|, as far as the 95 % interval tells."""
-    if change.is_below():
-        return f"lowers SEAT by {abs(change.value):.2f}"
-    if change.is_above():
-        return f"raises SEAT by {change.value:.2f}"
-    return "does not clearly change SEAT"
-
-
-def plane_title(three: int, moved: stats.Estimate, cost: stats.Estimate) -> str:
-    """What masking the top heads does: to |SEAT|, and by what it multiplies PPPL."""
-    times = tables.number_text(cost.value)
-    return f"Masking the top {three} heads {seat_moves(moved)} and makes PPPL {times} times as high"
-
-
-def lpbs_title(moved: stats.Estimate, beyond: stats.Estimate, times: float) -> str:
-    """What masking as many top heads as is best on the other words does.
-
-    moved    the change of |LPBS|
-    beyond   the same less that under as many random heads
-    times    PPPL as a multiple of the full model's, of the dearer choice
-    """
-    if not moved.is_below():
-        return "Masking top heads does not clearly lower LPBS"
-    title = f"Masking top heads lowers LPBS by {abs(moved.value):.2f}"
-    if times >= claims.STILL_LANGUAGE:
-        return f"{title} where PPPL is up to {tables.number_text(times)} times the full model's"
-    more = "more than" if beyond.is_below() else "not clearly more than"
-    return f"{title}, {more} as many random heads do"
-
-
-def amplified_title(three: int, moved: stats.Estimate, beyond: stats.Estimate | None) -> str:
-    """What amplifying the bottom heads does, and whether random ones do as much."""
-    title = f"Making the bottom {three} heads twice as loud {seat_moves(moved)}"
-    if beyond is None or not (moved.is_below() or moved.is_above()):
-        return title
-    same_way = beyond.is_below() if moved.is_below() else beyond.is_above()
-    return f"{title}, {'more than' if same_way else 'no more than'} random heads do"
-
-
-def factual_title(three: int, dose: int, moved: dict[str, stats.Estimate], start: float) -> str:
-    """What masks leave of factual gender.
-
-    moved   {name of the mask: change of the share of right pronouns}
-    start   the share in the full model; nan where its vocabulary has no such pronouns
-    """
-    if np.isnan(start):
-        return "Facts are not asked: the vocabulary has no such pronouns"
-    top = "leaves them alone"
-    if moved["Top-3"].is_below() or moved["Top-3"].is_above():
-        top = f"leaves {start + moved['Top-3'].value:.0%} right"
-    many = moved["Dose"] + start
-    done = f"leaves {many.value:.0%} of the pronouns of queens and kings right"
-    if not (many.is_below(0.5) or many.is_above(0.5)):
-        done = "makes the pronouns of queens and kings a coin toss"
-    return f"Masking {dose} top heads {done}; masking the top {three} {top}"
-
-
 def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, int]):
     """Table 1 on a plane: |SEAT| against PPPL, one point per choice of heads."""
     three, _, dose = sizes
@@ -883,7 +825,7 @@ def curves(masks: pd.DataFrame):
     return figure
 
 
-def amplified(by_factor: dict, random: tuple | None, masked: tuple, full: pd.Series, three: int):
+def amplified(by_factor: dict, random: tuple, masked: tuple, full: pd.Series, three: int):
     """|SEAT| and PPPL with the lowest heads masked and amplified, beside the top heads masked.
 
     by_factor   {factor: |SEAT| and PPPL, as estimates}, of the bottom heads
@@ -894,9 +836,8 @@ def amplified(by_factor: dict, random: tuple | None, masked: tuple, full: pd.Ser
     for factor, found in by_factor.items():
         label = f"bottom {three} heads × factor" if factor == 0 else None
         _points(axes, factor, found, color=STRATEGIES["bottom"], label=label)
-    if random is not None:
-        label = f"random {three} heads × factor"
-        _points(axes, masking.LOUDER + 0.08, random, color=look.NEITHER, label=label)
+    label = f"random {three} heads × factor"
+    _points(axes, masking.LOUDER + 0.08, random, color=look.NEITHER, label=label)
     for ax, start, top in zip(axes, (full["seat"], full["pppl_sample"]), masked):
         ax.axhline(start, color="black", linewidth=0.8, linestyle=":")
         ax.plot(1, start, "o", color="black", label="full model")
@@ -924,24 +865,6 @@ def _points(axes, x: float, estimates: tuple, **style):
 
 # ---- 05: GLUE
 NAMES = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
-
-
-def glue_title(every: stats.Estimate, random: stats.Estimate | None) -> str:
-    """What masking all biased heads costs, and what as many random ones do.
-
-    every    the mean change of the scores
-    random   the same of random heads; None where these were not masked
-    """
-    points = 100 * abs(every.value)
-    cost = "does not clearly change the GLUE scores"
-    if every.is_below():
-        cost = f"costs {points:.1f} GLUE points"
-    elif every.is_above():
-        cost = f"gains {points:.1f} GLUE points"
-    title = f"Masking all 'biased' heads {cost}"
-    if random is None or not (every.is_below() and random.is_below()):
-        return title
-    return f"{title}, as many random ones {100 * abs(random.value):.1f}"
 
 
 def glue_changes(moved: pd.DataFrame, by_seed: pd.DataFrame, learned: list[str]):

@@ -1,4 +1,4 @@
-"""What notebooks 03, 05 and 06 find, of heads in use: sentences whose numbers are computed, and the
+"""What notebooks 03 and 06 find, of heads in use: sentences whose numbers are computed, and the
 titles of figures.
 
 A bullet says a claim of the paper, what it came to, and one number with its interval.
@@ -6,9 +6,6 @@ A bullet says a claim of the paper, what it came to, and one number with its int
 
 from collections.abc import Sequence
 
-import pandas as pd
-
-from lib.bias_a_head import figures
 from lib.bias_a_head.claims_attention import BIASED, CONTRAST, EXAMPLE, REGULAR
 from lib.bias_a_head.claims_debiased import (
     CHAT_HEADS,
@@ -19,7 +16,6 @@ from lib.bias_a_head.claims_debiased import (
     SEAT,
     TURNED,
 )
-from lib.bias_a_head.claims_glue import ALL, TOP3
 from lib.bias_a_head.debiased import FOLLOWED
 from lib.bias_a_head.findings import by_model
 from lib.engine import stats
@@ -84,62 +80,6 @@ def fig3_title(one: Verdict, both_fall: bool = False) -> str:
         return "In this sentence biased heads look harder at the swapped word"
     title = "Over all biased heads this sentence shows no clear fall of the attention"
     return f"{title}, though both heads drawn show one" if both_fall else title
-
-
-# ---- 05
-def of_glue(verdicts: Sequence[Verdict], model: str) -> str:
-    """Three bullets in markdown on Table 2."""
-    unit = "(scores from 0 to 1, mean over tasks)"
-    said = [
-        _bullet("Masking the Top-3 leaves scores comparable", verdicts, TOP3, model, unit),
-        _bullet("Masking all biased heads worsens them", verdicts, ALL, model, unit),
-    ]
-    (every,) = [one for one in verdicts if one.claim == ALL.id]
-    if every.control:
-        said.append(_beside_random(every.control.difference))
-    return _listed(said)
-
-
-def _beside_random(beyond: stats.Estimate) -> str:
-    """What as many random heads cost; beyond: the scores without all biased heads less those
-    without random ones.
-    """
-    cost = "are not shown to cost less"
-    so = " So it is not shown to matter which heads they are."
-    if beyond.is_below():
-        cost, so = "cost less", ""
-    elif beyond.is_above():
-        cost, so = "cost more", " So it is not being biased that makes heads costly."
-    gap, higher = (beyond, "higher") if beyond.value >= 0 else (-beyond, "lower")
-    return (
-        f"**As many random heads {cost}.** With all biased heads masked scores are {gap:z.3f} "
-        f"{higher} than with as many random ones.{so}"
-    )
-
-
-def glue_title(verdicts: Sequence[Verdict], runs: pd.DataFrame, model: str) -> tuple[str, str]:
-    """The title of the figure, and what stands below it: the numbers, and what they are of.
-
-    runs   of glue.finished
-    """
-    top, every = verdicts
-    if runs.empty:
-        return (
-            "No GLUE task is run with this model's weights: the crosses are the paper's changes",
-            "BERT-base, as printed in Table 2",
-        )
-    if every.outcome == Outcome.NOT_RUN:
-        title = "GLUE with heads masked: of the tasks that are run, the model has learned none"
-        return title, f"{model}, GLUE, fine-tuned"
-    beyond = every.control.difference if every.control else None
-    below = f"Top-3 {top.estimate:+z.3f}, All {every.estimate:+z.3f}"
-    if beyond:
-        below += f", All minus as many random heads {beyond:+z.3f}"
-    n_seeds = every.estimate.n
-    return (
-        figures.glue_title(every.estimate, every.control.estimate if beyond else None),
-        f"{below}; {n_seeds} seeds; {model}, GLUE, fine-tuned",
-    )
 
 
 # ---- 06

@@ -115,7 +115,7 @@ def plan(
 
     At each size as many heads are drawn at random from all heads, `draws` times; the choices of one
     draw are nested. A model of few heads has all of them masked; where fewer than k scores are
-    positive, "All" is the top k (claims.py calls that not applicable).
+    positive, "All" is the top k (its claims are then not tested).
 
     curve           further sizes at which the top heads are masked
     amplify         factors by which the k lowest heads are multiplied

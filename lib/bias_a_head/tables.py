@@ -3,7 +3,6 @@
 02, 06  result   what heads.measure returns
 04      masks    what masking.measure returns, one row per mask
         changes  what seat_changes or fact_changes returns of them
-        curve    the first that lpbs.top_k returns
 05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score,
                  constant (the best score of one answer for all)
 """
@@ -14,11 +13,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from lib.bias_a_head import glue, lpbs, masking
+from lib.bias_a_head import glue, masking
 from lib.engine import stats
 
 # The control of the rows of Table 1 that mask more than three heads; of the others it is Random-3.
 RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}
+CHANCE = 0.05  # p of SEAT below which a model is called biased at all, and its heads after it
 
 
 # ---- numbers as text
@@ -31,21 +31,13 @@ def p_text(p: float) -> str:
     return f"{p:.2f}"
 
 
-def three_digits(value: float) -> float:
-    """A value rounded to three digits: a PPPL may be 4 or 40,000."""
-    return float(f"{value:.3g}")
-
-
-def number_text(value: float) -> str:
-    """A value in three digits, zeros at its end too: 1.10, 57400."""
-    rounded = three_digits(value)
-    return f"{rounded:.0f}" if abs(rounded) >= 100 else f"{rounded:#.3g}"
-
-
-def ratio_text(estimate: stats.Estimate) -> str:
-    """value [low, high], in three digits each."""
-    value, low, high = (number_text(number) for number in estimate)
-    return f"{value} [{low}, {high}]"
+def needs_seat(result: dict, bias: str) -> dict[str, str]:
+    """What claims on biased heads need: that SEAT of this bias is significant; "" where it is, else
+    why it is not there.
+    """
+    text = f"SEAT {result['seat']:.2f}, p {p_text(result['p'])}"
+    why = "" if result["p"] < CHANCE else f"{bias} is not significant: {text}"
+    return {f"SEAT of {bias}": why}
 
 
 # ---- 02, 06: scores of heads and SEAT, with their uncertainty
@@ -375,7 +367,7 @@ def pppl_ratio(
     the lines, over draws.
     """
     full = masks.iloc[[0]]
-    if rows["strategy"].iloc[0] == "random":
+    if rows["strategy"].iloc[0].startswith("random"):
         ratios = rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0]
         value, low, high = (float(np.exp(end)) for end in stats.mean(np.log(ratios)))
         return stats.Estimate(value, low, high, len(rows), "draws")
@@ -399,50 +391,6 @@ def _ratio(masked: np.ndarray, plain: np.ndarray, lengths: np.ndarray) -> float:
     return np.exp((plain.sum() - masked.sum()) / lengths.sum())
 
 
-def table1(masks: pd.DataFrame, sizes: tuple[int, int, int], changes: np.ndarray) -> pd.DataFrame:
-    """Table 1: one row per strategy, the mean of both halves or of the draws.
-
-    Columns: `change` of SEAT against the full model, and `beyond random` heads of the same number;
-    PPPL, and how many `times` the full model's it is. 95 % intervals resample target words (SEAT),
-    lines (PPPL) and random heads.
-    """
-    table = []
-    by_name = rows_by_name(masks, sizes)
-    seat = by_name["full"]["seat"].mean()
-    pppl = by_name["full"]["pppl"].mean()
-    for name, rows in by_name.items():
-        row = {
-            "masked": name,
-            "heads": rows["k"].iloc[0],
-            "masks": len(rows),
-            "SEAT": seat,
-            "change": "",
-            "beyond random": "",
-            "PPPL": pppl,
-            "times": "",
-        }
-        if name != "full":
-            moved = mean_change(changes, rows)
-            cost = pppl_ratio(masks, rows)
-            row["SEAT"] = seat + moved.value
-            row["change"] = str(moved)
-            row["PPPL"] = pppl * cost.value
-            row["times"] = ratio_text(cost)
-        if rows["strategy"].iloc[0] in ("top", "bottom"):
-            random = by_name[RANDOM.get(name, "Random-3")]
-            row["beyond random"] = str(mean_change(changes, rows, random))
-        table.append(row)
-    table = pd.DataFrame(table).set_index("masked")
-    return table.assign(PPPL=table["PPPL"].map(three_digits)).round(2)
-
-
-def table3(curve: pd.DataFrame) -> pd.DataFrame:
-    """Table 3: one row per K, one column per test under either variant of the prior."""
-    wide = curve.pivot(index="k", columns="test", values=list(lpbs.PRIORS))
-    columns = [(prior, test) for prior in lpbs.PRIORS for test in lpbs.TESTS]
-    return wide.reindex(columns=columns).round(2) + 0.0  # no -0.0
-
-
 # ---- 05: GLUE
 def learned(runs: pd.DataFrame) -> list[str]:
     """The rows (task and metric) where the unmasked model beats one answer for all.
@@ -452,3 +400,21 @@ def learned(runs: pd.DataFrame) -> list[str]:
     unmasked = runs[runs["mask"] == glue.MASKS["none"]]
     means = unmasked.groupby("row", sort=False)[["score", "constant"]].mean()
     return list(means.index[means["score"] > means["constant"] + glue.LEARNED])
+
+
+def score_change(runs: pd.DataFrame, mask: str, less: str) -> stats.Estimate:
+    """The mean change of the scores under one mask, less that under another, over the tasks that
+    the unmasked model has learned and every seed has under both: a task once, by its first metric
+    that was learned. The interval is over seeds; nan where there is no such task.
+
+    mask, less   as Table 2 calls them
+    """
+    runs = runs[runs["row"].isin(learned(runs))]
+    first_metric = runs.groupby("task")["row"].first()
+    runs = runs[runs["row"].isin(first_metric)]
+    scores = runs.pivot(index=["task", "seed"], columns="mask", values="score")
+    both = scores.reindex(columns=[mask, less])
+    changes = (both[mask] - both[less]).unstack("seed").dropna()
+    if changes.empty:
+        return stats.Estimate(np.nan)
+    return replace(stats.mean(changes.mean()), unit="seeds")
