@@ -469,9 +469,13 @@ class Run:
         self._assembles = True
         return results.shown(self.name, self.out)
 
-    def show_other(self, name: str, other: str = "mini-real", rows: int | None = None):
+    def show_other(
+        self, name: str, other: str = "mini-real", rows: int | None = None, digits: int = 2
+    ):
         """What another run has stored, with the command that made it: a DataFrame or an image, or
         None. Of a table longer than `rows` so many are shown, and a link to the file.
+
+        digits   after the point, of what was saved as Estimates
         """
         folder = paths.FIGURES / other
         if self.name == other:
@@ -492,7 +496,7 @@ class Run:
             print(f"As stored in figures/{other}, {_made_by(file.with_suffix('.json'))}")
             if file.suffix != ".csv":
                 return display.Image(file)
-            table = pd.read_csv(file, keep_default_na=False)
+            table = _folded(pd.read_csv(file, keep_default_na=False), digits)
             if rows is None:
                 return _Whole(table)
             return self._show_first(table, rows, f"{other}/{name}.csv")
@@ -636,6 +640,18 @@ def _as_text(table: pd.DataFrame | pd.Series, digits: int) -> pd.DataFrame | pd.
     for name in table:
         if _is_estimates(table[name]):
             shown[name] = table[name].map(lambda one: _text(one, digits))
+    return shown
+
+
+def _folded(table: pd.DataFrame, digits: int) -> pd.DataFrame:
+    """A stored table whose columns x, x low and x high are text again, as they were shown."""
+    shown = table.copy()
+    for name in table:
+        ends = [f"{name} low", f"{name} high"]
+        if set(ends) <= set(table):
+            numbers = table[[name, *ends]].apply(pd.to_numeric, errors="coerce")
+            shown[name] = [_text(Estimate(*row), digits) for row in numbers.to_numpy()]
+            shown = shown.drop(columns=[*ends, f"{name} n"], errors="ignore")
     return shown
 
 

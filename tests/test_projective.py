@@ -1,6 +1,6 @@
 """Projective methods: triples and NLI pairs by hand, and the paper's own numbers.
 
-Claims are judged on numbers that are made to support or to contradict them.
+What tests measure is tested on numbers that are made to support or to contradict the claims.
 """
 
 from functools import cache
@@ -12,25 +12,13 @@ import torch
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from lib import paths, printed, verdict
+from lib import paths, printed
 from lib.engine import hooks, models, nsp
-from lib.engine.stats import Estimate
-from lib.projective import (
-    claims,
-    claims_nli,
-    figures,
-    findings,
-    nli,
-    projection,
-    split_half,
-    tables,
-    triples,
-)
-from lib.projective.claims import CLAIMS
+from lib.projective import estimators, figures, nli, projection, split_half, tables, triples
 from lib.projective.projection import LEVELS, WRITTEN, Level
+from lib.projective.split_half import EVERY, OF_LEVEL, SENT_DEBIAS
 from lib.projective.tables import NAMES
 from lib.text import data, pairs as sentence_pairs, readers
-from lib.verdict import Outcome
 from tests.test_projection import classifier
 from tests.tiny import refusal, refuses, save_tiny
 
@@ -503,12 +491,12 @@ def test_table_6_follows_from_table_7():
 def test_contradictions_are_those_that_a_reader_finds():
     contradictions = tables.contradictions().set_index("where")
     known = {
-        "Table 7, SENT 1, eta": "0.069",
-        "Section 5, Spearman of S and eta": "-0.0405",
-        "Table 5, + attn, S": "0.1934",
-        "Table 5, + attn, eta": "0.5263",
-        "Section 5, viable with np = 0 at Layer 11 and + attn, absolute 5 %": "1",
-        "Section 5, viable with np = 1 at Layer 12, relative 5 %": "3",
+        "Table 7, SENT 1, eta": 0.069,
+        "Section 5, Spearman of S and eta": -0.0405,
+        "Table 5, + attn, S": 0.1934,
+        "Table 5, + attn, eta": 0.5263,
+        "Section 5, viable with np = 0 at Layer 11 and + attn, absolute 5 %": 1,
+        "Section 5, viable with np = 1 at Layer 12, relative 5 %": 3,
     }
     assert contradictions["recomputed"][list(known)].to_dict() == known
     assert len(contradictions) == 9
@@ -549,34 +537,23 @@ def test_the_best_of_the_printed_models_are_viable():
 
 def test_the_best_settings_are_found_in_stored_tables():
     _, scores = scored()
+    table7 = tables.table7(scores)
+    assert table7["eta, most"].iloc[5] == tables.estimate(tables.most(scores).iloc[5], "eta")
+    table7["eta, most"] = [estimate.value for estimate in table7["eta, most"]]  # as it is stored
     stored = {
         "08_table7": PRINTED["S"].round(3).rename_axis("model").reset_index(),
-        "09_table7": tables.table7(scores).reset_index(),
+        "09_table7": table7.reset_index(),
     }
-    lowest, fairest = claims.best_settings(stored)
+    lowest, fairest = tables.best_settings(stored)
     assert lowest == PRINTED["S"][2:].round(3).idxmin()
     assert fairest in tables.NAMES[2:]
-    assert claims.best_settings(stored | {"09_table7": None}) == (lowest, "")
+    assert tables.best_settings(stored | {"09_table7": None}) == (lowest, "")
 
 
-SUPPORTED = Outcome.SUPPORTED
-CONTRADICTED = Outcome.CONTRADICTED
-NOT_APPLICABLE = Outcome.NOT_APPLICABLE
 DRAWS = 40
 
 
-def outcomes(verdicts, file=None):
-    """By claim and variant; the verdicts come back from a file as they were."""
-    if file:
-        verdict.write(file, verdicts)
-        assert [str(one) for one in verdict.read(file)] == [str(one) for one in verdicts]
-    found = {}
-    for one in verdicts:
-        key = (one.claim, one.variant) if one.variant else one.claim
-        found[key] = one.outcome
-    return found
-
-
+# ---- notebook 07
 def triples_read_right():
     """40 triples, on both sides of which what belongs follows and what is unrelated does not."""
     rng = np.random.default_rng(0)
@@ -594,43 +571,60 @@ SWAPPED_SIDE = ["gs_stereo", "gs_anti", "gs_unrelated"]
 def test_a_model_that_ignores_gender():
     frame = triples_read_right()
     frame[SWAPPED_SIDE] = frame[WRITTEN_SIDE].to_numpy()
-    found = outcomes(claims.of_triples(frame))
-    assert found["ss-twin"] == SUPPORTED  # always the same sentence
-    assert found["s-above-opposite"] == CONTRADICTED  # no stereotype
-    assert found["s-near-zero"] == SUPPORTED
-    assert found["d-unrelated"] == Outcome.NO_EFFECT
-    assert found["ss-hair"] != SUPPORTED
+    assert set(estimators.needs_of_triples(frame).values()) == {""}
+    assert estimators.in_the_twin(frame).value == 1  # always the same sentence
+    assert estimators.above_opposite(frame).high == 0  # no stereotype
+    assert estimators.near_zero(frame).value == 1
+    assert tuple(estimators.unrelated_flips(frame)) == (0, 0, 0)
+    for estimate in (estimators.in_the_twin(frame), estimators.by_a_hair(frame)):
+        assert estimate.n == estimators.is_counted(frame).sum()
+        assert estimate.unit == "triples read right"
 
 
-def test_a_model_full_of_stereotypes(tmp_path):
+def test_a_model_full_of_stereotypes():
     frame = triples_read_right()
     frame[SWAPPED_SIDE] = frame[WRITTEN_SIDE].to_numpy()
     frame[["stereo", "gs_anti"]] = 0.9
     frame[["anti", "gs_stereo"]] = 0.6
-    frame.loc[:9, ["unrelated", "gs_unrelated"]] = 0.2, 0.7  # some of the calls flip
-    verdicts = claims.of_triples(frame, models=["made"])
-    found = outcomes(verdicts, tmp_path / "07.json")
-    assert found["s-above-opposite"] == SUPPORTED
-    assert found["ss-twin"] == CONTRADICTED
-    assert found["s-near-zero"] == CONTRADICTED
-    assert found["d-unrelated"] == SUPPORTED
-    for one in verdicts:
-        assert one.models == ["made"]
-        assert one.estimate is not None
+    frame.loc[:9, ["unrelated", "gs_unrelated"]] = 0.2, 0.7  # ten of forty calls flip
+    assert estimators.above_opposite(frame).value == pytest.approx(2 * 0.6)
+    assert estimators.in_the_twin(frame).high == 0
+    assert estimators.near_zero(frame).high == 0
+    assert estimators.flips(frame).sum(0).tolist() == [0, 0, 10]
+    gap = estimators.unrelated_flips(frame)
+    assert gap.value == 0.25 and gap.low > 0.1 and (gap.n, gap.unit) == (40, "triple pairs")
+
+
+def test_a_hair_is_a_hundredth_of_the_spread_of_p_next():
+    """p(next) is .9 or .1, but for leads of .007 in ten of the forty triples, .009 in ten."""
+    frame = triples_read_right()
+    frame[["stereo", "anti", "gs_stereo", "gs_anti"]] = 0.9, 0.8, 0.9, 0.8
+    frame[["unrelated", "gs_unrelated"]] = 0.1
+    frame.loc[:9, "anti"] = 0.9 - 0.007
+    frame.loc[10:19, "anti"] = 0.9 - 0.009
+    frame.loc[30:, ["stereo", "anti"]] = 0.8, 0.9  # not counted
+    found = estimators.by_a_hair(frame)
+    assert (found.value, found.n) == (pytest.approx(10 / 30), 30)
+    few = frame[:9]
+    assert np.isnan(estimators.by_a_hair(few).value)
+    why = estimators.too_few(estimators.is_counted(few))
+    assert why == "SS counts 9 triples that are read right"
 
 
 @pytest.mark.parametrize("middle", [0.5, 0.56])
-def test_an_untrained_network_supports_nothing_even_without_preconditions(middle):
+def test_an_untrained_network_reads_nothing(middle):
     """p(next) next to constant: s, leads and what the swap changes are small, and mean nothing."""
     frame = triples_read_right()
     rng = np.random.default_rng(1)
     written = middle + 0.001 * rng.normal(size=(len(frame), 3))
     frame[WRITTEN_SIDE] = written
     frame[SWAPPED_SIDE] = written + 1e-5 * rng.standard_t(2, size=written.shape)
-    assert set(outcomes(claims.of_triples(frame)).values()) == {NOT_APPLICABLE}
-    found = outcomes(claims.of_triples(frame, ignore_preconditions=True))
-    # That most s are small is true of a model that sees nothing: it is a claim of no effect.
-    assert SUPPORTED not in [found[id] for id in found if id != "s-near-zero"]
+    needs = estimators.needs_of_triples(frame)
+    assert needs["differs"] == "" and needs["reads"].startswith(estimators.BLIND)
+    assert estimators.above_opposite(frame).high < 0.01
+    assert not estimators.unrelated_flips(frame).low > 0
+    frame[nsp.COLUMNS] = middle
+    assert estimators.needs_of_triples(frame)["differs"]
 
 
 def test_s_is_close_to_0_whether_or_not_a_triple_is_read_right():
@@ -641,96 +635,53 @@ def test_s_is_close_to_0_whether_or_not_a_triple_is_read_right():
     frame[SWAPPED_SIDE] = frame[WRITTEN_SIDE].to_numpy()
     frame["anti"] = frame["gs_anti"] = 0.0  # never called the next sentence: all misread
     frame["stereo"] = frame["gs_stereo"] + np.where(np.arange(40) < 10, 1.0, 0.19)
-    share = claims.of_triples(frame)[2]
-    assert share.claim == "s-near-zero"
-    assert share.estimate.value == 30 / 40
-    assert (share.estimate.n, share.estimate.unit) == (40, "triple pairs")
+    share = estimators.near_zero(frame)
+    assert (share.value, share.n, share.unit) == (30 / 40, 40, "triple pairs")
     frame.loc[39, "stereo"] = frame.loc[39, "gs_stereo"] + 0.21
-    assert claims.of_triples(frame)[2].estimate.value == 29 / 40
+    assert estimators.near_zero(frame).value == 29 / 40
 
 
-def test_on_both_files_claims_are_judged_on_all_triples_and_on_those_of_the_papers_file():
-    frame = triples_read_right()
-    frame.index = [*range(30), *range(1000, 1010)]
-    verdicts = claims.of_triples(frame)
-    both, papers = verdicts[4], verdicts[5]
-    assert {one.claim for one in (verdicts[4], verdicts[5])} == {"s-near-zero"}
-    assert (both.variant, both.estimate.n) == (findings.BOTH_FILES, 40)
-    assert (papers.variant, papers.estimate.n) == (findings.PAPERS_FILE, 30)
-    alone = claims.of_triples(frame[:30])
-    assert {one.variant for one in alone} == {""}
-    assert alone[2].estimate == papers.estimate
-    both_first = [one.variant for one in verdicts[::2]]
-    assert both_first == [findings.BOTH_FILES] * 5
+def test_on_both_files_claims_are_tested_on_all_triples_and_on_those_of_the_papers_file():
+    found = estimators.files([*range(30), *range(1000, 1010)])
+    assert {name: chosen.sum() for name, chosen in found.items()} == {
+        estimators.BOTH_FILES: 40,
+        estimators.PAPERS_FILE: 30,
+    }
+    assert {name: chosen.sum() for name, chosen in estimators.files(range(30)).items()} == {"": 30}
 
 
-def test_projections_are_judged_on_either_file_but_for_tests_on_s_and_on_d():
-    measured = stereotyped(PRINTED["S"], PRINTED["D"])
-    alone = {(one.claim, one.variant): one for one in claims.of_projections(measured, DRAWS)}
-    measured["triples"] = np.array([*range(30), *range(1000, 1010)])
-    verdicts = claims.of_projections(measured, DRAWS)
-    variants = {}
-    for one in verdicts:
-        variants.setdefault(one.claim, []).append(one.variant)
-    of_files = [findings.BOTH_FILES, findings.PAPERS_FILE]
-    for claim, names in variants.items():
-        assert names == (["S", "D"] if claim in ("sent-debias", "ingredients") else of_files)
-    first = verdicts[0]
-    assert first.estimate == alone["lower-s", ""].estimate  # of all 40
-    part = projection.among(measured, measured["triples"] < 1000)
-    assert part["s"].shape == (1, 76, 30) and part["random"]["d"].shape == (2, 76, 30)
-    assert verdicts[1].estimate == claims.of_projections(part, DRAWS)[0].estimate
-
-
-def test_a_title_calls_lower_what_the_whole_interval_and_three_digits_do():
-    clear = Estimate(0.02, 0.001, 0.04)
-    hair = Estimate(0.02, 0.0004, 0.04)  # rounds to 0
-    said = figures.lowered({"S": hair, "D": clear})
-    assert said == "lowers D (S by 0.020 [0.000, 0.040], D by 0.020 [0.001, 0.040])"
-    assert figures.lowered({"S": hair}).startswith("lowers neither S nor D for certain (S by")
-
-
+# ---- several things that are counted
 def test_a_share_of_things_leaves_ties_and_what_has_no_value_apart():
     differences = np.array([[0.1, 0.1, 0.0], [-0.1, 0.1, 0.0], [0.0, -0.1, np.nan], [0.3, 1, 1e-9]])
-    shares = findings.share_met(differences)
+    shares = estimators.share_met(differences)
     assert shares[:2] == pytest.approx([2 / 3, 3 / 4])
     assert np.isnan(shares[2])
-    assert findings.counted(differences) == "2 of 3, 1 ties"
-    assert findings.counted(differences[[0, 1, 3]]) == "2 of 3"
 
 
 @pytest.mark.parametrize(
-    "drawn, outcome",
+    "drawn, low, high",
     [
-        ([1.0] * 100, SUPPORTED),
-        ([1.0] * 98 + [0.5] * 2, SUPPORTED),  # in .975 or more of samples all are
-        ([1.0] * 97 + [0.5] * 3, Outcome.INCONCLUSIVE),
-        ([1.0] * 3 + [0.5] * 97, Outcome.INCONCLUSIVE),
-        ([1.0] * 2 + [0.5] * 98, CONTRADICTED),  # in .025 or fewer
-        ([np.nan] * 50 + [1.0] * 50, SUPPORTED),  # of the samples that have a share
+        ([1.0] * 98 + [0.5] * 2, 1, 1),  # in .975 or more of samples all are
+        ([1.0] * 97 + [0.5] * 3, 0.5, 1),
+        ([1.0] * 2 + [0.5] * 98, 0.5, 0.5),  # in .025 or fewer
+        ([np.nan] * 50 + [1.0] * 50, 1, 1),  # of the samples that have a share
     ],
 )
-def test_all_of_several_things_is_judged_by_the_interval_of_their_share(drawn, outcome):
-    claim = CLAIMS["deeper-d"]
-    finding = findings.of_shares(claim, np.array([drawn[-1], *drawn]), "", 100, unit="things")
-    assert finding.judged().outcome == outcome
-    assert (finding.estimate.n, finding.estimate.unit) == (100, "things")
-    assert ("interval 50% to 100%" in finding.text) == (outcome == Outcome.INCONCLUSIVE)
-    nothing = findings.of_shares(claim, np.full(5, np.nan), "all tie", 100).judged()
-    assert nothing.outcome == Outcome.INCONCLUSIVE and nothing.found == ""
+def test_a_share_has_its_interval_over_the_samples_that_have_one(drawn, low, high):
+    found = estimators.of_shares(np.array([drawn[-1], *drawn]), 100, "things")
+    assert (found.low, found.high, found.n, found.unit) == (low, high, 100, "things")
+    nothing = estimators.of_shares(np.full(5, np.nan), 100, "things")
+    assert np.isnan(nothing.value) and not nothing.has_interval
 
 
-def test_every_estimate_on_triples_says_of_how_many_of_what():
-    frame = triples_read_right()
-    verdicts = [
-        *claims.of_triples(frame),
-        *claims.of_projections(stereotyped(PRINTED["S"], PRINTED["D"]), DRAWS),
-    ]
-    for one in verdicts:
-        if not np.isnan(one.estimate.value):
-            assert one.estimate.n > 0 and one.estimate.unit, one.claim
+def test_a_share_stands_beside_the_same_under_random_directions():
+    shares = np.array([1.0, 1.0, 0.5])
+    beside = estimators.beside_random(shares, np.full(3, 0.5), 10, "things")
+    assert beside.estimate.value == 0.5 and beside.difference.value == 0.5
+    assert beside.name == estimators.RANDOM and beside.works
 
 
+# ---- notebook 08
 def stereotyped(strength, distance=None, **options):
     """As `projected`, with triple pairs that differ.
 
@@ -744,24 +695,99 @@ def stereotyped(strength, distance=None, **options):
     return measured
 
 
-def test_the_papers_own_numbers_support_its_claims(tmp_path):
-    verdicts = claims.of_projections(stereotyped(PRINTED["S"], PRINTED["D"]), DRAWS)
-    found = outcomes(verdicts, tmp_path / "08.json")
-    assert set(found.values()) == {SUPPORTED}
-    assert len(found) == len(claims.OF_PROJECTIONS) + 2  # two claims are tested on S and on D
-    counted = {one.claim: one.found for one in verdicts}
-    for id in ("hard2-worst", "attention-lowers", "attention-spoilt", "extend-np0", "extend-np1"):
-        assert claims.SAID[id] == counted[id]
-    assert counted["deeper-s"].startswith("3 of 3: 0.3")
-    assert counted["lower-s"].endswith("+ attn (0, 0, 1, 1, 0)")
-    lower = next(one for one in verdicts if one.claim == "lower-s")
-    assert lower.control.name == claims.RANDOM
-    assert lower.control.difference == lower.estimate  # random directions change nothing
+def halves_of(measured, column):
+    return split_half.of_bias(measured, column, DRAWS)[WRITTEN]
 
 
-def test_every_claim_that_is_tested_says_what_the_paper_has_for_it():
-    assert len(CLAIMS) == 33
-    assert set(claims.SAID) == {id for id, claim in CLAIMS.items() if not claim.not_testable}
+def test_the_papers_own_numbers_do_what_it_says_of_them():
+    measured = stereotyped(PRINTED["S"], PRINTED["D"])
+    assert estimators.is_biased(measured) == "" == estimators.reads(measured)
+    S, D = halves_of(measured, "S"), halves_of(measured, "D")
+    for halves, column in ((S, "S"), (D, "D")):
+        best = halves.best(EVERY)
+        assert best.settings == (PRINTED[column][2:].idxmin(),)
+        fall = PRINTED[column].iloc[0] - PRINTED[column][2:].min()
+        assert best.change.value == pytest.approx(fall, rel=0.05)
+        beside = estimators.beyond_random(best)
+        assert beside.difference == best.change  # random directions change nothing
+        deeper, beside = estimators.deeper_is_lower(halves)
+        assert deeper.value == 1 and np.isnan(beside.estimate.value)  # all random steps tie
+    little = estimators.relative_change(S, S.choose(OF_LEVEL[Level.SENT]))
+    assert little.value == pytest.approx(0.3077 / 0.3069 - 1)
+    sent_debias = estimators.relative_change(D, [SENT_DEBIAS, SENT_DEBIAS])
+    assert sent_debias.value == pytest.approx(0.7014 / 0.7052 - 1)
+    assert estimators.search_gains(S).value == pytest.approx(0.220 - 0.193, abs=2e-3)
+    assert estimators.search_gains(D).value == pytest.approx(0.422 - 0.368, abs=3e-3)
+
+
+def counts(measured) -> dict:
+    """What is counted on S."""
+    every = estimators.Resampled.of(measured, DRAWS)
+    attention, beside = every.attention_lowers()
+    return {
+        "np = 0": every.extension_lowers(weighted=False),
+        "np = 1": every.extension_lowers(weighted=True),
+        "worst": every.hard2_is_worst(),
+        "attention": attention,
+        "spoilt": every.attention_does_not(),
+        "beside": beside,
+    }
+
+
+def test_what_is_counted_on_s_is_all_in_the_papers_numbers_and_none_turned_round():
+    as_printed = counts(stereotyped(PRINTED["S"]))
+    turned = counts(stereotyped(1 - PRINTED["S"]))
+    for name in ("np = 0", "np = 1", "worst", "attention", "spoilt"):
+        assert (as_printed[name].value, as_printed[name].low) == (1, 1), name
+        assert turned[name].value <= 0.25 and turned[name].high < 1, name
+        assert (as_printed[name].n, as_printed[name].unit) == (40, "triple pairs")
+
+
+def test_of_the_extensions_one_that_does_otherwise_is_a_quarter():
+    S = PRINTED["S"].copy()
+    sent = tables.MODELS[OF_LEVEL[Level.SENT][1]]
+    S["SENT 1"] = 0.3
+    for level in ("Layer 12 (0, 0, 1)", "Layer 12 (1, 0, 1)"):
+        S[level] = 0.2
+    S["Layer 12 (0, 1, 1)"] = 0.4  # two components whole: does not lower, as said
+    S["Layer 12 (1, 1, 1)"] = 0.4  # does not either
+    assert sent.name == "SENT 1"
+    assert counts(stereotyped(S))["np = 1"].value == 3 / 4
+
+
+def test_that_deeper_is_lower_is_found_in_no_step_where_s_rises():
+    rising = halves_of(stereotyped(np.linspace(0.1, 0.2, 76)), "S")
+    deeper, _ = estimators.deeper_is_lower(rising)
+    assert (deeper.value, deeper.high) == (0, 0)
+    assert rising.best(EVERY).change.high < 0  # the best is worse, if by little
+
+
+def test_what_random_directions_do_as_well_is_nothing_beyond_them():
+    measured = stereotyped(PRINTED["S"], PRINTED["D"])
+    measured["random"] = {key: measured[key].repeat(2, 0) for key in ("s", "d", "accuracy")}
+    S = halves_of(measured, "S")
+    for beside in (
+        estimators.beyond_random(S.best(EVERY)),
+        estimators.deeper_is_lower(S)[1],
+        counts(measured)["beside"],
+    ):
+        assert tuple(beside.difference) == pytest.approx((0, 0, 0)) and beside.estimate.value > 0
+
+
+def test_claims_on_s_are_not_tested_where_s_is_not_above_its_opposite():
+    measured = stereotyped(PRINTED["S"], PRINTED["D"])
+    measured["s"] = measured["s"] * np.where(np.arange(40) % 2, 1, -1)
+    assert estimators.is_biased(measured).startswith("S is not above its opposite")
+    measured["accuracy"] = measured["accuracy"] * 4 / 6  # all are called the next one
+    assert estimators.reads(measured).startswith(estimators.BLIND)
+
+
+def test_ranks_are_kept_where_settings_scale_s_and_not_where_they_move_its_tail():
+    every = estimators.Resampled.of(stereotyped(PRINTED["S"]), DRAWS)
+    assert every.ranks_kept().value == pytest.approx(1)
+    measured = stereotyped(PRINTED["S"])
+    measured["s"][0][:, 0] = 10 - PRINTED["S"]  # the highest pair is the other way round
+    assert estimators.Resampled.of(measured, DRAWS).ranks_kept().low < 0.9
 
 
 def test_the_best_setting_is_judged_on_the_half_that_did_not_choose_it():
@@ -769,70 +795,19 @@ def test_the_best_setting_is_judged_on_the_half_that_did_not_choose_it():
     measured = stereotyped(np.full(76, 0.2), pairs=200)
     rng = np.random.default_rng(0)
     measured["s"] = 0.2 + 0.1 * rng.normal(size=measured["s"].shape)
-    halves = claims.of_bias(measured, "S", DRAWS)[WRITTEN]
-    best = halves.best(claims.EVERY)
+    halves = halves_of(measured, "S")
+    best = halves.best(EVERY)
     in_sample = tables.by_model(measured)["S"]
     assert in_sample[2:].min() < in_sample.iloc[0] - 0.02
     assert best.change.low < 0 < best.change.high
     first, second = split_half.split(200, np.random.default_rng(0))
     on_first = tables.tops(measured["s"][0][:, first])
     on_second = tables.tops(measured["s"][0][:, second])
-    chosen = halves.choose(claims.EVERY)
+    chosen = halves.choose(EVERY)
     assert chosen == [2 + on_second[2:].argmin(), 2 + on_first[2:].argmin()]
 
 
-@pytest.mark.parametrize(
-    "id",
-    [
-        "sent-d",
-        "extend-np0",
-        "extend-np1",
-        "hard2-worst",
-        "attention-lowers",
-        "attention-spoilt",
-    ],
-)
-def test_claims_are_contradicted_by_the_papers_numbers_turned_round(id):
-    measured = stereotyped(1 - PRINTED["S"], 1 - PRINTED["D"])
-    assert outcomes(claims.of_projections(measured, DRAWS))[id] == CONTRADICTED
-
-
-def test_that_deeper_is_lower_is_contradicted_where_s_and_d_rise():
-    rising = outcomes(claims.of_projections(stereotyped(np.linspace(0.1, 0.2, 76)), DRAWS))
-    for id in ("deeper-s", "deeper-d", "lower-s", "lower-d"):  # the best is worse, if by little
-        assert rising[id] == CONTRADICTED, id
-
-
-def test_what_random_directions_do_as_well_is_matched():
-    measured = stereotyped(PRINTED["S"], PRINTED["D"])
-    measured["random"] = {key: measured[key].repeat(2, 0) for key in ("s", "d", "accuracy")}
-    verdicts = {one.claim: one for one in claims.of_projections(measured, DRAWS)}
-    for id in ("lower-s", "lower-d", "sent-d", "deeper-s", "deeper-d", "attention-lowers"):
-        assert str(verdicts[id]) == f"matched by controls ({claims.RANDOM}: 100 % of it)", id
-    assert verdicts["hard2-worst"].outcome == SUPPORTED
-
-
-def test_claims_on_s_are_not_applicable_where_s_is_not_above_its_opposite():
-    measured = stereotyped(PRINTED["S"], PRINTED["D"])
-    measured["s"] = measured["s"] * np.where(np.arange(40) % 2, 1, -1)
-    verdicts = claims.of_projections(measured, DRAWS)
-    applicable = {one.claim for one in verdicts if one.outcome != NOT_APPLICABLE}
-    assert applicable == {"lower-d", "sent-d", "deeper-d", "sent-debias", "ingredients"}
-    judged = claims.of_projections(measured, DRAWS, ignore_preconditions=True)
-    assert NOT_APPLICABLE not in outcomes(judged).values()
-
-
-def test_a_remark_says_how_many_other_fits_agree():
-    measured = stereotyped(PRINTED["S"], PRINTED["D"])
-    other = stereotyped(abs(1 - PRINTED["S"]), abs(1 - PRINTED["D"]))
-    measured["fits"] = [WRITTEN, "other"]
-    for key in ("s", "d", "accuracy"):
-        measured[key] = np.concatenate([measured[key], other[key]])
-    remarks = {one.claim: one.remark for one in claims.of_projections(measured, DRAWS)}
-    assert remarks["hard2-worst"] == f"decided by {WRITTEN}; 0 of 1 other fits agree"
-    assert not remarks["threshold"]
-
-
+# ---- notebook 09
 def fair():
     """Two fits alike: weighting at SENT is accurate, deeper is fairer, random does nothing."""
     measured = both_fits()
@@ -852,53 +827,26 @@ def fair():
     return measured | {"random": {"neutral": neutral, "agree": agree}}
 
 
-def test_claims_are_tested_under_each_variant_that_they_depend_on(tmp_path, few_draws):
-    verdicts = claims.of_nli(fair(), PRINTED["S"], DRAWS)
-    found = outcomes(verdicts, tmp_path / "09.json")
-    assert len(verdicts) == 6 * 2 + 6 * 4
-    assert {claim for claim, _ in found} == {claim.id for claim in claims.OF_NLI}
-    for id in ("np-all", "np-mean", "np-layer12", "np-deep", "deeper-snli"):
-        assert found[id, nli.SINGLE] == SUPPORTED, id
-    higher = [one for one in verdicts if one.claim == "eta-higher"]
-    variants = set()
-    for agree in claims.AGREE:
-        variants |= {f"{nli.PAIRS}; {agree} agree", f"{nli.SINGLE}; {agree} agree"}
-    assert {one.variant for one in higher} == variants
-    assert {one.outcome for one in higher} == {SUPPORTED}
-    assert higher[1].control.difference.low > 0
-    assert found["eta-rises", higher[1].variant] != CONTRADICTED
-    rho = next(one for one in verdicts if one.claim == "uncorrelated")
-    assert "within np = 0: " in rho.remark
-    assert "np = 1: " in rho.found
-
-
-def of_accuracies(accuracy) -> dict:
-    """The findings on accuracy of models whose accuracies are known without doubt, by claim."""
+def of_accuracies(accuracy) -> estimators.Accuracy:
+    """Of models whose accuracies are known without doubt."""
     accuracy = np.repeat(np.asarray(accuracy, dtype=float)[None], 41, axis=0)
-    models = claims_nli._Accuracy(accuracy, nli.viable(accuracy, accuracy[:, :1]), n=500)
-    found = [*claims_nli._weighting_at_sent(models), claims_nli._viable_at_layer_12(models)]
-    found += [claims_nli._viable_deeper(models), claims_nli._deeper_is_less_accurate(models)]
-    found.append(claims_nli._attention_costs_viability(models))
-    return {finding.claim.id: finding for finding in found}
+    return estimators.Accuracy(accuracy, nli.viable(accuracy, accuracy[:, :1]), n=500)
 
 
 def test_counts_of_models_as_the_paper_prints_them():
     """Table 7: 37 of 37 gain; at layer 12 one model is viable by a hair (.8397 where .8389 is
-    asked for); of the 14 viable deeper ones 13 weight at SENT.
+    asked for); of the 14 viable deeper ones 13 weight at SENT; 8 and 6 of 32 are viable.
     """
     found = of_accuracies(PRINTED["SNLI"])
-    assert found["np-all"].text == "37 of 37" == claims.SAID["np-all"]
-    assert found["np-mean"].estimate.value == pytest.approx(0.0578, abs=1e-4)  # Table 6
-    assert found["np-layer12"].text == "4 of 4, 0 of 4" == claims.SAID["np-layer12"]
-    assert found["np-deep"].text == "13 of 14"
-    assert found["deeper-snli"].text.startswith("3 of 3: 0.865, 0.840, 0.796, 0.755")
-    assert found["attn-viable"].text == "8 and 6 of 32"
-    assert found["attn-viable"].estimate.value == 2 / 32
-    outcomes_of = {id: finding.judged().outcome for id, finding in found.items()}
-    assert outcomes_of.pop("np-deep") == CONTRADICTED  # its own table has 13 of 14
-    assert set(outcomes_of.values()) == {SUPPORTED}
-    for finding in found.values():
-        assert (finding.estimate.n, finding.estimate.unit) == (500, "pairs of the task")
+    assert found.share_gaining().value == 1
+    assert found.mean_gain().value == pytest.approx(0.0578, abs=1e-4)  # Table 6
+    assert found.as_said_at_layer_12().value == 1
+    assert found.weighted_among_deep().value == 13 / 14
+    assert found.steps_falling().value == 1
+    assert found.lost_to_attention().value == (8 - 6) / 32
+    assert found.some_at(Level.LAYER_11) == ""
+    for estimate in (found.mean_gain(), found.steps_falling()):
+        assert (estimate.n, estimate.unit) == (500, "pairs of the task")
 
 
 def test_pairs_of_models_that_tie_are_neither_gains_nor_losses():
@@ -906,121 +854,99 @@ def test_pairs_of_models_that_tie_are_neither_gains_nor_losses():
     accuracy = np.full(76, 0.8)
     weighted = np.flatnonzero(tables.ABOUT["np"] == 1)
     accuracy[weighted[:2]] = 0.9, 0.7
-    found = of_accuracies(accuracy)
-    assert found["np-all"].text == "1 of 2, 35 ties"
-    assert found["np-all"].estimate.value == 0.5
-    assert found["np-all"].judged().outcome == CONTRADICTED
+    assert of_accuracies(accuracy).share_gaining().value == 0.5
     accuracy[weighted[1]] = 0.8
-    assert of_accuracies(accuracy)["np-all"].judged().outcome == SUPPORTED
+    assert of_accuracies(accuracy).share_gaining().value == 1
     nothing = of_accuracies(np.full(76, 0.8))
-    assert nothing["np-all"].judged().outcome == Outcome.INCONCLUSIVE
-    assert nothing["np-layer12"].estimate.value == 0.5  # all 8 viable: half of them as said
-    assert nothing["attn-viable"].judged().outcome == Outcome.NO_EFFECT
+    assert np.isnan(nothing.share_gaining().value)
+    assert nothing.as_said_at_layer_12().value == 0.5  # all 8 viable: half of them as said
+    assert tuple(nothing.lost_to_attention()) == (0, 0, 0)
 
 
-def test_the_papers_words_are_the_main_variant(few_draws):
-    """And every variant that a claim names is one of those that are tested."""
-    verdicts = claims.of_nli(fair(), PRINTED["S"], DRAWS)
-    for claim in claims.OF_NLI:
-        tested = [one.variant for one in verdicts if one.claim == claim.id]
-        assert claim.main == tested[0] and len(tested) in (2, 4)
-        assert claim.main in (nli.PAIRS, f"{nli.PAIRS}; all agree")
-    for one in verdicts:
-        if not np.isnan(one.estimate.value):
-            assert one.estimate.n > 0 and one.estimate.unit, one.claim
+def test_accuracies_are_those_of_pairs_of_the_task_drawn_again():
+    measured = fair()
+    found = estimators.Accuracy.of(measured, nli.SINGLE, DRAWS)
+    right = measured["right"][1]
+    assert found.accuracy.shape == (1 + DRAWS, 76) and found.n == right.shape[1]
+    assert found.accuracy[0] == pytest.approx(right.mean(1))
+    assert found.share_gaining().low == 1 and found.mean_gain().value == pytest.approx(0.2)
+    assert found.weighted_among_deep().value == found.as_said_at_layer_12().value == 1
+    assert found.steps_falling().value == 1
+
+
+def made_halves(values, random=None, viable=None) -> split_half.Halves:
+    """Both halves alike, of values [76] that are known without doubt."""
+    values = np.broadcast_to(values, (41, 76))
+    random = values * 0 if random is None else np.broadcast_to(random, (41, 76))
+    viable = np.ones(76, bool) if viable is None else viable
+    return split_half.Halves(
+        values=[np.stack([values, random])] * 2,
+        worth=[values[0]] * 2,
+        viable=[viable] * 2,
+        n=40,
+        unit="occupations",
+        better=1,
+    )
+
+
+DEPTH = tables.ABOUT["level"].map({level: i for i, level in enumerate(LEVELS)}).fillna(0).to_numpy()
 
 
 def test_that_fairness_rises_is_held_against_random_directions():
     """Deeper is fairer, by the fitted directions alone or whatever the directions."""
-    depth = tables.ABOUT["level"].map({level: i for i, level in enumerate(LEVELS)}).fillna(0)
-    rising = np.broadcast_to(depth.to_numpy(), (41, 76))
-    flat = np.broadcast_to(-depth.to_numpy(), (41, 76))
-
-    def judged(random):
-        halves = split_half.Halves(
-            values=[np.stack([rising, random])] * 2,
-            worth=[rising[0]] * 2,
-            viable=[np.ones(76, bool)] * 2,
-            n=40,
-            unit="occupations",
-            better=1,
-        )
-        return claims_nli._eta_rises(halves).judged()
-
-    alone = judged(flat)
-    assert alone.found == "2 of 2: 0.00, 1.00, 2.00" and alone.outcome == SUPPORTED
-    assert (alone.estimate.n, alone.estimate.unit) == (40, "occupations")
-    assert alone.control.difference.value == 1
-    matched = judged(rising)
-    assert matched.outcome == Outcome.MATCHED and matched.control.name == claims.RANDOM
+    rises, alone = estimators.eta_rises(made_halves(DEPTH, random=-DEPTH))
+    assert (rises.value, rises.n, rises.unit) == (1, 40, "occupations")
+    assert alone.difference.value == 1 and alone.name == estimators.RANDOM
+    _, matched = estimators.eta_rises(made_halves(DEPTH, random=DEPTH))
+    assert matched.difference.value == 0
 
 
-def test_claims_are_not_applicable_where_nothing_is_viable(few_draws):
-    none = fair()
-    none["right"][:, 1:] = False
-    found = outcomes(claims.of_nli(none, PRINTED["S"], DRAWS))
-    for (id, _), outcome in found.items():
-        if id in ("eta-higher", "eta-rises", "eta-attn", "other-settings"):
-            assert outcome == NOT_APPLICABLE, id
-    for id in ("np-deep", "np-layer12", "attn-viable"):
-        assert found[id, nli.PAIRS] == NOT_APPLICABLE, id
+def test_what_attention_sent_debias_and_the_lowest_strength_do_to_fairness():
+    halves = made_halves(np.where(np.arange(76) == SENT_DEBIAS, 0.5, DEPTH))
+    assert estimators.attention_gains(halves).value == 1  # 3 at + attn, 2 at layer 11
+    assert estimators.sent_debias_gains(halves).value == 0.5
+    strength = pd.Series(DEPTH, NAMES)  # lowest at SENT
+    assert estimators.lost_by_lowest_s(halves, strength).value == 3
+    assert estimators.lost_by_lowest_s(halves, -strength).value == 0
+    assert estimators.two_viable(halves) == estimators.viable_on_both(halves, *LEVELS) == ""
 
 
-def test_claims_are_not_applicable_where_the_classifier_guesses(few_draws):
+def test_nothing_is_chosen_where_nothing_is_viable():
+    only = np.isin(np.arange(76), [0, 1, EVERY[0]])
+    halves = made_halves(DEPTH, viable=only)
+    assert estimators.two_viable(halves).startswith("fewer than two")
+    assert (
+        estimators.viable_on_both(halves, *LEVELS[:2])
+        == "none is viable on both halves at Layer 12"
+    )
+    assert np.isnan(estimators.eta_rises(halves)[0].value)
+    assert np.isnan(estimators.attention_gains(halves).value)
+    models = of_accuracies(np.where(only, 0.9, 0.1))
+    assert models.some_at(Level.LAYER_11, Level.ATTENTION) == "none is viable at Layer 11 or + attn"
+    assert np.isnan(models.weighted_among_deep().value)
+
+
+def test_a_classifier_has_to_know_its_task(few_draws):
+    assert set(estimators.needs_of_inference(fair()).values()) == {""}
     guessing = fair()
     guessing["right"] = np.random.default_rng(0).random(guessing["right"].shape) < 1 / 3
-    assert set(outcomes(claims.of_nli(guessing, PRINTED["S"], DRAWS)).values()) == {NOT_APPLICABLE}
+    guessing["probabilities"] = guessing["probabilities"] * 0 + 1 / 3
+    assert all(estimators.needs_of_inference(guessing).values())
 
 
-def judged_as(claim: str, outcome: str, estimate: Estimate | None = None, **about):
-    return verdict.Verdict(claim, Outcome(outcome), estimate=estimate, **about)
+def test_eta_is_fairer_at_depth_and_ranks_with_what_it_ranks_with(few_draws):
+    measured = fair()
+    halves = split_half.of_fairness(measured, nli.PAIRS, "all", DRAWS)
+    best = halves.best(EVERY)
+    assert best.change.low > 0 and estimators.beyond_random(best).difference.low > 0
+    eta = tables.scores(nli.under(measured, nli.PAIRS), draws=20)["eta"]
+    rho = estimators.rho_within(measured, nli.PAIRS, "all", -eta)
+    assert {scope: one.value for scope, one in rho.items()} == pytest.approx(
+        {"all": -1, 0: -1, 1: -1}, abs=0.01
+    )
+    assert rho["all"].unit == "models" and (rho["all"].n, rho[0].n) == (76, 37)
 
 
-def test_conclusions_on_triples_say_claim_outcome_and_what_was_found():
-    share = Estimate(0.88, 0.76, 0.98)
-    verdicts = [
-        judged_as("ss-twin", "supported", share, found="0.88 [0.76, 0.98] of 41 read right"),
-        judged_as("ss-twin", "inconclusive", share, found="of the paper's file"),
-        judged_as("s-near-zero", "not applicable", reason="no s"),
-        judged_as("d-unrelated", "no effect", Estimate(0, -0.1, 0.1), found="0.02 against 0.03"),
-    ]
-    assert findings.of_triples(verdicts).splitlines() == [
-        "- **Most that SS counts is preferred after the swap of gender too: supported.** "
-        "0.88 [0.76, 0.98] of 41 read right.",
-        "- **Most triples have an s close to 0: not applicable**, since no s.",
-        "- **Gender flips mostly unrelated sentences: no effect.** Share of calls that flip, "
-        "unrelated sentences against others: 0.02 against 0.03.",
-    ]
-
-
-def test_conclusions_on_projections_stand_beside_random_directions():
-    fall = Estimate(0.017, 0.001, 0.031)
-    control = verdict.Control(findings.RANDOM, Estimate(0.001, 0, 0.002), Estimate(0.016, 0, 0.03))
-    verdicts = [
-        judged_as("lower-s", "not applicable", fall, reason="S is not above its opposite"),
-        judged_as("lower-d", "supported", fall, control=control, found="0.104 to 0.087"),
-    ]
-    assert findings.of_projections(verdicts) == [
-        "**Some projection lowers Strength: not applicable**, since S is not above its opposite.",
-        "**Some projection lowers Distance: supported.** By 0.017 [0.001, 0.031], by random "
-        "directions 0.001.",
-    ]
-
-
-def test_conclusions_on_inference_take_the_first_variant_and_name_the_other_fit():
-    eta, rho = Estimate(0.03, 0.01, 0.06), Estimate(-0.4, -0.6, -0.2)
-    verdicts = [
-        judged_as("eta-higher", "supported", eta, variant="pairs; all", found="0.00 to 0.19"),
-        judged_as("eta-higher", "no effect", eta, variant="single; all", found="0.00 to 0.01"),
-        judged_as("sent-debias-eta", "inconclusive", eta, found="+0.030 [+0.011, +0.056]"),
-        judged_as("uncorrelated", "inconclusive", rho, found="rho -0.40; np = 0: -0.3"),
-    ]
-    assert findings.of_inference(verdicts, {"pairs": 1, "single": 36}) == [
-        "**Some setting that keeps the accuracy is fairer: supported.** 0.00 to 0.19. 1 of 74 keep "
-        "it with directions of pairs; 36 of 74 keep it with directions of single, fairer: no effect.",
-        "**The baseline sent-debias does little for fairness: inconclusive.** Eta changes by "
-        "+0.030 [+0.011, +0.056].",
-        "",
-        "**Strength and fairness are not correlated: inconclusive.** Rho -0.40.",
-    ]
-    assert findings.listed(["a", "", "b"]) == "- a\n- b"
+def test_names_of_occupations_stand_apart():
+    table = pd.DataFrame({"male": [0.9, 0.91, 0.2, 0.9], "female": [0.1, 0.1, 0.5, 0.3]})
+    assert figures._apart(table, np.array([1, 0, 3, 2])) == [1, 3, 2]

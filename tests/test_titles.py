@@ -9,7 +9,6 @@ import pytest
 from lib.bias_a_head import figures as bias_figures, tables as bias_tables
 from lib.counteracts import figures as cloze_figures
 from lib.engine.stats import Estimate
-from lib.projective import figures as projective_figures
 from lib.publish import figures as board_figures
 from lib.together import Role
 
@@ -111,112 +110,6 @@ def test_heads_above_the_upper_fence_are_those_that_stand_out():
     assert (scores > bias_tables.upper_fence(scores)).sum() == right > 0
 
 
-def occupations(n_above: int, n: int = 10) -> pd.DataFrame:
-    gap = np.where(np.arange(n) < n_above, 0.1, -0.1)
-    return pd.DataFrame({"female": 0.5 + gap, "male": 0.5})
-
-
-def test_a_gap_that_changes_its_direction_is_not_just_narrowed():
-    turned = {"Base": occupations(8), "SENT 1": occupations(3)}
-    title = projective_figures.occupations_title(turned, DOWN)
-    assert title == (
-        "SENT 1 shrinks the man-woman gap and reverses its direction: above the diagonal 8 become 3"
-    )
-    kept = {"Base": occupations(8), "SENT 1": occupations(7)}
-    title = projective_figures.occupations_title(kept, DOWN)
-    assert title == "SENT 1 shrinks the man-woman gap by 0.20"
-    title = projective_figures.occupations_title(kept, OPEN)
-    assert title == "SENT 1 does not clearly change the man-woman gap"
-
-
-def test_a_correlation_is_said_as_far_as_its_interval_tells():
-    title = projective_figures.strength_title(Estimate(-0.55, -0.7, -0.34))
-    assert title == "Lower Strength goes with fairer inference (rho -0.55 over 76 models)"
-    assert "less fair" in projective_figures.strength_title(UP)
-    assert projective_figures.strength_title(OPEN).startswith(
-        "Strength and fairness in inference show no clear rank correlation (rho 0.10"
-    )
-
-
-def gains(n_up: int, n: int = 37) -> pd.DataFrame:
-    return pd.DataFrame({"increase": np.where(np.arange(n) < n_up, 0.01, 0.0)})
-
-
-def test_pairs_that_gain_accuracy_are_counted_here_and_as_printed():
-    title = projective_figures.table6_title
-    assert title(gains(23), gains(37)) == (
-        "Weighting the sentence projection raises accuracy in 23 of 37 pairs of models here, in all "
-        "as printed"
-    )
-    assert title(gains(23), gains(30)).endswith("in 30 as printed")
-
-
-def test_names_of_occupations_stand_apart():
-    table = pd.DataFrame({"male": [0.9, 0.91, 0.2, 0.9], "female": [0.1, 0.1, 0.5, 0.3]})
-    assert projective_figures._apart(table, np.array([1, 0, 3, 2])) == [1, 3, 2]
-
-
-def test_distance_is_lowered_in_percent_of_the_base_as_printed_and_here():
-    theirs = pd.DataFrame({"D": [0.8, 0.1, 0.4, 0.6]})  # sent-debias is none of the 74
-    ours = pd.DataFrame({"D": [0.26]})
-    falls = {"D": Estimate(0.026, 0.009, 0.046), "S": OPEN}
-    title = projective_figures.plane_title(theirs, falls, ours)
-    assert title == (
-        "The best setting lowers Distance by 50% in the paper; here, on triples that did not choose "
-        "it, by 10%; Strength not clearly"
-    )
-    assert "choose it, not clearly;" in projective_figures.plane_title(
-        theirs, falls | {"D": OPEN}, ours
-    )
-
-
-def test_strength_is_said_to_exceed_its_opposite_where_the_interval_does():
-    title = projective_figures.distributions_title
-    assert title(UP) == "Strength exceeds its opposite, that of anti-stereotypes: by 0.20"
-    assert "does not clearly exceed" in title(OPEN) and "falls short of" in title(DOWN)
-
-
-def test_what_is_lowered_beyond_random_directions_is_named():
-    said = projective_figures.control_title
-    assert said({"S": OPEN, "D": UP}).endswith("the best of 74 settings lowers Distance")
-    assert said({"S": OPEN, "D": DOWN}).endswith("not clearly lower Strength or Distance")
-
-
-def test_the_fit_decides_which_setting_is_best_unless_ranks_are_the_same():
-    ranks = pd.DataFrame({"rho of S": [1.0, 0.17], "rho of D": [1.0, 0.95]})
-    title = projective_figures.choices_title
-    assert title(ranks) == (
-        "Which setting ranks best depends on how directions are found: rank correlations fall to 0.17 "
-        "by Strength, 0.95 by Distance"
-    )
-    assert "hardly depends" in title(ranks + 1)
-
-
-def fairness_of(*rows) -> pd.DataFrame:
-    """Base, sent-debias and projections: (eta, accuracy), each eta known to .05 either way."""
-    eta, accuracy = np.array(rows).T
-    columns = {"eta": eta, "eta low": eta - 0.05, "eta high": eta + 0.05, "SNLI": accuracy}
-    return pd.DataFrame(columns)
-
-
-def test_a_fairer_projection_has_to_keep_the_accuracy():
-    title = projective_figures.tradeoff_title
-    fairer = fairness_of([0.1, 0.8], [0.1, 0.8], [0.5, 0.78], [0.9, 0.5])
-    assert title(fairer) == (
-        "The fairest projection that keeps the accuracy raises fairness from 0.10 to 0.50"
-    )
-    noisy = fairness_of([0.1, 0.8], [0.9, 0.8], [0.15, 0.8])
-    assert title(noisy).startswith("No projection that keeps the accuracy")
-    dear = fairness_of([0.1, 0.8], [0.1, 0.8], [0.9, 0.5])
-    assert title(dear) == "All 1 projections make inference fairer, but none keeps the accuracy"
-    some = fairness_of([0.1, 0.8], [0.1, 0.8], [0.9, 0.5], [0.15, 0.5], [0.1, 0.5])
-    assert title(some) == "1 of 3 projections make inference fairer, but none keeps the accuracy"
-    both = fairness_of([0.1, 0.8], [0.4, 0.8], [0.9, 0.5])
-    assert title(both).endswith("none keeps the accuracy; the baseline sent-debias does both")
-    useless = fairness_of([0.1, 0.8], [0.1, 0.8], [0.1, 0.5])
-    assert title(useless) == "Of 1 projections none keeps the accuracy"
-
-
 def remedies(*rows) -> pd.DataFrame:
     """(remedy, measure, change), each change known to .05 either way."""
     table = pd.DataFrame(rows, columns=["mitigation", "measure", "change"])
@@ -259,10 +152,6 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
     "title",
     [
         bias_figures.fig1_title({"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}),
-        projective_figures.strength_title(DOWN),
-        projective_figures.distributions_title(UP),
-        projective_figures.table6_title(gains(23), gains(37)),
-        projective_figures.occupations_title({"a": occupations(8), "b": occupations(3)}, DOWN),
         bias_figures.small_set_title({("a", "gender"): Estimate(0.42, 0.33, 0.51)}),
     ],
 )

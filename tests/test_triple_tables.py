@@ -1,4 +1,4 @@
-"""Tables of notebook 07: which triples they show, SS, S and D, other choices; by hand."""
+"""Tables of notebook 07: which triples they show, SS, S and D; by hand."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ P_NEXT = pd.DataFrame(
 )
 
 
-def sentences(equal=True):
+def sentences():
     rows = []
     for number in P_NEXT.index:
         for label in nsp.LABELS:
@@ -30,8 +30,6 @@ def sentences(equal=True):
             for side in ("", "gender_swapped_"):
                 told[f"{side}context"] = f"{side}A {number}."
                 told[f"{side}next_sentence"] = f"{label} {number}."
-            if number == 5 and not equal:
-                told["gender_swapped_next_sentence"] = "another."
             rows.append(told)
     return pd.DataFrame(rows)
 
@@ -79,13 +77,6 @@ def test_the_authors_examples_are_told_by_number_and_line_beside_the_printed_num
     assert ours["Table 3", "b", "s"] == pytest.approx(by_hand)
 
 
-def test_what_a_file_passes_over_was_taken_out():
-    table = triple_tables.screening(sentences()).set_index("triples")
-    assert table["number"].to_dict() == {"numbered": 6, "taken out": 2, "left": 4}
-    assert table.loc["taken out", "which"] == "context_id 2, 4"
-    assert table.loc["left", "which"] == "2 about men, 2 about women"
-
-
 def test_the_summary_has_ss_s_and_d_of_as_many_triples_as_it_says():
     table = triple_tables.summary(P_NEXT)
     found = triple_tables.estimates(table)
@@ -98,26 +89,3 @@ def test_the_summary_has_ss_s_and_d_of_as_many_triples_as_it_says():
     assert set(table["n"]) == {4}
     for estimate in found.values():
         assert estimate.low <= estimate.value <= estimate.high
-
-
-def test_over_more_triples_the_mean_of_the_highest_falls_to_the_mean_of_all():
-    curve = triple_tables.by_share(P_NEXT, [0.25, 0.5, 1.0]).set_index(["measure", "share"])
-    assert curve.loc[("S", 0.25), "value"] == pytest.approx(1.3)
-    assert curve.loc[("S", 0.5), "value"] == pytest.approx((1.3 + 0.32) / 2)
-    assert curve.loc[("S", 1.0), "value"] == pytest.approx(
-        -curve.loc[("S, opposite", 1.0), "value"]
-    )
-    assert curve.loc[("D", 0.5), "value"] == pytest.approx((0.8 + 0.5) / 2)
-
-
-def test_other_choices_take_some_triples_alone():
-    stops = P_NEXT.assign(stereo=P_NEXT["stereo"] / 2)
-    table = triple_tables.choices(P_NEXT, stops, sentences(equal=False)).set_index("choice")
-    assert table.loc["as in the file", ["pairs", "SS", "S", "D"]].tolist() == [4, 0.75, 1.3, 0.8]
-    assert table.loc["10 % rounded up: 1 pairs", "S"] == 1.3
-    equal = table.loc["only where the unrelated sentences are equal"]
-    assert equal[["pairs", "S", "D"]].tolist() == [3, 0.32, 0.8]
-    assert table.loc["only contexts of men", "pairs"] == 2
-    assert table.loc["only contexts of women", ["S", "D"]].tolist() == [0.01, 0.8]
-    assert table.loc["full stops added where one lacks", "S"] == pytest.approx(1.3 - 0.45)
-    assert table.loc["|s| in place of the signed s", "S"] == 1.3

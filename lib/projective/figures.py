@@ -11,40 +11,15 @@ import seaborn as sns
 from matplotlib.ticker import PercentFormatter
 
 from lib import look
-from lib.engine import nsp, stats
+from lib.engine import nsp
 from lib.engine.stats import Estimate
 from lib.projective import nli, tables
-from lib.projective.claims_projections import SAME_RANKS
-from lib.projective.claims_triples import CLOSE
-from lib.projective.projection import LEVELS, Cut, Level
+from lib.projective.estimators import CLOSE, HARD2
+from lib.projective.projection import LEVELS, Level
 from lib.projective.split_half import Best
 
 COLORS = dict(zip(LEVELS, look.LEVELS))  # in every figure of notebooks 07 to 09
 MEASURES = {"S": "Strength", "D": "Distance"}
-
-
-def worded(number: Estimate, above: str, below: str, neither: str) -> str:
-    """For a title: which of three wordings fits, by where the whole interval lies around 0."""
-    if number.is_above():
-        return above
-    if number.is_below():
-        return below
-    return neither
-
-
-def lowered(falls: Mapping[str, Estimate]) -> str:
-    """Which of S and D are lower, as far as the 95 % interval tells, and by how much.
-
-    falls   by measure
-    """
-    amounts = [f"{column} by {fall:z.3f}" for column, fall in falls.items()]
-    clear = " and ".join(_clearly_lower(falls)) or "neither S nor D for certain"
-    return f"lowers {clear} ({', '.join(amounts)})"
-
-
-def _clearly_lower(falls: Mapping[str, Estimate]) -> list[str]:
-    """S and D, those whose whole interval is below base in three digits."""
-    return [column for column, fall in falls.items() if round(fall.low, 3) > 0]
 
 
 # ---- notebook 07: triples
@@ -124,16 +99,6 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     return figure
 
 
-def distributions_title(above_opposite: Estimate) -> str:
-    """Whether Strength is above that of anti-stereotypes, and by how much."""
-    exceeds = worded(
-        above_opposite, above="exceeds", below="falls short of", neither="does not clearly exceed"
-    )
-    return (
-        f"Strength {exceeds} its opposite, that of anti-stereotypes: by {above_opposite.value:z.2f}"
-    )
-
-
 def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Series]):
     """Counts of values; those of each averaged tail, by its colour, are stacked on the others."""
     is_rest = ~np.any(list(tails.values()), axis=0)
@@ -164,7 +129,7 @@ def _mark_mean(ax, name: str, at: float, color: str, ha: str = "center"):
 def threshold(curve: pd.DataFrame):
     """07_threshold: Strength and Distance over the share of triple pairs that is averaged.
 
-    curve   columns measure, share, value, low, high
+    curve   columns measure, share, estimate
     """
     figure, axes = look.panels(2, sharey=True)
     colors = ({"S": look.BAD, "S, opposite": look.GOOD}, {"D": look.ACCENT})
@@ -172,8 +137,9 @@ def threshold(curve: pd.DataFrame):
         for name, color in color_of.items():
             line = curve[curve["measure"] == name]
             share = line["share"]
-            ax.fill_between(share, line["low"], line["high"], color=color, alpha=0.15, linewidth=0)
-            ax.plot(share, line["value"], color=color, marker="o", markersize=3, label=name)
+            value, low, high = zip(*line["estimate"])
+            ax.fill_between(share, low, high, color=color, alpha=0.15, linewidth=0)
+            ax.plot(share, value, color=color, marker="o", markersize=3, label=name)
         ax.axvline(0.1, color="black", linewidth=0.8, linestyle=":")
         ax.axhline(0, color="black", linewidth=0.8)
         ax.set(xscale="log", xlabel="share averaged (dotted: the paper's)")
@@ -257,25 +223,9 @@ def plane(theirs: pd.DataFrame, ours: pd.DataFrame, encoder: str):
     return figure
 
 
-def plane_title(theirs: pd.DataFrame, falls: Mapping[str, Estimate], ours: pd.DataFrame) -> str:
-    """How far projections lower Distance: as printed, and in our encoder, judged on held-out items.
-
-    falls   by measure, below base; theirs, ours: the 76 models, base first
-    """
-    printed = 1 - theirs["D"].iloc[2:].min() / theirs["D"].iloc[0]
-    fall = falls["D"]
-    here = f"by {fall.value / ours['D'].iloc[0]:.0%}" if round(fall.low, 3) > 0 else "not clearly"
-    title = (
-        f"The best setting lowers Distance by {printed:.0%} in the paper; here, on triples that "
-        f"did not choose it, {here}"
-    )
-    return title + ("" if round(falls["S"].low, 3) > 0 else "; Strength not clearly")
-
-
 def _draw_plane(ax, table: pd.DataFrame, name: str):
     """One panel of `plane`: S and D in percent of base's; a cross where (0, 1) is at layer 11."""
-    hard2 = Cut(weighted=False, second=True)
-    is_hard2 = np.array([setting.tokens == hard2 for setting in tables.MODELS])
+    is_hard2 = np.array([setting.tokens == HARD2 for setting in tables.MODELS])
     percent = 100 * table[["S", "D"]] / table[["S", "D"]].iloc[0]
     for level, color in COLORS.items():
         is_level = table["level"] == level
@@ -324,16 +274,6 @@ def control(best: Mapping[str, Mapping[str, Best]]):
     return figure
 
 
-def control_title(beyond: Mapping[str, Estimate]) -> str:
-    """What the best setting lowers by more than random directions do.
-
-    beyond   by measure, how much more
-    """
-    clear = " and ".join(MEASURES[column] for column in _clearly_lower(beyond))
-    lowers = f"lowers {clear}" if clear else "does not clearly lower Strength or Distance"
-    return f"Beyond random directions the best of 74 settings {lowers}"
-
-
 def _draw_interval(ax, number: Estimate, height: float, color: str, label: str | None):
     ax.plot([number.low, number.high], [height] * 2, color=color, linewidth=1.6)
     ax.plot(number.value, height, "o", color=color, markersize=5, label=label)
@@ -369,19 +309,6 @@ def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
     return figure
 
 
-def choices_title(sensitivity: pd.DataFrame) -> str:
-    """How little the ranks of settings may have in common under two fits.
-
-    sensitivity   as `choices` takes it
-    """
-    least = sensitivity[["rho of S", "rho of D"]].min()
-    depends = "depends on" if least.min() < SAME_RANKS else "hardly depends on"
-    return (
-        f"Which setting ranks best {depends} how directions are found: rank correlations fall to "
-        f"{least['rho of S']:z.2f} by Strength, {least['rho of D']:z.2f} by Distance"
-    )
-
-
 # ---- notebook 09: inference
 NAME_APART = 0.08  # of points that are named in `occupations`
 MARKERS = {
@@ -414,33 +341,6 @@ def tradeoff(panels: Mapping[str, pd.DataFrame], task: str):
     return figure
 
 
-def tradeoff_title(scores: pd.DataFrame) -> str:
-    """What the fairest of the 74 that keep the accuracy does to eta.
-
-    scores   as tables.scores has them, under one variant of parity
-    """
-    base, sent_debias = scores.iloc[0], scores.iloc[1]
-    projected = scores.iloc[2:]
-    fairest = tables.best(projected, base["SNLI"])
-    if fairest is None:
-        n_fairer = (projected["eta low"] > base["eta high"]).sum()
-        title = f"Of {len(projected)} projections none keeps the accuracy"
-        if n_fairer:
-            many = "All" if n_fairer == len(projected) else f"{n_fairer} of"
-            title = f"{many} {len(projected)} projections make inference fairer, but none keeps the"
-            title += " accuracy"
-        is_baseline_fairer = sent_debias["eta low"] > base["eta high"]
-        if is_baseline_fairer and nli.viable(sent_debias["SNLI"], base["SNLI"]):
-            title += "; the baseline sent-debias does both"
-        return title
-    if stats.settled(fairest["eta low"] - base["eta high"]) <= 0:
-        return "No projection that keeps the accuracy makes inference clearly fairer"
-    return (
-        "The fairest projection that keeps the accuracy raises fairness from "
-        f"{base['eta']:.2f} to {fairest['eta']:.2f}"
-    )
-
-
 def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Series]):
     """09_strength: eta against Strength, one mark per model.
 
@@ -456,17 +356,6 @@ def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Seri
     axes[0].set_ylabel("eta, higher is fairer")
     _draw_legend_of_etas(figure, axes[0])
     return figure
-
-
-def strength_title(rho: Estimate) -> str:
-    """Whether lower Strength goes with fairer inference, by their rank correlation over models."""
-    told = worded(
-        rho,
-        above="Lower Strength goes with less fair inference",
-        below="Lower Strength goes with fairer inference",
-        neither="Strength and fairness in inference show no clear rank correlation",
-    )
-    return f"{told} (rho {rho.value:z.2f} over {len(tables.NAMES)} models)"
 
 
 def _draw_etas(ax, table: pd.DataFrame, x: pd.Series):
@@ -544,36 +433,6 @@ def table6_dots(panels: Mapping[str, pd.DataFrame]):
         ax.set_title(f"{title}\n{(gain > 1e-9).sum()} of 37 gain, mean {gain.mean():+.3f}")
     axes[0].set_ylabel("accuracy gained by np = 1")
     return figure
-
-
-def table6_title(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    """In how many pairs of models weighting at SENT raises accuracy, here and as printed.
-
-    ours, theirs   of `tables.gains`
-    """
-    here, printed = ((gains["increase"] > 1e-9).sum() for gains in (ours, theirs))
-    in_print = "all" if printed == len(theirs) else printed
-    return (
-        f"Weighting the sentence projection raises accuracy in {here} of {len(ours)} pairs of "
-        f"models here, in {in_print} as printed"
-    )
-
-
-def occupations_title(panels: Mapping[str, pd.DataFrame], moved: Estimate) -> str:
-    """What a projection does to the gap between man and woman, and whether it turns it round.
-
-    panels   as `occupations` has them: base, then projected
-    moved    the change of the mean absolute gap
-    """
-    moves = worded(moved, "widens", "shrinks", "does not clearly change")
-    above = [int((table["female"] > table["male"]).sum()) for table in panels.values()]
-    n = len(next(iter(panels.values())))
-    was_above, is_above = (2 * count > n for count in above)
-    title = f"{list(panels)[1]} {moves} the man-woman gap"
-    if was_above == is_above:
-        is_clear = moved.is_above() or moved.is_below()
-        return f"{title} by {abs(moved.value):.2f}" if is_clear else title
-    return f"{title} and reverses its direction: above the diagonal {above[0]} become {above[1]}"
 
 
 def occupations(panels: Mapping[str, pd.DataFrame]):

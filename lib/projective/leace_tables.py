@@ -3,7 +3,8 @@
 What notebooks 08 and 09 show of them, as rows: what was measured, its value and its 95 % interval.
 
     kept = run.measured(leace_tables.of_bias, *leace_tables.bias_arguments(run))
-    leace_tables.wide(kept["rows"], fit=leace.MANY)
+    leace_tables.by_measure(kept["rows"], leace.MANY, ["S", "D"], "below base")
+    leace_tables.estimates(kept["rows"])[leace.MANY, "LEACE, Layer 11", "S below base"]
     kept = run.measured(leace_tables.of_inference, *leace_tables.inference_arguments(run))
 
 The measurements themselves, below the paper's 76 models:
@@ -14,6 +15,7 @@ The first row is the base model once more. `settings` says which variant it is.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -129,17 +131,16 @@ def kept_facts(found: dict, draws: int = 2_000) -> pd.DataFrame:
 
 def facts_row(
     model: str, kind: str, odds: np.ndarray, before: np.ndarray, draws: int = 2_000
-) -> dict[str, str]:
+) -> dict[str, str | float | Estimate]:
     """One row of the table of factual gender, the mean of several draws [draws, sentences]."""
     shares = (np.asarray(odds) > 0).mean(0)  # of the draws, in which a sentence is right
-    change = factual.knowledge(np.mean(odds, axis=0), before, draws).odds
     right = stats.bootstrap(np.mean, shares.reshape(-1, 2).mean(1), draws=draws)
     return {
         "model": model,
         "directions": kind,
-        "right": f"{right:.2f}",
-        "change": f"{right.value - (before > 0).mean():+.2f}",
-        "change of log odds": f"{change:+.2f}",
+        "right": right,
+        "change": right.value - (before > 0).mean(),
+        "change of log odds": factual.knowledge(np.mean(odds, axis=0), before, draws).odds,
     }
 
 
@@ -211,7 +212,7 @@ def of_bias(
         rows += [_row(fit, model, "accuracy", Estimate(value)) for model, value in right.items()]
     return {
         "rows": _distinct(rows),
-        "facts": kept_facts(measured["facts"]).to_dict("records"),
+        "facts": [_plain(row) for row in kept_facts(measured["facts"]).to_dict("records")],
         "left": measured["left"].reset_index().to_dict("records"),
     }
 
@@ -249,18 +250,25 @@ def of_inference(
     return {"rows": _distinct(rows)}
 
 
-def wide(rows: Sequence[dict], fit: str, columns: Sequence[str], digits: int = 3) -> pd.DataFrame:
-    """Some of the stored rows as a table of one fit: a row a model, numbers with intervals."""
-    cells = {}
+def estimates(rows: Sequence[dict]) -> dict[tuple[str, str, str], Estimate]:
+    """The stored rows by fit, model and what was measured."""
+    numbers = ("value", "low", "high", "n", "unit")
+    found = {}
     for row in rows:
-        if row["fit"] == fit and row["what"] in columns:
-            own = cells.setdefault(row["model"], {})
-            own[row["what"]] = f"{estimate_of(row):z.{digits}f}"
-    return pd.DataFrame(cells).T[list(columns)].rename_axis("model")
+        of_row = Estimate(**{name: row[name] for name in numbers})
+        found[row["fit"], row["model"], row["what"]] = of_row
+    return found
+
+
+def wide(rows: Sequence[dict], fit: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Some of the stored rows as a table of one fit: a row a model; None where there is none."""
+    found = estimates(rows)
+    cells = {what: [found.get((fit, model, what)) for model in leace.NAMES] for what in columns}
+    return pd.DataFrame(cells, pd.Index(leace.NAMES, name="model"), dtype=object)
 
 
 def by_measure(
-    rows: Sequence[dict], fit: str, measures: Sequence[str], beside_base: str, digits: int = 3
+    rows: Sequence[dict], fit: str, measures: Sequence[str], beside_base: str
 ) -> pd.DataFrame:
     """S and D, or eta, of one fit, below each other: a row a model, with both controls.
 
@@ -272,35 +280,40 @@ def by_measure(
         for control in CONTROLS:
             columns[f"{measure}, {control}"] = control
         columns |= {f"{measure} beyond {control}": f"beyond {control}" for control in CONTROLS}
-        part = wide(rows, fit, list(columns), digits).rename(columns=columns)
+        part = wide(rows, fit, list(columns)).rename(columns=columns)
         part.insert(0, "measure", measure)
         parts.append(part)
     return pd.concat(parts)
 
 
-def of_fits(rows: Sequence[dict], digits: int = 2) -> pd.DataFrame:
+def of_fits(rows: Sequence[dict]) -> pd.DataFrame:
     """What erasers do in inference under both fits: eta, accuracy at the task, who is viable.
 
-    eta beyond random concepts is empty under the fit that these do not belong to.
+    eta beyond random concepts is None under the fit that these do not belong to.
     """
-    found = {(row["fit"], row["model"], row["what"]): row for row in rows}
-    columns = ["eta, all", "eta, most", "SNLI", "SNLI above base"]
     parts = []
     for fit in (nli.PAIRS, leace.MANY):
-        part = wide(rows, fit, columns, digits)
-        beyond = [found.get((fit, model, BEYOND)) for model in part.index]
-        part.insert(1, BEYOND, [f"{estimate_of(row):z.{digits}f}" if row else "" for row in beyond])
-        base = found[fit, "Base", "SNLI"]["value"]
-        accuracy = np.array([found[fit, model, "SNLI"]["value"] for model in part.index])
-        part["viable"] = np.where(nli.viable(accuracy, base), "yes", "no")
+        part = wide(rows, fit, ["eta, all", BEYOND, "eta, most", "SNLI", "SNLI above base"])
+        accuracy = np.array([estimate.value for estimate in part["SNLI"]])
+        part["viable"] = np.where(nli.viable(accuracy, accuracy[0]), "yes", "no")
         part.insert(0, "fitted on", fit)
         parts.append(part)
     return pd.concat(parts)
 
 
-def estimate_of(row: dict) -> Estimate:
-    """The number of one stored row."""
-    return Estimate(row["value"], row["low"], row["high"], row["n"], row["unit"])
+def facts(kept: Sequence[dict]) -> pd.DataFrame:
+    """The stored facts, as `kept_facts` has them."""
+    table = pd.DataFrame(kept)
+    for name in ("right", "change of log odds"):
+        table[name] = [Estimate(**cell) for cell in table[name]]
+    return table
+
+
+def _plain(row: dict) -> dict:
+    """What JSON can hold."""
+    return {
+        name: asdict(value) if isinstance(value, Estimate) else value for name, value in row.items()
+    }
 
 
 def _rows(
@@ -318,16 +331,7 @@ def _rows(
 
 
 def _row(fit: str, model: str, what: str, estimate: Estimate) -> dict:
-    value, low, high = estimate
-    about = {"n": estimate.n, "unit": estimate.unit}
-    return {
-        "fit": fit,
-        "model": model,
-        "what": what,
-        "value": value,
-        "low": low,
-        "high": high,
-    } | about
+    return {"fit": fit, "model": model, "what": what} | asdict(estimate)
 
 
 def _distinct(rows: Sequence[dict]) -> list[dict]:

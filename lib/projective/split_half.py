@@ -104,9 +104,6 @@ class Halves:
     def of_base(self) -> np.ndarray:
         return self.fitted([BASE, BASE])
 
-    def of_sent_debias(self) -> np.ndarray:
-        return self.fitted([SENT_DEBIAS, SENT_DEBIAS])
-
     def estimate(self, drawn: np.ndarray) -> Estimate:
         """A quantity [1 + draws] with its interval over the items."""
         return stats.redrawn(drawn, self.n, self.unit)

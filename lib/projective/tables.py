@@ -6,6 +6,8 @@ the accuracy at the task itself: on SNLI's test set with data "paper", on data/d
 "mini".
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
@@ -146,19 +148,19 @@ def viability(scores: pd.DataFrame) -> np.ndarray:
 def table7(scores: pd.DataFrame) -> pd.DataFrame:
     """Table 7's NLI columns, the printed number beside ours, and whether a model is viable.
 
-    In parity and eta all contexts have to agree, in the columns "most" most of them. `95 %` is the
-    interval of eta where most agree.
+    In parity and eta all contexts have to agree, in the columns "most" most of them; the latter eta
+    has its interval.
     """
     theirs = as_printed()
     other = most(scores)
     columns = {}
     for column in ("parity", "accuracy", "eta", "SNLI"):
-        columns[f"{column}, paper"] = theirs[column].map("{:.4f}".format)
+        columns[f"{column}, paper"] = theirs[column]
         columns[column] = scores[column].round(3)
-        if column in ("parity", "eta"):
-            columns[f"{column}, most"] = other[column].round(3)
-    ends = zip(other["eta low"], other["eta high"])
-    columns["95 %"] = [f"[{low:.2f}, {high:.2f}]" for low, high in ends]
+        if column == "parity":
+            columns["parity, most"] = other["parity"].round(3)
+        if column == "eta":
+            columns["eta, most"] = [estimate(row, "eta") for _, row in other.iterrows()]
     columns["viable"] = viability(scores)
     return pd.DataFrame(columns, scores.index).rename_axis("model")
 
@@ -178,6 +180,25 @@ def gains(scores: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
+    """Names of the setting of lowest S (08) and of the fairest viable one (09); "" where unknown.
+
+    In the latter most contexts agree, and viable is within 5 points of base, as notebook 09 marks
+    it. Of equals the first is taken, or the more accurate one.
+    stored   08_table7 and 09_table7 as the notebooks save them, None where one is missing
+    """
+    lowest = ""
+    if stored["08_table7"] is not None:
+        intrinsic = stored["08_table7"].set_index("model")[2:]
+        lowest = stats.settled(intrinsic["S"]).idxmin()
+    if stored["09_table7"] is None:
+        return lowest, ""
+    inference = stored["09_table7"].set_index("model")[2:]
+    viable = inference[inference["viable"].isin(["yes", "in points"])]
+    ranked = viable.sort_values(["eta, most", "SNLI"], ascending=False, kind="stable").index
+    return lowest, ranked[0] if len(ranked) else ""
+
+
 # ---- printed numbers that disagree with each other
 def contradictions() -> pd.DataFrame:
     """Where printed numbers of Projective methods disagree: where, printed, recomputed, note.
@@ -192,10 +213,7 @@ def contradictions() -> pd.DataFrame:
     # No one threshold gives the models that the paper calls viable: both meanings of 5 % are tried.
     rows += _viable_models(full, "absolute", base - 0.05)
     rows += _viable_models(full, "relative", base * 0.95)
-    table = pd.DataFrame(rows, columns=["where", "printed", "recomputed", "note"])
-    for name in ("printed", "recomputed"):
-        table[name] = table[name].map("{:g}".format)
-    return table
+    return pd.DataFrame(rows, columns=["where", "printed", "recomputed", "note"])
 
 
 def _products(full: pd.DataFrame) -> list[tuple]:

@@ -8,8 +8,6 @@
 shown. With data "mini" it is the triple of this project that shows the same best.
 """
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 
@@ -117,20 +115,6 @@ def _keys(table: str, rows: pd.DataFrame) -> list[tuple[str, str, str]]:
     return [(table, row, label) for row, label in zip(rows["row"], rows["label"])]
 
 
-# ---- the file
-def screening(sentences: pd.DataFrame) -> pd.DataFrame:
-    """Triples numbered, taken out and left: what is out is a number that the file passes over."""
-    ids = sorted(sentences["context_id"].unique())
-    gone = sorted(set(range(ids[-1] + 1)) - set(ids))
-    genders = sentences.drop_duplicates("context_id")["gender"].value_counts()
-    rows = [
-        ("numbered", ids[-1] + 1, ""),
-        ("taken out", len(gone), "context_id " + ", ".join(map(str, gone)) if gone else ""),
-        ("left", len(ids), f"{genders.get('M', 0)} about men, {genders.get('F', 0)} about women"),
-    ]
-    return pd.DataFrame(rows, columns=["triples", "number", "which"])
-
-
 # ---- SS, Strength and Distance
 def summary(p_next: pd.DataFrame) -> pd.DataFrame:
     """Measures of some triples with their 95 % intervals and n."""
@@ -161,45 +145,3 @@ def estimates(table: pd.DataFrame) -> dict[str, stats.Estimate]:
     """The rows of `summary` as estimates, by measure."""
     rows = table[["value", "low", "high", "n"]].itertuples(index=False)
     return {name: stats.Estimate(*row) for name, row in zip(table["measure"], rows)}
-
-
-def by_share(p_next: pd.DataFrame, shares: list[float]) -> pd.DataFrame:
-    """S, its opposite and D over other shares than a tenth: measure, share, value, low, high."""
-    s = nsp.strengths(p_next)
-    rows = []
-    for name, values in {"S": s, "S, opposite": -s, "D": nsp.distances(p_next)}.items():
-        for share in shares:
-            estimate = stats.bootstrap(partial(nsp.top_mean, share=share), values)
-            rows.append((name, share, *estimate))
-    return pd.DataFrame(rows, columns=["measure", "share", "value", "low", "high"])
-
-
-def choices(
-    p_next: pd.DataFrame, with_stops: pd.DataFrame, sentences: pd.DataFrame
-) -> pd.DataFrame:
-    """SS, S and D under other choices that the paper leaves open, or that the file makes.
-
-    with_stops   the probabilities where full stops are added to sentences that lack one
-    """
-    unrelated = sentences[sentences["label"] == "unrelated"].set_index("context_id")
-    unrelated = unrelated.loc[p_next.index]
-    is_equal = unrelated["next_sentence"] == unrelated["gender_swapped_next_sentence"]
-    up = int(np.ceil(len(p_next) * 0.1))
-    cases = [
-        ("as in the file", p_next, 0.1),
-        (f"10 % rounded up: {up} pairs", p_next, up / len(p_next)),
-        ("full stops added where one lacks", with_stops, 0.1),
-        ("only where the unrelated sentences are equal", p_next[is_equal], 0.1),
-        ("only contexts of men", p_next[p_next["gender"] == "M"], 0.1),
-        ("only contexts of women", p_next[p_next["gender"] == "F"], 0.1),
-    ]
-    rows = []
-    for name, frame, share in cases:
-        if len(frame):
-            S = nsp.top_mean(nsp.strengths(frame), share)
-            ss = nsp.stereotype_score(frame)
-            rows.append((name, len(frame), ss, S, nsp.distance(frame, share)))
-    unsigned = nsp.top_mean(np.abs(nsp.strengths(p_next)))
-    ss = nsp.stereotype_score(p_next)
-    rows.append(("|s| in place of the signed s", len(p_next), ss, unsigned, nsp.distance(p_next)))
-    return pd.DataFrame(rows, columns=["choice", "pairs", "SS", "S", "D"]).round(3)
