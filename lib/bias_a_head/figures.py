@@ -11,8 +11,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from lib import look
-from lib.bias_a_head import claims, glue, heads, lpbs, masking, patched, tables
+from lib import claims, look
+from lib.bias_a_head import glue, heads, lpbs, masking, patched, tables
 from lib.bias_a_head.experiment import Experiment
 from lib.engine import stats
 from lib.text import english
@@ -487,76 +487,18 @@ def _word(ax, x: float, y: float, word: str, color: str, is_bold: bool, side: st
     ax.text(x, y, word, ha=side, va="center", fontsize=8, color=color, fontweight=weight)
 
 
-def fig4(
-    tests: dict,
-    contrast: stats.Estimate | None,
-    by_head: pd.DataFrame,
-    scores: np.ndarray,
-    names: dict[str, str],
-):
-    """Fig. 4 of one study: means, differences by unit, and t by head; the figure and its panels.
-
-    tests      {kind of heads: counter.test}
-    contrast   by how much more biased heads react than regular ones
-    by_head    counter.per_head
-    names      how either kind of heads is called: NAMED or UNNAMED
-    """
+def fig4(one: Experiment):
+    """Fig. 4 of one study: means, differences by unit, and t by head."""
+    is_biased = one.scored["p"] < tables.CHANCE
+    names = NAMED if is_biased else UNNAMED
     ratios = {"width_ratios": [0.35, 0.35, 1.1, 1.1]}
     figure, axes = look.panels(4, width=2.6, height=3.5, gridspec_kw=ratios)
-    _means(axes[:2], tests, names)
-    _differences(axes[2], tests, contrast, names)
-    _head_map(axes[3], by_head, scores, names["biased"])
+    _means(axes[:2], one.tests, names)
+    _differences(axes[2], one.tests, one.contrast, names)
+    _head_map(axes[3], one.by_head, one.scored["scores"], names["biased"])
+    axes[0].set_title(f"{tables.seat_text(one.scored)}\nN = {len(one.pairs)}")
     _legend_below(figure, axes[2], 2)
-    return figure, axes
-
-
-def fig4_title(tests: dict, contrast: stats.Estimate, model: str, bias: str) -> str:
-    """Which heads attend more to what the stereotype pairs: that the biased ones do so *more than
-    the regular ones* says nothing where neither does.
-
-    tests      {kind of heads: counter.test}
-    contrast   by how much more biased heads react than regular ones
-    """
-    favour = {}
-    for kind, tested in tests.items():
-        favour[kind] = bool(stats.settled(tested.loc["sentence", "low"]) > 0)
-    where = f"{model}, {bias}"
-    if not any(favour.values()):
-        return f"{where}: neither group of heads attends more to the stereotyped pair"
-    if contrast.is_above():
-        outcome = "more than regular ones do"
-    elif contrast.is_below():
-        outcome = "less than regular ones do"
-    else:
-        outcome = "no more than regular ones do, as far as can be told"
-    return f"{where}: biased heads favour the stereotyped pair {outcome}"
-
-
-def fig4_of(one: Experiment, of: str):
-    """`fig4` of an experiment, with its finding above it and the number behind it below.
-
-    of   the sentences and the seed, in words
-    """
-    is_biased = claims.beyond_chance(one.scored, one.bias).is_met
-    names = NAMED if is_biased else UNNAMED
-    figure, axes = fig4(one.tests, one.contrast, one.by_head, one.scored["scores"], names)
-    seat = claims.seat_text(one.scored)
-    axes[0].set_title(f"{seat}\nN = {len(one.pairs)}")
-    where = f"{one.model}, {one.bias}"
-    number = ""
-    if not is_biased:
-        title = f"{where}: SEAT is not significant, so that no head can be called biased"
-        number = "positive, negative: heads by the sign of their score; "
-    elif one.contrast is None:
-        title = f"{where}: all heads with a score are of one kind: there is nothing to compare"
-    else:
-        title = fig4_title(one.tests, one.contrast, one.model, one.bias)
-        number = f"biased less regular heads {one.contrast:+z.2f} percentage points; "
-    below = (
-        "left: axes cut; lines: 95 % intervals; unit: what counts once; ring: above 0, one-tailed, "
-        "5 % false discoveries"
-    )
-    return look.sign(figure, title, f"{number}{one.model}; {of}; {below}")
+    return figure
 
 
 def _means(axes, tests: dict, names: dict[str, str]):

@@ -17,6 +17,7 @@ from scipy import stats as scipy_stats
 from lib.bias_a_head import glue, lpbs, masking
 from lib.engine import stats
 
+CHANCE = 0.05  # p of SEAT below which a model is called biased at all, and its heads after it
 # The control of the rows of Table 1 that mask more than three heads; of the others it is Random-3.
 RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}
 
@@ -46,6 +47,24 @@ def ratio_text(estimate: stats.Estimate) -> str:
     """value [low, high], in three digits each."""
     value, low, high = (number_text(number) for number in estimate)
     return f"{value} [{low}, {high}]"
+
+
+# ---- whether there is a bias that heads could carry
+def needs_seat(result: dict, bias: str) -> dict[str, str]:
+    """What a claim on heads needs: SEAT of this bias is significant ("", or why not)."""
+    is_met = result["p"] < CHANCE
+    return {f"SEAT of {bias}": "" if is_met else f"{bias} is not significant: {seat_text(result)}"}
+
+
+def seat_text(result: dict) -> str:
+    """SEAT 0.31, p < .001: as panels and reasons show it."""
+    return f"SEAT {result['seat']:.2f}, p {p_text(result['p'])}"
+
+
+def panel_text(result: dict) -> str:
+    """The same for a panel; it says so where nothing on it is tested."""
+    text = seat_text(result)
+    return text if result["p"] < CHANCE else f"{text}\nnot tested: SEAT not significant"
 
 
 # ---- 02, 06: scores of heads and SEAT, with their uncertainty
