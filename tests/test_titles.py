@@ -23,46 +23,6 @@ def n_numbers(title: str) -> int:
     return len(re.findall(r"(?<![\w-])-?\d+(\.\d+)?", title.replace("top 3", "")))
 
 
-def test_heads_above_zero_are_counted_beside_what_chance_gives():
-    """Of 40 heads 2.5 % are 1; a low end of 0 is not above it."""
-    gender = pd.DataFrame({"low": [0.1] * 7 + [0.0] + [-0.1] * 32})
-    race = pd.DataFrame({"low": [0.1] * 2 + [-0.1] * 38})
-    title = bias_figures.fig2_title({("a", "gender"): gender, ("b", "race"): race})
-    assert title == "In a 7 heads reliably raise SEAT, where chance gives about 1"
-    assert bias_figures.fig2_title({("b", "race"): race}).startswith("In b on race 2 heads")
-    beside = bias_figures.fig2_title({("a", "gender"): gender}, untrained=6)
-    assert beside == "In a 7 heads reliably raise SEAT, in an untrained network 6"
-
-
-def test_a_share_with_a_wide_interval_is_not_in_the_title():
-    clear, noisy = Estimate(0.42, 0.33, 0.51), Estimate(0.75, -0.28, 1.79)
-    title = bias_figures.small_set_title({("a", "gender"): clear, ("b", "gender"): noisy})
-    assert title == (
-        "A tenth of the heads carries 42% of the bias score in a; the other panels are too noisy to "
-        "say"
-    )
-    assert "no panel can tell" in bias_figures.small_set_title({("b", "race"): noisy})
-    both = bias_figures.small_set_title({("a", "gender"): clear, ("b", "race"): clear})
-    assert both.endswith("42% of the bias score in a and 42% in b on race")
-
-
-def test_heads_that_stand_out_are_counted_by_model():
-    counts = {"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}
-    title = bias_figures.fig1_title(counts)
-    assert title == "In a 2 heads stand out for a high bias score, in b 8"
-    assert bias_figures.fig1_title({"b": counts["b"]}).startswith("In b 8 heads stand out")
-
-
-def test_the_gradient_is_said_beside_two_kinds_of_patches():
-    same = {
-        kind: {"same sentences": Estimate(rank)} for kind, rank in (("zero", 0.9), ("swapped", 0.2))
-    }
-    assert bias_figures.patching_title(same, "a") == (
-        "In a the gradient ranks heads as switching them off does (0.90), hardly as swapping gender "
-        "does (0.20)"
-    )
-
-
 def test_what_masks_do_is_said_as_far_as_intervals_tell():
     cost = Estimate(1.0567, 1.0, 1.1)
     title = bias_figures.plane_title(3, DOWN, cost)
@@ -101,26 +61,6 @@ def test_facts_under_masks_are_said_with_what_is_left_of_them():
 
 
 @pytest.mark.parametrize(
-    ("biased", "regular", "contrast", "end"),
-    [
-        (-0.1, -0.2, UP, "neither group of heads attends more to the stereotyped pair"),
-        (0.0, 0.0, UP, "neither group of heads attends more to the stereotyped pair"),
-        (0.2, 0.1, UP, "biased heads favour the stereotyped pair more than regular ones do"),
-        (0.1, 0.2, DOWN, "biased heads favour the stereotyped pair less than regular ones do"),
-        (0.1, 0.1, OPEN, "no more than regular ones do, as far as can be told"),
-    ],
-)
-def test_more_than_regular_heads_is_no_finding_where_neither_favours(
-    biased, regular, contrast, end
-):
-    tests = {}
-    for kind, low in {"biased": biased, "regular": regular}.items():
-        tests[kind] = pd.DataFrame({"low": [low]}, index=["sentence"])
-    title = bias_figures.fig4_title(tests, contrast, "m", "race")
-    assert title.startswith("m, race: ") and title.endswith(end)
-
-
-@pytest.mark.parametrize(
     ("every", "random", "title"),
     [
         (DOWN, OPEN, "costs 20.0 GLUE points"),
@@ -131,25 +71,6 @@ def test_more_than_regular_heads_is_no_finding_where_neither_favours(
 )
 def test_what_masking_costs_is_said_beside_random_heads(every, random, title):
     assert bias_figures.glue_title(every, random) == f"Masking all 'biased' heads {title}"
-
-
-def resampled(spread: float, seat: float) -> dict:
-    """What a title reads of heads.measure: scores of 4 heads in 6 folds, all alike."""
-    scores = np.array([[-spread, spread], [-spread, spread]])
-    return {"seat": seat, "scores": scores, "folds": np.repeat(scores[None], 6, axis=0)}
-
-
-def test_chat_tuning_is_said_of_seat_and_of_the_spread_of_heads(monkeypatch):
-    def with_resamples(result):
-        return np.concatenate([result["scores"][None], result["folds"]])
-
-    monkeypatch.setattr(bias_tables, "with_resamples", with_resamples)
-    wide, narrow = resampled(0.4, 1.2), resampled(0.1, 1.36)
-    title = bias_figures.fig67_title
-    assert title(wide, narrow, UP) == "Chat tuning raises SEAT from 1.20 to 1.36"
-    assert title(narrow, wide, DOWN) == "Chat tuning lowers SEAT from 1.36 to 1.20"
-    assert title(wide, wide, OPEN) == "Chat tuning leaves SEAT at about 1.20"
-    assert list(bias_figures.spread_change(wide, narrow)) == pytest.approx([0.25] * 3)
 
 
 def test_heads_above_the_upper_fence_are_those_that_stand_out():
@@ -313,12 +234,10 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
         bias_figures.amplified_title(3, DOWN, DOWN),
         bias_figures.lpbs_title(DOWN, DOWN, 89.6),
         bias_figures.factual_title(3, 45, {"Top-3": OPEN, "Dose": DOWN}, 0.9),
-        bias_figures.fig1_title({"a": Estimate(2, 1, 5, 144), "b": Estimate(8, 5, 9, 144)}),
         projective_figures.strength_title(DOWN),
         projective_figures.distributions_title(UP),
         projective_figures.table6_title(gains(23), gains(37)),
         projective_figures.occupations_title({"a": occupations(8), "b": occupations(3)}, DOWN),
-        bias_figures.small_set_title({("a", "gender"): Estimate(0.42, 0.33, 0.51)}),
     ],
 )
 def test_a_title_has_at_most_two_numbers_and_no_interval(title):
