@@ -1,7 +1,7 @@
 """Notebook 03's experiment of a run: heads that are called biased, on sentences and their twins.
 
     one = experiment.of(run, "mini-bert", "gender", "mini")
-    one.tests["biased"], one.contrast       the paper's test; biased heads less regular ones
+    one.favours("biased"), one.contrast     the paper's test; biased heads less regular ones
 
 It joins what heads.py says of the heads of a model with what counter.py measures of them.
 """

@@ -1,4 +1,4 @@
-"""What several notebooks of Bias A-head, or their claims, tabulate: head scores, Tables 1 to 3.
+"""What notebooks of Bias A-head estimate and tabulate: scores of heads, Tables 1 to 3.
 
 02, 06  result   what heads.measure returns
 04      masks    what masking.measure returns, one row per mask
