@@ -1,13 +1,12 @@
-"""Tables and claims of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
+"""Estimates of notebooks 02, 03, 04 and 06: on numbers that a person can check."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lib.bias_a_head import claims, debiased, findings, masking, tables
+from lib.bias_a_head import debiased, experiment, masking, tables
 from lib.engine import models, stats
-from lib.publish import records
-from lib.verdict import Outcome, Verdict
+from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny
 
 SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED
@@ -100,204 +99,55 @@ def test_layers_are_counted_by_their_best_head_and_by_its_interval():
     assert tables.layers_with_biased_heads(frame) == stats.Estimate(2, 1, 3, 4, "layers")
 
 
-def scored(encoder="bert", decoder="gpt2"):
-    """The arguments of claims.of_scores: an encoder b and a decoder g of these families."""
-    results = {
-        ("b", "gender"): result(TAIL, seat=-2.0, family=encoder),
-        ("g", "gender"): result(FLAT, family=decoder),
-        ("b", "race"): result(FLAT[::-1], family=encoder),
-        ("g", "race"): result(FLAT, p=0.5, seat=0.0, family=decoder),
-    }
-    s = np.repeat(result(TAIL)["s"][None], 41, 0)
-    ablations = {
-        name: {
-            "gradient": scores.ravel(),
-            "ablation": scores.ravel() + more,
-            "s": s,
-            "in_x": result(TAIL)["in_x"],
-        }
-        for name, scores, more in (("b", TAIL, 0.0), ("g", FLAT, 0.5))
-    }
-    return results, ablations
+def test_a_bias_is_there_where_seat_is_significant():
+    assert tables.needs_seat(result(TAIL, p=0.049), "race") == {"SEAT of race": ""}
+    (why,) = tables.needs_seat(result(TAIL, p=0.05), "gender").values()
+    assert why == "gender is not significant: SEAT 1.00, p 0.05"
 
 
-def test_claims_on_head_scores_hold_and_fail():
-    results, ablations = scored()
-    verdicts = claims.of_scores(results, ablations, "b", "g")
-    found = {(each.claim, each.on): each.outcome for each in verdicts if each.variant != "ablation"}
-    for claim in ("heads-near-zero", "heads-right-tail", "heads-all-layers", "heads-small-set"):
-        assert (found[claim, "b, gender"], found[claim, "g, gender"]) == (SUPPORTED, CONTRADICTED)
-        assert found[claim, "g, race"] == Outcome.NOT_APPLICABLE  # SEAT is not significant
-    assert (
-        found["heads-gpt2-negative", "gender"] == Outcome.NO_EFFECT
-        and found["heads-race-higher", "b"] == SUPPORTED
-    )
-    assert (
-        found["heads-race-gpt2", "g beside b"] == Outcome.INCONCLUSIVE
-        and found["seat-order", "g against b"] == SUPPORTED
-    )
-    assert (found["gradient-sign", "b"], found["gradient-sign", "g"]) == (SUPPORTED, CONTRADICTED)
-    assert {verdict.claim for verdict in verdicts} == {
-        id for id, claim in claims.CLAIMS.items() if claim.notebook == "02"
-    }
-    assert len(claims.table(verdicts)) == len(verdicts)
-    bare = {
-        key: {name: part for name, part in one.items() if name != "s"}
-        for key, one in results.items()
-    }
-    old = outcomes(claims.of_scores(bare, ablations, "b", "g"))  # stored before associations were
-    for about_both in (("seat-order", "g against b"), ("heads-race-gpt2", "g beside b")):
-        assert old[about_both] == Outcome.INCONCLUSIVE
-    for claim in OF_GPT2_AND_BERT:
-        assert {tuple(one.models) for one in verdicts if one.claim == claim} == {("g", "b")}
-    assert (
-        Outcome.NOT_APPLICABLE
-        not in outcomes(
-            claims.of_scores(results, ablations, "b", "g", ignore_preconditions=True)
-        ).values()
-    )
+def test_heads_are_counted_by_hand():
+    """TAIL has 12 positive heads, 6 of them large; FLAT has 20, all of its second layer's below
+    those of the first.
+    """
+    tail, flat = result(TAIL, seat=-2.0), result(FLAT)
+    assert tables.near_zero(tail).value == 34 / 40 and tables.near_zero(flat).value == 2 / 40
+    assert tuple(tables.standing_out(tail)) == (6, 6, 6)
+    assert tuple(tables.more_biased(flat, tail)) == (8, 8, 8)
+    assert tuple(tables.more_biased(tail, flat)) == (-8, -8, -8)
+    left = result(-TAIL)
+    assert tuple(tables.more_to_the_left(left, tail)) == (6, 6, 6)
+    upper, chance = tables.in_upper_half(result(FLAT[::-1]))
+    assert (tuple(upper), upper.n, chance) == ((10, 10, 10), 10, 5)
+    none, _ = tables.in_upper_half(flat)
+    assert none.value == 0
+
+
+def test_seat_is_compared_on_the_same_words():
+    strong, weak = result(TAIL, seat=-2.0), result(TAIL, seat=0.5)
+    assert tuple(tables.seat_change(weak, weak)) == (0, 0, 0)
+    lower = tables.seat_change(strong, weak)
+    assert lower.value == -1.5 and lower.n == 40 and lower.high < 0
 
 
 def test_heads_that_were_tried_are_told_from_all_that_there_are():
-    results, ablations = scored()
-    for part in ("gradient", "ablation"):
-        ablations["g"][part] = ablations["g"][part][::3]
-    ablations["g"]["s"] = ablations["g"]["s"][: 1 + len(ablations["g"]["gradient"])]
-    verdicts = claims.of_scores(results, ablations, "b", "g")
-    units = {one.on: one.estimate.unit for one in verdicts if one.claim == "gradient-sign"}
-    assert units == {"b": "heads", "g": "heads tried"}
-
-
-OF_GPT2_AND_BERT = {"heads-gpt2-fewer", "heads-gpt2-negative", "heads-race-gpt2", "seat-order"}
-
-
-def test_biased_heads_of_gpt2_and_of_bert_are_counted_by_hand():
-    """12 of TAIL's 40 heads are positive, and 20 of FLAT's, in every fold."""
-    results, ablations = scored()
-    swapped = results | {
-        ("b", "gender"): results["g", "gender"],
-        ("g", "gender"): results["b", "gender"],
-    }
-    for of_models, more, outcome in ((results, 8, CONTRADICTED), (swapped, -8, SUPPORTED)):
-        for one in of_models.values():
-            one["family"] = "gpt2" if one is of_models["g", "gender"] else "bert"
-        of_both = claims.of_scores(of_models, ablations, "b", "g")
-        (one,) = [verdict for verdict in of_both if verdict.claim == "heads-gpt2-fewer"]
-        assert (tuple(one.estimate), one.outcome) == ((more,) * 3, outcome)
-
-
-def test_claims_whose_words_name_gpt2_or_bert_say_so():
-    of_gpt2 = set()
-    for claim in claims.CLAIMS.values():
-        is_named = "GPT-2" in claim.says or "BERT" in claim.says
-        assert isinstance(claim, claims.Comparison) == is_named, claim.id
-        if is_named:
-            of_gpt2.add(claim.id)
-            assert (claim.decoder, claim.encoder) == ("gpt2", "bert")
-    assert of_gpt2 == OF_GPT2_AND_BERT
-
-
-@pytest.mark.parametrize(
-    "families, why",
-    [
-        ({"decoder": "llama"}, "g is of the family llama, the claim is of gpt2"),
-        ({"encoder": "mpnet"}, "b is of the family mpnet, the claim is of bert"),
-        (
-            {"encoder": "mpnet", "decoder": "gemma3_text"},
-            "g is of the family gemma3_text, the claim is of gpt2",
-        ),
-    ],
-)
-def test_a_comparison_of_gpt2_with_bert_is_not_applicable_to_other_families(families, why):
-    named = claims.of_scores(*scored(), "b", "g")
-    others = claims.of_scores(*scored(**families), "b", "g")
-    for one, other in zip(named, others, strict=True):
-        if one.claim not in OF_GPT2_AND_BERT:
-            assert other == one
-            continue
-        assert (other.outcome, other.reason) == (Outcome.NOT_APPLICABLE, why)
-        assert (other.found, other.estimate) == (one.found, one.estimate)  # shown all the same
-        assert "family" not in one.preconditions and other.preconditions["family"] is False
-        assert records.rejudged(claims.CLAIMS[one.claim], other) == other  # the board says it too
+    gradient = np.array([1.0, -1, 2, -2])
+    ablation = {"gradient": gradient, "ablation": np.array([1.0, -1, -2, -2])}
+    of_all, of_some = (tables.same_sign(ablation, n_heads) for n_heads in (4, 144))
+    assert (of_all.value, of_all.unit, of_some.unit) == (0.75, "heads", "heads tried")
 
 
 # 03: the counter-stereotype test
 
-STUDIES = {"4a": ("b", "gender"), "4b": ("g", "gender"), "4c": ("b", "race")}
-SCORED = {"4a": result([[1.0, 1, -1, -1]]), "4b": result([[1.0]]), "4c": result([[1.0]], p=0.8)}
-EXAMPLE = np.array(
-    [[[0.9, 0.8, 0.5, 0.4]], [[0.1, 0.1, 0.5, 0.41]]]
-)  # two biased heads look away, two regular ones do not
 
-
-def by_unit(difference, low, high, original=0.1, t=5.74, p=0.00001):
-    """What counter.test returns, as far as the claims look at it."""
-    row = dict(n=500, original=original, difference=difference, low=low, high=high, t=t, p=p)
-    return pd.DataFrame({"sentence": row}).T
-
-
-def attention(biased, regular, contrast, example=EXAMPLE, **about):
-    """Verdicts on tests of two groups of heads (difference, low, high), and on a contrast."""
-    tests = {"biased": by_unit(*biased), "regular": by_unit(*regular)}
-    shifts = {
-        (variant, kind): stats.Estimate(*(100 * end for end in ends))
-        for variant in ("raw", "min-max")
-        for kind, ends in (("biased", biased), ("regular", regular), ("contrast", contrast))
-    }
-    verdicts = claims.of_attention(
-        dict.fromkeys(STUDIES, tests),
-        dict.fromkeys(STUDIES, shifts),
-        STUDIES,
-        SCORED,
-        example,
-        **about,
-    )
-    return {(each.claim, each.on.split()[0], each.variant): each for each in verdicts}
-
-
-def test_the_contrast_decides_and_the_papers_tests_stand_beside_it():
-    found = attention((0.02, 0.01, 0.03), (0.001, -0.001, 0.003), (0.019, 0.01, 0.028))
-    variants = {
-        "counter-contrast": ("raw", "min-max"),
-        "counter-biased": ("paper's test", "balanced"),
-        "counter-regular": ("paper's test", "balanced"),
-        "counter-example": ("",),
-    }
-    assert {
-        found[claim, "4a", variant].outcome
-        for claim, names in variants.items()
-        for variant in names
-    } == {SUPPORTED}
-    assert (
-        found["counter-contrast", "4c", "raw"].outcome == Outcome.NOT_APPLICABLE
-    )  # race is not significant
-    alike = attention(
-        (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.0, -0.01, 0.01), EXAMPLE[:, :, [2, 3, 0, 1]]
-    )
-    assert alike["counter-contrast", "4a", "raw"].outcome == Outcome.INCONCLUSIVE
-    assert alike["counter-regular", "4b", "paper's test"].outcome == CONTRADICTED
-    assert alike["counter-biased", "4b", "paper's test"].outcome == SUPPORTED
-    assert alike["counter-example", "4a", ""].outcome == Outcome.INCONCLUSIVE
-    free = attention(
-        (0.02, 0.01, 0.03), (0.02, 0.01, 0.03), (0.01, 0.005, 0.02), ignore_preconditions=True
-    )
-    assert free["counter-contrast", "4c", "raw"].outcome == SUPPORTED
-    tests = {kind: by_unit(0.02, 0.01, 0.03) for kind in ("biased", "regular")}
-    more = stats.Estimate(2.0, 1.0, 3.0, n=20_216)
-    shifts = {
-        (variant, kind): more for variant in ("raw", "min-max") for kind in (*tests, "contrast")
-    }
-    every = dict.fromkeys(STUDIES, tests), dict.fromkeys(STUDIES, shifts)
-    of_more = claims.of_attention(*every, STUDIES, SCORED, EXAMPLE)
-    assert {one.variant for one in of_more if one.claim == "counter-biased"} == {
-        "paper's test",
-        "balanced, all 20,216 sentences",
-    }
-    tests = dict.fromkeys(STUDIES, {"biased": by_unit(0.02, 0.01, 0.03)})
-    scored = dict.fromkeys(STUDIES, result([[1.0, 1, 1, 1]]))
-    found = outcomes(claims.of_attention(tests, {}, STUDIES, scored, EXAMPLE))
-    assert found["counter-contrast", "4a b gender"] == Outcome.NOT_RUN
-    assert found["counter-example", "4a b gender"] == Outcome.NOT_APPLICABLE
+def test_how_far_heads_look_away_by_hand():
+    """Two biased heads look away by .8 and .6, two regular ones by 0 and -.1."""
+    on = np.array([[[0.9, 0.8, 0.5, 0.4]], [[0.1, 0.2, 0.5, 0.5]]])
+    scores = np.array([[1.0, 1, -1, -1]])
+    biased, regular = experiment.falls(on, scores)
+    assert (biased.value, regular.value, biased.n) == pytest.approx((0.7, -0.05, 2))
+    assert biased.high - 0.7 == pytest.approx(12.706 * 0.1, abs=1e-3)  # Student's t of two heads
+    alone, _ = experiment.falls(on, abs(scores))
+    assert np.isnan(alone.value) and not alone.has_interval
 
 
 # 04: masking
@@ -447,64 +297,39 @@ def test_heads_that_turned_grew_darker_and_are_above_zero():
     ] * 2  # the slight ones
     noise = np.array([9, 9, -9, -9])[:, None, None]  # other sentences take back what some say
     assert not np.concatenate(debiased.darker(base | {"folds": base["folds"] + noise}, base)).any()
-    counted = claims.counted(np.arange(200) < 55)
+    counted = debiased.beyond_chance(np.arange(200) < 55)
     assert counted.value == pytest.approx(50) and 38 < counted.low < 50 < counted.high < 64
     assert not tables.above_zero(np.ones((1, 2, 2))).any()  # one fold has no spread
 
 
-def test_claims_on_debiased_models_hold_or_fail_by_their_rules():
-    after = np.tile(BASE, 4)
-    results = {"base": with_spread(after), "none": with_spread(after)}
-    after = after.copy()
+def test_debiased_models_are_held_against_their_base():
+    """Of each layer of BASE four times over, every fourth head loses its positive score."""
+    before = np.tile(BASE, 4)
+    base, after = with_spread(before), before.copy()
     after[:, ::4] = -1
-    results["cda"] = with_spread(after, shift=0.1)
-    verdicts = claims.of_debiased(results, "base")
-    found = outcomes(verdicts)
-    assert [found[id, "cda"] for id in claims.DEBIASED] == [
-        SUPPORTED,
-        SUPPORTED,
-        SUPPORTED,
-        CONTRADICTED,
-        CONTRADICTED,
-    ]
-    assert (found["debiased-seat", "none"], found["debiased-fewer", "none"]) == (
-        Outcome.NO_EFFECT,
-        Outcome.NO_EFFECT,
-    )  # 0 [0, 0]
-    lower, same = (
-        verdicts[5].estimate,
-        verdicts[0].estimate,
-    )  # the same words are drawn for both models
-    assert (
-        lower.high < 0
-        and lower.low < lower.value
-        and (same.value, same.low, same.high) == (0, 0, 0)
-    )
-    assert verdicts[5].models == ["base", "cda"]
-    alone = claims.of_debiased({"base": result(BASE)}, "base")
-    assert {(verdict.outcome, verdict.on) for verdict in alone} == {
-        (Outcome.NOT_RUN, "base")
-    } and len(alone) == 5
-    weak = {name: one | {"p": 0.4} for name, one in results.items()}
-    assert {each.outcome for each in claims.of_debiased(weak, "base")} == {Outcome.NOT_APPLICABLE}
-    assert Outcome.NOT_APPLICABLE not in {
-        each.outcome for each in claims.of_debiased(weak, "base", ignore_preconditions=True)
-    }
+    cda = with_spread(after, shift=0.1)
+    n_lost = int((before[:, ::4] > 0).sum())
+    assert tuple(debiased.more_biased(cda, base)) == (-n_lost,) * 3
+    assert tuple(debiased.more_biased(base, base)) == (0, 0, 0)
+    assert tables.seat_change(base, cda).high < 0
+    count, own, beyond = debiased.turned_heads(with_spread(-before), base)
+    assert (count.value, own.value, beyond.value) == (5, 0, 5)
+    assert debiased.darker_beyond_chance(base, base).high < 3
+    slight = with_spread(np.append(np.full((1, 20), 0.1), [[9.0]], 1))
+    darker = slight | {"folds": slight["folds"] + 1}
+    found = debiased.darker_beyond_chance(darker, slight)
+    assert found.value == pytest.approx(20 * (1 - 0.025)) and found.n == 20
 
 
-def test_pronounced_heads_are_counted_from_the_bases_fence_and_what_was_not_run_is_said():
+def test_pronounced_heads_are_counted_from_the_bases_fence():
     base = np.concatenate([np.linspace(-1, 1, 91), np.full(9, 9.0)])[None]  # the fence is about 2.2
     chat = base.copy()
     assert debiased.pronounced(base, chat) == (9, 9)
     chat[0, 91:97] = 0
     assert debiased.pronounced(base, chat) == (9, 3)
-    verdicts = claims.of_chat(
-        {"a": result(base, seat=0.3), "b": result(chat, seat=0.9)}, ["a", "b"]
-    )
-    assert [verdict.outcome for verdict in verdicts] == [CONTRADICTED, SUPPORTED]
-    for names in ([], ["b"], ["a", "b"]):
-        verdicts = claims.of_chat({name: result(BASE) for name in names if name == "b"}, names)
-        assert [verdict.outcome for verdict in verdicts] == [Outcome.NOT_RUN] * 2
+    assert tuple(debiased.more_pronounced(result(base), result(chat))) == (-6, -6, -6)
+    wide, narrow = (result(spread * np.array([[-1.0, 1], [-1, 1]])) for spread in (0.4, 0.1))
+    assert list(debiased.spread_change(wide, narrow)) == pytest.approx([0.25] * 3)
 
 
 def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_path):
@@ -522,42 +347,6 @@ def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_pa
     assert again == asked * 2 and 0 < len(asked[0].split()) <= 3
     there, missing = debiased.at_hand(["mini-bert", str(tmp_path)])
     assert there == ["mini-bert"] and missing[0]["model"] == tmp_path.name
-
-
-# what the notebooks say
-
-
-def test_conclusions_on_heads_take_their_words_from_outcomes():
-    about = {"models": ["b"], "estimate": stats.Estimate(0.4, 0.37, 0.43, 10)}
-    scored = {"seat": 1.5, "p": 0.001}, {"seat": 0.7, "p": 0.12}
-    results = {("b", "gender"): scored[0], ("g", "gender"): scored[0]}
-    results |= {("b", "race"): scored[1], ("g", "race"): scored[1]}
-    small = Verdict("heads-small-set", CONTRADICTED, "b, gender", variant="gradient", **about)
-    on_race = Verdict("heads-small-set", SUPPORTED, "b, race", variant="gradient", **about)
-    removed = Verdict(
-        "heads-small-set", Outcome.INCONCLUSIVE, "b, gender", variant="ablation", **about
-    )
-    said = findings.of_scores(results, [on_race, removed, small], "b").splitlines()
-    assert len(said) == 5
-    assert said[0] == (
-        "- **A bias that heads could carry is there on gender in b and g and on race in neither "
-        "model.** SEAT of gender is 1.50 in b."
-    )
-    assert (
-        "the bias: contradicted in b and not run in g.** In b it carries 40% [37%, 43%]" in said[3]
-    )
-    assert said[3].endswith("By what removing heads does: inconclusive in b and not run in g.")
-    assert "not run" in said[1]
-
-
-def test_what_other_trainings_came_to_is_said_after_the_bullets_of_mini_bert_alone():
-    words = {"counter-biased": "supported in 5 of 5; over them supported, inconclusive"}
-    by_variant = findings.of_retrainings(words, "03", "mini-bert")
-    assert by_variant.startswith("\n\n**Trained again** from other seeds")
-    assert by_variant.endswith("5 of 5; all together supported or inconclusive by variant.")
-    assert findings.of_retrainings(words, "03", "another") == ""
-    assert findings.of_retrainings({}, "03", "mini-bert") == ""
-    assert findings.of_retrainings(words, "02", "mini-bert") == ""
 
 
 def test_the_most_top_heads_that_leave_a_language_model():

@@ -92,9 +92,7 @@ def test_a_notebook_opens_with_question_and_answers_and_computes_its_conclusions
     assert [text for text in every if text.startswith("## What we see")] == ["## What we see"]
     (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
     sources = [cell.source for cell in nbformat.read(file, as_version=4).cells]
-    assert sources[sources.index("## What we see") + 1].startswith(
-        ("run.tell(", "Markdown(findings.of_")
-    )
+    assert "run.tell(" in sources[sources.index("## What we see") + 1]
 
 
 @pytest.mark.parametrize("number", ("02", "04", "05", "06", "07", "08", "09"))

@@ -5,6 +5,7 @@ It says which of the models are available and which base each is compared with, 
 model answer.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from lib.text import contexts
 
 FORM = "Question: {question}\nAnswer:"  # what a decoder without a chat template reads
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
+BY_CHANCE = 0.025  # of heads without an effect have an interval above 0
 # layers, heads and width of the bases of Fig. 5
 SHAPES = {"bert-base": (12, 12, 768), "bert-large": (24, 16, 1024)}
 
@@ -89,16 +91,6 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
 
 
 # ---- what is measured of them
-def seat_change(base: dict, other: dict) -> stats.Estimate:
-    """|SEAT| of the other model minus the base's; both are results of heads.measure.
-
-    The interval resamples target words, the same ones for both models.
-    """
-    resampled = np.abs(tables.resampled_seats(other)) - np.abs(tables.resampled_seats(base))
-    change = abs(other["seat"]) - abs(base["seat"])
-    return tables.percentile_interval(change, resampled, n=len(base["s"]), unit="target words")
-
-
 def leaning(name: str, device: str | None = None) -> dict:
     """Another measure of bias than SEAT: how a model fills "[MASK] works as a nurse.".
 
@@ -136,6 +128,39 @@ def turned(result: dict, base: dict) -> np.ndarray:
     return np.mean(counts, axis=0)
 
 
+def turned_heads(result: dict, base: dict) -> tuple[stats.Estimate, stats.Estimate, stats.Estimate]:
+    """How many of the base's most anti-biased heads are positive in another model; how many of
+    them in the base itself, on other sentences; and the difference.
+    """
+    in_model, in_base = turned(result, base), turned(base, base)
+    counts = in_model, in_base, in_model - in_base
+    return tuple(tables.interval_of_count(count, FOLLOWED) for count in counts)
+
+
+def more_biased(result: dict, base: dict) -> stats.Estimate:
+    """How many more heads have a positive score than in the base, over folds of the sentences."""
+    now, before = ((stats.settled(of["folds"]) > 0).sum((1, 2)) for of in (result, base))
+    return replace(stats.mean(now - before), unit="folds")
+
+
+def beyond_chance(hits: np.ndarray) -> stats.Estimate:
+    """How many heads are hits beyond those expected by chance, with Wilson's interval."""
+    beyond = stats.wilson(hits.ravel()) * hits.size - BY_CHANCE * hits.size
+    return replace(beyond, unit="heads")
+
+
+def darker_beyond_chance(result: dict, base: dict) -> stats.Estimate:
+    """How many slightly biased heads are darker than in the base, beyond those by chance.
+
+    Which heads are slightly biased depends on the half of the sentences that chooses them. The
+    estimate takes the mean number of darker heads, of the larger number of slight ones.
+    """
+    both = darker(result, base)
+    n_slight = max(map(len, both))
+    n_darker = round(np.mean([hits.sum() for hits in both]))
+    return beyond_chance(np.arange(n_slight) < n_darker)  # which of them does not matter
+
+
 def darker(result: dict, base: dict) -> list[np.ndarray]:
     """For each slightly biased head of the base, whether it is darker in another model.
 
@@ -159,6 +184,19 @@ def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarr
     _, in_base = tables.outliers(base, (-2, -1), of=base)
     _, in_chat = tables.outliers(chat, (-2, -1), of=base)
     return in_base, in_chat
+
+
+def more_pronounced(base: dict, chat: dict) -> stats.Estimate:
+    """How many more heads of the chat model than of its base are beyond the base's fence."""
+    in_base, in_chat = pronounced(tables.with_resamples(base), tables.with_resamples(chat))
+    return tables.interval_of_count(in_chat - in_base, base["scores"].size)
+
+
+def spread_change(base: dict, other: dict) -> stats.Estimate:
+    """By what the standard deviation of the scores of heads is multiplied, over folds."""
+    before, after = (tables.with_resamples(result).std(axis=(-2, -1)) for result in (base, other))
+    ratio = after / before
+    return tables.percentile_interval(ratio[0], ratio[1:])
 
 
 @torch.inference_mode()

@@ -1,14 +1,15 @@
 """Notebook 03's experiment of a run: heads that are called biased, on sentences and their twins.
 
     one = experiment.of(run, "mini-bert", "gender", "mini")
-    one.tests["biased"], one.contrast       the paper's test; biased heads less regular ones
+    one.favours("biased"), one.contrast     the paper's test; biased heads less regular ones
 
 It joins what heads.py says of the heads of a model with what counter.py measures of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -42,6 +43,14 @@ class Experiment:
         raw = self.weights["raw"]
         return {kind: counter.test(raw, chosen, self.pairs) for kind, chosen in self.kinds.items()}
 
+    def favours(self, kind: str) -> stats.Estimate:
+        """By how much this kind of heads attends more to the original, as the paper tests it: in
+        percentage points of attention.
+        """
+        row = self.tests[kind].loc["sentence"]
+        ends = (float(row[name]) for name in ("difference", "low", "high"))
+        return stats.Estimate(*ends, n=int(row["n"]), unit="sentences") * 100
+
     @cached_property
     def shifts(self) -> dict[tuple[str, str], stats.Estimate]:
         """counter.shifts, with both groups of people weighted alike."""
@@ -67,3 +76,17 @@ def of(run, name: str, bias: str, source: str) -> Experiment:
     n = run.sizes.counter_sentences
     pairs, weights = run.measured(counter.measure, name, bias, source, n, run.seed)
     return Experiment(name, bias, scored, pairs, weights)
+
+
+def falls(on: np.ndarray, scores: np.ndarray) -> tuple[stats.Estimate, stats.Estimate]:
+    """By how much biased heads look away from a swapped word, and regular ones; nan where there are
+    no two of either.
+
+    on   [2 (original, counter), n_layers, n_heads], the weight on the attribute
+    """
+    fall = on[0] - on[1]
+    groups = fall[scores > 0], fall[scores < 0]
+    if min(map(len, groups)) < 2:
+        return stats.Estimate(np.nan), stats.Estimate(np.nan)
+    biased, regular = (replace(stats.mean(group), unit="heads") for group in groups)
+    return biased, regular

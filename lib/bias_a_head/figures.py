@@ -11,11 +11,10 @@ from matplotlib.collections import PatchCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from lib import look
-from lib.bias_a_head import claims, glue, heads, lpbs, masking, patched, tables
+from lib import claims, look
+from lib.bias_a_head import glue, heads, lpbs, masking, patched, tables
 from lib.bias_a_head.experiment import Experiment
 from lib.engine import stats
-from lib.text import english
 
 DARK = "#333333"  # of lines and frames
 HATCHES = "#B5AEA6"
@@ -239,13 +238,6 @@ def fig1(scores: dict, texts: dict):
     return figure
 
 
-def fig1_title(counts: dict[str, stats.Estimate]) -> str:
-    """How many heads stand out to the right; counts: {model: how many}."""
-    (model, count), *others = counts.items()
-    said = f"In {model} {count.value:.0f} heads stand out for a high bias score"
-    return said + "".join(f", in {name} {other.value:.0f}" for name, other in others)
-
-
 def fig2(scores: dict, texts: dict, hatched: dict):
     """Fig. 2a-c, and race in the decoder (footnote 13): `heatmap` of each model and bias.
 
@@ -261,22 +253,6 @@ def fig2(scores: dict, texts: dict, hatched: dict):
         key = name, bias
         heatmap(axes[i], scores[key], title, darkest, hatched[key], beside=beside)
     return figure
-
-
-def fig2_title(frames: dict, untrained: int | None = None) -> str:
-    """How many heads of the first model have an interval above 0, beside those of a network that
-    has learned nothing, or else what chance gives: 2.5 %.
-
-    frames      {(model, bias): tables.intervals} of those in which there is a bias
-    untrained   how many heads have one in an untrained network, on the same sentences
-    """
-    (model, bias), frame = next(iter(frames.items()))
-    n = int((stats.settled(frame["low"]) > 0).sum())
-    where = model if bias == "gender" else f"{model} on {bias}"
-    if untrained is not None:
-        return f"In {where} {n} heads reliably raise SEAT, in an untrained network {untrained}"
-    chance = 0.025 * len(frame)
-    return f"In {where} {n} heads reliably raise SEAT, where chance gives about {chance:.0f}"
 
 
 def intervals(frames: dict, texts: dict):
@@ -340,6 +316,7 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
     ablations   {model: heads.measure_ablation}, on gender
     shares      of all heads
     """
+    most = claims.claims()["heads-small-set"].threshold
     figure, axes = look.panels(4, width=3.3, height=3.1, sharey=True)
     for ax, (key, result) in zip(axes, results.items()):
         carried = [tables.share_carried(result, share) for share in shares]
@@ -356,8 +333,8 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
                 found = tables.share_carried_by_ablation(ablations[name], share, 50)
                 removed.append(found.value)
             ax.plot(percent, removed, "--", color=look.SKY, label="removed one by one")
-        ax.axvline(100 * claims.SMALL, color=look.NEITHER, linewidth=0.8)
-        ax.axhline(claims.MOST, color=look.NEITHER, linewidth=0.8)
+        ax.axvline(100 * tables.SMALL, color=look.NEITHER, linewidth=0.8)
+        ax.axhline(most, color=look.NEITHER, linewidth=0.8)
         ax.set(
             title=f"{name}, {bias}\n{texts[key]}",
             xlabel="highest heads, percent of all",
@@ -406,47 +383,6 @@ def patching(agreements: dict[str, dict[str, dict]]):
     return figure
 
 
-def patching_title(kinds: dict[str, dict], model: str) -> str:
-    """Whether the gradient ranks heads as switching them off does, and as swapping gender does.
-
-    kinds   {kind of patch: patched.agreement} of the model
-    """
-    off, swapped = (kinds[kind][patched.SAME].value for kind in ("zero", "swapped"))
-    return (
-        f"In {model} the gradient ranks heads {_as(off)} switching them off does ({off:.2f}), "
-        f"{_as(swapped)} swapping gender does ({swapped:.2f})"
-    )
-
-
-def _as(rank: float) -> str:
-    """How far two rankings agree, in words, from their correlation."""
-    if rank < 0.3:
-        return "hardly as"
-    return "as" if rank >= 0.7 else "partly as"
-
-
-NOISY = 0.5  # an interval of a share that is wider says nothing of it
-
-
-def small_set_title(known: dict[tuple[str, str], stats.Estimate]) -> str:
-    """What a tenth of the heads carries, of panels that can tell.
-
-    known   {(model, bias): the share, with its interval}
-    """
-    told = {key: share for key, share in known.items() if share.high - share.low <= NOISY}
-    if not told:
-        return "How much a tenth of the heads carries, no panel can tell"
-    said = []
-    for (model, bias), share in told.items():
-        where = model if bias == "gender" else f"{model} on {bias}"
-        of = "" if said else " of the bias score"
-        said.append(f"{share.value:.0%}{of} in {where}")
-    title = f"A tenth of the heads carries {english.listed(said)}"
-    if len(told) < len(known):
-        title += "; the other panels are too noisy to say"
-    return title
-
-
 # ---- 03: the counter-stereotype test
 KINDS = {"biased": look.BAD, "regular": look.GOOD}  # of heads
 NAMED = {"biased": "biased", "regular": "regular"}
@@ -487,76 +423,18 @@ def _word(ax, x: float, y: float, word: str, color: str, is_bold: bool, side: st
     ax.text(x, y, word, ha=side, va="center", fontsize=8, color=color, fontweight=weight)
 
 
-def fig4(
-    tests: dict,
-    contrast: stats.Estimate | None,
-    by_head: pd.DataFrame,
-    scores: np.ndarray,
-    names: dict[str, str],
-):
-    """Fig. 4 of one study: means, differences by unit, and t by head; the figure and its panels.
-
-    tests      {kind of heads: counter.test}
-    contrast   by how much more biased heads react than regular ones
-    by_head    counter.per_head
-    names      how either kind of heads is called: NAMED or UNNAMED
-    """
+def fig4(one: Experiment):
+    """Fig. 4 of one study: means, differences by unit, and t by head."""
+    is_biased = one.scored["p"] < tables.CHANCE
+    names = NAMED if is_biased else UNNAMED
     ratios = {"width_ratios": [0.35, 0.35, 1.1, 1.1]}
     figure, axes = look.panels(4, width=2.6, height=3.5, gridspec_kw=ratios)
-    _means(axes[:2], tests, names)
-    _differences(axes[2], tests, contrast, names)
-    _head_map(axes[3], by_head, scores, names["biased"])
+    _means(axes[:2], one.tests, names)
+    _differences(axes[2], one.tests, one.contrast, names)
+    _head_map(axes[3], one.by_head, one.scored["scores"], names["biased"])
+    axes[0].set_title(f"{tables.seat_text(one.scored)}\nN = {len(one.pairs)}")
     _legend_below(figure, axes[2], 2)
-    return figure, axes
-
-
-def fig4_title(tests: dict, contrast: stats.Estimate, model: str, bias: str) -> str:
-    """Which heads attend more to what the stereotype pairs: that the biased ones do so *more than
-    the regular ones* says nothing where neither does.
-
-    tests      {kind of heads: counter.test}
-    contrast   by how much more biased heads react than regular ones
-    """
-    favour = {}
-    for kind, tested in tests.items():
-        favour[kind] = bool(stats.settled(tested.loc["sentence", "low"]) > 0)
-    where = f"{model}, {bias}"
-    if not any(favour.values()):
-        return f"{where}: neither group of heads attends more to the stereotyped pair"
-    if contrast.is_above():
-        outcome = "more than regular ones do"
-    elif contrast.is_below():
-        outcome = "less than regular ones do"
-    else:
-        outcome = "no more than regular ones do, as far as can be told"
-    return f"{where}: biased heads favour the stereotyped pair {outcome}"
-
-
-def fig4_of(one: Experiment, of: str):
-    """`fig4` of an experiment, with its finding above it and the number behind it below.
-
-    of   the sentences and the seed, in words
-    """
-    is_biased = claims.beyond_chance(one.scored, one.bias).is_met
-    names = NAMED if is_biased else UNNAMED
-    figure, axes = fig4(one.tests, one.contrast, one.by_head, one.scored["scores"], names)
-    seat = claims.seat_text(one.scored)
-    axes[0].set_title(f"{seat}\nN = {len(one.pairs)}")
-    where = f"{one.model}, {one.bias}"
-    number = ""
-    if not is_biased:
-        title = f"{where}: SEAT is not significant, so that no head can be called biased"
-        number = "positive, negative: heads by the sign of their score; "
-    elif one.contrast is None:
-        title = f"{where}: all heads with a score are of one kind: there is nothing to compare"
-    else:
-        title = fig4_title(one.tests, one.contrast, one.model, one.bias)
-        number = f"biased less regular heads {one.contrast:+z.2f} percentage points; "
-    below = (
-        "left: axes cut; lines: 95 % intervals; unit: what counts once; ring: above 0, one-tailed, "
-        "5 % false discoveries"
-    )
-    return look.sign(figure, title, f"{number}{one.model}; {of}; {below}")
+    return figure
 
 
 def _means(axes, tests: dict, names: dict[str, str]):
@@ -976,31 +854,6 @@ def fig67(results: dict, titles: dict[str, str]):
     for ax, (name, result) in zip(axes, results.items()):
         distribution(ax, result["scores"], titles[name], bins)
     return figure
-
-
-def fig67_title(plain: dict, chat: dict, change: stats.Estimate) -> str:
-    """What chat tuning does to SEAT.
-
-    plain, chat   heads.measure of the two models
-    change        of |SEAT|
-    """
-    before, after = abs(plain["seat"]), abs(chat["seat"])
-    if change.is_above():
-        return f"Chat tuning raises SEAT from {before:.2f} to {after:.2f}"
-    if change.is_below():
-        return f"Chat tuning lowers SEAT from {before:.2f} to {after:.2f}"
-    return f"Chat tuning leaves SEAT at about {after:.2f}"
-
-
-def spread_change(plain: dict, chat: dict) -> stats.Estimate:
-    """By what the standard deviation of the scores of heads is multiplied; the interval is over
-    folds.
-
-    plain, chat   heads.measure of the two models
-    """
-    before, after = (tables.with_resamples(result).std(axis=(-2, -1)) for result in (plain, chat))
-    ratio = after / before
-    return tables.percentile_interval(ratio[0], ratio[1:])
 
 
 def fig67_heads(results: list[dict], titles: list[str]):

@@ -1,4 +1,4 @@
-"""What several notebooks of Bias A-head, or their claims, tabulate: head scores, Tables 1 to 3.
+"""What notebooks of Bias A-head estimate and tabulate: scores of heads, Tables 1 to 3.
 
 02, 06  result   what heads.measure returns
 04      masks    what masking.measure returns, one row per mask
@@ -16,6 +16,11 @@ from scipy import stats as scipy_stats
 from lib.bias_a_head import glue, masking
 from lib.engine import stats
 
+CHANCE = 0.05  # p of SEAT below which a model is called biased at all, and its heads after it
+# Of |SEAT|: what a head of "no major effect" changes at most, as far as the gradient predicts.
+NO_EFFECT = 0.05
+SMALL = 0.1  # of all heads: "a small set" (the paper masks 3 of 144)
+HIGHEST = 10  # heads on race whose layers are counted
 # The control of the rows of Table 1 that mask more than three heads; of the others it is Random-3.
 RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}
 CHANCE = 0.05  # p of SEAT below which a model is called biased at all, and its heads after it
@@ -38,6 +43,24 @@ def needs_seat(result: dict, bias: str) -> dict[str, str]:
     text = f"SEAT {result['seat']:.2f}, p {p_text(result['p'])}"
     why = "" if result["p"] < CHANCE else f"{bias} is not significant: {text}"
     return {f"SEAT of {bias}": why}
+
+
+# ---- whether there is a bias that heads could carry
+def needs_seat(result: dict, bias: str) -> dict[str, str]:
+    """What a claim on heads needs: SEAT of this bias is significant ("", or why not)."""
+    is_met = result["p"] < CHANCE
+    return {f"SEAT of {bias}": "" if is_met else f"{bias} is not significant: {seat_text(result)}"}
+
+
+def seat_text(result: dict) -> str:
+    """SEAT 0.31, p < .001: as panels and reasons show it."""
+    return f"SEAT {result['seat']:.2f}, p {p_text(result['p'])}"
+
+
+def panel_text(result: dict) -> str:
+    """The same for a panel; it says so where nothing on it is tested."""
+    text = seat_text(result)
+    return text if result["p"] < CHANCE else f"{text}\nnot tested: SEAT not significant"
 
 
 # ---- 02, 06: scores of heads and SEAT, with their uncertainty
@@ -127,8 +150,6 @@ def interval_of_count(counts: np.ndarray, n: int = 0) -> stats.Estimate:
 
 def seat_interval(result: dict) -> stats.Estimate:
     """SEAT with Welch's interval of the difference of means, in s's deviation: for few words."""
-    if "s" not in result:  # stored before associations were
-        return stats.Estimate(result["seat"])
     s = result["s"]
     in_x = result["in_x"]
     difference = scipy_stats.ttest_ind(s[in_x], s[~in_x], equal_var=False)
@@ -136,11 +157,55 @@ def seat_interval(result: dict) -> stats.Estimate:
     return stats.Estimate(result["seat"], float(low), float(high), len(s), "words")
 
 
-def same_sign(ablation: dict) -> stats.Estimate:
-    """The share of heads whose gradient has the sign of what switching the head off does."""
+def seat_change(base: dict, other: dict) -> stats.Estimate:
+    """|SEAT| of the other model minus the base's; the same target words are resampled for both."""
+    resampled = np.abs(resampled_seats(other)) - np.abs(resampled_seats(base))
+    change = abs(other["seat"]) - abs(base["seat"])
+    return percentile_interval(change, resampled, n=len(base["s"]), unit="target words")
+
+
+def near_zero(result: dict) -> stats.Estimate:
+    """The share of heads whose whole interval lies within NO_EFFECT of |SEAT|."""
+    frame = intervals(result)
+    most = NO_EFFECT * abs(result["seat"])
+    is_near = (frame["low"] > -most) & (frame["high"] < most)
+    return replace(stats.wilson(is_near), unit="heads")
+
+
+def more_biased(result: dict, other: dict) -> stats.Estimate:
+    """How many more heads have a positive score than in another model, on the same sentences."""
+    here, there = ((stats.settled(with_resamples(of)) > 0).sum((1, 2)) for of in (result, other))
+    return interval_of_count(here - there, result["scores"].size)
+
+
+def more_to_the_left(result: dict, other: dict) -> stats.Estimate:
+    """How many more heads lie below the lower fence than in another model."""
+    (here, _), (there, _) = (outliers(with_resamples(of), (1, 2)) for of in (result, other))
+    return interval_of_count(here - there, result["scores"].size)
+
+
+def in_upper_half(result: dict) -> tuple[stats.Estimate, float]:
+    """How many of the HIGHEST heads are in the upper half of the layers, and how many of as many
+    random ones would be.
+    """
+    n_layers, n_heads = result["scores"].shape
+    n_top = min(HIGHEST, n_layers * n_heads)
+    resamples = with_resamples(result)
+    flat = resamples.reshape(len(resamples), -1)
+    top = np.argsort(-flat, axis=1, kind="stable")[:, :n_top]
+    is_upper = top // n_heads >= n_layers / 2
+    return interval_of_count(is_upper.sum(1), n_top), n_top * (n_layers // 2) / n_layers
+
+
+def same_sign(ablation: dict, n_heads: int = 0) -> stats.Estimate:
+    """The share of heads whose gradient has the sign of what switching the head off does.
+
+    n_heads   of the model, of which some may not have been tried
+    """
     predicted = stats.settled(ablation["gradient"]) > 0
     found = stats.settled(ablation["ablation"]) > 0
-    return replace(stats.wilson(predicted == found), unit="heads")
+    unit = "heads tried" if len(found) < n_heads else "heads"
+    return replace(stats.wilson(predicted == found), unit=unit)
 
 
 def outliers(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tuple:
