@@ -36,15 +36,6 @@ def p_text(p: float) -> str:
     return f"{p:.2f}"
 
 
-def needs_seat(result: dict, bias: str) -> dict[str, str]:
-    """What claims on biased heads need: that SEAT of this bias is significant; "" where it is, else
-    why it is not there.
-    """
-    text = f"SEAT {result['seat']:.2f}, p {p_text(result['p'])}"
-    why = "" if result["p"] < CHANCE else f"{bias} is not significant: {text}"
-    return {f"SEAT of {bias}": why}
-
-
 # ---- whether there is a bias that heads could carry
 def needs_seat(result: dict, bias: str) -> dict[str, str]:
     """What a claim on heads needs: SEAT of this bias is significant ("", or why not)."""
