@@ -402,13 +402,14 @@ class Run:
         """Keep what a notebook holds against printed numbers, beside what it kept before:
         numbers/NN.json.
 
-        numbers   {(table, row, column): (ours as shown, match)}; the match is text as a table
-                  shows it, and opens with a printed.Match
+        numbers   {(table, row, column): (ours, match)}; ours is a number or an Estimate, None where
+                  there is none; the match is text as a table shows it, and opens with a
+                  printed.Match
         """
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
             kind = next(kind for kind in printed.Match if match.startswith(kind))
-            known[paper, *key] = {"ours": ours, "match": match, "kind": str(kind)}
+            known[paper, *key] = _kept_number(ours) | {"match": match, "kind": str(kind)}
         rows = []
         for (name, table, row, column), said in known.items():
             rows.append({"paper": name, "table": table, "row": row, "column": column} | said)
@@ -581,6 +582,16 @@ def _call(function, args, kwargs, key):
 
 
 # ---- files
+def _kept_number(ours: Estimate | float | str | None) -> dict[str, float | str]:
+    """A number beside a printed one, as records have it: unrounded, with its interval."""
+    if isinstance(ours, Estimate) and ours.has_interval:
+        return dict(zip(("ours", "low", "high"), map(float, ours), strict=True))
+    value = ours.value if isinstance(ours, Estimate) else ours
+    if value is None or value != value:
+        return {}
+    return {"ours": value if isinstance(value, str) else float(value)}
+
+
 def _is_estimates(column: pd.Series) -> bool:
     return column.dtype == object and any(isinstance(value, Estimate) for value in column)
 
