@@ -5,7 +5,7 @@
     bert = run.load(run.encoder)                        # its revision is recorded with every result
     scores = run.measured(heads.measure, run.encoder, "gender", sample)     # computed once
     run.save(figure_or_table, "02_fig1", "What it shows.")
-    run.judged("02", verdicts)                          # for the board
+    run.judged("02", tests)                             # for the ledger
 
 Profiles are in lib/profiles. A run writes to build/<run>/figures; what the repository stores of it
 is in figures/<run>. A model of the hub may be asked for at another commit than the pinned one:
@@ -361,7 +361,7 @@ class Run:
             about = {"kind": "figure", "finding": title}
         about["rests"] = rests or self.rests
         contents[".json"] = _json({"caption": caption, **about} | self.provenance(about["rests"]))
-        if not self.draw:  # other draws of untrained networks keep their verdicts alone
+        if not self.draw:  # other draws of untrained networks keep their tests alone
             for suffix, content in contents.items():
                 replace(self.out / f"{name}{suffix}", content)
         if not show:
@@ -438,7 +438,7 @@ class Run:
         self.taken[name] = about | {"items": items, "sampled": 0, "agrees": True}
 
     def _keep_taken(self, notebook: str):
-        """Keep what a notebook's verdicts and numbers rest on: measured/NN.json."""
+        """Keep what a notebook's tests and numbers rest on: measured/NN.json."""
         if not self.draw:
             taken = {"rests": self.rests, "measured": self.taken}
             replace(self._record("measured", notebook), _json(taken))
