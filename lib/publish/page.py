@@ -51,7 +51,7 @@ def board(folders: dict[str, Path], tests: pd.DataFrame) -> str:
     evidence = {}
     for test in told.to_dict("records"):
         evidence.setdefault(test["claim"], []).append(test | _edges(test))
-    pictures = {row["figure"]: _picture(row["figure"], row["run"], folders) for row in _rows(rows)}
+    pictures = {one["claim"]: _picture(one["figure"], one["run"], folders) for one in _rows(rows)}
     return TEMPLATES.get_template("board.html").render(
         papers=[(paper, _rows(rows[rows["paper"] == key])) for key, paper in PAPERS.items()],
         outcomes=[str(outcome) for outcome in claims.Outcome],
