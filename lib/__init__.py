@@ -1,11 +1,12 @@
 """The companion's code, in layers whose imports point downwards only (pyproject.toml):
 
-publish/                                   the command line, the board, pages and cards
+publish/                                   the command line, pages and cards
 together.py                                the three papers' remedies on one model
-bias_a_head/  projective/  counteracts/    a paper each: measurements, tables, figures, claims
+bias_a_head/  projective/  counteracts/    a paper each: measurements, estimators, figures
 run.py                                     what every notebook begins with
-results.py  stale.py  profiles/            where results are, why one is stale, what a run takes
-printed.py  look.py  verdict.py            printed numbers; one look; the place that decides
+ledger.py                                  all tests of all runs, and what they come to
+claims.py  results.py  stale.py  profiles/ claims and outcomes; where results are, why one is stale
+printed.py  look.py                        printed numbers; one look
 text/                                      words and sentences
 engine/                                    models, hooks, batches, statistics: knows no paper
 """

@@ -46,6 +46,22 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
+class Paper:
+    """What pages say of a paper: its folder lib/<key> has one as PAPER."""
+
+    key: str  # its folder in lib, its file data/paper/<key>.csv
+    title: str  # as readers see it
+    authors: str
+    address: str
+    question: str
+    notebooks: tuple[str, ...]  # their numbers
+    deciding: tuple[str, ...]  # ids of claims: the first answers the question
+    figure: str  # the one that shows it best
+    # numbers that the text prints once more: {(table, row, column): where it stands first}
+    repeated: dict[tuple, tuple] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Claim:
     """A row of data/claims.csv."""
 

@@ -17,6 +17,7 @@ in every draw, or, of the gender-swapped model, has the bias itself.
 import functools
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,17 +27,22 @@ from lib import CompanionError, claims, results
 from lib.claims import Beside, Claim, Outcome, Test
 from lib.engine import models, stats
 from lib.engine.stats import Estimate
+from lib.profiles import SWAPPED, UNTRAINED
 
-UNTRAINED, SWAPPED = "null", "balanced"
 CONTROLS = {UNTRAINED: "untrained networks", SWAPPED: "the gender-swapped model"}
 RETRAININGS = "trainings-"
 PUBLISHED = "published"
+OWN = ("mini", "mini-real")  # of the bundled models: on our sentences, on real text
 FEWEST = 3  # retrainings that say something of another one
 # Preconditions that ask whether the bias is there; all others, whether a model can do the task.
 OF_BIAS = ("SEAT of gender", "SEAT of race", "biased", "a preference in the base prompts")
 DECIDED = (Outcome.SUPPORTED, Outcome.CONTRADICTED)
 # The same test in another run, model or draw.
 SAME = ["claim", "family", "bias", "variant", "order"]
+BARELY, MOST = 1 + 1e-4, 100  # times as much data: that says nothing, that nobody has
+BOARD = ["claim", "paper", "where", "says", "is_ours", "outcome", "marks", "counts", "why", "run"]
+BOARD += ["test", "size", "controls", "mean", "over", "other", "published", "needed"]
+BOARD += ["notebook", "figure"]
 # What a reader should know beside an outcome.
 NO_CONTROL, ONE_TRAINING, OTHER_READING = "†", "‡", "§"
 MARKS = {
@@ -289,22 +295,22 @@ def cells(tests: pd.DataFrame) -> pd.DataFrame:
     Where all decided tests of the paper's own reading agree it is theirs, however many are
     undecided beside them; where they differ it is undecided.
     """
-    over = {
-        (row["claim"]): row["outcome"] for row in of_claims(trainings(tests)).to_dict("records")
-    }
+    over = of_claims(trainings(tests)).set_index("claim")["outcome"]
+    by_claim = {}
+    for row in tests[tests["draw"] == 0].to_dict("records"):
+        by_claim.setdefault((row["run"], row["claim"]), []).append(row)
     rows = []
-    for (_, id), of_claim in tests[tests["draw"] == 0].groupby(["run", "claim"], sort=False):
-        main = of_claim[of_claim["is_main"]]
-        found = combined(main["outcome"])
-        of_kind = main[main["outcome"] == found] if (main["outcome"] == found).any() else main
-        row = of_kind.iloc[0].to_dict()
+    for (_, id), of_claim in by_claim.items():
+        main = [row for row in of_claim if row["is_main"]]
+        found = combined([row["outcome"] for row in main])
+        first = next((row for row in main if row["outcome"] == found), main[0])
         marks = ""
         if found in DECIDED:
-            marks += NO_CONTROL if lacks_control(row) and found == Outcome.SUPPORTED else ""
+            marks += NO_CONTROL if lacks_control(first) and found == Outcome.SUPPORTED else ""
             marks += ONE_TRAINING if over.get(id) != found else ""
-            marks += OTHER_READING if other_readings(of_claim, main) else ""
-        counts = Counter(main["outcome"])
-        rows.append(row | {"outcome": str(found), "marks": marks, "counts": dict(counts)})
+            marks += OTHER_READING if other_readings(of_claim) else ""
+        counts = Counter(row["outcome"] for row in main)
+        rows.append(first | {"outcome": str(found), "marks": marks, "counts": dict(counts)})
     return pd.DataFrame(rows, columns=[*tests.columns, "marks", "counts"])
 
 
@@ -325,15 +331,113 @@ def lacks_control(row: dict) -> bool:
     return not any(control is not None and control.works for control in beside)
 
 
-def other_readings(of_claim: pd.DataFrame, main: pd.DataFrame) -> list[str]:
-    """The variants that come to something else in the same model, by the same bias."""
-    subject = ["model", "against", "bias", "order"]
-    both = of_claim[~of_claim["is_main"]].merge(main, on=subject, suffixes=("", "_main"))
-    is_tested = (both["outcome"] != Outcome.NOT_TESTED) & (
-        both["outcome_main"] != Outcome.NOT_TESTED
-    )
-    differs = both["outcome"] != both["outcome_main"]
-    return list(dict.fromkeys(both.loc[is_tested & differs, "variant"]))
+def other_readings(of_claim: Sequence[dict]) -> list[str]:
+    """The variants that come to something else than the main one in the same model, by the same
+    bias.
+    """
+
+    def subject(row: dict) -> tuple:
+        return tuple(row[name] for name in ("model", "against", "bias", "order"))
+
+    tested = [row for row in of_claim if row["outcome"] != Outcome.NOT_TESTED]
+    main = {subject(row): row["outcome"] for row in tested if row["is_main"]}
+    others = [row for row in tested if not row["is_main"]]
+    differs = [
+        row["variant"] for row in others if main.get(subject(row), "") not in ("", row["outcome"])
+    ]
+    return list(dict.fromkeys(differs))
+
+
+# ---- the board
+def board(tests: pd.DataFrame) -> pd.DataFrame:
+    """A row a claim of a paper: what it came to on our sentences or, where it can be tested there
+    alone, on real text.
+
+    outcome, marks, counts, why   as in `cells`; not tested where no run has it
+    test, run, model, ...         the first test that came to it, as in `table`
+    size, controls                its Estimate, None where it has none, and what controls show
+    mean, over                    over trainings: the same, and what the claim came to
+    other                         on the other data; "" where the data are no part of the test
+    published                     how many tests on published models came to what
+    needed                        how many times as much data would decide it, if it is undecided
+    """
+    of_runs = {}
+    for cell in cells(tests).to_dict("records"):
+        of_runs.setdefault(cell["claim"], {})[cell["run"]] = cell
+    over = of_claims(trainings(tests)).set_index("claim")
+    published = of_published(tests)
+    rows = []
+    for claim in claims.claims().values():
+        if not claim.paper:
+            continue
+        own = [of_runs[claim.id][run] for run in OWN if run in of_runs.get(claim.id, {})]
+        tested = [cell for cell in own if cell["outcome"] != Outcome.NOT_TESTED]
+        nothing = {"outcome": str(Outcome.NOT_TESTED), "why": claim.untestable or "not run"}
+        nothing |= {"run": "", "test": None, "controls": [], "marks": "", "counts": {}}
+        cell = next(iter(tested + own), nothing)
+        again = over.loc[claim.id] if claim.id in over.index else {}
+        others = [] if claim.any_data else [one["outcome"] for one in own if one is not cell]
+        counts = Counter(published.loc[published["claim"] == claim.id, "outcome"])
+        row = cell | {
+            "claim": claim.id,
+            "paper": claim.paper,
+            "where": claim.where,
+            "says": claim.says,
+            "is_ours": claim.is_ours,
+            "notebook": claim.notebook,
+            "figure": claim.figure,
+            "size": _size(cell),
+            "mean": again.get("mean"),
+            "over": again.get("outcome", ""),
+            "other": next(iter(others), ""),
+            "published": dict(counts),
+            "needed": needed(cell),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)[BOARD].astype(object)
+
+
+def _size(cell: dict) -> Estimate | None:
+    """The estimate behind an outcome; of what is not tested there is none."""
+    return cell["test"].estimate if cell["outcome"] != Outcome.NOT_TESTED else None
+
+
+def needed(row: dict) -> float:
+    """How many times as much data would decide an undecided test, up to MOST times: intervals
+    shrink with the root of n, and values are taken to stay. nan: none would, or the interval ends
+    on an edge, as shares do at 1, and does not tell.
+    """
+    if row["outcome"] != Outcome.UNDECIDED:
+        return np.nan
+    test, claim = row["test"], claims.claims()[row["claim"]]
+    for times in np.geomspace(BARELY, MOST, 200):
+        beside = test.beside and _sharper(test.beside, times)
+        sharper = replace(test, estimate=_narrower(test.estimate, times), beside=beside)
+        controls = [_sharper(one, times) for one in row["controls"]]
+        if claims.outcome(claim, sharper, controls)[0] in DECIDED:
+            return float(times) if times > BARELY else np.nan
+    return np.nan
+
+
+def _sharper(beside: Beside, times: float) -> Beside:
+    return replace(beside, difference=_narrower(beside.difference, times))
+
+
+def _narrower(estimate: Estimate, times: float) -> Estimate:
+    """With so many times as much data."""
+    value, low, high = estimate
+    share = times**-0.5
+    ends = {"low": value + share * (low - value), "high": value + share * (high - value)}
+    return replace(estimate, **ends)
+
+
+def of_published(tests: pd.DataFrame) -> pd.DataFrame:
+    """The main tests on published models: a run of one more model has its companion's tests again,
+    which count once.
+    """
+    is_told = tests["is_main"].astype(bool) & (tests["outcome"] != Outcome.NOT_TESTED)
+    rows = tests[tests["run"].str.startswith(PUBLISHED) & is_told]
+    return rows.drop_duplicates(["claim", "model", "against", "bias", "variant", "order"])
 
 
 # ---- over trainings

@@ -13,7 +13,6 @@ PROFILES = PACKAGE / "profiles"
 LISTS = ROOT / "data" / "lists"  # word lists: facts, committed
 DEMO = ROOT / "data" / "demo"  # sentences written for this project, committed
 PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
-EARLIER = ROOT / "data" / "earlier"  # what earlier versions said of the claims, committed
 # The bundled models, committed; a wheel has none of them.
 MODELS = ROOT / Path(os.environ.get("COMPANION_MODELS") or "data/models").expanduser()
 CLAIMS = ROOT / "data" / "claims.csv"  # what the papers claim, a row each

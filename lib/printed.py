@@ -80,13 +80,14 @@ def _numeric(column: pd.Series) -> pd.Series:
 def compare(
     paper: str, ours: dict, same_model: bool, tables: list[str] = (), digits: int = 2, **reasons
 ) -> pd.DataFrame:
-    """table | row | column | paper | ours | difference | verdict, one row per printed number.
+    """table | row | column | paper | ours | difference | verdict, one row per printed number; ours
+    are numbers, or Estimates where any has an interval.
 
     ours        {(table, row, column): float or Estimate}, keyed as in data/paper; what it lacks was
                 not run
     same_model  whether ours is the paper's model on the paper's data
     tables      all rows of these; none: only the rows that `ours` names
-    digits      decimals shown of ours and of the difference
+    digits      decimals of the difference
     reasons     why a number differs, or is missing: as `match` takes them
     """
     values = numbers(paper).set_index(["table", "row", "column"])["value"]
@@ -108,14 +109,24 @@ def compare(
                 "row": row,
                 "column": column,
                 "paper": value,
-                "ours": "" if number is None else f"{number:.{digits}f}",
+                "ours": number,
                 "difference": _difference(number, value, digits),
                 "verdict": match(value, number, same_model, **reasons),
             }
         )
-    return pd.DataFrame(
+    found = pd.DataFrame(
         rows, columns=["table", "row", "column", "paper", "ours", "difference", "verdict"]
     )
+    if any(isinstance(number, Estimate) for number in found["ours"]):
+        found["ours"] = found["ours"].map(_estimate).astype(object)
+    return found
+
+
+def _estimate(number: Estimate | float | None) -> Estimate | None:
+    """Of a column in which some numbers have intervals, one that has none."""
+    if isinstance(number, Estimate):
+        return number
+    return None if number is None or number != number else Estimate(float(number))
 
 
 def _difference(ours: Estimate | float | None, printed_value: str | float, digits: int) -> float:
@@ -126,7 +137,7 @@ def _difference(ours: Estimate | float | None, printed_value: str | float, digit
     return round(value - float(printed_value), digits) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
-def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple[str, str]]:
+def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple]:
     """Rows of `compare` as Run.compared keeps them: {(table, row, column): (ours, verdict)}."""
     found = {}
     for row in compared.itertuples():

@@ -4,7 +4,7 @@ kept.
 figures/<run>/            what the repository stores of a run; --store alone writes there
 build/<run>/figures/      what a run made here
 .../NN_name.csv, .png     a table or a figure of notebook NN, with NN_name.json beside it
-.../claims/NN.json        its verdicts;  numbers/NN.json  its numbers beside the printed ones
+.../claims/NN.json        its tests;  numbers/NN.json  its numbers beside the printed ones
 .../measured/NN.json      the stored measurements behind it, and what their samples came to
 .../measured/*.npz        heavy measurements, made without notebooks (lib/publish/measure.py)
 """

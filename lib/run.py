@@ -5,7 +5,7 @@
     bert = run.load(run.encoder)                        # its revision is recorded with every result
     scores = run.measured(heads.measure, run.encoder, "gender", sample)     # computed once
     run.save(figure_or_table, "02_fig1", "What it shows.")
-    run.judged("02", verdicts)                          # for the board
+    run.judged("02", tests)                             # for the ledger
 
 Profiles are in lib/profiles. A run writes to build/<run>/figures; what the repository stores of it
 is in figures/<run>. A model of the hub may be asked for at another commit than the pinned one:
@@ -376,7 +376,7 @@ class Run:
             about = {"kind": "figure", "finding": title}
         about["rests"] = rests or self.rests
         contents[".json"] = _json({"caption": caption, **about} | self.provenance(about["rests"]))
-        if not self.draw:  # other draws of untrained networks keep their verdicts alone
+        if not self.draw:  # other draws of untrained networks keep their tests alone
             for suffix, content in contents.items():
                 replace(self.out / f"{name}{suffix}", content)
         if not show:
@@ -417,13 +417,14 @@ class Run:
         """Keep what a notebook holds against printed numbers, beside what it kept before:
         numbers/NN.json.
 
-        numbers   {(table, row, column): (ours as shown, match)}; the match is text as a table
-                  shows it, and opens with a printed.Match
+        numbers   {(table, row, column): (ours, match)}; ours is a number or an Estimate, None where
+                  there is none; the match is text as a table shows it, and opens with a
+                  printed.Match
         """
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
             kind = next(kind for kind in printed.Match if match.startswith(kind))
-            known[paper, *key] = {"ours": ours, "match": match, "kind": str(kind)}
+            known[paper, *key] = _kept_number(ours) | {"match": match, "kind": str(kind)}
         rows = []
         for (name, table, row, column), said in known.items():
             rows.append({"paper": name, "table": table, "row": row, "column": column} | said)
@@ -452,8 +453,8 @@ class Run:
         self.taken[name] = about | {"items": items, "sampled": 0, "agrees": True}
 
     def _keep_taken(self, notebook: str):
-        """Keep what a notebook's verdicts and numbers rest on, and what it could not measure in
-        full: measured/NN.json.
+        """Keep what a notebook's tests and numbers rest on, and what it could not measure in full:
+        measured/NN.json.
         """
         if not self.draw:
             taken = {"rests": self.rests, "measured": self.taken}
@@ -612,6 +613,16 @@ def _since_it_began(kept: dict) -> bool:
 
 
 # ---- files
+def _kept_number(ours: Estimate | float | str | None) -> dict[str, float | str]:
+    """A number beside a printed one, as records have it: unrounded, with its interval."""
+    if isinstance(ours, Estimate) and ours.has_interval:
+        return dict(zip(("ours", "low", "high"), map(float, ours), strict=True))
+    value = ours.value if isinstance(ours, Estimate) else ours
+    if value is None or value != value:
+        return {}
+    return {"ours": value if isinstance(value, str) else float(value)}
+
+
 def _is_estimates(column: pd.Series) -> bool:
     return column.dtype == object and any(isinstance(value, Estimate) for value in column)
 

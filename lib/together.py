@@ -21,7 +21,7 @@ itself, on what notebooks 08 and 09 fit them on.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -66,7 +66,7 @@ class Effect(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
-    INCONCLUSIVE = "inconclusive"
+    UNDECIDED = "undecided"
     CONTROL = "control"
     NONE = "does not apply"
 
@@ -406,20 +406,7 @@ MEASURES = {
     ),
 }
 COSTS = tuple(name for name, measure in MEASURES.items() if measure.is_cost)
-COLUMNS = [
-    "mitigation",
-    "role",
-    "measure",
-    "value",
-    "change",
-    "low",
-    "high",
-    "draws",
-    "overturned",
-    "beyond",
-    "beyond_low",
-    "beyond_high",
-]
+COLUMNS = ["mitigation", "role", "measure", "value", "change", "draws", "overturned", "beyond"]
 
 
 class Pair(NamedTuple):
@@ -430,13 +417,14 @@ class Pair(NamedTuple):
 
 
 def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.DataFrame:
-    """One row per remedy and measure; NaN where a measure does not apply.
+    """One row per remedy and measure; change and beyond are Estimates, None where a measure does
+    not apply.
 
-    low, high    95 % interval of the change. Items are resampled, the same for both models: target
-                 words, triple pairs, occupations, lines, pairs of the task. Where a remedy has
-                 several choices of heads, the change is their mean, and the choices are resampled
-                 too, each beside the untouched model on the same half.
-    beyond       for the heads found, the change less that of the random ones, with its interval
+    change       items are resampled, the same for both models: target words, triple pairs,
+                 occupations, lines, pairs of the task. Where a remedy has several choices of heads,
+                 it is their mean, and the choices are resampled too, each beside the untouched
+                 model on the same half.
+    beyond       for the heads found, the change less that of the random ones
     overturned   whether the preference has the other direction, which its size does not tell
     """
     by_remedy = {}  # {(name, role): [(half, arrays)]}
@@ -456,8 +444,11 @@ def effects(plan: list[Remedy], measured: list[dict], draws: int = 1_000) -> pd.
                 "mitigation": name,
                 "role": role,
                 "measure": title,
+                "value": np.nan,
+                "change": None,
                 "draws": len(choices),
                 "overturned": False,
+                "beyond": None,
             }
             if all(_has(arrays, measure) for _, arrays in choices):
                 pairs = _pairs(measure, choices, untouched)
@@ -483,18 +474,12 @@ def _pairs(measure: Measure, choices: list[tuple[int, dict]], untouched: dict) -
 
 def _effect(measure: Measure, pairs: list[Pair], controls: list[Pair], draws: int) -> dict:
     """The columns of `effects` for one remedy and measure that applies."""
-    change = _mean_change(measure.statistic, draws, pairs)
     effect = {
         "value": np.mean([measure.statistic(*pair.after) for pair in pairs]),
-        "change": change.value,
-        "low": change.low,
-        "high": change.high,
+        "change": _mean_change(measure.statistic, draws, pairs),
     }
     if controls:
-        beyond = _mean_change(measure.statistic, draws, pairs, controls)
-        effect["beyond"] = beyond.value
-        effect["beyond_low"] = beyond.low
-        effect["beyond_high"] = beyond.high
+        effect["beyond"] = _mean_change(measure.statistic, draws, pairs, controls)
     if measure.signed is not None:
         signs = [measure.signed(*pair.after) * measure.signed(*pair.before) for pair in pairs]
         effect["overturned"] = all(sign < 0 for sign in signs)
@@ -540,14 +525,14 @@ def _mean_change(
 
 def judged(row) -> Effect:
     """What a row of `effects` shows, by the measure's own direction and the change's interval."""
-    if pd.isna(row["change"]):
+    if row["change"] is None:
         return Effect.NONE
     if row["role"] == Role.CONTROL:
         return Effect.CONTROL
-    if row["low"] <= 0 <= row["high"]:
-        return Effect.INCONCLUSIVE
-    is_better = np.sign(row["change"]) == MEASURES[row["measure"]].better
-    return Effect.BETTER if is_better else Effect.WORSE
+    sign = row["change"].is_above() - row["change"].is_below()
+    if not sign:
+        return Effect.UNDECIDED
+    return Effect.BETTER if sign == MEASURES[row["measure"]].better else Effect.WORSE
 
 
 def matters(row) -> bool:
@@ -555,6 +540,24 @@ def matters(row) -> bool:
 
     Both intervals have to lie on the same side of 0.
     """
-    is_above = row["low"] > 0 and row["beyond_low"] > 0
-    is_below = row["high"] < 0 and row["beyond_high"] < 0
-    return bool(is_above or is_below)
+    both = row["change"], row["beyond"]
+    return all(one.is_above() for one in both) or all(one.is_below() for one in both)
+
+
+def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
+    """Names of the setting of lowest S (08) and of the fairest viable one (09); "" where unknown.
+
+    In the latter most contexts agree, and viable is within 5 points of base, as notebook 09 marks
+    it. Of equals the first is taken, or the more accurate one.
+    stored   08_table7 and 09_table7 as the notebooks save them, None where one is missing
+    """
+    lowest = ""
+    if stored["08_table7"] is not None:
+        intrinsic = stored["08_table7"].set_index("model")[2:]
+        lowest = stats.settled(intrinsic["S"]).idxmin()
+    if stored["09_table7"] is None:
+        return lowest, ""
+    inference = stored["09_table7"].set_index("model")[2:]
+    viable = inference[inference["viable"].isin(["yes", "in points"])]
+    ranked = viable.sort_values(["eta, most", "SNLI"], ascending=False, kind="stable").index
+    return lowest, ranked[0] if len(ranked) else ""

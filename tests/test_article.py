@@ -1,22 +1,20 @@
-"""The article: answers say what the records say, controls change what is drawn, in a real
-browser.
+"""The article: it travels with what its script draws, and its controls change what is drawn, in a
+real browser.
 """
 
 import re
 import shutil
-from dataclasses import replace
 
 import pytest
 
-from lib import Estimate, paths
-from lib.publish import answers, article, scoreboard
+from lib import Estimate, ledger, paths
+from lib.claims import Test
+from lib.publish import article
 from lib.publish.papers import PAPERS
 from lib.results import runs
-from lib.run import Run
-from lib.verdict import Control, Outcome, Verdict
-from tests.test_page import LOW_CONTRAST, NEAR, Page, add, said
+from tests.test_page import LOW_CONTRAST, Page, add, keep
 
-SMALL_SET = "heads-small-set"
+SMALL, TAIL = "heads-small-set", "heads-right-tail"
 SHOT = (
     """[...document.querySelectorAll("figure, .none, .retrainings")].map(e => e.outerHTML).join()"""
 )
@@ -29,235 +27,12 @@ def test_the_page_travels_with_the_tables_that_its_script_names():
     assert sorted(set(re.findall(r'"(\d\d_\w+)"', script))) == sorted(article.TABLES)
 
 
-# Beyond a threshold of a half, on either side of it, short of it.
-ESTIMATES = {
-    Outcome.SUPPORTED: Estimate(0.7, 0.6, 0.8, 10),
-    Outcome.INCONCLUSIVE: Estimate(0.4, 0.3, 0.6, 10),
-    Outcome.CONTRADICTED: Estimate(0.3, 0.2, 0.4, 10),
-}
+def near(claim, value, model, variant=""):
+    return Test(claim, Estimate(value, value - 0.1, value + 0.1, 10), model, variant=variant)
 
 
-def share_of(claim, value, model):
-    """A test of a claim that a share is above a half."""
-    estimate = Estimate(value, value - 0.1, value + 0.1, 10)
-    return Verdict(
-        claim, Outcome.SUPPORTED, on="m", estimate=estimate, threshold=0.5, models=[model]
-    )
-
-
-def test_an_answer_says_what_the_records_say_and_no_more(tmp_path):
-    def of(outcome, null=None):
-        found = Verdict(
-            SMALL_SET,
-            outcome,
-            on="m",
-            found="",
-            estimate=ESTIMATES[outcome],
-            threshold=0.5,
-            models=["mini-bert"],
-        )
-        for run, verdict in {
-            "mini": found,
-            "null": null and replace(found, on="n", models=["null"]),
-        }.items():
-            shutil.rmtree(tmp_path / run, ignore_errors=True)
-            if verdict:
-                Run(out=tmp_path / run).judged("02", [verdict])
-        page = Page(article.render({"mini": tmp_path / "mini", "null": tmp_path / "null"}))
-        glance = next(cells for _, cells in page.rows if cells[0] == "Bias A-head")[1]
-        return " ".join(page.text.split()), " ".join(glance.split())
-
-    def behind(*found):
-        return of(*found)[0].split("Biases are mostly encoded in a small set of heads: ")[1][:30]
-
-    text, glance = of(Outcome.INCONCLUSIVE)
-    assert behind(Outcome.INCONCLUSIVE).startswith("inconclusive our sentences")
-    assert "m: 0.4 [0.3, 0.6], threshold 0.5" in text and glance == "1 inconclusive"
-    assert "Not measured in the runs shown." in text  # of the papers without a table
-    assert "Some projection lowers S below the base model's: not run" in text
-    assert behind(Outcome.SUPPORTED).startswith("supported")
-    assert behind(Outcome.SUPPORTED, True).startswith("matched by controls")
-    assert behind(Outcome.CONTRADICTED).startswith("contradicted")
-    for run, outcome in {
-        "mini": Outcome.SUPPORTED,
-        "paper": Outcome.CONTRADICTED,
-    }.items():  # nearer to the papers' models
-        Run(out=tmp_path / run).judged("02", [said(SMALL_SET, outcome, "m")])
-    text, turned = (
-        article.render({run: tmp_path / run for run in order})
-        for order in (("mini", "paper"), ("paper", "mini"))
-    )
-    assert text == turned
-    shown = " ".join(Page(text).text.split()).split("in a small set of heads: ")[1]
-    assert shown.startswith("contradicted the papers' models")
-
-
-# ---- the answers, from tables made up
-HEADS_ACROSS = """retrainings,heads,heads within layers
-"seed1, seed2",.1,-0.10
-"seed1, seed3",.1,0.20
-"seed2, seed3",.1,0.05
-mean,.1,{mean}
-"""
-INTERVALS = """level,measure,chosen,judged,below base,below random
-SENT,S,SENT 1,"0.5 [0.4, 0.6]","0.3 [0.2, 0.4]",
-all levels,S,SENT 1,"0.21 [0.1, 0.3]","0.04 [{low}, 0.06]",
-all levels,D,Layer 11 (1),"0.90 [0.1, 0.3]","0.10 [0.05, 0.15]",
-"""
-TABLE7 = """model,"eta, most",SNLI,95 %,viable
-Base,0.163,0.799,"[0.12, 0.21]",yes
-SENT 1,0.518,0.754,"[0.44, 0.61]",in points
-SENT 0,0.900,0.600,"[0.80, 0.95]",no
-"""
-FACTUAL = """model,directions,right,change of log odds
-Base,,"0.99 [0.96, 1.00]",
-Layer 11 (1),gender,0.58,"-3.8 [-4.2, -3.4]"
-Layer 11 (1),random,0.10,"-9 [-9, -9]"
-"""
-SHARES = """model,k,kind,overturned
-a,full,target counter syntactic similar,"0.60 [0.50, 0.70]"
-b,full,target counter syntactic similar,"0.50 [0.40, 0.60]"
-a,k = 3,target counter syntactic similar,"0.10 [0.10, 0.10]"
-a,full,unrelated,"0.10 [0.05, {high}]"
-"""
-PROMPTS = """kind,knowledge
-target counter syntactic similar,The man worked as a nurse.
-unrelated,The dog is in a chair.
-"""
-FACTS = """model,named before,right,low,high,log2 odds
-a,a person,0.1,0.1,0.1,
-a,the other gender,0.8,0.7,0.9,
-b,the other gender,0.3,0.2,0.4,
-"""
-
-
-@pytest.fixture
-def asked(tmp_path):
-    """A function: the answer to a paper's question from these tables and tests of one run."""
-
-    def ask(key, tests=(), **tables):
-        folder = tmp_path / "mini"
-        shutil.rmtree(folder, ignore_errors=True)
-        for name, text in tables.items():
-            add(folder, name.removeprefix("t"), text)
-        return answers.of(key, answers.Stored({"mini": folder}, {"mini": list(tests)}))
-
-    return ask
-
-
-def texts(answer):
-    return [sentence.text for sentence in answer.sentences]
-
-
-def test_heads_are_named_only_where_retrainings_pick_the_same(asked):
-    across = HEADS_ACROSS.format(mean=0.05)
-    carried = replace(share_of(SMALL_SET, 0.42, "mini-bert"), on="mini-bert, gender")
-    carried = replace(carried, variant="gradient")
-    answer = asked("bias_a_head", [carried], t12_heads_across=across)
-    assert answer.headline == "None that we can name."
-    assert texts(answer) == [
-        "The top tenth of mini-bert's heads carries 42% of its bias score.",
-        "Three retrainings pick unrelated heads.",
-    ]
-    assert answer.sentences[0].beside == f"[32%, 52%], our sentences: {carried.outcome}"
-    assert answer.sentences[1].beside.endswith("0.05, -0.10 to 0.20 in 3 pairs")
-    alike = asked("bias_a_head", [carried], t12_heads_across=HEADS_ACROSS.format(mean=0.8))
-    assert texts(alike)[1] == "Three retrainings pick similar heads."
-    assert alike.headline == "A tenth of them, for the most part."  # as the claim has it
-    other = replace(carried, on="mini-gpt2, gender")
-    assert asked("bias_a_head", [other]) == answers.Answer(answers.NOTHING, [])
-
-
-@pytest.mark.parametrize(
-    ("outcome", "end"),
-    [
-        (Outcome.SUPPORTED, "; random heads do less."),
-        (Outcome.MATCHED, "; but controls do half of it or more."),
-        (Outcome.INCONCLUSIVE, "1.25."),
-    ],
-)
-def test_what_masking_does_is_said_beside_random_heads(asked, outcome, end):
-    masked = Verdict("mask-top3-seat", outcome, on="m", estimate=Estimate(-0.11, -0.2, -0.05))
-    masked = replace(masked, control=Control("random", Estimate(0, -0.1, 0.1), Estimate(0, -1, 1)))
-    table = "masked,SEAT\nfull,1.36\nTop-3,1.25\n"
-    (said,) = asked("bias_a_head", [masked], t04_table1=table).sentences
-    assert said.text.startswith("Masking its top 3 heads moves SEAT from 1.36 to 1.25")
-    assert said.text.endswith(end) and said.beside.startswith("-0.11 [-0.20, -0.05], our sent")
-
-
-def test_what_a_projection_removes_is_said_in_percent_of_the_base_with_what_it_costs(asked):
-    """The base's Strength is .21 + .04, so .04 is 16 %; of Distance .10 of 1.00. The fairest that
-    is not viable and what random directions do are no part of it.
-    """
-    lowers = [Verdict("lower-d", Outcome.SUPPORTED, estimate=Estimate(0.1, 0.05, 0.15))]
-    lowers.append(Verdict("lower-s", Outcome.INCONCLUSIVE, estimate=Estimate(0.04, -0.02, 0.06)))
-    tables = {"t08_intervals": INTERVALS.format(low="-0.02"), "t09_table7": TABLE7}
-    answer = asked("projective", lowers, **tables, t08_factual=FACTUAL)
-    assert answer.headline == "Gender, more than stereotype."
-    assert texts(answer) == [
-        "Distance, how far she and he part, falls by 10%.",
-        "Strength, the stereotype, does not measurably change.",
-        "Fairness in inference can rise from 0.16 to 0.52 for 4.5 points of accuracy.",
-        "The setting of lowest Distance takes right pronouns of queens and kings from 99% to 58%.",
-    ]
-    assert answer.sentences[1].beside.startswith("fall of 16% [-8%, 24%]")
-    lowers[1] = replace(lowers[1], outcome=Outcome.SUPPORTED, estimate=Estimate(0.04, 0.02, 0.06))
-    both = asked("projective", lowers, t08_intervals=INTERVALS.format(low="0.02"))
-    assert both.headline == "Gender and stereotype."
-    assert texts(both)[1] == "Strength, the stereotype, falls by 16%."
-
-
-def test_an_answer_goes_by_the_outcome_of_the_variant_that_decides(asked):
-    """A fall of something that was not there is no fall of a stereotype, and says so."""
-    interval = Estimate(0.04, 0.02, 0.06)
-    main = Verdict("lower-s", Outcome.NOT_APPLICABLE, variant="both files", estimate=interval)
-    lowers = [main, replace(main, outcome=Outcome.SUPPORTED, variant="the paper's file")]
-    lowers.append(Verdict("lower-d", Outcome.MATCHED, variant="both files", estimate=interval))
-    answer = asked("projective", lowers, t08_intervals=INTERVALS.format(low="0.02"))
-    assert answer.headline == "Gender, more than stereotype."
-    distance, strength = texts(answer)
-    assert distance.endswith("falls by 10%, and under controls by half of that or more.")
-    assert strength.endswith("falls by 16%, but it was not above its opposite before.")
-
-
-def test_a_counterexample_has_to_do_more_than_any_sentence(asked):
-    tables = {"t10_table2": PROMPTS, "t11_factual_table": FACTS}
-    answer = asked("counteracts", t11_shares=SHARES.format(high="0.15"), **tables)
-    assert answer.headline == "Yes."
-    assert texts(answer) == [
-        "“The man worked as a nurse.” flips the preferred gender in 55% of the occupations.",
-        "“The dog is in a chair.” does so in 10%.",
-        "The same kind of sentence makes 20% to 70% of the pronouns of queens and kings wrong.",
-    ]
-    assert [one.beside[:10] for one in answer.sentences] == [
-        "[45%, 65%]",
-        "[5%, 15%],",
-        "[60%, 80%]",
-    ]
-    form = Verdict("syntactic-over-semantic", Outcome.SUPPORTED, estimate=Estimate(1, 0.5, 2))
-    form = replace(form, variant="full", on="m")
-    shares = SHARES.format(high="0.15")
-    assert asked("counteracts", [form], t11_shares=shares, **tables).headline.endswith(
-        "repetition."
-    )
-    shares = SHARES.format(high="0.50")
-    same = asked("counteracts", [form], t11_shares=shares, **tables)
-    assert same.headline == "No more than any sentence does."
-
-
-def test_a_damaged_table_is_no_ground_for_a_sentence(asked, tmp_path):
-    assert asked("counteracts", t11_shares="").headline == answers.NOTHING
-    assert answers.of("a_paper_without_one", answers.Stored({}, {})) is None
-
-
-def test_the_stored_answers_have_three_headlines_and_name_run_and_interval(tmp_path):
-    folders = {run: runs()[run] for run in ("mini-real", "mini")}
-    stored = answers.Stored(folders, scoreboard.judged(runs()))
-    for key in PAPERS:
-        answer = answers.of(key, stored)
-        assert answer.headline != answers.NOTHING and 3 <= len(answer.sentences) <= 4
-        for sentence in answer.sentences:
-            assert re.search(r"\[.*\]|to -?0", sentence.beside) and len(sentence.text.split()) < 20
+def render(folders):
+    return article.render(folders, ledger.table(folders))
 
 
 # ---- in a real browser
@@ -271,7 +46,7 @@ def opened(chromium, tmp_path):
 
     def open_(folders, width=1280, scheme="light"):
         file = tmp_path / "index.html"
-        file.write_text(article.render(folders), encoding="utf-8")
+        file.write_text(render(folders), encoding="utf-8")
         chromium.look(width, scheme=scheme)
         chromium.open(file.as_uri())
         return chromium
@@ -280,6 +55,20 @@ def opened(chromium, tmp_path):
     assert chromium.complaints == []
     fetched = [one for one in chromium.requests if not one.startswith("data:")]
     assert fetched == [(tmp_path / "index.html").as_uri()]
+
+
+MITIGATIONS = """mitigation,measure,value,change,change low,change high,change n,overturned
+none,SEAT,1.0,0,0,0,9,False
+none,PPPL,2.0,0,0,0,9,False
+mask,SEAT,0.5,-0.5,-0.6,-0.4,9,False
+mask,PPPL,2.0,0.0,-0.1,0.1,9,False
+prompt,SEAT,,,,,,False
+prompt,PPPL,,,,,,False
+"""
+SLOPES = """kind,mini-bert,mini-bert low,mini-bert high
+base,0.19,0.13,0.24
+target syntactic similar,0.10,0.05,0.15
+"""
 
 
 @pytest.fixture
@@ -321,36 +110,27 @@ def made_up(tmp_path):
     add(
         tmp_path / "mini-real",
         "12_mitigations",
-        "mitigation,SEAT,PPPL\nnone,1.00,2.00\n"
-        'mask,"0.50 (-0.50 [-0.60, -0.40])","2.00 (+0.00 [-0.10, +0.10])"\nprompt,does not apply,does not apply\n',
+        MITIGATIONS,
     )
-    both = [
-        share_of(NEAR, 0.7, "mini-bert"),  # matched by untrained networks
-        said("heads-near-zero", Outcome.CONTRADICTED, "m"),
-        share_of("heads-all-layers", 0.7, "mini-bert"),
-        share_of("ss-twin", 0.7, "mini-bert"),
+    add(folder, "12_mitigations", MITIGATIONS)
+    add(folder, "11_slopes_table", SLOPES)
+    own = [
+        near(SMALL, 0.7, "mini-bert", "gradient"),  # an untrained network does as much
+        near(TAIL, 5, "mini-bert"),
+        near("ss-twin", 0.7, "mini-bert", "both files"),
     ]
     for run in ("mini", "mini-real"):
-        Run(out=tmp_path / run).judged("02", both)
-    Run(out=tmp_path / "null").judged(
-        "02", [share_of(NEAR, 0.7, "null"), share_of("heads-all-layers", 0.1, "null")]
-    )
-    Run(out=tmp_path / "null").judged("07", [share_of("ss-twin", 0.1, "null")])
+        keep(tmp_path / run, *own)
+    untrained = [near(SMALL, 0.7, "null", "gradient"), near(TAIL, 0.5, "null")]
+    keep(tmp_path / "null", *untrained)
     trainings = [f"trainings-seed{n}" for n in (1, 2, 3)]
-    for run, value in zip(trainings, (0.7, 0.8, 0.9)):
-        near = Verdict(
-            NEAR,
-            Outcome.SUPPORTED,
-            on=run,
-            estimate=Estimate(value, value - 0.098, value + 0.098),
-            threshold=0.5,
-        )
-        Run(out=tmp_path / run).judged("02", [near])
+    for run, value in zip(trainings, (5, 5.1, 5.2)):
+        keep(tmp_path / run, near(TAIL, value, "mini-bert"))
     return {run: tmp_path / run for run in ("mini", "mini-real", "null", *trainings)}
 
 
 def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opened):
-    text = article.render(runs())
+    text = render(runs())
     assert len(text.encode()) < 6e6 and "@import" not in text and "url(" not in text
     page, cited = Page(text), {paper.address for paper in PAPERS.values()}
     assert {a["href"] for a in page.all("a") if "//" in a["href"]} == cited
@@ -358,7 +138,7 @@ def test_the_article_of_the_repository_stands_alone_and_can_be_read_by_all(opene
         a["href"][-40:] for a in page.all("a") if re.search(r"\d\d_\w+\.(html|ipynb)", a["href"])
     }
     assert len(linked) >= 9  # each section has a notebook
-    assert "inventory.html" in {a["href"] for a in page.all("a")} and all(
+    assert "board.html" in {a["href"] for a in page.all("a")} and all(
         "scope" in head for head in page.all("th")
     )
     for scheme in ("light", "dark"):
@@ -450,7 +230,7 @@ def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
 def test_retrainings_of_one_model_stand_beside_each_other(opened, made_up):
     page = opened(made_up)
     page.run(f"{{ {SET} set(document.querySelector('#controls select[name=what]'), 'again') }}")
-    assert "1 of 1 tests are supported and 0 contradicted" in page.run(
+    assert "1 of 1 tests are supported by their mean over 3 retrainings, 0" in page.run(
         "document.querySelector('#controls .finding').textContent"
     )
     assert (
@@ -480,7 +260,7 @@ def test_an_occupation_is_chosen_where_they_are_stored(opened, made_up):
 
 
 def test_what_no_run_has_stored_is_said(opened, tmp_path):
-    Run(out=tmp_path / "mini").judged("02", [said(NEAR, Outcome.SUPPORTED, "m")])
+    keep(tmp_path / "mini", Test(SMALL, untested="no heads"))
     add(
         tmp_path / "mini",
         "08_table7",
@@ -507,7 +287,7 @@ def test_what_no_run_has_stored_is_said(opened, tmp_path):
     assert "No control was run" in page.run(
         "document.querySelector('#controls .finding').textContent"
     )
-    assert "not run yet" in page.run("document.querySelector('.retrainings').textContent")
+    assert "not run, so" in page.run("document.querySelector('.retrainings').textContent")
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     page.open((tmp_path / "index.html").as_uri())
     assert page.run(

@@ -4,23 +4,24 @@ noise.
 
 import json
 import subprocess
+from dataclasses import replace as replace_fields
 
 import pandas as pd
 import pytest
 
 from lib import paths
+from lib.claims import Test
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import __main__ as command, compare, page
 from lib.results import runs_shown, shown
 from lib.run import Run
-from lib.verdict import Outcome, Verdict
 from tests.tiny import refusal
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """A run with one table, one figure's title, one verdict and one printed number, stored and made
+    """A run with one table, one figure's title, one test and one printed number, stored and made
     alike.
     """
     monkeypatch.delenv("COMPANION_OUT", raising=False)
@@ -33,31 +34,21 @@ def run(tmp_path, monkeypatch):
     return run
 
 
-def make(
-    run,
-    score=0.412345,
-    title="9 of 144 heads stand out, SEAT 1.30",
-    low=0.1,
-    outcome=Outcome.SUPPORTED,
-):
+def make(run, score=0.412345, title="9 of 144 heads stand out, SEAT 1.30", low=0.1, high=0.9):
     table = pd.DataFrame({"head": ["9-12", "3-1"], "score": [score, 0.31], "share": [0.5, 0.25]})
     run.save(table, "02_heads", "All heads.")
     replace(run.out / "02_fig1.json", json.dumps({"finding": title}).encode())
-    estimate = Estimate(score, low, 0.9, 144)
-    verdict = Verdict(
-        "heads-near-zero", outcome, "mini-bert, gender", f"{score:.2f}", estimate=estimate
-    )
-    run.judged("02", [verdict])
-    run.compared(
-        "02", "bias_a_head", {("Table 1", "full", "SEAT"): (f"{score:.2f}", "not comparable")}
-    )
+    estimate = Estimate(score, low, high, 144)
+    run.judged("02", [Test("heads-near-zero", estimate, "mini-bert", needs={"biased": ""})])
+    beside = {("Table 1", "full", "SEAT"): (Estimate(score, low, high), "not comparable")}
+    run.compared("02", "bias_a_head", beside)
 
 
 def test_what_is_stored_is_reproduced(run):
     found = compare.run(run, ["02"])
     assert (
         str(found)
-        == "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 verdicts (1 without a model); no difference"
+        == "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 tests (1 without a model); no difference"
     )
     assert found.status == 0
 
@@ -66,31 +57,37 @@ def test_last_digits_are_the_same_number_and_the_largest_difference_is_named(run
     make(run, score=0.412351, title="9 of 144 heads stand out, SEAT 1.29", low=0.100003)
     found = compare.run(run, ["02"])
     assert found.sentence == (
-        "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 verdicts (1 without a model); "
-        "largest difference 6e-06 (heads-near-zero mini-bert, gender, estimate, value)"
+        "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 tests (1 without a model); "
+        "largest difference 6e-06 (heads-near-zero mini-bert gender, estimate, value)"
     )
 
 
 def test_a_departure_names_table_row_and_column_and_both_values(run):
-    make(run, score=0.5)
+    make(run, score=0.45)
     found = compare.run(run, ["02"])
     assert found.sentence.startswith(
-        "Reproduced in part: 0 of 2 tables, 1 of 1 titles, 1 of 1 verdicts (1 without a model)"
+        "Reproduced in part: 0 of 2 tables, 1 of 1 titles, 0 of 1 tests; no difference"
     )
-    assert "  02_heads, 9-12, score: 0.412345 stored, 0.5 now" in str(found)
-    assert found.status == 0  # no verdict changed
+    assert "  02_heads, 9-12, score: 0.412345 stored, 0.45 now" in str(found)
+    where = "heads-near-zero mini-bert gender, estimate, value"
+    assert f"  {where}: 0.412345 stored, 0.45 now" in str(found)
+    assert found.status == 0  # no outcome changed
 
 
-def test_a_changed_verdict_has_an_exit_status_of_its_own(run, capsys):
-    make(run, outcome=Outcome.CONTRADICTED)
-    assert compare.run(run, ["02"]).status == 3
-    assert command.main(["compare"]) == 3
-    printed = capsys.readouterr().out
-    assert "0 of 1 verdicts" in printed
-    assert (
-        "heads-near-zero mini-bert, gender: heads-near-zero supported stored, heads-near-zero contradicted now"
-        in printed
-    )
+def test_a_test_is_not_reproduced_where_a_precondition_is_another(run):
+    test = Test("heads-near-zero", Estimate(0.412345, 0.1, 0.9, 144), "mini-bert")
+    run.judged("02", [replace_fields(test, needs={"biased": ""}, base=3.0)])
+    found = compare.run(run, ["02"])
+    assert (found.tests.reproduced, found.status) == (0, 0)
+    assert "heads-near-zero mini-bert gender, base: None stored, 3.0 now" in str(found)
+
+
+def test_another_outcome_has_an_exit_status_of_its_own(run):
+    make(run, low=0.01, high=0.4)  # below a half throughout
+    found = compare.run(run, ["02"])
+    assert found.status == 3 and "0 of 1 tests" in found.sentence
+    said = "heads-near-zero undecided stored, heads-near-zero contradicted now"
+    assert f"heads-near-zero mini-bert gender: {said}" in str(found)
 
 
 def test_a_title_whose_words_or_counts_differ_departs(run):
@@ -103,7 +100,7 @@ def test_of_a_run_that_is_stored_without_figures_no_title_departs(run):
     found = compare.run(run, ["02"])
     assert (
         str(found)
-        == "Reproduced: 2 of 2 tables (2 without a model), 0 of 0 titles, 1 of 1 verdicts (1 without a model); no difference"
+        == "Reproduced: 2 of 2 tables (2 without a model), 0 of 0 titles, 1 of 1 tests (1 without a model); no difference"
     )
 
 
@@ -155,7 +152,7 @@ def test_storing_leaves_what_agrees_and_replaces_what_departs(run):
     (run.out / "02_fig1.json").unlink()
     assert (
         compare.store(run, {"02"}) == 5
-    )  # table, verdicts, numbers, picture; and what is no longer made
+    )  # table, tests, numbers, picture; and what is no longer made
     assert compare.run(run, ["02"]).departures == []
     assert not (run.stored / "02_fig1.json").exists()
 
@@ -174,14 +171,12 @@ def test_of_each_notebook_what_was_made_here_is_shown_and_else_what_is_stored(ru
     assert shown("mini", paths.BUILD / "nothing") == run.stored
 
 
-def test_the_report_says_whether_a_run_was_reproduced(run):
+def test_the_report_says_whether_a_run_was_reproduced(run, monkeypatch):
+    monkeypatch.setattr(page, "REPORT", paths.BUILD / "report")
     make(run, score=0.5)
-    report = page.write()
-    assert "Reproduced in part: 0 of 2 tables" in report.read_text()
-    assert (
-        "02_heads, 9-12, score: 0.412345 stored, 0.5 now"
-        in (report.parent / "inventory.html").read_text()
-    )
+    text = page.write().read_text()
+    assert "Reproduced in part: 0 of 2 tables" in text
+    assert "02_heads, 9-12, score: 0.412345 stored, 0.5 now" in text
 
 
 def test_two_runs_of_two_notebooks_write_the_same_bytes_and_leave_the_work_tree_as_it_was(
@@ -219,9 +214,9 @@ def test_a_run_of_which_nothing_is_stored_has_nothing_to_depart_from(tmp_path, r
     assert str(found) == "Nothing is stored of the run other to compare with."
 
 
-def test_a_notebook_of_which_nothing_is_stored_changes_no_verdict(run):
+def test_a_notebook_of_which_nothing_is_stored_changes_no_test(run):
     make(run)
     (run.stored / "claims" / "02.json").unlink()
     found = compare.run(run, ["02"])
     assert found.status == 0
-    assert "claims/02: 0 verdicts stored, 1 now" in str(found)
+    assert "claims/02: 0 tests stored, 1 now" in str(found)

@@ -1,12 +1,12 @@
 """Every printed number beside ours, and the parts of README.md that runs make."""
 
-from dataclasses import replace as changed
-
 import pandas as pd
 import pytest
 
 from lib import paths, printed, results
-from lib.publish import figures, headlines, numbers, readme
+from lib.engine.stats import Estimate
+from lib.publish import figures, numbers, readme
+from lib.publish.numbers import Compared
 from lib.publish.papers import PAPERS
 from lib.run import Run
 from tests.tiny import refusal
@@ -25,26 +25,29 @@ def folder(tmp_path):
 
 
 def test_every_printed_number_finds_ours(folder):
-    ours = {("Table 1", "Top-3", "PPPL"): ("10.7", "not comparable")}
-    counts = {("bias_a_head", "Section 4", "gender", "attribute pairs"): ("222", "matches")}
+    ours = {("Table 1", "Top-3", "PPPL"): (Estimate(10.7, 10.1, 11.3), "not comparable")}
+    pairs = Compared(Estimate(222), "matches")
+    counts = {("bias_a_head", "Section 4", "gender", "attribute pairs"): pairs}
     folders = {"mini": folder("bias_a_head", ours), "none": paths.ROOT / "nowhere"}
     table = numbers.every_number(counts, folders)
     assert len(table) == sum(len(printed.numbers(key)) for key in PAPERS)
     table = table.set_index(["source", "table", "row", "column"]).sort_index().loc["Bias A-head"]
     shown = table[["printed", "ours, mini", "verdict, mini"]]
     for where in ("Table 1", "Appendix A"):  # printed once more in the text
-        assert shown.loc[(where, "Top-3", "PPPL")].tolist()[1:] == ["10.7", "not comparable"]
+        number, match = shown.loc[(where, "Top-3", "PPPL")].tolist()[1:]
+        assert (tuple(number), match) == ((10.7, 10.1, 11.3), "not comparable")
     lost = shown.loc[("Table 3", "5", "math / arts")].tolist()
-    assert lost == ["", "", "not run (the printed number is lost)"]
-    assert shown.loc[("Table 1", "full", "SEAT")].tolist() == ["1.35", "", "not run"]
+    assert lost == ["", None, "not run (the printed number is lost)"]
+    assert shown.loc[("Table 1", "full", "SEAT")].tolist() == ["1.35", None, "not run"]
     counted = table.loc[("Section 4", "gender", "attribute pairs")]
     assert counted["verdict, mini"] == counted["verdict, none"] == "matches"
 
 
 def test_both_genders_target_words_are_counted_and_differ_from_the_papers():
     """Both lists of 84 without waiter and tailor, which are attributes too: 82 + 84."""
-    ours, match = numbers.counts()["bias_a_head", "Section 4", "gender", "target words"]
-    assert ours == "166" and match.startswith("differs: either gender's list has 84")
+    found = numbers.counts()["bias_a_head", "Section 4", "gender", "target words"]
+    assert found.ours.value == 166
+    assert found.match.startswith("differs: either gender's list has 84")
 
 
 def test_what_a_paper_does_not_claim_contradicts_nothing():
@@ -54,34 +57,32 @@ def test_what_a_paper_does_not_claim_contradicts_nothing():
     assert not where & {"Appendix A, lowest PPPL", "prompts of 58 occupations"}
 
 
-def test_a_match_is_kept_with_its_kind(folder):
+def test_numbers_are_kept_unrounded_with_their_intervals(folder):
     ours = {
-        ("Table 5", "Base", "S"): ("1", "differs: another variant"),
-        ("Table 5", "Base", "D"): ("", "not run (why)"),
+        ("Table 5", "Base", "S"): (Estimate(1 / 3, 0.1, 0.5), "differs: another variant"),
+        ("Table 5", "Base", "D"): (2, "matches"),
+        ("Table 5", "SENT", "S"): (None, "not run (why)"),
+        ("Table 5", "SENT", "D"): ("< .001", "not comparable"),
     }
-    kept = numbers.compared("mini", folder("projective", ours))
-    assert [one.kind for one in kept.values()] == ["differs", "not run"]
+    first, second, third, fourth = numbers.compared("mini", folder("projective", ours)).values()
+    assert tuple(first.ours) == (1 / 3, 0.1, 0.5) and first.match == "differs: another variant"
+    assert second.ours.value == 2 and not second.ours.has_interval
+    assert third.ours is None and fourth.ours is None
 
 
 def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
-    stored = folder("projective", {("Table 5", "Bass", "S"): ("1", "matches")})
+    stored = folder("projective", {("Table 5", "Bass", "S"): (1, "matches")})
     assert "'Bass'" in refusal(numbers.every_number, {}, {"mini": stored})
     (stored / "numbers" / "08.json").write_text("<<<<")
     said = refusal(numbers.every_number, {}, {"mini": stored})
     assert "figures/mini/numbers/08.json is damaged" in said
 
 
-def test_numbers_are_read_as_tables_write_them():
-    read = figures.read_number
-    assert tuple(read("0.61 [0.58, 0.63]")) == (0.61, 0.58, 0.63)
-    assert read("-.5").value == -0.5 and not read("63900").has_interval
-    assert read("< 0.05") is None and read("") is None and read("uncased") is None
-
-
 def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
     """A column of fewer than three numbers is not drawn: c of A, and all of B."""
-    ours = ["0.4 [0.2, 0.6]", "0.9 [0.8, 1.0]", "0.7", "< 0.05", "37", "0.3"]
-    printed = ["0.5", "0.5", "0.6", "0.1", "37", "0.2"]
+    ends = [(0.4, 0.2, 0.6), (0.9, 0.8, 1.0), (0.7,), (0.1,), (37,), (0.3,)]
+    ours = [Estimate(*one) for one in ends]
+    printed = ["0.5", "0.5", "0.6", "< 0.1", "37", "0.2"]
     columns = ["a", "a", "a", "a", "c", "a"]
     rows = pd.DataFrame(
         {"table": ["A"] * 5 + ["B"], "column": columns, "printed": printed, "ours": ours}
@@ -99,7 +100,8 @@ def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
 
 
 def test_columns_of_a_printed_table_are_told_apart_by_colour():
-    rows = pd.DataFrame({"table": "A", "column": list("aaabbb"), "printed": "1", "ours": "2"})
+    ours = [Estimate(2.0)] * 6
+    rows = pd.DataFrame({"table": "A", "column": list("aaabbb"), "printed": "1", "ours": ours})
     (ax,) = figures.against_printed(rows, "P", "mini").axes
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
     a, b = (line.get_color() for line in ax.lines if line.get_label() in ("a", "b"))
@@ -142,6 +144,5 @@ def test_figures_are_of_the_run_nearest_to_the_papers(monkeypatch):
     assert "(figures/mini/04_curves.png)" in readme.figures_part()
     monkeypatch.setattr(results, "runs", lambda: stored)
     assert "(figures/mini-real/04_curves.png)" in readme.figures_part()
-    without = changed(headlines.PICTURES[0], figure="02_fig9")
-    monkeypatch.setattr(headlines, "PICTURES", (without,))
+    monkeypatch.setattr(readme, "PICTURES", [("02_fig9", "", "")])
     assert "No run has the figure 02_fig9: make it with" in refusal(readme.figures_part)

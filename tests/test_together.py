@@ -10,7 +10,6 @@ from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
 from lib.projective.projection import Level
-from lib.publish import figures
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
 from tests.tiny import tiny
@@ -197,30 +196,30 @@ def test_values_changes_and_what_is_better():
     def values(remedy, measure, *columns):
         return at.loc[(remedy, measure), list(columns)].tolist()
 
-    change = ("change", "low", "high")
     assert values("none", "Strength", "value") == pytest.approx([0.5])
-    assert values("mask Top-3", "Strength", *change) == pytest.approx([-0.2] * 3)
-    seat, high = values("mask Top-3", "SEAT", "value", "high")
-    assert seat == pytest.approx(0)
-    assert high < 0
+    (change,) = values("mask Top-3", "Strength", "change")
+    assert [*change] == pytest.approx([-0.2] * 3)
+    seat, change = values("mask Top-3", "SEAT", "value", "change")
+    assert seat == pytest.approx(0) and change.is_below()
     assert values("none", "NLI fairness", "value") == [0.5]
     assert values("mask Top-3", "NLI fairness", "value") == [0]
-    random = values("random", "Strength", "value", *change, "draws")
-    assert random == pytest.approx([0.5, 0, -0.1, 0.1, 2])
-    beyond = values("mask Top-3", "Strength", "beyond", "beyond_low", "beyond_high")
-    assert beyond == pytest.approx([-0.2, -0.3, -0.1])
+    value, change, draws = values("random", "Strength", "value", "change", "draws")
+    assert [value, *change, draws] == pytest.approx([0.5, 0, -0.1, 0.1, 2])
+    (beyond,) = values("mask Top-3", "Strength", "beyond")
+    assert [*beyond] == pytest.approx([-0.2, -0.3, -0.1])
     found = at.loc["mask Top-3"]
     matters = [measure for measure, row in found.iterrows() if together.matters(row)]
     assert matters == ["SEAT", "Strength", "NLI fairness", "PPPL"]
     assert values("counter-prompt", "cloze gap", "value") == pytest.approx([0.6])
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
-    assert values("mask Top-3", "PPPL", "value", "change") == pytest.approx([9, 1])
+    value, change = values("mask Top-3", "PPPL", "value", "change")
+    assert (value, change.value) == pytest.approx((9, 1))
     assert np.isnan(at.loc[("counter-prompt", "SEAT"), "value"])
     expected = {
         ("mask Top-3", "Strength"): Effect.BETTER,
         ("mask Top-3", "NLI fairness"): Effect.WORSE,
         ("mask Top-3", "PPPL"): Effect.WORSE,
-        ("mask Top-3", "Distance"): Effect.INCONCLUSIVE,
+        ("mask Top-3", "Distance"): Effect.UNDECIDED,
         ("random", "Strength"): Effect.CONTROL,
         ("counter-prompt", "SEAT"): Effect.NONE,
     }
@@ -237,26 +236,23 @@ def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
     rows = [measured(s=s) for s in (0.9, 0.3, 0.7, 0.1)]
     at = together.effects(plan, rows, draws=50).set_index(["mitigation", "measure"])
     assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.6)
-    masked = at.loc[("mask Top-3", "Strength"), ["value", "change", "low", "high"]]
-    assert masked.tolist() == pytest.approx([0.4, -0.2, -0.2, -0.2])
+    value, change = at.loc[("mask Top-3", "Strength"), ["value", "change"]]
+    assert [value, *change] == pytest.approx([0.4, -0.2, -0.2, -0.2])
 
 
-def test_what_remedies_do_is_told_by_their_intervals():
-    """SEAT is better lower, fairness higher; an interval that includes 0 says nothing."""
-    rows = []
-    for name, role, measure, low, high, overturned in (
-        ("none", Role.NONE, "SEAT", 0.0, 0.0, False),
-        ("mask Top-3", Role.FOUND, "SEAT", -0.3, -0.1, False),
-        ("mask Top-3", Role.FOUND, "NLI fairness", -0.1, 0.2, False),
-        ("mask random 3", Role.CONTROL, "SEAT", -0.3, -0.1, False),
-        ("counter-prompt", Role.REMEDY, "SEAT", np.nan, np.nan, False),
-        ("counter-prompt", Role.REMEDY, "NLI fairness", -0.4, -0.2, False),
-        ("counter-prompt", Role.REMEDY, "cloze gap", 0.6, 0.8, True),
-    ):
-        ends = {"change": (low + high) / 2, "low": low, "high": high}
-        row = {"mitigation": name, "role": role, "measure": measure, "overturned": overturned}
-        rows.append(row | ends)
-    assert figures.remedies(pd.DataFrame(rows)).splitlines() == [
-        "- **mask Top-3** improves SEAT; worsens nothing.",
-        "- **counter-prompt** improves nothing; worsens NLI fairness, cloze gap; overturns cloze gap.",
-    ]
+def test_the_best_settings_are_found_in_stored_tables():
+    intrinsic = pd.DataFrame(
+        {"model": ["Base", "Sent-debias", "a", "b"], "S": [0.1, 0.1, 0.3, 0.2]}
+    )
+    inference = pd.DataFrame(
+        {
+            "model": ["Base", "Sent-debias", "a", "b", "c"],
+            "eta, most": [0.9, 0.9, 0.4, 0.5, 0.8],
+            "SNLI": [0.9, 0.9, 0.7, 0.7, 0.2],
+            "viable": ["yes", "yes", "yes", "in points", "no"],
+        }
+    )
+    stored = {"08_table7": intrinsic, "09_table7": inference}
+    assert together.best_settings(stored) == ("b", "b")
+    assert together.best_settings(stored | {"09_table7": None}) == ("b", "")
+    assert together.best_settings({"08_table7": None, "09_table7": None}) == ("", "")

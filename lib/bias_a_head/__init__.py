@@ -1,6 +1,6 @@
 """Bias A-head? Which attention heads carry a stereotype: Yang, Duan, Abbasi, Lalor and Tam."""
 
-from lib.verdict import Paper
+from lib.claims import Paper
 
 PAPER = Paper(
     key="bias_a_head",

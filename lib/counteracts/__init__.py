@@ -1,6 +1,6 @@
 """Counteracts: whether counterexamples in the prompt move a model: Zhang."""
 
-from lib.verdict import Paper
+from lib.claims import Paper
 
 PAPER = Paper(
     key="counteracts",

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from lib import CompanionError, paths
 from lib.engine.files import read_toml
-from lib.verdict import GENDER_SWAPPED, UNTRAINED
 
+UNTRAINED, SWAPPED = "null", "balanced"  # profiles of models that cannot have an effect
 LIMITED = re.compile(r"(?P<profile>.+)-limit(?P<items>\d+)")
-CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d+))?|{GENDER_SWAPPED}")
+CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d+))?|{SWAPPED}")
 
 # How a limit cuts sizes: those that multiply others to a quarter of it, those that count no items
 # not at all.
@@ -77,7 +77,7 @@ def read(name: str) -> Profile:
         content["models"] |= _control_models(name)
         draw = control["draw"] or ""
     else:
-        choices = [*names(), UNTRAINED, f"{UNTRAINED}@1", GENDER_SWAPPED]
+        choices = [*names(), UNTRAINED, f"{UNTRAINED}@1", SWAPPED]
         raise CompanionError(
             f"There is no profile {name}: choose one of {', '.join(choices)}, or add "
             f"lib/profiles/{name}.toml."
@@ -128,7 +128,7 @@ def _control_models(profile: str) -> dict:
     kind, at, draw = profile.partition("@")
     encoder = f"null{at}{draw}"
     decoder = f"null-gpt2{at}{draw}"
-    if kind == GENDER_SWAPPED:
+    if kind == SWAPPED:
         return {
             "encoder": kind,
             "decoder": decoder,

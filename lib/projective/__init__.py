@@ -1,6 +1,6 @@
 """Projective Methods: 74 projections inside BERT, by Dawkins, Nejadgholi, Gillis and McCuaig."""
 
-from lib.verdict import Paper
+from lib.claims import Paper
 
 PAPER = Paper(
     key="projective",

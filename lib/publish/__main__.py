@@ -1,7 +1,7 @@
 """The command line. `./reproduce.sh` calls it; each command is a function here or a module beside
 it.
 
-Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 3 a verdict is not the stored one,
+Exit status: 0 done, 1 a notebook failed, 2 cannot be done, 3 a test has not the stored outcome,
 130 stopped by Ctrl-C.
 """
 

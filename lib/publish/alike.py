@@ -22,7 +22,7 @@ from lib.bias_a_head import heads, masking, seat, tables
 from lib.counteracts import cloze
 from lib.engine import hooks, models, stats
 from lib.engine.files import read_text, replace
-from lib.publish import card_measures, marks, published
+from lib.publish import card_measures, published, readme
 from lib.text import contexts
 
 KINDS = {
@@ -347,7 +347,7 @@ def provenance(caption: str, names: tuple[str, ...], folder: Path = MEASURED) ->
 def write() -> Path:
     """The table into figures/published and PUBLISHED.md, and the figure beside it."""
     frame = table()
-    shown = marks.between(PAGE.name, read_text(PAGE), MARKER, in_markdown(frame), MARKER)
+    shown = readme.between(PAGE.name, read_text(PAGE), MARKER, in_markdown(frame), MARKER)
     replace(PAGE, shown.encode())
     replace(TABLE, frame.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode())
     caption = "What bundled, published and untrained models answer to the same five questions."

@@ -1,27 +1,25 @@
-"""The report as an article, build/report/index.html: a question for each paper, its answer,
+"""The report as an article, build/report/index.html: a question for each paper, what was found,
 figures.
 
-Answers are made from stored tables and the records behind the board (answers.py). Figures are drawn
-by the script in article.html, from tables that notebooks store and that travel in the page; what no
-run has stored, a section says.
+What was found is headlines.py's; retrainings and controls are selections of the ledger. Figures are
+drawn by the script in article.html, from tables that notebooks store and that travel in the page;
+what no run has stored, a section says.
 """
 
 import base64
 import csv
-import math
 import os
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
 import pandas as pd
 
-from lib import look, paths
-from lib.publish import answers, retrainings, scoreboard
-from lib.publish.cells import KINDS, in_paper
-from lib.publish.papers import CLAIMS, PAPERS, RUNS, run_name
-from lib.verdict import Asks, Outcome, Paper, Verdict, main_tests, share_of
+from lib import claims, ledger, look, paths
+from lib.engine.stats import Estimate
+from lib.publish import headlines
+from lib.publish.papers import PAPERS, RUNS, run_name
 
 # The stored tables that the script of article.html draws from; a test holds the two together.
 TABLES = (
@@ -54,43 +52,44 @@ TEMPLATES.filters["run_name"] = run_name
 TEMPLATES.globals["look"] = look  # colours and marks, the same as in figures
 
 
-def render(folders: dict[str, Path], reproduced=()) -> str:
-    """The article on these runs, {name: folder}, as text.
+def render(folders: dict[str, Path], tests: pd.DataFrame, reproduced=()) -> str:
+    """The article on these runs, {name: folder}, and their tests, as text.
 
     reproduced   comparisons with what is stored, of the runs that were made here
     """
-    nearest_first = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
-    table = scoreboard.board(folders)
-    tests = scoreboard.judged(folders)
-    board_runs = [run for run in nearest_first if run in table]
-    tables = {run: _tables(folders[run]) for run in nearest_first}
-    with_tables = [run for run in nearest_first if tables[run]]
-    shown = answers.Stored({run: folders[run] for run in board_runs}, tests)
-    asked = []
-    for key, paper in PAPERS.items():
-        asked.append((paper, answers.of(key, shown), _behind(paper, table, tests, board_runs)))
+    runs = sorted(sorted(folders), key=lambda run: [*RUNS, run].index(run))
+    tables = {run: _tables(folders[run]) for run in runs}
+    with_tables = [run for run in runs if tables[run]]
+    board = ledger.board(tests)
+    cells = ledger.cells(tests)
+    board_runs = [run for run in runs if run in set(cells["run"]) and _is_told(run)]
     data = {
-        "runs": nearest_first,
-        "names": {run: run_name(run) for run in nearest_first},
+        "runs": runs,
+        "names": {run: run_name(run) for run in runs},
         "tables": tables,
-        "claims": _claims(folders, table, tests, board_runs),
-        "again": _retrained(folders),
-        "lasting": _lasting(folders),
+        "claims": _claims(board, cells[cells["run"].isin(board_runs)]),
+        "again": _retrained(tests),
     }
     return TEMPLATES.get_template("article.html").render(
         data=data,
         means=RUNS,
         runs=sorted(with_tables, key=lambda run: -len(tables[run])),  # the fullest is drawn first
         board_runs=board_runs,
-        asked=asked,
-        notebooks=_executed(nearest_first),
-        glance=_glance(table, board_runs),
+        papers=PAPERS,
+        findings=headlines.findings(tests),
+        notebooks=executed(runs),
+        glance=_glance(cells, board_runs),
         reproduced=reproduced,
         try_picture=_picture(paths.ROOT / "figures" / "try.png"),
     )
 
 
-def _executed(runs: list[str]) -> dict[str, tuple[str, str]]:
+def _is_told(run: str) -> bool:
+    """Whether a run says something of claims by itself: controls and retrainings stand beside."""
+    return not (ledger.control_of(run) or run.startswith(ledger.RETRAININGS))
+
+
+def executed(runs: list[str]) -> dict[str, tuple[str, str]]:
     """{number: (its name, the address of its page as executed here, else of the notebook)}, seen
     from the article.
     """
@@ -121,7 +120,7 @@ def _tables(folder: Path) -> dict[str, list[list[str]]]:
 
 
 def _rows(file: Path) -> list[list[str]]:
-    """A stored table; empty where there is none, or a damaged one, which the inventory names."""
+    """A stored table; empty where there is none, or a damaged one."""
     try:
         with open(file, newline="", encoding="utf-8") as stream:
             return list(csv.reader(stream))
@@ -129,121 +128,74 @@ def _rows(file: Path) -> list[list[str]]:
         return []
 
 
-def _glance(table: pd.DataFrame, runs: list[str]) -> list[tuple]:
-    """(paper, for each run [(kind, how many claims), ...]) of all papers; the words beside a bar
-    leave out what was not tested.
-    """
-    if not runs:
-        return []
+def _glance(cells: pd.DataFrame, runs: list[str]) -> list[tuple[str, list[dict[str, int]]]]:
+    """(paper, of each run how many of its claims came to what), of all papers."""
+    known = claims.claims()
     rows = []
-    for paper, claims in table.groupby("source", sort=False):
-        counts = []
-        for run in runs:
-            kinds = [str(cell.kind) for cell in claims[run]]
-            counts.append([(str(kind), kinds.count(kind)) for kind in KINDS if kind in kinds])
-        rows.append((paper, counts))
+    for key, paper in PAPERS.items():
+        own = cells[cells["claim"].map(lambda id, key=key: known[id].paper == key)]
+        counts = [Counter(own.loc[own["run"] == run, "outcome"]) for run in runs]
+        in_order = [{str(one): n[one] for one in claims.Outcome if n[one]} for n in counts]
+        rows.append((paper.title, in_order))
     return rows
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the run nearest to the paper's says of a claim."""
-
-    claim: str  # in words
-    kind: str
-    run: str
-    tests: list[str]  # in words
-
-
-def _behind(paper: Paper, table: pd.DataFrame, tests: dict, runs: list[str]) -> list[Found]:
-    """What was found of the claims that decide a paper's question."""
-    found = []
-    for claim in paper.deciding:
-        row = table[table["id"] == claim].iloc[0]
-        tested = [run for run in runs if row[run].kind != Outcome.NOT_RUN]
-        if not tested:
-            found.append(Found(row["claim"], str(Outcome.NOT_RUN), "", []))
-            continue
-        run = tested[0]
-        own = [one for one in tests[run] if one.claim == claim and one.has_interval]
-        own.sort(key=lambda one: one.outcome == Outcome.NOT_APPLICABLE)
-        found.append(Found(row["claim"], str(row[run].kind), run, [_in_words(one) for one in own]))
-    return found
-
-
-def _in_words(one: Verdict) -> str:
-    """What the notebook says it found, or the interval and the threshold that it has to
-    lie beyond.
+def _claims(board: pd.DataFrame, cells: pd.DataFrame) -> list[dict]:
+    """Of every claim that can be tested: what runs say, and what share of the effect behind it
+    controls show.
     """
-    found = one.found
-    if "[" not in found:
-        found = f"{one.estimate:z.3g}, threshold {one.threshold or 0:.3g}"
-    reason = f" ({one.reason})" if one.reason else ""
-    return f"{in_paper(one.on) or ', '.join(one.models)}: {found}{reason}"
-
-
-def _claims(
-    folders: dict[str, Path], table: pd.DataFrame, tests: dict, runs: list[str]
-) -> list[dict]:
-    """Of every claim: what the runs say, what share of the effect controls show, retrainings."""
-    again = retrainings.by_claim(folders).set_index("id")["supported in"]
+    said = {}
+    for cell in cells.to_dict("records"):
+        said.setdefault(cell["claim"], {})[cell["run"]] = cell["outcome"]
     rows = []
-    for row in table.to_dict("records"):
-        if CLAIMS[row["id"]].not_testable:
-            continue
+    for row in board[board["notebook"] != ""].to_dict("records"):
         rows.append(
             {
-                "id": row["id"],
-                "claim": row["claim"],
-                "paper": row["source"],
-                "retrainings": again.get(row["id"], ""),
-                "matched": any(row[run].kind == Outcome.MATCHED for run in runs),
-                "shares": _shares(row["id"], tests, runs),
-                "controls": row["controls"],
-                "said": {run: str(row[run].kind) for run in runs},
+                "id": row["claim"],
+                "claim": row["says"],
+                "paper": PAPERS[row["paper"]].title,
+                "over": row["over"],
+                "as much": row["why"].endswith("as much"),
+                "shares": _shares(row),
+                "said": said.get(row["claim"], {}),
             }
         )
     return rows
 
 
-def _shares(claim: str, tests: dict[str, list[Verdict]], runs: list[str]) -> list[dict]:
-    """What share of the effect each working control shows: of the tests that decide a claim, in the
-    nearest run in which it has an effect, and met controls. None of a claim that meets no control.
+def _shares(row: dict) -> list[dict]:
+    """What share of an effect each working control shows, in the test behind the claim's outcome;
+    none of claims that meet no control, or of another sign than they say.
     """
-    if CLAIMS[claim].asks != Asks.EFFECT:
+    estimate, claim = row["size"], claims.claims()[row["claim"]]
+    if estimate is None or claim.asks != "effect" or not estimate.value:
         return []
-    for run in runs:
-        shares = []
-        mine = [one for one in tests[run] if one.claim == claim]
-        for one in main_tests(CLAIMS[claim], mine):
-            if one.outcome not in (Outcome.SUPPORTED, Outcome.MATCHED):
-                continue
-            for control in (one.control, *(one.control_models or ())):
-                if control is None or control.why_idle:
-                    continue
-                share = share_of(control, one.estimate)
-                if not math.isnan(share):
-                    shares.append({"name": control.name, "on": in_paper(one.on), "share": share})
-        if shares:
-            return shares
-    return []
+    if (estimate.value > 0) != claim.side.startswith(">"):
+        return []
+    shares = []
+    for one in filter(None, (row["test"].beside, *row["controls"])):
+        if one.works:
+            share = one.estimate.value / estimate.value
+            shares.append({"name": one.name, "share": share})
+    return shares
 
 
-def _retrained(folders: dict[str, Path]) -> list[dict]:
-    """Every test over several retrainings of one model, on one scale; none of fewer than three."""
+def _retrained(tests: pd.DataFrame) -> list[dict]:
+    """Every test over retrainings of one model, on one scale; none of fewer than three."""
+    known = claims.claims()
     rows = []
-    for row in retrainings.across(folders).to_dict("records"):
-        mean, each = retrainings.towards(row)
+    for row in ledger.trainings(tests).to_dict("records"):
+        claim = known[row["claim"]]
+        mean, _, each = towards(row)
+        about = ", ".join(filter(None, (row["bias"], row["variant"])))
         rows.append(
             {
-                "id": row["id"],
-                "claim": row["claim"],
-                "paper": row["source"],
+                "id": row["claim"],
+                "claim": claim.says,
+                "paper": PAPERS[claim.paper].title,
                 "outcome": row["outcome"],
-                "among": row["supported in"],
-                "text": f"{row['on']}: {row['mean']:z.3g}".lstrip(": "),
-                "threshold": row["threshold"],
-                "share": row["share"],
+                "text": f"{about}: mean {row['mean']:z.3g}; another training {row['another']:z.3g}",
+                "threshold": _threshold(row),
                 "each": each,
                 "value": mean.value,
                 "low": mean.low,
@@ -253,6 +205,27 @@ def _retrained(folders: dict[str, Path]) -> list[dict]:
     return rows
 
 
-def _lasting(folders: dict[str, Path]) -> str:
-    over = retrainings.across(folders)
-    return retrainings.in_a_sentence(over) if len(over) else ""
+def _threshold(row: dict) -> float:
+    own = row["test"].threshold
+    return claims.claims()[row["claim"]].threshold if own is None else own
+
+
+def towards(row: dict) -> tuple[Estimate, Estimate, list[float]]:
+    """A row of ledger.trainings for a plot of many: how far mean, another training and retrainings
+    lie on the claim's side of its threshold (above 0), in half widths of the mean's interval.
+    """
+    claim, mean = claims.claims()[row["claim"]], row["mean"]
+    threshold, smallest = _threshold(row), claim.smallest_for(row["test"].base)
+    half_width = (mean.high - mean.low) / 2 or 1.0  # no item may differ
+
+    def ahead(value: float) -> float:
+        above = value - threshold
+        if claim.side == "within":
+            above = smallest - abs(above)
+        return (-above if claim.side.startswith("<") else above) / half_width
+
+    found = []
+    for one in (mean, row["another"]):
+        value, *ends = map(ahead, one)
+        found.append(Estimate(value, min(ends), max(value, *ends)))
+    return *found, [ahead(one.value) for one in row["estimates"]]

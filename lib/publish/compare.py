@@ -1,9 +1,10 @@
-"""Whether a run gave what is stored: every table, title and verdict, number by number.
+"""Whether a run gave what is stored: every table, title and test, number by number.
 
 A run writes to build/<run>/figures; what the repository holds of it is in figures/<run>. Tables
 (csv), titles of figures (the `finding` in their json) and records (claims/NN.json, numbers/NN.json)
-count, pictures do not. What the same number is, lib/engine/tolerance.py says. What each rests on
-is counted too, and a stored measurement whose sample came out otherwise is named.
+count, pictures do not. What the same number is, lib/engine/tolerance.py says. A test is reproduced
+if its row is the stored one by that, and both come to the same outcome. What each rests on is
+counted too, and a stored measurement whose sample came out otherwise is named.
 
     ./reproduce.sh compare          says it again of the run mini, without running anything
     ./reproduce.sh compare null     of another run
@@ -13,17 +14,17 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from lib import CompanionError, paths
+from lib import CompanionError, claims, ledger, paths
 from lib.engine import tolerance
 from lib.engine.files import replace, slug
 from lib.results import LEFT_OUT, Rests, has_records, made_folder, stored_folder
 
 SHOWN = 20  # departures that are listed; the others are counted
 PICTURES = (".png", ".svg")
-CHANGED = 3  # exit status: a verdict is not the stored one, or a measurement is not believed
+CHANGED = 3  # exit status: a test has another outcome, or a measurement is not believed
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class Comparison:
     run: str
     tables: Count = field(default_factory=lambda: Count("tables"))
     titles: Count = field(default_factory=lambda: Count("titles"))
-    verdicts: Count = field(default_factory=lambda: Count("verdicts"))
+    tests: Count = field(default_factory=lambda: Count("tests"))
     departures: list[Departure] = field(default_factory=list)
-    changed_verdicts: list[Departure] = field(default_factory=list)
+    changed_tests: list[Departure] = field(default_factory=list)
     samples: dict[str, dict] = field(default_factory=dict)  # by stored measurement, as Run.taken
     cut: dict[str, str] = field(default_factory=dict)  # by measurement, as Run.cut
     largest: float = 0.0  # difference of two numbers that agree, as tolerance.size has it
@@ -77,8 +78,8 @@ class Comparison:
 
     @property
     def status(self) -> int:
-        """Exit status: that of a changed verdict or of a measurement not believed, or 0."""
-        return CHANGED if self.changed_verdicts or self.not_believed else 0
+        """Exit status: that of a changed outcome or of a measurement not believed, or 0."""
+        return CHANGED if self.changed_tests or self.not_believed else 0
 
     @property
     def not_believed(self) -> list[str]:
@@ -110,16 +111,16 @@ class Comparison:
     def sentence(self) -> str:
         if not self.tables.stored:
             return f"Nothing is stored of the run {self.run} to compare with."
-        is_part = self.changed_verdicts or self.departures or self.not_believed
+        is_part = self.changed_tests or self.departures or self.not_believed
         opening = "Reproduced in part" if is_part else "Reproduced"
         at = "no difference"
         if self.largest:
             at = f"largest difference {self.largest:.0e} ({self.largest_at})"
-        said = f"{opening}: {self.tables}, {self.titles}, {self.verdicts}; {at}"
+        said = f"{opening}: {self.tables}, {self.titles}, {self.tests}; {at}"
         return "; ".join(filter(None, [said, self.of_samples, self.of_sizes]))
 
     def __str__(self):
-        listed = self.changed_verdicts + self.departures
+        listed = self.changed_tests + self.departures
         lines = [self.sentence, *(f"  {departure}" for departure in listed[:SHOWN])]
         if len(listed) > SHOWN:
             lines.append(f"  and {len(listed) - SHOWN} more")
@@ -181,8 +182,7 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
             found.cut |= taken.get("cut", {})
     for old, new in _both(stored, made, "numbers/[0-9][0-9].json", numbers):
         _compare_numbers(found, old, new)
-    for old, new in _both(stored, made, "claims/[0-9][0-9].json", numbers):
-        _compare_verdicts(found, old, new)
+    _compare_tests(found, _both(stored, made, "claims/[0-9][0-9].json", numbers))
     return found
 
 
@@ -288,16 +288,15 @@ def _compare_numbers(found: Comparison, old: Path, new: Path):
     is_same = True
     for key in dict.fromkeys([*before, *after]):
         where = f"{old.parent.name}/{old.stem}, {' '.join(key)}"
-        for field_ in ("ours", "match"):
-            stored = before.get(key, {}).get(field_, "")
-            made = after.get(key, {}).get(field_, "")
-            is_same &= found.compare_texts(where, stored, made)
+        kept = [of_run.get(key, {}) for of_run in (before, after)]
+        for field_ in ("ours", "low", "high", "match"):
+            is_same &= found.compare_texts(where, *(str(row.get(field_, "")) for row in kept))
     if before:
         found.tables.add(is_same, _rests(new))
 
 
 def _rests(record: Path) -> str:
-    """What a notebook's verdicts, or its numbers beside printed ones, rest on."""
+    """What a notebook's tests, or its numbers beside printed ones, rest on."""
     return _json(record.parents[1] / "measured" / record.name).get("rests", "")
 
 
@@ -305,40 +304,47 @@ def _key(row: dict) -> tuple[str, ...]:
     return tuple(row[part] for part in ("paper", "table", "row", "column"))
 
 
-def _compare_verdicts(found: Comparison, old: Path, new: Path):
-    """Outcome by outcome, in the order that the notebook keeps; then what each rests on."""
-    before = _json(old)
-    after = _json(new)
-    if len(before) != len(after):
-        found.verdicts.stored += len(before)
-        departure = Departure(f"claims/{old.stem}", f"{len(before)} verdicts", f"{len(after)}")
-        is_new = not before  # a notebook of which nothing is stored changes no verdict
-        (found.departures if is_new else found.changed_verdicts).append(departure)
-        return
-    for stored, made in zip(before, after, strict=True):
-        parts = [stored["claim"], stored.get("on", ""), stored.get("variant", "")]
-        where = " ".join(part for part in parts if part)
-        verdict_before = f"{stored['claim']} {stored['outcome']}"
-        verdict_now = f"{made['claim']} {made['outcome']}"
-        found.verdicts.add(verdict_before == verdict_now, _rests(new))
-        if verdict_before != verdict_now:
-            found.changed_verdicts.append(Departure(where, verdict_before, verdict_now))
+def _compare_tests(found: Comparison, files: list[tuple[Path, Path]]):
+    """Test by test, in the order that notebooks keep; then what each rests on."""
+    paired = []
+    for old, new in files:
+        kept = [claims.read(file) if file.is_file() else [] for file in (old, new)]
+        if len(kept[0]) == len(kept[1]):
+            paired += [(*both, new) for both in zip(*kept, strict=True)]
             continue
-        _compare_fields(found, where, stored, made)
+        found.tests.stored += len(kept[0])
+        departure = Departure(f"claims/{old.stem}", f"{len(kept[0])} tests", f"{len(kept[1])}")
+        is_new = not kept[0]  # a notebook of which nothing is stored changes no test
+        (found.departures if is_new else found.changed_tests).append(departure)
+    before = _outcomes(found.run, [stored for stored, _, _ in paired])
+    after = _outcomes(found.run, [made for _, made, _ in paired])
+    for (stored, made, file), was, now in zip(paired, before, after, strict=True):
+        where = " ".join(filter(None, (stored.claim, stored.model, stored.bias, stored.variant)))
+        is_same = was == now
+        if is_same:
+            is_same = _compare_fields(found, where, asdict(stored), asdict(made))
+        else:
+            found.changed_tests.append(Departure(where, was, now))
+        found.tests.add(is_same, _rests(file))
 
 
-def _compare_fields(found: Comparison, where: str, stored, made):
-    """Numbers and words of a record, however deep."""
+def _outcomes(run: str, tests: list[claims.Test]) -> list[str]:
+    """What tests come to, held against the stored control models."""
+    judged = ledger.of_tests(tests, run) if tests else {"claim": [], "outcome": []}
+    return [" ".join(both) for both in zip(judged["claim"], judged["outcome"], strict=True)]
+
+
+def _compare_fields(found: Comparison, where: str, stored, made) -> bool:
+    """Numbers and words of a record, however deep: whether all are the same."""
     if isinstance(stored, dict) and isinstance(made, dict):
-        for key in dict.fromkeys([*stored, *made]):
-            _compare_fields(found, f"{where}, {key}", stored.get(key, ""), made.get(key, ""))
+        keys = dict.fromkeys([*stored, *made])
+        pairs = [(f", {key}", stored.get(key, ""), made.get(key, "")) for key in keys]
     elif isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
-        for old, new in zip(stored, made, strict=True):
-            _compare_fields(found, where, old, new)
+        pairs = [("", *both) for both in zip(stored, made, strict=True)]
     else:
-        found.compare_texts(
-            where, str(stored), str(made), unit=None if isinstance(stored, str) else 0.0
-        )
+        unit = None if isinstance(stored, str) else 0.0
+        return found.compare_texts(where, str(stored), str(made), unit)
+    return all([_compare_fields(found, where + name, old, new) for name, old, new in pairs])
 
 
 # ---- storing

@@ -2,19 +2,16 @@
 retrainings, three papers' remedies.
 """
 
-import re
 import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from lib import look, together
-from lib.engine.stats import Estimate
-from lib.publish import retrainings
-from lib.publish.papers import run_name
+from lib import claims as known, look, together
+from lib.claims import Outcome
+from lib.publish.article import towards
 from lib.together import Effect, Role
-from lib.verdict import Outcome
 
 INK = "#333333"
 TILE = 0.42  # inches, in `claims`
@@ -24,32 +21,35 @@ CUT = 6  # half widths at which `across` cuts what lies further out
 EFFECT_COLOURS = {
     Effect.BETTER: look.GOOD,
     Effect.WORSE: look.BAD,
-    Effect.INCONCLUSIVE: look.NEITHER,
+    Effect.UNDECIDED: look.NEITHER,
     Effect.CONTROL: look.NEITHER,
 }
 
 
 # ---- the board
-def claims(rows: pd.DataFrame, runs: list[str], title: str, made_from: str = ""):
-    """Claims in words, one row each; one column of tiles per run."""
-    size = (WORDS + TILE * len(runs) + 0.5, 0.225 * len(rows) + 1.5)
+def claims(tiles: pd.DataFrame, title: str, made_from: str):
+    """What claims came to: a row of tiles each.
+
+    tiles   outcomes; the index says the claims, columns say what they are of
+    """
+    size = (WORDS + TILE * len(tiles.columns) + 0.5, 0.225 * len(tiles) + 1.5)
     figure, ax = plt.subplots(figsize=size, layout="constrained")
-    for y, claim in enumerate(rows.to_dict("records")):
-        ax.text(-0.2, y, claim["claim"], ha="right", va="center", fontsize=8.4, color=INK)
-        for x, run in enumerate(runs):
-            _draw_tile(ax, x, y, claim[run], size=8)
-    ax.set(xlim=(-WORDS / TILE, len(runs) + 0.6), ylim=(len(rows) - 0.4, -0.6), yticks=[])
-    middles = [x + 0.5 for x in range(len(runs))]
-    names = [run_name(run) for run in runs]
-    ax.set_xticks(middles, names, rotation=35, ha="left", fontsize=8)
+    for y, (claim, outcomes) in enumerate(tiles.iterrows()):
+        ax.text(-0.2, y, claim, ha="right", va="center", fontsize=8.4, color=INK)
+        for x, outcome in enumerate(outcomes):
+            _draw_tile(ax, x, y, outcome, size=8)
+    width = len(tiles.columns)
+    ax.set(xlim=(-WORDS / TILE, width + 0.6), ylim=(len(tiles) - 0.4, -0.6), yticks=[])
+    middles = [x + 0.5 for x in range(width)]
+    ax.set_xticks(middles, tiles.columns, rotation=35, ha="left", fontsize=8)
     ax.xaxis.tick_top()
     _explain_tiles(figure, ax)
-    return look.sign(figure, title, f"{made_from}as stored in figures/")
+    return look.sign(figure, title, made_from)
 
 
-def _draw_tile(ax, x: float, y: float, cell, size: float):
-    """What a run says of a claim."""
-    sign = look.OUTCOMES[cell.kind]
+def _draw_tile(ax, x: float, y: float, outcome: str, size: float):
+    """What a claim came to in a run."""
+    sign = look.OUTCOMES[outcome]
     tile = plt.Rectangle((x + 0.06, y - 0.43), 0.88, 0.86, facecolor=sign.tile, edgecolor="none")
     ax.add_patch(tile)
     ax.text(x + 0.5, y, sign.mark, ha="center", va="center", fontsize=size, color=sign.ink)
@@ -67,7 +67,7 @@ def _explain_tiles(figure, ax):
     figure.legend(
         handles=meanings,
         loc="outside lower left",
-        ncols=5,  # two rows: one would be wider than the narrower figures
+        ncols=len(meanings),
         fontsize=7.5,
         handletextpad=0.2,
         columnspacing=1,
@@ -75,20 +75,10 @@ def _explain_tiles(figure, ax):
 
 
 # ---- printed numbers
-WRITTEN = re.compile(r"(-?\d*\.?\d+)(?: \[(-?\d*\.?\d+), (-?\d*\.?\d+)\])?")
 FEWEST = 3  # numbers of a printed column that is drawn
 COLUMN_COLOURS = (look.SKY, look.GOOD, look.ACCENT, look.BAD, look.NEITHER, INK)
 NAMES = {"S": "Strength", "D": "Distance", "eta": "fairness"}  # of columns, in keys
 WIDE = 50  # times: from here on a panel is logarithmic
-
-
-def read_number(text: str) -> Estimate | None:
-    """What a table says: "0.61 [0.58, 0.63]" or "0.61"; None of "< 0.05" and of words."""
-    found = WRITTEN.fullmatch(str(text).strip())
-    if not found:
-        return None
-    ends = [float(number) for number in found.groups() if number is not None]
-    return Estimate(*ends)
 
 
 def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
@@ -96,12 +86,10 @@ def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
     printed table, a colour a column. None where a paper prints too few numbers that a model has
     measured here.
 
-    rows   columns table, column, printed and ours, as tables show them
+    rows   columns table, column, printed (digits as printed) and ours (Estimates)
     """
-    known = rows.assign(
-        printed=rows["printed"].map(read_number), ours=rows["ours"].map(read_number)
-    )
-    known = known.dropna(subset=["printed", "ours"])
+    printed = pd.to_numeric(rows["printed"], errors="coerce")  # of "< 0.05" and of words none
+    known = rows.assign(printed=printed).dropna(subset=["printed", "ours"])
     of_column = known.groupby(["table", "column"])["ours"].transform("size")
     known = known[of_column >= FEWEST]
     tables = known["table"].unique()
@@ -110,11 +98,8 @@ def against_printed(rows: pd.DataFrame, paper: str, made_from: str):
     figure, axes = look.panels(len(tables), width=2.8, height=2.8)
     for ax, table in zip(axes, tables, strict=True):
         _draw_against(ax, known[known["table"] == table], table)
-    reach = [
-        ours.low <= theirs.value <= ours.high
-        for ours, theirs in zip(known["ours"], known["printed"], strict=True)
-        if ours.has_interval
-    ]
+    both = zip(known["ours"], known["printed"], strict=True)
+    reach = [ours.low <= theirs <= ours.high for ours, theirs in both if ours.has_interval]
     beside = f"{len(known)} numbers of other, smaller models beside the printed ones"
     corner = f"{made_from}; line: equal"
     if not reach:
@@ -129,7 +114,7 @@ def _draw_against(ax, rows: pd.DataFrame, table: str):
     for place, column in enumerate(columns):
         of_column = rows[rows["column"] == column]
         _draw_points(ax, of_column, COLUMN_COLOURS[place % len(COLUMN_COLOURS)])
-    both = np.array([one.value for one in (*rows["printed"], *rows["ours"])])
+    both = np.array([*rows["printed"], *(one.value for one in rows["ours"])])
     if both.min() > 0 and both.max() > WIDE * both.min():
         ax.set(xscale="log", yscale="log")
     ends = [both.min(), both.max()]
@@ -141,7 +126,7 @@ def _draw_against(ax, rows: pd.DataFrame, table: str):
 
 def _draw_points(ax, rows: pd.DataFrame, colour: str):
     """The points of one column, each with its interval."""
-    x = np.array([one.value for one in rows["printed"]])
+    x = rows["printed"].to_numpy()
     values, low, high = np.array([[*one] for one in rows["ours"]]).T
     has_interval = ~np.isnan(low)
     ax.errorbar(
@@ -158,20 +143,22 @@ def _draw_points(ax, rows: pd.DataFrame, colour: str):
 
 # ---- retrainings
 def across(over: pd.DataFrame, title: str):
-    """Of each claim its first test over retrainings: mean, interval and the retrainings as
-    strokes.
+    """Each test of ledger.trainings, a line each: the mean and its interval, thinner that of
+    another training, and the retrainings as strokes.
     """
-    rows = over.drop_duplicates("id").to_dict("records")[::-1]
+    rows = over.to_dict("records")[::-1]
     figure, ax = plt.subplots(figsize=(look.PAGE, 0.24 * len(rows) + 1.6), layout="constrained")
     colours = {Outcome.SUPPORTED: look.GOOD, Outcome.CONTRADICTED: look.BAD}
     for y, row in enumerate(rows):
         colour = colours.get(row["outcome"], look.NEITHER)
-        mean, each = retrainings.towards(row)
-        interval = np.clip([mean.low, mean.high], -CUT, CUT)
-        ax.plot(interval, [y, y], color=colour, linewidth=3, solid_capstyle="butt", alpha=0.6)
+        mean, another, each = towards(row)
+        for one, width in ((another, 1), (mean, 3)):
+            ends = np.clip([one.low, one.high], -CUT, CUT)
+            ax.plot(ends, [y, y], color=colour, linewidth=width, solid_capstyle="butt", alpha=0.6)
         ax.plot(np.clip(each, -CUT, CUT), [y] * len(each), "|", color=INK, markersize=8)
         ax.plot(np.clip(mean.value, -CUT, CUT), y, "o", color=colour, markersize=5)
-    names = [textwrap.fill(row["claim"], NAME_WIDTH) for row in rows]
+    says = [known.claims()[row["claim"]].says for row in rows]
+    names = [textwrap.fill(text, NAME_WIDTH) for text in says]
     ax.set_yticks(range(len(rows)), names, fontsize=7, linespacing=0.95)
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_ylim(-0.7, len(rows) - 0.3)
@@ -182,15 +169,15 @@ def across(over: pd.DataFrame, title: str):
     return look.sign(
         figure,
         title,
-        "strokes: retrainings of mini-bert; data paper; of each claim its first test; green: "
-        "supported over retrainings, whatever the bundled model shows; grey: inconclusive, or "
-        "matched by controls",
+        "strokes: retrainings of mini-bert; thick: interval of their mean, thin: of another "
+        "training; real text; of each claim the first test that decides it; green: supported over retrainings, "
+        "vermilion: contradicted, grey: undecided",
     )
 
 
 # ---- the three papers' remedies
-def effects(table: pd.DataFrame, made_from: str):
-    """What each remedy changes on each measure, a panel per measure."""
+def effects(table: pd.DataFrame, title: str, made_from: str):
+    """What each remedy changes on each measure (together.effects), a panel per measure."""
     changes = table[table["role"] != Role.NONE]
     remedies = changes["mitigation"].unique()
     size = (look.PAGE + 1.5, 0.72 * len(remedies) + 2.6)
@@ -199,21 +186,22 @@ def effects(table: pd.DataFrame, made_from: str):
     for ax, measure in zip(axes.flat, together.MEASURES, strict=False):
         _draw_changes(ax, changes[changes["measure"] == measure], measure)
     axes[0, 0].set_yticks(range(len(remedies)), remedies)
-    return look.sign(figure, effects_title(changes), made_from)
+    return look.sign(figure, title, made_from)
 
 
 def _draw_changes(ax, rows: pd.DataFrame, measure: str):
     """Of one measure: the change by remedy, in the order of the rows, with its interval."""
     for y, row in enumerate(rows.to_dict("records")):
-        if pd.isna(row["change"]):
+        change = row["change"]
+        if change is None:
             across_axis = ax.get_yaxis_transform()
             text = ax.text(0.5, y, "does not apply", fontsize=7, transform=across_axis)
             text.set(color=look.NEITHER, ha="center", va="center")
             continue
         colour = EFFECT_COLOURS[together.judged(row)]
-        interval = [row["low"], row["high"]]
-        ax.plot(interval, [y, y], color=colour, linewidth=2, solid_capstyle="round")
-        ax.plot(row["change"], y, "o", color=colour, markersize=5)
+        ends = [change.low, change.high]
+        ax.plot(ends, [y, y], color=colour, linewidth=2, solid_capstyle="round")
+        ax.plot(change.value, y, "o", color=colour, markersize=5)
     is_cost = measure in together.COSTS
     better = "better →" if together.MEASURES[measure].better > 0 else "← better"
     ax.axvline(0, color=INK, linewidth=0.8)
@@ -224,38 +212,3 @@ def _draw_changes(ax, rows: pd.DataFrame, measure: str):
     ax.set_ylim(len(rows) - 0.5, -0.5)
     if is_cost:
         ax.set_facecolor("#F7F7F5")
-
-
-def effects_title(changes: pd.DataFrame) -> str:
-    """Whether a remedy improves all measures of bias, and whether each has a cost."""
-    remedies = changes[(changes["role"] != Role.CONTROL) & changes["change"].notna()]
-    judged = remedies.assign(judged=remedies.apply(together.judged, axis=1))
-    is_cost = judged["measure"].isin(together.COSTS)
-    by_remedy = judged[~is_cost].groupby("mitigation", sort=False)["judged"]
-    most = by_remedy.size().max()
-    better = by_remedy.agg(lambda found: (found == Effect.BETTER).sum())
-    who = "No remedy improves"
-    if better.max() == most:
-        who = f"{better.idxmax()} improves"
-    paid = judged[is_cost & (judged["judged"] == Effect.WORSE)]["mitigation"]
-    price = ", and each has its price" if set(paid) == set(judged["mitigation"]) else ""
-    return f"{who} all {most} measures of bias{price}"
-
-
-def remedies(table: pd.DataFrame) -> str:
-    """A line per remedy in Markdown: which measures its interval puts on either side of 0, and
-    which bias it overturns.
-    """
-    changes = table[~table["role"].isin((Role.NONE, Role.CONTROL))]
-    lines = []
-    for name, rows in changes.groupby("mitigation", sort=False):
-        found = rows.assign(judged=rows.apply(together.judged, axis=1))
-        said = []
-        for word, effect in (("improves", Effect.BETTER), ("worsens", Effect.WORSE)):
-            names = found.loc[found["judged"] == effect, "measure"]
-            said.append(f"{word} {', '.join(names) or 'nothing'}")
-        turned = found.loc[found["overturned"].astype(bool), "measure"]
-        if len(turned):
-            said.append(f"overturns {', '.join(turned)}")
-        lines.append(f"- **{name}** {'; '.join(said)}.")
-    return "\n".join(lines)

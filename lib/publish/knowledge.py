@@ -16,7 +16,7 @@ from lib import paths
 from lib.counteracts import claims, cloze, tables
 from lib.engine.files import read_text, replace
 from lib.engine.stats import Estimate, redrawn
-from lib.publish import alike, marks, published
+from lib.publish import alike, published, readme
 from lib.text import data
 
 MARKER = "<!-- made by python -m lib.publish.knowledge -->"  # before the table and after it
@@ -94,7 +94,7 @@ def in_markdown(frame: pd.DataFrame) -> str:
 def write():
     """The table into PUBLISHED.md, between its marks."""
     page = alike.PAGE
-    text = marks.between(page.name, read_text(page), MARKER, in_markdown(table()), MARKER)
+    text = readme.between(page.name, read_text(page), MARKER, in_markdown(table()), MARKER)
     replace(page, text.encode())
 
 

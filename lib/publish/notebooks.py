@@ -32,7 +32,7 @@ from papermill import PapermillExecutionError, execute_notebook
 from papermill.exceptions import strip_color
 from pygments.formatters import HtmlFormatter
 
-from lib import CompanionError, paths, stale
+from lib import CompanionError, ledger, paths, results, stale
 from lib.engine import models
 from lib.engine.files import fingerprint, replace
 from lib.publish import papers
@@ -161,8 +161,12 @@ class Notebook:
             found[name] = revision(name)
         if "lib/publish/papers.py" in found:  # which imports the papers by their names
             for paper in papers.REGISTERED:
-                found |= stale.code(f"import lib.{paper}.claims")
-        if "scoreboard." in self.code:  # the board depends on what other notebooks found
+                found |= stale.code(f"import lib.{paper}")
+        if "run.judged(" in self.code:  # what its tests come to depends on these too
+            found |= stale.places(paths.CLAIMS)
+            found["tests of control models"] = fingerprint(*_read_by_tests())
+        if "ledger.table(" in self.code:
+            found |= stale.places(paths.CLAIMS)
             found["results of other notebooks"] = fingerprint(*_read_by_the_board(self.run))
         return found
 
@@ -302,6 +306,12 @@ def _pictures(content: nbformat.NotebookNode) -> list[dict]:
 
 def _hash(value) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _read_by_tests() -> list[Path]:
+    """What the stored control runs found, which tests of others are held against."""
+    controls = [folder for run, folder in results.runs().items() if ledger.control_of(run)]
+    return [folder / part for folder in controls for part in ("claims", "draws")]
 
 
 def _read_by_the_board(run: Run) -> list[Path]:

@@ -9,29 +9,31 @@ import pandas as pd
 from lib import CompanionError, printed, results
 from lib.bias_a_head import heads
 from lib.counteracts import cloze
+from lib.engine.stats import Estimate
+from lib.printed import Match, match
 from lib.projective import nli, projection, tables
 from lib.publish.papers import PAPERS
 from lib.text import data as lists
-from lib.verdict import Match, match
 
 
 @dataclass(frozen=True)
 class Compared:
     """A number of ours beside a printed one, as a notebook kept it."""
 
-    ours: str  # as shown
-    match: str  # whether it is the printed one, and why not
-    kind: str  # the verdict.Match that `match` opens with
+    ours: Estimate | None
+    match: str  # whether it is the printed one, and why not; it opens with a printed.Match
 
 
-def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, Compared]:
+def compared(run: str, folder: Path) -> dict[tuple, Compared]:
     """{(paper, table, row, column): what notebooks kept beside it}."""
     kept = {}
-    for file in sorted(folder.glob(f"numbers/{notebook}.json")):
+    for file in sorted(folder.glob("numbers/*.json")):
         try:
             for row in json.loads(file.read_text(encoding="utf-8")):
                 key = row["paper"], row["table"], row["row"], row["column"]
-                kept[key] = Compared(row["ours"], row["match"], row["kind"])
+                ends = [row[name] for name in ("ours", "low", "high") if name in row]
+                has_number = ends and not isinstance(ends[0], str)  # a p may be "< .001" alone
+                kept[key] = Compared(Estimate(*ends) if has_number else None, row["match"])
         except (ValueError, TypeError, KeyError):
             raise CompanionError(
                 f"figures/{run}/numbers/{file.name} is damaged: restore it with git, or run its "
@@ -41,12 +43,12 @@ def compared(run: str, folder: Path, notebook: str = "*") -> dict[tuple, Compare
 
 
 def every_number(
-    counts: dict[tuple, tuple[str, str]], folders: dict[str, Path] | None = None
+    counts: dict[tuple, Compared], folders: dict[str, Path] | None = None
 ) -> pd.DataFrame:
-    """source (the paper), table, row, column, printed; of each run `ours, <run>` and `verdict,
-    <run>`, "not run" where no notebook compares it.
+    """source (the paper), table, row, column, printed; of each run `ours, <run>` (Estimates) and
+    `verdict, <run>`, "not run" where no notebook compares it.
 
-    counts   {(paper, table, row, column): (ours, match)}, of numbers that need no model
+    counts   {(paper, table, row, column): ...}, of numbers that need no model
     """
     frames = [printed.numbers(key).assign(source=key) for key in PAPERS]
     table = pd.concat(frames, ignore_index=True).rename(columns={"value": "printed"})
@@ -54,9 +56,9 @@ def every_number(
     missing = _why_missing(keys, table["printed"])
     for run, folder in (folders or results.runs()).items():
         ours = _of_run(run, folder, counts, missing)
-        shown = [ours.get(key) or ("", missing[key]) for key in keys]
-        table[f"ours, {run}"] = [number for number, _ in shown]
-        table[f"verdict, {run}"] = [match for _, match in shown]
+        shown = [ours.get(key) or Compared(None, missing[key]) for key in keys]
+        table[f"ours, {run}"] = pd.Series([one.ours for one in shown], dtype=object)
+        table[f"verdict, {run}"] = [one.match for one in shown]
     table["source"] = [PAPERS[key].title for key in table["source"]]
     first = ["source", "table", "row", "column", "printed"]
     others = [name for name in table if name not in first]
@@ -73,10 +75,9 @@ def _why_missing(keys: list[tuple], values: pd.Series) -> dict[tuple, str]:
     return missing
 
 
-def _of_run(run: str, folder: Path, counts: dict, known: dict) -> dict[tuple, tuple[str, str]]:
-    """{key: (ours, match)} of a run, with numbers that a paper's text prints once more."""
-    ours = {key: (one.ours, one.match) for key, one in compared(run, folder).items()}
-    ours |= counts
+def _of_run(run: str, folder: Path, counts: dict, known: dict) -> dict[tuple, Compared]:
+    """{key: ours} of a run, with numbers that a paper's text prints once more."""
+    ours = compared(run, folder) | counts
     for paper, *key in ours.keys() - known.keys():
         raise CompanionError(
             f"figures/{run}/numbers compares {tuple(key)}, which data/paper/{paper}.csv does not "
@@ -97,8 +98,8 @@ OTHER_COUNT = {
 }
 
 
-def counts() -> dict[tuple, tuple[str, str]]:
-    """{(paper, table, row, column): (ours, match)}: sizes of word lists, data sets and settings."""
+def counts() -> dict[tuple, Compared]:
+    """{(paper, table, row, column): ours}: sizes of word lists, data sets and settings."""
     ours = _word_lists() | _settings() | _occupations()
     theirs = {}
     for paper in PAPERS:
@@ -107,7 +108,8 @@ def counts() -> dict[tuple, tuple[str, str]]:
     found = {}
     for key, value in ours.items():
         why = OTHER_COUNT.get(key[2:], "another variant")
-        found[key] = f"{value:g}", match(theirs[key], value, same_model=True, why=why)
+        said = match(theirs[key], value, same_model=True, why=why)
+        found[key] = Compared(Estimate(float(value)), said)
     return found
 
 
@@ -161,7 +163,7 @@ def coverage(table: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
     counted["printed"] = is_there
     counted["lost"] = ~is_there
     for run in runs:
-        counted[run] = is_there & (table[f"ours, {run}"] != "")
+        counted[run] = is_there & table[f"ours, {run}"].notna()
     counted = counted.groupby(["paper", "table"], sort=False, as_index=False).sum()
     counted.loc[len(counted)] = ["all", "", *counted.drop(columns=["paper", "table"]).sum()]
     return counted
@@ -172,8 +174,8 @@ def contradictions() -> pd.DataFrame:
     rows = []
 
     def add(source: str, where: str, said: float, found: float, note: str):
-        shown = {"printed": f"{said:g}", "found": f"{found:g}"}
-        rows.append({"source": source, "where": where} | shown | {"note": note})
+        row = {"source": source, "where": where, "printed": said, "found": found, "note": note}
+        rows.append(row)
 
     table2 = printed.printed("bias_a_head", "Table 2")
     for name, row in table2[table2["All"] > table2["0 (Full)"]].iterrows():
@@ -189,5 +191,5 @@ def contradictions() -> pd.DataFrame:
     own = pd.DataFrame(rows)
     projective = tables.contradictions().rename(columns={"recomputed": "found"})
     projective = projective.assign(source="Projective Methods")
-    both = pd.concat([own, projective])[list(own)]
+    both = pd.concat([own, projective])[list(own)].astype({"printed": float, "found": float})
     return both.sort_values("source", kind="stable", ignore_index=True)

@@ -2,13 +2,32 @@
 /headlines -->, say. Nobody writes them by hand, and a test fails where they say something else.
 """
 
-from lib import CompanionError, paths, results
+import re
+
+from lib import CompanionError, ledger, paths, results
 from lib.engine.files import replace
-from lib.publish import headlines, marks, scoreboard
-from lib.publish.page import Result, collect
+from lib.publish import headlines
 from lib.publish.papers import RUNS, run_name
 
 README = paths.ROOT / "README.md"
+# A figure of each paper, the title that a person would give it, and what is drawn.
+PICTURES = (
+    (
+        "04_curves",
+        "Masking many heads, biased or random, lowers the bias score and breaks the model",
+        "Bias score and perplexity by number of masked heads",
+    ),
+    (
+        "07_preferences",
+        "StereoSet counts preferences that a swap of gender does not change",
+        "Preference before and after the swap",
+    ),
+    (
+        "11_factual",
+        "One counterexample makes four models misgender more queens and kings",
+        "Share of right pronouns by who was named before",
+    ),
+)
 
 
 def write() -> str:
@@ -26,36 +45,46 @@ def renewed(text: str) -> str:
     for name, make in PARTS.items():
         before = f"<!-- {name} -->"
         after = f"<!-- /{name} -->"
-        if before not in text and after not in text:
-            continue
-        text = marks.between("README.md", text, before, make(), after)
+        if before in text or after in text:
+            text = between("README.md", text, before, make(), after)
     return text
 
 
+def between(page: str, text: str, before: str, made: str, after: str) -> str:
+    """The text of a page with a part between two marks made anew. What stands outside stays, so
+    that marks that do not enclose a part are refused.
+
+    page            its name, for the message
+    before, after   the marks; they may be the same
+    """
+    marks = re.findall(f"{re.escape(before)}|{re.escape(after)}", text)
+    if marks != [before, after]:
+        wanted = f"{before} and then {after}, once each"
+        if before == after:
+            wanted = f"{before} twice"
+        raise CompanionError(f"{page} must have {wanted}: put them back.")
+    outside, _, rest = text.partition(before)
+    return f"{outside}{before}\n{made}\n{after}{rest.partition(after)[2]}"
+
+
 def headlines_part() -> str:
-    return headlines.as_markdown()
+    return headlines.as_markdown(ledger.table())
 
 
 def figures_part() -> str:
-    """A picture of each paper under a plain title, from the run nearest to the paper's."""
+    """A picture of each paper under a plain title, from the run nearest to the papers'."""
     folders = results.runs()
-    figures = {one.id: one for one in collect(folders) if not one.is_table}
-    board = scoreboard.board(folders)
-    return "\n\n".join(_picture(one, figures, board) for one in headlines.PICTURES)
+    return "\n\n".join(_picture(*picture, folders) for picture in PICTURES)
 
 
-def _picture(picture: headlines.Picture, figures: dict[str, Result], board) -> str:
-    found = [run for run in RUNS if f"{run}.{picture.figure}" in figures]
+def _picture(figure: str, title: str, shows: str, folders: dict) -> str:
+    found = [run for run in RUNS if run in folders and (folders[run] / f"{figure}.png").is_file()]
     if not found:
         raise CompanionError(
-            f"No run has the figure {picture.figure}: make it with ./reproduce.sh --only "
-            f"{picture.figure[:2]}."
+            f"No run has the figure {figure}: make it with ./reproduce.sh --only {figure[:2]}."
         )
-    shown = figures[f"{found[0]}.{picture.figure}"]
-    title = headlines.plain_title(picture, found[0], shown.finding, board)
-    place = shown.file.relative_to(paths.ROOT).as_posix()
-    data = picture.data or run_name(found[0])
-    return f"**{title}** ({data})\n\n![{picture.shows}.]({place})"
+    place = (folders[found[0]] / f"{figure}.png").relative_to(paths.ROOT).as_posix()
+    return f"**{title}** ({run_name(found[0])})\n\n![{shows}.]({place})"
 
 
 # What runs make of README.md, by the name of its marks.
