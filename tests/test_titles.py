@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from lib.bias_a_head import figures as bias_figures, tables as bias_tables
-from lib.counteracts import figures as cloze_figures
 from lib.engine.stats import Estimate
 from lib.projective import figures as projective_figures
 from lib.publish import figures as board_figures
@@ -285,26 +284,6 @@ def test_remedies_are_said_to_improve_all_or_not_and_to_have_a_price():
     assert title(remedies(*one, *free)) == "No remedy improves all 2 measures of bias"
 
 
-def margins(*rows: list[float]) -> pd.DataFrame:
-    return pd.DataFrame(rows)
-
-
-def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
-    """A change of sign near 0 is no preference turned round."""
-    table = margins([0.5, 0.05, -0.5], [0.4, -0.05, 0.05], [-0.2, 0.5, -0.3])
-    assert cloze_figures._flips(table).to_numpy().tolist() == [
-        [False, False, False],
-        [False, False, False],
-        [True, False, False],
-    ]
-    steady = margins([0.5, 0.5, 0.5], [0.4, 0.4, 0.05])
-    title = cloze_figures._turned_round({"a": table, "b": steady})
-    assert title == (
-        "Prompts and words to count: another choice turns 1 of 3 preferences round in a, none in b"
-    )
-    assert "no other choice turns" in cloze_figures._turned_round({"b": steady})
-
-
 @pytest.mark.parametrize(
     "title",
     [
@@ -323,29 +302,3 @@ def test_crosses_and_title_of_the_sensitivity_figure_go_by_one_rule():
 )
 def test_a_title_has_at_most_two_numbers_and_no_interval(title):
     assert n_numbers(title) <= 2 and "[" not in title
-
-
-def test_a_runner_up_within_the_interval_is_named_beside_the_first():
-    def ratios(kind: str, *values: float) -> list[tuple]:
-        return [(f"job {i}", kind, "female", value) for i, value in enumerate(values)]
-
-    rows = ratios("target semantic similar", 1.2, 1.4, 1.6)
-    near = ratios("target counter semantic similar", 1.3, 1.3, 1.4)
-    far = ratios("unrelated", 0.5, 0.5, 0.6)
-
-    def title(*rows: tuple) -> str:
-        columns = ["occupation", "kind", "gender", "ratio"]
-        return cloze_figures._what_gains_most(pd.DataFrame(rows, columns=columns))[0]
-
-    first = "Gendered words that stay likely gain most after an example of another form, 1.4 times"
-    assert title(*rows, *far) == first
-    assert title(*rows, *near, *far) == (
-        f"{first}; not clearly more than after a counterexample of another form"
-    )
-    # after SmolLM2's base prompts no kind makes gendered words likelier
-    assert (
-        title(*far)
-        == "Gendered words that stay likely lose least after an unrelated sentence, 0.5 times"
-    )
-    lost = ratios("target semantic similar", 0.5, 0.6, 0.6)
-    assert title(*far, *lost).endswith("times; not clearly less than after an unrelated sentence")
