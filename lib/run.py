@@ -397,14 +397,15 @@ class Run:
             here = f"[figures/{file}](../figures/{file})"
             display.display(display.Markdown(f"{rows} of {len(table):,} rows; all are in {here}."))
 
-    def judged(self, notebook: str, tests: "list[claims.Test]"):
+    def judged(self, notebook: str, tests: "list[claims.Test]", main_alone: bool = False):
         """Keep a notebook's tests, unrounded, for the ledger: claims/NN.json. Show what each came
-        to, held against the stored control models.
+        to, held against the stored control models; `main_alone`: those of the paper's own reading.
         """
         claims.write(self._record("claims", notebook), tests)
         self._keep_taken(notebook)
+        rows = ledger.of_tests(tests, self.name)
         with _whole_cells():
-            display.display(ledger.shown(ledger.of_tests(tests, self.name)))
+            display.display(ledger.shown(rows[rows["is_main"]] if main_alone else rows))
 
     def tell(self, text: str):
         """Words on what was found, written for the run whose outputs the repository stores."""

@@ -258,7 +258,7 @@ def _pearson(x, y, axis: int = -1):
         return scipy.stats.pearsonr(x, y, axis=axis).statistic
 
 
-def figure(correlations: pd.DataFrame, known: tuple[float, float], made_from: str):
+def figure(correlations: pd.DataFrame, known: tuple[float, float]):
     """Correlations of log odds with labour statistics: a dot with its interval per model and
     pronoun, and a band for MultiBERTs.
 
@@ -288,14 +288,4 @@ def figure(correlations: pd.DataFrame, known: tuple[float, float], made_from: st
     ax.set_yticks(range(len(models)), models[::-1])
     ax.set(ylim=(-0.6, len(models) - 0.4), xlabel="Pearson's r with the share of women (BLS)")
     drawing.legend(loc="outside lower center", ncols=2, fontsize=8)
-    return look.sign(drawing, _finding(correlations), made_from)
-
-
-def _finding(correlations: pd.DataFrame) -> str:
-    """In how many models "she" follows the labour statistics where it is about somebody else."""
-    other = correlations[correlations["about"] == "participant"]
-    follow = sum(r.is_above() for r in other["r"])
-    return (
-        f"\u201cShe\u201d follows the share of women in a job in {follow} of {len(other)} models "
-        "even where somebody else is meant"
-    )
+    return drawing

@@ -6,18 +6,11 @@ import pytest
 
 from lib.bias_a_head import debiased, experiment, masking, tables
 from lib.engine import models, stats
-from lib.verdict import Outcome
 from tests.tiny import refusal, save_tiny
 
-SUPPORTED, CONTRADICTED = Outcome.SUPPORTED, Outcome.CONTRADICTED
 pytestmark = pytest.mark.usefixtures(
     "few_draws"
 )  # intervals are far from what they decide, or hold it
-
-
-def outcomes(verdicts) -> dict:
-    """{(claim, on): outcome}."""
-    return {(each.claim, each.on): each.outcome for each in verdicts}
 
 
 # 02: head scores
@@ -358,3 +351,12 @@ def test_the_most_top_heads_that_leave_a_language_model():
     assert tables.most_top_heads(masks, 3)["pppl_sample"].tolist() == [28, 31]  # 29.5 in the mean
     assert tables.most_top_heads(masks, 2)["k"].tolist() == [3]
     assert tables.most_top_heads(masks, 1).empty
+
+
+def test_heads_above_the_upper_fence_are_those_that_stand_out():
+    """Quartiles of 0 to 8 are 2 and 6: the fence is at 12."""
+    scores = np.array([*range(8), 8.0])
+    assert tables.upper_fence(scores) == 12
+    scores = np.random.default_rng(0).standard_t(2, (12, 12))
+    _, right = tables.outliers(scores)
+    assert (scores > tables.upper_fence(scores)).sum() == right > 0

@@ -23,7 +23,6 @@ from lib.publish import card, card_measures, card_page, card_rows, every_eval
 from lib.publish.card_measures import Card
 from lib.publish.card_rows import KINDS, Row, Sample
 from lib.text import contexts
-from lib.verdict import Outcome
 from tests.tiny import COMMON, ENCODERS, FAMILIES, refusal, save_tiny
 
 STORED = sorted((paths.FIGURES / "cards").glob("*.json"))
@@ -582,14 +581,3 @@ def test_odds_are_those_of_the_blank(name):
     top = fill.top(model, contexts.pronoun_prompt(model, "nurse"), k=100)
     she, he = (top.probability[top.word.str.lower() == word].item() for word in ("she", "he"))
     assert (nurse.she, nurse.log_odds) == pytest.approx((she, np.log2(she / he)), abs=1e-4)
-
-
-def test_checks_can_fail():
-    follows = pd.DataFrame({"label": ["stereotype", "unrelated"], "probability": [0.9, 0.8]})
-    both = card.checks({"a": Estimate(-0.2, -0.5, -0.1)}, follows)
-    assert [check.outcome for check in both] == [Outcome.CONTRADICTED] * 2
-    assert both[0].estimate.value == -0.2
-    both = card.checks({"a": Estimate(0.2, 0.1, 0.3)}, follows.assign(probability=[0.9, 0.1]))
-    assert [check.outcome for check in both] == [Outcome.SUPPORTED] * 2
-    assert both[1].found == "2 of 2 pairs, 100% [34%, 100%]"
-    assert card.checks({"a": Estimate(0.2, 0.1, 0.3)}, None)[1].outcome == Outcome.NOT_RUN

@@ -428,7 +428,7 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         return notebooks.Notebook(paths.NOTEBOOKS / f"{name}.ipynb", Run()).components
 
     board = components("12_scoreboard")
-    assert {"lib/bias_a_head/claims.py", "lib/counteracts/claims.py"} <= board.keys()
+    assert {"data/claims.csv", "lib/ledger.py"} <= board.keys()
     assert "results of other notebooks" in board
     assert "results of other notebooks" not in components("01_models_and_data")
 

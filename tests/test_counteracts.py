@@ -1,6 +1,7 @@
 """Counteracts: its prompts, what models read and answer; tables and claims by hand."""
 
 import contextlib
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,12 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import CompanionError
-from lib.counteracts import claims, cloze, figures, findings, tables
+from lib import CompanionError, claims
+from lib.claims import Outcome
+from lib.counteracts import cloze, estimators, tables
 from lib.engine import fill, models
-from lib.engine.stats import Estimate
 from lib.text import data, english, factual
-from lib.verdict import Asks, Outcome, Precondition, Verdict, combined, judge
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
 TABLE_2 = [
@@ -405,11 +405,15 @@ def test_equation_1_by_hand():
 
 
 def test_which_gender_is_followed_and_named_by_hand():
-    frame = table({"base": 0.0, claims.SYNTACTIC: (0.5, -0.5), claims.COUNTER_SYNTACTIC: 0.5})
+    frame = table(
+        {"base": 0.0, estimators.SYNTACTIC: (0.5, -0.5), estimators.COUNTER_SYNTACTIC: 0.5}
+    )
     follows = tables.follows(frame)
     assert follows["names"].tolist() == ["its own"] * 2 + ["the other"] * 2 + ["its own"] * 2
-    assert follows.loc[claims.SYNTACTIC, "value"] == 1
-    assert follows.loc[claims.COUNTER_SYNTACTIC, "value"] == 0.5  # men's occupations alone
+    assert follows.loc[estimators.SYNTACTIC, "share"].value == 1
+    assert (
+        follows.loc[estimators.COUNTER_SYNTACTIC, "share"].value == 0.5
+    )  # men's occupations alone
     odds = {before: np.full(4, float(place)) for place, before in enumerate(cloze.FACTS)}
     named = {who: values.tolist() for who, values in tables.by_named_gender(odds).items()}
     assert named == {
@@ -426,40 +430,30 @@ def test_what_the_verbalizer_covers():
     assert covered["mass"] == pytest.approx(0.3)
     assert (covered["top 3: outputs"], covered["top 5: outputs"]) == (0, 1)
     assert (covered["base, top 3"], covered["base, top 5"]) == (0, 1)
-    words = tables.verbalizer_words({"female": ["she", "her", "nurse"]}, ["she", "nurse"])
-    assert words.loc["female"].tolist() == ["she", "nurse"]
 
 
 U = "unrelated"
 N = "target neutral"
-S = claims.SYNTACTIC
-C = claims.COUNTER_SYNTACTIC
+S = estimators.SYNTACTIC
+C = estimators.COUNTER_SYNTACTIC
 # The margin follows whoever is named: a model that can be moved.
 FOLLOWS = {S: (0.8, -0.8), C: (-0.8, 0.8)}
 EVERY = pd.Series(1.0, KINDS)
 
 
-def claim(expectation, *kinds):
-    return claims.ClozeClaim(
-        id="id",
-        paper="counteracts",
-        where="",
-        says="",
-        families=("bert",),
-        kinds=kinds,
-        expectation=expectation,
-        side=expectation.side,
-        threshold=expectation.threshold,
-        margin=expectation.margin,
-        asks=expectation.asks,
-    )
+def claim(expected, *kinds):
+    """One of data/claims.csv that expects this, about other kinds."""
+    first = next(one for one in claims.claims().values() if one.expected == expected)
+    return replace(first, kinds=kinds)
 
 
-def read(expectation, margins, kinds=(N,), scatter=0.0, understood=EVERY, pooled=False, **options):
+def read(expected, margins, kinds=(N,), scatter=0.0, understood=EVERY, pooled=False):
+    """The test of a claim, what it came to, and why."""
     frame = table(FOLLOWS | {U: margins["base"]} | margins, scatter)
     drawn = tables.resampled(frame, pooled, draws=50)
-    evidence = claims.Evidence(drawn, understood, tables.n_by_group(frame, pooled))
-    return claims.judge_margins(claim(expectation, *kinds), evidence, **options)
+    evidence = estimators.Evidence(drawn, understood, tables.n_by_group(frame, pooled))
+    test = estimators.tested(claim(expected, *kinds), evidence)
+    return test, *claims.outcome(claim(expected, *kinds), test)
 
 
 def test_margins_by_group_and_pooled_as_they_are_and_drawn():
@@ -477,224 +471,159 @@ def test_margins_by_group_and_pooled_as_they_are_and_drawn():
 @pytest.mark.parametrize(
     "expectation, base, after, value, outcome",
     [  # margins of occupations of women and of men
-        (claims.KEPT, 0.5, (0.55, 0.49), 0.02, Outcome.SUPPORTED),
-        (claims.KEPT, 0.5, (0.45, 0.2), -0.175, Outcome.CONTRADICTED),
-        (claims.OVERTURNED, (0.5, -0.5), (-0.1, 0.1), -0.1, Outcome.SUPPORTED),
-        (claims.OVERTURNED, (0.5, -0.5), (0.1, -0.2), 0.15, Outcome.CONTRADICTED),
-        (claims.NOT_OVERTURNED, (0.5, -0.5), (0.1, -0.9), 0.5, Outcome.SUPPORTED),
-        (claims.NOT_OVERTURNED, (0.5, -0.5), (-0.1, 0.2), -0.15, Outcome.CONTRADICTED),
-        (claims.ENLARGED, (0.5, -0.5), (0.7, -0.6), 0.15, Outcome.SUPPORTED),
-        (claims.ENLARGED, (0.5, -0.5), (0.55, -0.5), 0.025, Outcome.NO_EFFECT),
-        (claims.ENLARGED, (0.5, -0.5), 0.2, -0.5, Outcome.CONTRADICTED),
-        (claims.WEAKENED, (0.5, -0.5), 0.1, 0.4, Outcome.SUPPORTED),
-        (claims.WEAKENED, (0.5, -0.5), (0.45, -0.55), 0.0, Outcome.NO_EFFECT),
-        (claims.WEAKENED, (0.5, -0.5), 0.9, -0.4, Outcome.CONTRADICTED),
-        (claims.MOVED, 0.5, (0.9, 0.1), 0.4, Outcome.SUPPORTED),  # each towards its own gender
-        (claims.MOVED, 0.5, (0.1, 0.9), 0.4, Outcome.SUPPORTED),  # each away from it
-        (claims.MOVED, 0.5, 0.1, 0.0, Outcome.CONTRADICTED),  # both towards male words
-        (claims.UNCHANGED, 0.5, (0.2, 0.8), 0.0, Outcome.SUPPORTED),  # they conflict
-        (claims.UNCHANGED, 0.5, (0.2, 0.3), -0.25, Outcome.CONTRADICTED),
+        ("kept", 0.5, (0.55, 0.49), 0.02, Outcome.SUPPORTED),
+        ("kept", 0.5, (0.45, 0.2), -0.175, Outcome.CONTRADICTED),
+        ("overturned", (0.5, -0.5), (-0.1, 0.1), -0.1, Outcome.SUPPORTED),
+        ("overturned", (0.5, -0.5), (0.1, -0.2), 0.15, Outcome.CONTRADICTED),
+        ("not overturned", (0.5, -0.5), (0.1, -0.9), 0.5, Outcome.SUPPORTED),
+        ("not overturned", (0.5, -0.5), (-0.1, 0.2), -0.15, Outcome.CONTRADICTED),
+        ("enlarged", (0.5, -0.5), (0.7, -0.6), 0.15, Outcome.SUPPORTED),
+        ("enlarged", (0.5, -0.5), (0.55, -0.5), 0.025, Outcome.CONTRADICTED),
+        ("enlarged", (0.5, -0.5), 0.2, -0.5, Outcome.CONTRADICTED),
+        ("weakened", (0.5, -0.5), 0.1, 0.4, Outcome.SUPPORTED),
+        ("weakened", (0.5, -0.5), (0.45, -0.55), 0.0, Outcome.CONTRADICTED),
+        ("weakened", (0.5, -0.5), 0.9, -0.4, Outcome.CONTRADICTED),
+        ("moved", 0.5, (0.9, 0.1), 0.4, Outcome.SUPPORTED),  # each towards its own gender
+        ("moved", 0.5, (0.1, 0.9), 0.4, Outcome.SUPPORTED),  # each away from it
+        ("moved", 0.5, 0.1, 0.0, Outcome.CONTRADICTED),  # both towards male words
+        ("unchanged or conflicting", 0.5, (0.2, 0.8), 0.0, Outcome.SUPPORTED),  # they conflict
+        ("unchanged or conflicting", 0.5, (0.2, 0.3), -0.25, Outcome.CONTRADICTED),
     ],
 )
 def test_an_expectation_is_scored_by_the_change(expectation, base, after, value, outcome):
-    found = read(expectation, {"base": base, N: after})
-    assert found.estimate.value == pytest.approx(value, abs=1e-9)
-    assert found.outcome == outcome
+    test, found, _ = read(expectation, {"base": base, N: after})
+    assert test.estimate.value == pytest.approx(value, abs=1e-9)
+    assert found == outcome
 
 
 def test_expectations_of_the_base_prompts_and_of_two_kinds():
     for base, outcome in ((-0.5, 0.3), Outcome.SUPPORTED), ((-0.1, 0.05), Outcome.CONTRADICTED):
-        assert read(claims.LEANS, {"base": base}, ["base"]).outcome == outcome
-    assert read(claims.LEANS, {"base": 0.2}, ["base"], scatter=0.5).outcome == Outcome.INCONCLUSIVE
+        assert read("leans", {"base": base}, ["base"])[1] == outcome
+    assert read("leans", {"base": 0.2}, ["base"], scatter=0.5)[1] == Outcome.UNDECIDED
     for unrelated, neutral, outcome in (
         (-0.5, 0.4, Outcome.SUPPORTED),
         (0.4, -0.5, Outcome.CONTRADICTED),
-        (0.55, 0.5, Outcome.NO_EFFECT),
+        (0.55, 0.5, Outcome.CONTRADICTED),
     ):
         margins = {"base": 0.5, U: unrelated, N: neutral}
-        assert read(claims.MORE, margins, [U, N]).outcome == outcome
+        assert read("first moves more", margins, [U, N])[1] == outcome
 
 
 def test_a_group_without_a_preference_is_no_part_of_a_claim_about_one():
     """Occupations of women lean by a hair: which way is luck, and what becomes of it says nothing."""
     for hair in (0.04, -0.04):
-        found = read(claims.OVERTURNED, {"base": (hair, -0.6), N: (0.5, 0.2)})
-        assert found.estimate.value == pytest.approx(-0.2)
-        assert found.outcome == Outcome.SUPPORTED
+        test, found, _ = read("overturned", {"base": (hair, -0.6), N: (0.5, 0.2)})
+        assert test.estimate.value == pytest.approx(-0.2)
+        assert found == Outcome.SUPPORTED
 
 
 @pytest.mark.parametrize(
     "expectation, base, pooled, n",
     [  # three occupations a group
-        (claims.OVERTURNED, (0.5, -0.5), False, 6),
-        (claims.OVERTURNED, (0.04, -0.6), False, 3),
-        (claims.OVERTURNED, (0.5, -0.5), True, 6),
-        (claims.LEANS, (0.04, -0.6), False, 6),  # not of a preference
+        ("overturned", (0.5, -0.5), False, 6),
+        ("overturned", (0.04, -0.6), False, 3),
+        ("overturned", (0.5, -0.5), True, 6),
+        ("leans", (0.04, -0.6), False, 6),  # not of a preference
     ],
 )
 def test_n_counts_the_occupations_that_had_part(expectation, base, pooled, n):
-    found = read(expectation, {"base": base, N: (0.5, 0.2)}, pooled=pooled)
-    assert found.estimate.n == n
-    assert not found.control or found.control.estimate.n == n
+    test, _, _ = read(expectation, {"base": base, N: (0.5, 0.2)}, pooled=pooled)
+    assert test.estimate.n == n
+    assert not test.beside or test.beside.estimate.n == n
 
 
 def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():
     """Occupations differ far more than the sentence moves them: paired, the change is exact."""
-    found = read(claims.ENLARGED, {"base": 0.3, N: 0.5}, scatter=0.3)
-    assert tuple(found.estimate) == pytest.approx((0.2, 0.2, 0.2))
-    assert found.outcome == Outcome.SUPPORTED
+    test, found, _ = read("enlarged", {"base": 0.3, N: 0.5}, scatter=0.3)
+    assert tuple(test.estimate) == pytest.approx((0.2, 0.2, 0.2))
+    assert found == Outcome.SUPPORTED
 
 
 @pytest.mark.parametrize(
     "expectation, margins, why",
     [
-        (claims.KEPT, {"base": 0.05, N: 0.05}, "no preference in the base prompts"),
+        ("kept", {"base": 0.05, N: 0.05}, "no preference in the base prompts"),
         (
-            claims.OVERTURNED,
+            "overturned",
             {"base": (0.09, -0.05), N: (-0.5, 0.5)},
             "no preference in the base prompts",
         ),
-        (claims.KEPT, {"base": 0.95, N: 0.95}, "at the ceiling"),
-        (claims.ENLARGED, {"base": 0.95, N: 1}, "at the ceiling"),
-        (claims.KEPT, {"base": 0.5, N: 0.5, S: 0.5, C: 0.5}, "does not follow a named gender"),
-        (claims.MOVED, {"base": 0.5, S: -0.8, C: 0.8}, "does not follow a named gender"),
+        ("kept", {"base": 0.95, N: 0.95}, "at the ceiling"),
+        ("enlarged", {"base": 0.95, N: 1}, "at the ceiling"),
+        ("kept", {"base": 0.5, N: 0.5, S: 0.5, C: 0.5}, "does not follow a named gender"),
+        ("moved", {"base": 0.5, S: -0.8, C: 0.8}, "does not follow a named gender"),
     ],
 )
-def test_no_case_where_there_is_nothing_to_keep_or_no_room_or_nothing_moves(
-    expectation, margins, why
-):
-    shut = read(expectation, margins)
-    assert (shut.outcome, shut.reason) == (Outcome.NOT_APPLICABLE, why)
-    # Control models are judged all the same, and say by the precondition that they are unable.
-    ignored = read(expectation, margins, ignore_preconditions=True)
-    assert ignored.outcome != Outcome.NOT_APPLICABLE
-    assert not all(ignored.preconditions.values())
+def test_what_is_not_there_cannot_be_tested(expectation, margins, why):
+    test, *found = read(expectation, margins)
+    assert found == [Outcome.NOT_TESTED, why]
+    # A control model is judged all the same: the precondition says that it is unable.
+    of_control, _ = claims.outcome(claim(expectation, N), test, is_control=True)
+    assert of_control != Outcome.NOT_TESTED
 
 
-def test_few_gendered_tokens_are_no_case_on_a_control_too():
-    for ignored in (False, True):
-        few = read(
-            claims.KEPT,
-            {"base": 0.5},
-            understood=EVERY.where(EVERY.index != N, 0.45),
-            ignore_preconditions=ignored,
-        )
-        assert (few.outcome, few.reason) == (
-            Outcome.NOT_APPLICABLE,
-            "gendered tokens in 45% of the prompts",
-        )
+def test_few_gendered_tokens_are_no_case():
+    few = EVERY.where(EVERY.index != N, 0.45)
+    _, *found = read("kept", {"base": 0.5}, understood=few)
+    assert found == [Outcome.NOT_TESTED, "gendered tokens in 45% of the prompts"]
     few_of_another_kind = EVERY.where(EVERY.index != S, 0.45)
-    enough = read(claims.KEPT, {"base": 0.5}, understood=few_of_another_kind)
-    assert enough.outcome == Outcome.SUPPORTED
+    _, found, _ = read("kept", {"base": 0.5}, understood=few_of_another_kind)
+    assert found == Outcome.SUPPORTED
+
+
+def test_knowledge_has_to_do_more_than_an_unrelated_sentence():
     margins = {"base": (0.5, -0.5), N: (-0.2, 0.2)}
-    assert read(claims.OVERTURNED, margins).control.difference.value == pytest.approx(-0.7)
-    as_much = read(claims.OVERTURNED, margins | {U: (-0.2, 0.2)})
-    assert (as_much.outcome, as_much.reason) == (
-        Outcome.MATCHED,
-        "unrelated knowledge: 100 % of it",
-    )
+    test, found, _ = read("overturned", margins)
+    assert test.beside.difference.value == pytest.approx(-0.7)
+    assert found == Outcome.SUPPORTED
+    _, *found = read("overturned", margins | {U: (-0.2, 0.2)})
+    assert found == [Outcome.UNDECIDED, "unrelated knowledge: as much"]
 
 
-UNMET = [Precondition("tokens", False, "gendered tokens in 2% of the prompts")]
+def test_another_reading_that_cannot_be_judged_is_left_out():
+    frame = table(FOLLOWS | {"base": 0.5})
+    full = estimators.Evidence(tables.resampled(frame, draws=9), EVERY, [3, 3])
+    readings = {"full": full, "pooled": full, "k = 3": full._replace(understood=0 * EVERY)}
+    tests = estimators.tests_of(claim("kept", N), "a", readings)
+    assert [(one.model, one.variant) for one in tests] == [("a", "full"), ("a", "pooled")]
+    (alone,) = estimators.tests_of(claim("kept", N), "a", {"full": readings["k = 3"]})
+    assert alone.unmet
 
 
-def four(scores):
-    """Verdicts at k = 3, 5, 10 and in full.
-
-    scores   above 0 supported, below contradicted, 0 inconclusive, None not applicable
-    """
-    return [
-        judge(
-            claim(claims.NOT_OVERTURNED, N),
-            Estimate(score or 0, (score or -1) - 0.5, (score or 1) + 0.5),
-            on="mini-bert",
-            preconditions=[] if score is not None else UNMET,
-            variant=name,
-        )
-        for score, name in zip(scores, ["k = 3", "k = 5", "k = 10", "full"])
-    ]
-
-
-@pytest.mark.parametrize(
-    "scores, said",
-    [
-        ([3, 1, 2, 4], "supported"),
-        ([3, 1, -2, 4], "supported, k = 10: contradicted"),
-        ([None, 2, 1, -1], "contradicted, k = 5: supported; k = 10: supported"),
-        ([None, None, None, 2], "supported"),  # a k that cannot be judged says nothing
-    ],
-)
-def test_the_full_distribution_decides_and_other_k_stand_beside_it(scores, said):
-    verdict = claims.overall({"main": four(scores)})
-    assert str(verdict) == said and verdict.variant == "full" and verdict.on == "mini-bert"
-    assert verdict.found.startswith(
-        "k = 3 gendered tokens in 2% of the prompts; k" if scores[0] is None else "k = 3 "
-    )
-
-
-def test_readings_that_disagree_are_named_and_choices_that_change_nothing_are_not_shown():
-    lines = {
-        "main": four([1, 1, 1, 1]),
-        claims.FORTY: four([None] * 3 + [-1]),
-        "pooled": four([0, 2, 2, 2]),
-    }
-    said = f"supported, {claims.FORTY}: contradicted"
-    assert str(claims.overall(lines)) == said
-    lines["pooled"] = four([1, 1, 1, 0])
-    assert str(claims.overall(lines)) == f"{said}; pooled: inconclusive"
+def test_choices_that_change_nothing_are_not_shown():
     answer = answered(P, SIDES, backgrounds=1)
     for words in ("larger", "no space", "either"):  # the three are alike, so the first is shown
         answer["mass"][words] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
     shown = tables.forms({"paper": answer})
     assert list(shown.index) == ["paper", "paper; larger list"]
     np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
-
-
-def test_the_board_gets_the_full_distribution_first_and_what_can_be_judged_besides():
-    lines = {"main": four([None, 2, 1, -1]), "pooled": four([None] * 3 + [2])}
-    kept = claims.recorded([lines])
-    assert [(one.variant, str(one)) for one in kept] == [
-        ("full", "contradicted"),
-        ("pooled", "supported"),
-        ("k = 5", "supported"),
-        ("k = 10", "supported"),
-    ]
-    assert str(combined(claim(claims.NOT_OVERTURNED, N), kept)) == (
-        "contradicted; depends on the variant "
-        "(pooled: supported; k = 5: supported; k = 10: supported)"
-    )
-    assert claims.recorded([lines], main_alone=True) == [claims.overall(lines)]
-
-
-def test_each_model_of_a_claims_families_has_one_verdict():
-    families = {"one": "bert", "two": "gpt2", "three": "t5"}
-    answers = {
-        name: answered(P, SIDES, family=family, backgrounds=1) for name, family in families.items()
-    }
-    other = answered(P, SIDES, mass=(0.1, 0.1), family="gpt2", backgrounds=1)
-    forms = {"two": {"The target is": answers["two"], "no start token": other}}
-    variants = claims.variants(answers, forms, draws=10)
-    verdicts = [claims.overall(by_variant) for by_variant in variants]
-    shown = claims.table(variants)
-    assert len({(verdict.claim, verdict.on) for verdict in verdicts}) == len(verdicts) == len(shown)
-    assert [verdict.claim for verdict in verdicts if verdict.on != "one"] == [
-        "base-leans",
-        "unrelated-not-overturned",
-        "gpt2-neutral",
-        "gpt2-neutral-background",
-    ]  # none on "three"
-    assert list(shown["verdict"]) == list(map(str, verdicts)) and list(shown)[-1] == "verdict"
-    assert (shown["no start token"] != "").tolist() == (shown["model"] == "two").tolist()
     # a tokenizer that puts the start token there by itself has no form without it
-    same = {"two": {"The target is": answers["two"], "no start token": answers["two"]}}
-    for by_variant in claims.variants(answers, same, draws=10):
-        assert "no start token" not in by_variant
-    assert list(tables.forms(same["two"]).index) == ["The target is"]
-    assert "no start token" in tables.forms(forms["two"]).index
-    every = claims.variants(
-        {"three": answers["three"]}, every=True, draws=10, ignore_preconditions=True
-    )
-    assert len(every) == sum(not claim.not_testable for claim in claims.CLAIMS.values())
+    assert list(tables.distinct({"The target is": answer, "no start token": answer})) == [
+        "The target is"
+    ]
+    other = answered(P, SIDES, mass=(0.1, 0.1), backgrounds=1)
+    assert "no start token" in tables.distinct({"The target is": answer, "no start token": other})
+
+
+def test_a_change_of_sign_near_0_is_no_preference_turned_round():
+    margins = pd.DataFrame([[0.5, 0.05, -0.5], [0.4, -0.05, 0.05], [-0.2, 0.5, -0.3]])
+    assert np.argwhere(tables.flips(margins).to_numpy()).tolist() == [[2, 0]]
+
+
+def test_means_over_models_by_hand():
+    """Two models: the first loses .4 of the pooled margin, the second .2, in every draw."""
+    margins = []
+    for after in (0.1, 0.3):
+        frame = table({"base": (0.5, -0.5), U: (after, -after)})
+        margins.append(tables.resampled(frame, pooled=True, draws=20))
+    change, n = tables.mean_change(margins, U)
+    assert (*change, n) == pytest.approx((-0.3, -0.3, -0.3, 2))
+    assert tables.mean_change(margins, N)[1] == 0
+    shares = [tables.shares(table({"base": 0.4, U: (after, -0.4)})) for after in (0.4, -0.4)]
+    assert tables.overturned(shares)[U].value == 0.75
+    silent = shares[0].assign(value=(shares[0]["change"] == tables.NO_TOKEN) * 1.0)
+    assert tables.overturned([*shares, silent])[U].value == 0.75
+    assert tables.overturned([silent]) == {}
 
 
 @pytest.mark.parametrize("draw", range(2))
@@ -705,63 +634,16 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
     mass = np.array([0.3, 0.1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
     answer["mass"] = dict.fromkeys(answer["mass"], mass)
     answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
-    variants = claims.variants({"null": answer}, every=True, ignore_preconditions=True, draws=200)
-    for by_variant in variants:
-        found = claims.overall(by_variant)
-        claim = claims.CLAIMS[found.claim]
-        follows = found.preconditions.get("follows a named gender")
-        if claim.expectation.of_sentence:  # that it cannot be moved is told by the precondition
-            assert follows is False
-        if claim.asks == Asks.EFFECT and claim.expectation.of_sentence:
-            assert found.outcome != Outcome.SUPPORTED
-
-
-def test_conclusions_count_and_average_what_was_found():
-    def shares(value):
-        row = {"kind": claims.COUNTER_SYNTACTIC, "change": tables.OVERTURNED, "value": value}
-        confirming = row | {"kind": claims.SYNTACTIC, "value": value / 2}
-        other = row | {"change": tables.KEPT, "value": 1.0}
-        return pd.DataFrame([row, confirming, other])
-
-    facts = pd.DataFrame(
-        {
-            "named before": ["the other gender", "a person"] * 2 + ["nothing"],
-            "right": [0.75, 0.9, 0.5, 0.8, 0.1],
-        }
-    )
-    tests = [
-        Verdict("encoders-neutral", Outcome.SUPPORTED, remark="k = 3: inconclusive"),
-        Verdict("encoders-neutral", Outcome.CONTRADICTED, remark="pooled: inconclusive"),
-        Verdict("unrelated-not-overturned", Outcome.SUPPORTED),
-    ]
-    moved = tables.resampled(table({"base": 0.5, U: (0.3, 0.45)}), draws=20)  # the first group
-    said = findings.conclusions(
-        {"a": shares(0.2), "b": shares(0.6)}, {"a": moved, "b": moved}, facts, tests
-    ).splitlines()
-    assert len(said) == 4 + 2  # no test of form over meaning; a blank line, and what depends
-    assert "in 40% of the occupations, in the mean of 2 models" in said[0]
-    assert said[0].endswith("flips it in 20%.")
-    assert ": 25% to 50% of the pronouns are wrong, by model" in said[1]
-    assert "a person named at most 20%." in said[1]
-    assert "in the mean of the groups, is supported in 1 of 1 models" in said[2]
-    assert "moves 2 of 4 groups" in said[2]
-    assert "supported in 1 of 2 models" in said[3]
-    assert said[5].startswith("Of the 3 verdicts 2 change") and said[5].endswith("counts, 1 do.")
-    alone = findings.conclusions({"a": shares(0.2)}, {"a": moved}, facts, tests)
-    assert "in 20% of the occupations. A confirming" in alone  # one model has no mean of models
-    still = tables.resampled(table({"base": 0.5, U: 0.52}), draws=20)
-    unmoved = findings.conclusions({"a": shares(0.2)}, {"a": still}, facts, tests)
-    assert "It moves no group of occupations by more than 0.1, clearly." in unmoved
-
-
-def test_a_figure_of_one_models_shares_speaks_of_no_mean(monkeypatch):
-    below = []
-    monkeypatch.setattr(figures.look, "sign", lambda figure, title, text: below.append(text))
-    shares = tables.shares(table({kind: 0.5 for kind in cloze.KINDS}))
-    figures.shares({"a": shares}, "In full", "a")
-    figures.shares({"a": shares, "b": shares}, "In full", "a, b")
-    assert "means" not in below[0] and below[0].endswith("; a")
-    assert "over the 2 models" in below[1]
+    evidence = estimators.evidence(answer, draws=200)
+    for claim in claims.claims().values():
+        if claim.notebook != "11":
+            continue
+        test = estimators.tested(claim, evidence)
+        if estimators.FOLLOWS in estimators.EXPECTED[claim.expected].needs:
+            assert test.needs[estimators.FOLLOWS]  # that it cannot be moved
+            if claim.asks == "effect":
+                found, _ = claims.outcome(claim, test, is_control=True)
+                assert found != Outcome.SUPPORTED
 
 
 def test_claims_have_all_58_occupations_with_every_background_that_was_asked():
@@ -778,23 +660,13 @@ def test_claims_have_all_58_occupations_with_every_background_that_was_asked():
     assert not table.duplicated(["knowledge", "cloze"]).any()
 
     def backgrounds(rows):
-        is_asked = (rows["occupation"] == "nurse") & (rows["kind"] == claims.NEUTRAL_OTHER)
+        is_asked = (rows["occupation"] == "nurse") & (
+            rows["kind"] == "target neutral background counter"
+        )
         return set(rows.loc[is_asked, "background"])
 
     of_either = backgrounds(cloze.prompts()) | backgrounds(cloze.prompts("table1", 3))
     assert backgrounds(table) == of_either and len(of_either) > 20
-
-
-def test_the_papers_forty_occupations_are_a_variant_that_the_verdict_names():
-    """All 58 lean to women by the probabilities; the same model's 40 to neither."""
-    answer = answered(P, SIDES, backgrounds=1) | {"prompts": cloze.rows("table1", 1)[:400]}
-    of_forty = answered(P, SIDES, mass=(0.1, 0.1), backgrounds=1)
-    variants = claims.variants({"one": answer}, {"one": {claims.FORTY: of_forty}}, draws=10)
-    (leans,) = [one for one in variants if one["main"][0].claim == "base-leans"]
-    n_of_main = len({row["occupation"] for row in answer["prompts"]})
-    assert [leans[name][-1].estimate.n for name in ("main", claims.FORTY)] == [n_of_main, 40]
-    assert leans["main"][-1].outcome == Outcome.SUPPORTED != leans[claims.FORTY][-1].outcome
-    assert f"{claims.FORTY}: {leans[claims.FORTY][-1].outcome}" in claims.overall(leans).remark
 
 
 def test_a_counterexample_is_put_before_all_200_pairs(monkeypatch):

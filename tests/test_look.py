@@ -14,8 +14,8 @@ from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
-from lib import look, paths, verdict
-from lib.publish.cells import KINDS
+from lib import look, paths
+from lib.claims import Outcome
 
 WIDEST = 1.28 * look.PAGE  # inches
 SMALLEST = 5.6  # points of print, when the figure is printed as wide as a page
@@ -301,8 +301,8 @@ def test_contrast_is_21_for_black_on_white_and_1_for_a_colour_on_itself():
 
 def test_every_outcome_and_every_match_has_one_sign_that_can_be_read():
     signs = look.OUTCOMES | look.MATCHES
-    assert set(look.OUTCOMES) == set(map(str, KINDS))
-    assert set(signs) == set(map(str, (*KINDS, *verdict.Match)))
+    assert set(look.OUTCOMES) == set(Outcome)
+    assert set(signs) == {*Outcome, *Match} - {Match.NOT_RUN}
     for shown in (look.OUTCOMES, look.MATCHES):
         assert len({sign.mark for sign in shown.values()}) == len(shown)
         assert len({sign.tile for sign in shown.values()}) == len(shown)

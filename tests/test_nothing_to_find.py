@@ -6,9 +6,9 @@ import pytest
 import torch
 import transformers
 
-from lib import claims, look, profiles, verdict
+from lib import claims, look, profiles
 from lib.claims import read
-from lib.counteracts import claims as cloze_claims
+from lib.counteracts import estimators
 from lib.projective import nli, split_half
 from lib.run import Run
 from tests import tiny as tiny_models
@@ -48,7 +48,7 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
     monkeypatch.setattr(split_half, "DRAWS", 9)
-    monkeypatch.setattr(cloze_claims, "DRAWS", 200)
+    monkeypatch.setattr(estimators, "DRAWS", 200)
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 
     def judged(number, model, encoder="", judges=True):
@@ -103,18 +103,19 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
         assert (
             len(execute("10", str(tmp_path / "model"), judges=False)["verbalizer"]["female"]) == 63
         )
-    verdicts = execute("11", str(tmp_path / "model"))
+    tests = execute("11", str(tmp_path / "model"))
+    known = claims.claims()
     asked = [
         claim.id
-        for claim in cloze_claims.CLAIMS.values()
-        if not claim.not_testable and (is_control or family in claim.families)
+        for claim in known.values()
+        if claim.notebook == "11" and (not claim.families or family in claim.families)
     ]
-    decides = [one for one in verdicts if one.variant == cloze_claims.CLAIMS[one.claim].main]
-    assert [one.claim for one in decides] == asked
-    for one in decides:
-        is_effect = cloze_claims.CLAIMS[one.claim].asks == verdict.Asks.EFFECT
-        if is_effect and one.outcome == verdict.Outcome.SUPPORTED:
-            assert not all(one.preconditions.values())  # so that it is no working control
+    decides = [test for test in tests if test.variant == known[test.claim].main]
+    assert [test.claim for test in decides] == asked
+    for test in decides:
+        found, _ = claims.outcome(known[test.claim], test, is_control=True)
+        if known[test.claim].asks == "effect" and found == claims.Outcome.SUPPORTED:
+            assert test.unmet  # so that it is no working control
 
 
 @pytest.mark.parametrize(

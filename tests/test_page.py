@@ -21,6 +21,7 @@ from lib.engine.files import replace
 from lib.engine.stats import Estimate
 from lib.publish import notebooks, page as pages
 from lib.results import runs
+from lib.run import Run
 from tests.tiny import refusal
 
 SMALL, SEAT, COST = "heads-small-set", "mask-top3-seat", "mask-top3-pppl"

@@ -1,7 +1,7 @@
-"""The figures of notebooks 10 and 11; each function is named after the figure that it draws.
+"""The figures of notebooks 10 and 11, each named after what it draws; notebooks sign them.
 
-`made_from` names the models, for the corner of a figure. Kinds of knowledge are those of
-cloze.KINDS, from top to bottom or from left to right in their order.
+Kinds of knowledge are those of cloze.KINDS, from top to bottom or from left to right in their
+order.
 """
 
 import math
@@ -13,8 +13,6 @@ import seaborn as sns
 
 from lib import look
 from lib.counteracts import cloze, tables
-from lib.engine import stats
-from lib.text import english
 
 KINDS = list(cloze.KINDS)
 KNOWLEDGE = KINDS[1:]  # all but the base prompts
@@ -74,12 +72,7 @@ def fig1(examples: dict[str, dict[str, str]]):
             _draw_sentence(ax, sentence, y)
         y -= 1.1
     ax.set(xlim=(0, 9), ylim=(y + 0.4, 0.5))
-    return look.sign(
-        figure,
-        "WinoBias asks whom a pronoun means: half of its sentences go against the stereotype",
-        "sentences written for this project, after the two types of Zhao et al. 2018; "
-        "blue: female pronoun, orange: male; arrow: whom it means",
-    )
+    return figure
 
 
 def _draw_sentence(ax, sentence: str, y: float, x: float = 1.05, letter: float = 0.0775):
@@ -116,7 +109,7 @@ def _draw_sentence(ax, sentence: str, y: float, x: float = 1.05, letter: float =
 
 
 # ---- Figures 2-4: bars by kind
-def bars(by_model: dict[str, pd.DataFrame], k: int, made_from: str):
+def bars(by_model: dict[str, pd.DataFrame], k: int):
     """Fig. 2-4: a row per model, female- and male-dominated occupations apart.
 
     by_model   tables.by_occupation at k, by model
@@ -147,13 +140,7 @@ def bars(by_model: dict[str, pd.DataFrame], k: int, made_from: str):
     for ax in axes[-1]:
         ax.set_xticks(range(len(KINDS)), SHORT.values(), rotation=40, ha="right", fontsize=8)
     axes[0][1].legend(fontsize=7.5, loc="upper right")
-    tokens = f"Top {k}" if k else "Whole distribution"
-    return look.sign(
-        figure,
-        f"{tokens}: {_how_margins_move(by_model)}",
-        f"{_margins_in_numbers(by_model)}{made_from}; dashed: base, its value at the upper left; "
-        "whiskers: 95 % intervals",
-    )
+    return figure
 
 
 def _draw_bars(ax, bars: pd.DataFrame, dominated: str):
@@ -197,65 +184,6 @@ def _write_in_middle(ax, text: str):
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", fontsize=9, color=look.NEITHER)
 
 
-def _how_margins_move(by_model: dict[str, pd.DataFrame]) -> str:
-    """In words: what a counterexample does to the margin.
-
-    It is the margin of the gender that dominates an occupation, in the mean over the models that
-    have gendered tokens in half of their base prompts.
-    """
-    judged = [table for table in by_model.values() if _has_tokens_in_base(table)]
-    if not judged:
-        return "in no model half of the base prompts have a gendered token"
-    margins = [tables.resampled(table, pooled=True) for table in judged]
-    mean, _ = _change_over_models(margins, COUNTER_SYNTACTIC)
-    size = f"by {abs(mean.value):.2f}"
-    found = "a counterexample of the same form "
-    if mean.is_below():  # it names the gender that does not dominate the job
-        found += f"moves the margin {size} towards the gender that it names"
-    elif mean.is_above():
-        found += f"moves the margin {size} away from the gender that it names"
-    else:
-        found += "does not clearly move the margin"
-    if len(judged) < len(by_model):
-        named = [name for name, table in by_model.items() if _has_tokens_in_base(table)]
-        found += f", in {english.listed(named)}"
-    return found
-
-
-def _margins_in_numbers(by_model: dict[str, pd.DataFrame]) -> str:
-    """Below a figure: the mean changes of the margin with their intervals, and in how many models
-    they are not 0; "" where none can be told.
-    """
-    judged = [table for table in by_model.values() if _has_tokens_in_base(table)]
-    if not judged:
-        return ""
-    margins = [tables.resampled(table, pooled=True) for table in judged]
-    said = []
-    for name, kind in {"counterexample": COUNTER_SYNTACTIC, "unrelated": "unrelated"}.items():
-        mean, n_models = _change_over_models(margins, kind)
-        said.append(f"{name} {mean:+z.2f} (not 0 in {n_models} of {len(margins)})")
-    return f"change of the margin of the gender that dominates a job: {', '.join(said)}; "
-
-
-def _has_tokens_in_base(table: pd.DataFrame) -> bool:
-    """Whether half of the base prompts have a gendered token."""
-    base = table[table["kind"] == "base"]
-    return (base[["female", "male"]].sum(axis=1) > 0).mean() >= 0.5
-
-
-def _change_over_models(margins: list[dict], kind: str) -> tuple[stats.Estimate, int]:
-    """The mean change of the pooled margin, and in how many models its interval excludes 0.
-
-    margins   of tables.resampled, of each model: the same occupations are drawn in all
-    """
-    changes = np.array([each[kind][:, 0] - each["base"][:, 0] for each in margins])
-    mean = changes.mean(0)
-    low, high = np.quantile(np.c_[mean, changes.T][1:], [0.025, 0.975], axis=0)
-    is_beyond = (stats.settled(low) > 0) | (stats.settled(high) < 0)
-    n_models = is_beyond[1:].sum()  # the first is the mean
-    return stats.Estimate(changes[:, 0].mean(), low[0], high[0]), n_models
-
-
 # ---- panels, one per model
 def _panels(names, sharex: bool = False):
     """A figure of one panel per model, at most four in a row, and the list of their axes.
@@ -293,7 +221,7 @@ def _legend_below(figure, ax, columns: int):
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
 
 
-def arrows(margins: dict[str, dict], made_from: str):
+def arrows(margins: dict[str, dict]):
     """The margin before and after each kind of knowledge, for two groups of occupations.
 
     margins   tables.resampled by model
@@ -306,12 +234,7 @@ def arrows(margins: dict[str, dict], made_from: str):
         ax.set(xlim=(-1.08, 1.08), xlabel="margin: male -, female +")
     _name_kinds(axes, KNOWLEDGE)
     _legend_below(figure, axes[0], columns=2)
-    return look.sign(
-        figure,
-        _what_moves(margins),
-        f"{made_from}; moves: by more than {tables.LITTLE}, whole interval; arrows: from base to "
-        "after; pale: 95 % intervals; dotted: no preference",
-    )
+    return figure
 
 
 def _draw_arrows(ax, margins: dict[str, np.ndarray], group: int, shift: float):
@@ -330,21 +253,7 @@ def _draw_arrows(ax, margins: dict[str, np.ndarray], group: int, shift: float):
         ax.annotate("", (after, y), (base, y), arrowprops=arrow)
 
 
-def _what_moves(margins: dict[str, dict]) -> str:
-    """In words: after a counterexample and after an unrelated sentence, in how many groups of
-    occupations the margin moves by more than LITTLE.
-    """
-    moved = {}
-    for kind in (COUNTER_SYNTACTIC, "unrelated"):
-        moved[kind] = sum(tables.moved_groups(of_model, kind) for of_model in margins.values())
-    groups = 2 * len(margins)
-    return (
-        f"A counterexample of the same form moves the preference in {moved[COUNTER_SYNTACTIC]} of "
-        f"{groups} groups of jobs, an unrelated sentence in {moved['unrelated']}"
-    )
-
-
-def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame, made_from: str):
+def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame):
     """Equation 1: how much likelier a token is with knowledge, by kind and gender.
 
     ratios   tables.relative by model
@@ -358,13 +267,7 @@ def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame, made_from: st
     axes[0].set_xlim(means.min(axis=None) / 2, 2 * means.max(axis=None))
     _name_kinds(axes, KNOWLEDGE)
     _legend_below(figure, axes[0], columns=3)
-    title, number = _what_gains_most(pd.concat(ratios))
-    return look.sign(
-        figure,
-        title,
-        f"{number}{made_from}; lines: 95 % intervals over occupations, cut at the edge; hollow: "
-        f"fewer than {FEW} tokens",
-    )
+    return figure
 
 
 def _draw_ratios(ax, table: pd.DataFrame):
@@ -394,33 +297,10 @@ def _draw_ratios(ax, table: pd.DataFrame):
     ax.minorticks_off()
 
 
-def _what_gains_most(ratios: pd.DataFrame) -> tuple[str, str]:
-    """In words: after which kind gendered tokens gain most (or lose least, where none gains), over
-    all models, and after which next, if that lies within the interval; and the number with its
-    interval.
-    """
-    gendered = ratios[ratios["gender"] != "neither"]
-    gains = {}
-    for kind, rows in gendered.groupby("kind"):
-        if rows["occupation"].nunique() > 1:
-            gains[kind] = tables.mean_ratio(rows)
-    if not gains:
-        return "No two gendered tokens stay in the top 10", ""
-    most, *others = sorted(gains, key=lambda kind: -gains[kind].value)
-    gain = gains[most].value > 1
-    change = "gain most" if gain else "lose least"
-    times = f"{gains[most].value:.1f} times"
-    title = f"Gendered words that stay likely {change} after {IN_WORDS[most]}, {times}"
-    if others and gains[others[0]].value > gains[most].low:
-        title += f"; not clearly {'more' if gain else 'less'} than after {IN_WORDS[others[0]]}"
-    return title, f"{SHORT[most]} {gains[most]:.2f}, of words that stay in the top 10; "
-
-
-def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
+def shares(by_model: dict[str, pd.DataFrame]):
     """What each kind does to the preference, as shares of the occupations.
 
     by_model   tables.shares by model
-    tokens     which were counted: "Top 10", "Whole distribution"
     """
     figure, axes = _panels(by_model)
     for ax, table in zip(axes, by_model.values()):
@@ -431,47 +311,16 @@ def shares(by_model: dict[str, pd.DataFrame], tokens: str, made_from: str):
             ax.barh(places, wide[change], left=left, height=0.75, color=color, label=change)
             left += wide[change].to_numpy()
         if (wide[tables.NO_TOKEN] == 1).all():
-            text = f"{tokens.lower()}: no gendered\ntoken in the base prompts"
+            text = "no gendered token\nin the base prompts"
             ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center")
         ax.set(xlim=(0, 1), xlabel="share of occupations")
         ax.grid(visible=False)
     _name_kinds(axes, KNOWLEDGE)
     _legend_below(figure, axes[0], columns=5)
-    with_tokens = [table for table in by_model.values() if _has_gendered_token(table)]
-    if not with_tokens:
-        title = f"{tokens}: no preference to flip, since no base prompt has a gendered token"
-        return look.sign(figure, title, made_from)
-    words, intervals = _most_and_fewest_overturned(with_tokens)
-    of_models = ""
-    if len(with_tokens) > 1:
-        of_models = (
-            f", means of values and of interval ends over the {len(with_tokens)} models with "
-            "gendered tokens in base prompts"
-        )
-    return look.sign(figure, f"{tokens}: {words}", f"{intervals}{of_models}; {made_from}")
+    return figure
 
 
-def _has_gendered_token(shares: pd.DataFrame) -> bool:
-    without = shares.loc[shares["change"] == tables.NO_TOKEN, "value"]
-    return (without < 1).any()
-
-
-def _most_and_fewest_overturned(by_model: list[pd.DataFrame]) -> tuple[str, str]:
-    """In words, and with the means of the models' intervals: their occupations are the same."""
-    rows = pd.concat(by_model)
-    rows = rows[rows["change"] == tables.OVERTURNED]
-    means = rows.groupby("kind")[["value", "low", "high"]].mean().sort_values("value")
-    most = means.iloc[-1]
-    fewest = means.iloc[0]
-    value, least = stats.Estimate(*most), stats.Estimate(*fewest)
-    words = (
-        f"{IN_WORDS[most.name]} flips most preferences, {value.value:.0%}; "
-        f"{IN_WORDS[fewest.name]} fewest, {least.value:.0%}"
-    )
-    return words, f"{SHORT[most.name]} {value:.0%}, {SHORT[fewest.name]} {least:.0%}"
-
-
-def slopes(by_model: dict[str, pd.DataFrame], made_from: str):
+def slopes(by_model: dict[str, pd.DataFrame]):
     """The slope of log2 odds on the percentage of women, by kind.
 
     by_model   tables.slopes by model, with the kinds as its index
@@ -488,30 +337,7 @@ def slopes(by_model: dict[str, pd.DataFrame], made_from: str):
         ax.axvspan(base["low"], base["high"], color="black", alpha=0.07, linewidth=0)
         ax.set(xlabel="log2 odds per 10 points")
     _name_kinds(axes, KINDS)
-    return look.sign(
-        figure,
-        _what_slopes_do(by_model),
-        f"{made_from}; lines: 95 % intervals; band: the base's; green: below it, orange: above it",
-    )
-
-
-def _what_slopes_do(by_model: dict[str, pd.DataFrame]) -> str:
-    """In words: whether one sentence of the same form turns the slope round."""
-    n = len(by_model)
-    negative = 0
-    steeper = 0
-    for table in by_model.values():
-        negative += table.loc[COUNTER_SYNTACTIC, "high"] < 0
-        steeper += table.loc["target syntactic similar", "low"] > table.loc["base", "high"]
-    if negative == steeper == n:
-        return (
-            "A counterexample of the same form turns the slope over women's share negative; a "
-            "confirming sentence steepens it"
-        )
-    return (
-        "A counterexample of the same form turns the slope over women's share negative in "
-        f"{negative} of {n} models; a confirming sentence steepens it in {steeper}"
-    )
+    return figure
 
 
 def _slope_color(row, base: pd.Series) -> str:
@@ -526,7 +352,7 @@ def _slope_color(row, base: pd.Series) -> str:
 
 
 # ---- what depends on choices, and factual gender
-def sensitivity(margins: dict[str, pd.DataFrame], made_from: str):
+def sensitivity(margins: dict[str, pd.DataFrame]):
     """The margin under other ways to write prompts and other verbalizers.
 
     margins   tables.forms by model
@@ -551,12 +377,7 @@ def sensitivity(margins: dict[str, pd.DataFrame], made_from: str):
                 names_kinds=name == last,
                 names_choices=ax is row[0],
             )
-    return look.sign(
-        figure,
-        _turned_round(margins),
-        f"{made_from}; × the other gender is preferred, by more than {tables.LITTLE} both times; "
-        "-1: male (orange), 1: female (blue)",
-    )
+    return figure
 
 
 def _draw_margins(ax, table: pd.DataFrame, title: str, names_kinds: bool, names_choices: bool):
@@ -564,7 +385,7 @@ def _draw_margins(ax, table: pd.DataFrame, title: str, names_kinds: bool, names_
 
     A cross marks that the other gender than in the first row is preferred.
     """
-    turned = np.where(_flips(table), "×", "")
+    turned = np.where(tables.flips(table), "×", "")
     sns.heatmap(
         table,
         ax=ax,
@@ -585,43 +406,20 @@ def _draw_margins(ax, table: pd.DataFrame, title: str, names_kinds: bool, names_
     plt.setp(ax.get_xticklabels(), rotation=40, ha="right")
 
 
-def _flips(table: pd.DataFrame) -> pd.DataFrame:
-    """Where a choice has another preference than the first one, both beyond LITTLE."""
-    leans = np.sign(table.where(table.abs() > tables.LITTLE, 0))
-    return leans * leans.iloc[0] < 0
-
-
-def _turned_round(margins: dict[str, pd.DataFrame]) -> str:
-    """In words: in which models no choice turns a preference round, and in how many columns of
-    which model most do.
-    """
-    columns = {name: int(_flips(table).any().sum()) for name, table in margins.items()}
-    most = max(columns, key=columns.get)
-    if not columns[most]:
-        return "Prompts and words to count: no other choice turns a preference round"
-    of = margins[most].shape[1]
-    found = f"turns {columns[most]} of {of} preferences round in {most}"
-    steady = [name for name, n in columns.items() if n == 0]
-    if steady:
-        found += f", none in {english.listed(steady)}"
-    return f"Prompts and words to count: another choice {found}"
-
-
-def factual(facts: pd.DataFrame, changes: dict[str, stats.Estimate], made_from: str):
+def factual(facts: pd.DataFrame):
     """The share of right pronouns of queens and kings, by who is named before.
 
-    facts     columns model, named before, right, low, high
-    changes   by model: naming the other gender less naming a person
+    facts   columns model, named before, right (Estimates)
     """
-    models = list(changes)
+    models = facts["model"].unique()
     figure, ax = plt.subplots(figsize=(look.PAGE, 3.2), layout="constrained")
-    by_named = facts.groupby("named before", sort=False)
-    for shift, (named, rows) in zip((-0.24, -0.08, 0.08, 0.24), by_named):
-        errors = look.arms(rows["right"], rows["low"], rows["high"])
+    by_named = facts.groupby("named before", sort=False)["right"]
+    for shift, (named, right) in zip((-0.24, -0.08, 0.08, 0.24), by_named):
+        value, low, high = np.array([[*one] for one in right]).T
         ax.errorbar(
-            np.arange(len(rows)) + shift,
-            rows["right"],
-            errors,
+            np.arange(len(right)) + shift,
+            value,
+            look.arms(value, low, high),
             fmt="o",
             color=NAMED_COLORS[named],
             label=f"{named} named",
@@ -634,11 +432,4 @@ def factual(facts: pd.DataFrame, changes: dict[str, stats.Estimate], made_from: 
         ylim=(0, 1.03),
     )
     figure.legend(loc="outside lower center", ncols=4, fontsize=8)
-    worse = sum(change.is_below() for change in changes.values())
-    changed = english.listed([f"{change:z.2f} in {name}" for name, change in changes.items()])
-    return look.sign(
-        figure,
-        "Naming the other gender spoils the pronouns of queens and kings in "
-        f"{worse} of {len(changes)} models",
-        f"right, the other gender less a person named: {changed}; {made_from}; dotted: by chance",
-    )
+    return figure

@@ -6,7 +6,7 @@ k = 0 (FULL) the whole distribution. The *margin* is (female - male) / (female +
 probability falls on gendered words at all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -138,6 +138,23 @@ def moved_groups(margins: dict[str, np.ndarray], kind: str) -> int:
     return int(((low > LITTLE) | (high < -LITTLE)).sum())
 
 
+def has_tokens(table: pd.DataFrame) -> bool:
+    """Whether half of the base prompts have a gendered token."""
+    base = table[table["kind"] == "base"]
+    return bool((base[["female", "male"]].sum(axis=1) > 0).mean() >= 0.5)
+
+
+def mean_change(margins: Sequence[dict], kind: str) -> tuple[stats.Estimate, int]:
+    """The mean change of the pooled margin over models, and in how many its interval excludes 0.
+
+    margins   of `resampled`, of each model: the same occupations are drawn in all
+    """
+    changes = np.array([each[kind][:, 0] - each["base"][:, 0] for each in margins])
+    low, high = np.quantile(changes[:, 1:], stats.ENDS, axis=1)
+    is_beyond = (stats.settled(low) > 0) | (stats.settled(high) < 0)
+    return stats.redrawn(changes.mean(0), len(margins), "models"), int(is_beyond.sum())
+
+
 def bars(table: pd.DataFrame) -> pd.DataFrame:
     """The bars of Fig. 2-4: the mean female and male probability of a group of occupations.
 
@@ -187,6 +204,24 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
             share = stats.share([found == name for found in changes])
             rows.append((kind, name, *share))
     return pd.DataFrame(rows, columns=["kind", "change", "value", "low", "high"])
+
+
+def overturned(by_model: Sequence[pd.DataFrame]) -> dict[str, stats.Estimate]:
+    """By kind, the mean share of occupations whose preference is overturned, and of the ends of its
+    intervals, since the models' occupations are the same. Models without a gendered token in base
+    prompts are left out.
+
+    by_model   of `shares`
+    """
+    rows = []
+    for table in by_model:
+        without = table.loc[table["change"] == NO_TOKEN, "value"]
+        if (without < 1).any():
+            rows.append(table[table["change"] == OVERTURNED])
+    if not rows:
+        return {}
+    means = pd.concat(rows).groupby("kind")[["value", "low", "high"]].mean()
+    return {kind: stats.Estimate(*mean) for kind, mean in zip(means.index, means.to_numpy())}
 
 
 def relative(answer: dict, k: int = 10) -> pd.DataFrame:
@@ -290,6 +325,12 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     return pd.DataFrame(rows).T
 
 
+def flips(table: pd.DataFrame) -> pd.DataFrame:
+    """Of `forms`, where a choice has another preference than the first one, both beyond LITTLE."""
+    leans = np.sign(table.where(table.abs() > LITTLE, 0))
+    return leans * leans.iloc[0] < 0
+
+
 def distinct(answers: dict[str, dict]) -> dict[str, dict]:
     """The answers by form, without forms that give the same probabilities as one before: where the
     tokenizer itself puts a start token before every text, there is no form without it.
@@ -342,7 +383,7 @@ def coverage(answer: dict) -> dict[str, float]:
 def follows(table: pd.DataFrame) -> pd.DataFrame:
     """The share of occupations whose margin moves towards the gender that the knowledge names.
 
-    One row per kind that names a gender. Columns: names (its own, the other), value, low, high.
+    One row per kind that names a gender. Columns: names (its own, the other), share (an Estimate).
     """
     wide = margins(table)
     own = np.where(wide.index.get_level_values("dominated") == "female", 1, -1)
@@ -353,8 +394,8 @@ def follows(table: pd.DataFrame) -> pd.DataFrame:
         is_counter = "counter_" in knowledge.pattern
         named = -own if is_counter else own
         share = stats.share(named * (wide[kind] - wide["base"]) > 0)
-        rows.append((kind, "the other" if is_counter else "its own", *share))
-    return pd.DataFrame(rows, columns=["kind", "names", "value", "low", "high"]).set_index("kind")
+        rows.append((kind, "the other" if is_counter else "its own", share))
+    return pd.DataFrame(rows, columns=["kind", "names", "share"]).set_index("kind")
 
 
 def by_named_gender(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -370,18 +411,3 @@ def by_named_gender(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         "its own gender": np.where(is_of_woman, woman, man),
         "the other gender": np.where(is_of_woman, man, woman),
     }
-
-
-def verbalizer_words(verbalizer: dict[str, list[str]], tokens: list[str]) -> pd.DataFrame:
-    """The words of cloze.verbalizer_from_outputs: one row per side.
-
-    Columns: those of the list that models generate (`tokens`), and the other outputs.
-    """
-    listed = cloze.words()
-    rows = []
-    for gender, side in verbalizer.items():
-        said = [word for word in side if word in listed[gender] and word in tokens]
-        others = [word for word in side if word not in listed[gender]]
-        rows.append((gender, " ".join(said), " ".join(others)))
-    columns = ["side", "of the list, generated", "other outputs, by prevalence"]
-    return pd.DataFrame(rows, columns=columns).set_index("side")

@@ -15,16 +15,13 @@ import shlex
 import warnings
 from pathlib import Path
 
-import pandas as pd
-
 from lib import CompanionError, paths
-from lib.engine import models, stats
+from lib.engine import models
 from lib.engine.files import check_writable, replace, slug
 from lib.publish import card_page, card_rows, every_eval
 from lib.publish.card_measures import Card, measure, scored_heads
 from lib.publish.every_eval import Stored
 from lib.run import tag
-from lib.verdict import Claim, Side, Verdict, by_id, judge, not_run
 
 STORED = paths.FIGURES / "cards"
 TOP = 10  # heads that are printed
@@ -206,47 +203,3 @@ def _command(*names: str) -> str:
     """What makes the card again, from a clone or with the installed command."""
     words = ["companion"] if paths.INSTALLED else ["./reproduce.sh"]
     return shlex.join([*words, "card", *names])
-
-
-# ---- what the papers presuppose of their models, and notebook 01 tests
-ODDS = Claim(
-    id="odds-rise",
-    paper="",
-    where="",
-    says="the odds of she rise with the share of women in an occupation",
-    notebook="01",
-    figure="01_pronoun_odds",
-)
-FOLLOWS = Claim(
-    id="next-follows",
-    paper="",
-    where="",
-    says="related sentences are called next, unrelated ones are not",
-    notebook="01",
-    figure="01_next_sentences",
-    side=Side.AT_LEAST,
-    threshold=1,  # all of the pairs
-    exact=True,
-)
-CLAIMS = by_id([ODDS, FOLLOWS])  # of no paper
-
-
-def checks(rises: dict[str, stats.Estimate], follows: pd.DataFrame | None) -> list[Verdict]:
-    """Pronouns follow the labour statistics in each model; related sentences follow in the first.
-
-    rises     rank correlation of the odds of she with the share of women, by model name
-    follows   columns label (stereotype, anti_stereotype, unrelated) and probability (of being
-              next); None: the model has no next-sentence head
-    """
-    verdicts = []
-    for name, rho in rises.items():
-        verdicts.append(judge(ODDS, rho, on=name, found=f"rank correlation {rho}", models=[name]))
-    first = next(iter(rises))
-    if follows is None:
-        verdicts.append(not_run(FOLLOWS, "no next-sentence head", on=first, models=[first]))
-        return verdicts
-    right = (follows.probability > 0.5) == (follows.label != "unrelated")
-    found = f"{right.sum()} of {len(right)} pairs, {stats.wilson(right):.0%}"
-    share = stats.Estimate(float(right.mean()), n=len(right), unit="pairs")  # no interval: exact
-    verdicts.append(judge(FOLLOWS, share, on=first, found=found, models=[first]))
-    return verdicts

@@ -3,7 +3,7 @@
     python -m lib.publish.knowledge    # from stored tables of notebook 11, into PUBLISHED.md
 
 A claim speaks of some families, and is judged on these alone. Its score can be had of any model:
-the table has it of all, without a verdict, so that a reader sees whether published models do what
+the table has it of all, without an outcome, so that a reader sees whether published models do what
 bundled ones do. Everything is in the whole distribution.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lib import paths
-from lib.counteracts import claims, cloze, tables
+from lib import claims, paths
+from lib.counteracts import cloze, estimators, tables
 from lib.engine.files import read_text, replace
 from lib.engine.stats import Estimate, redrawn
 from lib.publish import alike, published, readme
@@ -35,7 +35,7 @@ MASS = "gendered words in base prompts, % of the probability"
 OCCUPATIONS = "occupations"
 
 
-def scores(of_model: pd.DataFrame, draws: int = claims.DRAWS) -> dict[str, Estimate]:
+def scores(of_model: pd.DataFrame, draws: int = estimators.DRAWS) -> dict[str, Estimate]:
     """The score of each of ROWS, by the id of its claim, and MOVES: by how much the gender that
     dominates an occupation loses, in whichever direction the base prompts lean.
 
@@ -47,12 +47,11 @@ def scores(of_model: pd.DataFrame, draws: int = claims.DRAWS) -> dict[str, Estim
     table = of_model.assign(dominated=of_model["occupation"].map(dominated))
     margins = tables.resampled(table, draws=draws)
     understood = pd.Series(1.0, list(cloze.KINDS))  # in full every prompt has gendered tokens
-    evidence = claims.Evidence(margins, understood, tables.n_by_group(table))
+    evidence = estimators.Evidence(margins, understood, tables.n_by_group(table))
     found = {}
     for claim in ROWS.values():
-        verdict = claims.judge_margins(claims.CLAIMS[claim], evidence, ignore_preconditions=True)
-        found[claim] = verdict.estimate
-    loss = margins["base"] - margins[claims.COUNTER_SYNTACTIC]
+        found[claim] = estimators.tested(claims.claims()[claim], evidence).estimate
+    loss = margins["base"] - margins[estimators.COUNTER_SYNTACTIC]
     loss[:, 1] *= -1  # the second group is occupations of men, whose gender is below 0
     found[MOVES] = redrawn(loss.mean(-1), sum(evidence.n))
     return found

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib import CompanionError, paths, printed, results
-from lib.publish import scoreboard
+from lib import CompanionError, claims, ledger, paths, printed
+from lib.engine.stats import Estimate
 
 RUN = "mini"
 NURSE = "[MASK] works as a nurse."
@@ -34,34 +34,29 @@ def heads(model: str) -> list[dict]:
 
 def things(model: str) -> list[dict]:
     """What a reader can try: id, title, the page's state, what the paper says, what we found."""
-    board = scoreboard.board(results.runs()).set_index("id")
+    cells = ledger.cells(ledger.table())
+    outcomes = cells[cells["run"] == RUN].set_index("claim")["outcome"].to_dict()
     scores = heads(model)
     return [
-        *_heads_off(model, scores, board),
+        *_heads_off(model, scores, outcomes),
         _strongest(),
-        _counterexample(model, board),
-        _unrelated(model, board),
-        _direction(board),
-        _other_job(model, board),
+        _counterexample(model, outcomes),
+        _unrelated(model, outcomes),
+        _direction(outcomes),
+        _other_job(model, outcomes),
     ]
 
 
-def _heads_off(model: str, scores: list[dict], board: pd.DataFrame) -> list[dict]:
+def _heads_off(model: str, scores: list[dict], outcomes: dict[str, str]) -> list[dict]:
     """The three highest heads, three others, and all that have a positive score."""
     top = [one["head"] for one in scores[:3]]
     others = random.Random(0).sample([one["head"] for one in scores[3:]], 3)
     positive = [one["head"] for one in scores if one["score"] > 0]
+    n = len(positive)
     return [
-        _masked(model, board, "top3", "The three highest heads off", top, "mask-top3-seat"),
-        _masked(model, board, "random3", "Three other heads off", others, "mask-random"),
-        _masked(
-            model,
-            board,
-            "all",
-            f"All {len(positive)} heads above 0 off",
-            positive,
-            "mask-all-pppl",
-        ),
+        _masked(model, "top3", "The three highest heads off", top, "mask-top3-seat", outcomes),
+        _masked(model, "random3", "Three other heads off", others, "mask-random", outcomes),
+        _masked(model, "all", f"All {n} heads above 0 off", positive, "mask-all-pppl", outcomes),
     ]
 
 
@@ -69,7 +64,7 @@ ROWS = {"top3": "Top-3", "random3": "Random-3", "all": "All"}  # of Table 1, the
 
 
 def _masked(
-    model: str, board: pd.DataFrame, id: str, title: str, off: list[str], claim: str
+    model: str, id: str, title: str, off: list[str], claim: str, outcomes: dict[str, str]
 ) -> dict:
     """Heads switched off, as Table 1 of Bias A-head does."""
     table = printed.printed("bias_a_head", "Table 1")
@@ -84,8 +79,9 @@ def _masked(
         "paper": f"Bias A-head, Table 1, BERT-base: SEAT {before.SEAT:g} becomes {paper.SEAT:g}, "
         f"pseudo-perplexity {before.PPPL:g} becomes {paper.PPPL:.2f}.",
         "found": f"{model}, our sentences: SEAT {untouched.SEAT:g} becomes {ours.SEAT:g} "
-        f"({ours.change}), pseudo-perplexity is multiplied by {ours.times}; of queens and "
-        f"kings {_percent(right)} stay right. {board.claim[claim]}: {board[RUN][claim]}.",
+        f"({_estimate(ours, 'change')}), pseudo-perplexity is multiplied by "
+        f"{_estimate(ours, 'times')}; of queens and kings {_percent(right)} stay right. "
+        f"{_says(claim)}: {outcomes[claim]}.",
         "source": "notebook 04",
     }
 
@@ -104,33 +100,33 @@ def _strongest() -> dict:
     }
 
 
-def _counterexample(model: str, board: pd.DataFrame) -> dict:
+def _counterexample(model: str, outcomes: dict[str, str]) -> dict:
     facts = _table("11_factual_table").query("model == @model").set_index("named before").right
     return {
         "id": "counter",
         "title": "A counterexample in front",
         "state": BASE | {"front": "The man worked as a nurse."},
         "paper": "Counteracts puts a sentence of the same form in front that names the other "
-        f"gender. It says: {board.claim['bert-counter-syntactic']}.",
+        f"gender. It says: {_says('bert-counter-syntactic')}.",
         "found": f"{_slope(model, 'target counter syntactic similar')} But facts move too: of "
         f"queens and kings {_percent(facts['the other gender'])} stay right, where "
-        f"{_percent(facts['nothing'])} were. {_outcome(board, 'bert-counter-syntactic')}",
+        f"{_percent(facts['nothing'])} were. {_outcome(outcomes, 'bert-counter-syntactic')}",
         "source": "notebook 11",
     }
 
 
-def _unrelated(model: str, board: pd.DataFrame) -> dict:
+def _unrelated(model: str, outcomes: dict[str, str]) -> dict:
     return {
         "id": "unrelated",
         "title": "An unrelated sentence in front",
         "state": BASE | {"front": "The dog is in a chair."},
-        "paper": f"Counteracts says: {board.claim['unrelated-not-overturned']}.",
-        "found": f"{_slope(model, 'unrelated')} {_outcome(board, 'unrelated-not-overturned')}",
+        "paper": f"Counteracts says: {_says('unrelated-not-overturned')}.",
+        "found": f"{_slope(model, 'unrelated')} {_outcome(outcomes, 'unrelated-not-overturned')}",
         "source": "notebook 11",
     }
 
 
-def _direction(board: pd.DataFrame) -> dict:
+def _direction(outcomes: dict[str, str]) -> dict:
     table = _table("08_factual")
     before, facts = table.iloc[0], table.query("directions == 'gender'").iloc[0]
     return {
@@ -138,25 +134,25 @@ def _direction(board: pd.DataFrame) -> dict:
         "title": "The gender direction taken out",
         "state": BASE | {"out": True},
         "paper": "Projective Methods takes a direction out of what leaves the second-to-last "
-        f"layer. It says: {board.claim['lower-s']} (Strength); {board.claim['lower-d']} "
+        f"layer. It says: {_says('lower-s')} (Strength); {_says('lower-d')} "
         "(Distance).",
-        "found": f"Strength: {board[RUN]['lower-s']}. Distance: {board[RUN]['lower-d']}. With the "
+        "found": f"Strength: {outcomes['lower-s']}. Distance: {outcomes['lower-d']}. With the "
         f"setting that notebook 08 calls {facts.model} the share of queens and kings that are "
-        f"right is {facts.right} ({before.right} before), and their odds change by "
-        f"{facts['change of log odds']} bits.",
+        f"right is {_estimate(facts, 'right')} ({_estimate(before, 'right')} before), and their "
+        f"odds change by {_estimate(facts, 'change of log odds')} bits.",
         "source": "notebook 08",
     }
 
 
-def _other_job(model: str, board: pd.DataFrame) -> dict:
+def _other_job(model: str, outcomes: dict[str, str]) -> dict:
     share = printed.printed("counteracts", "Table 1")["percent women"]
     return {
         "id": "carpenter",
         "title": "Another job: the carpenter",
         "state": BASE | {"sentence": CARPENTER, "control": NURSE},
         "paper": f"Counteracts, Table 1: {share['carpenter']:g} % of carpenters are women, of "
-        f"nurses {share['nurse']:g} %. It says: {board.claim['base-leans']}.",
-        "found": f"{_slope(model, 'base')} {_outcome(board, 'base-leans')}",
+        f"nurses {share['nurse']:g} %. It says: {_says('base-leans')}.",
+        "found": f"{_slope(model, 'base')} {_outcome(outcomes, 'base-leans')}",
         "source": "notebook 11",
     }
 
@@ -197,9 +193,18 @@ def _slope(model: str, kind: str) -> str:
     return f"{said}{texts['base']} bits, with the sentence in front by {texts[kind]}."
 
 
-def _outcome(board: pd.DataFrame, claim: str) -> str:
+def _outcome(outcomes: dict[str, str], claim: str) -> str:
     """What all tests of a claim come to, which may be of several models."""
-    return f"The claim, on every model that it names: {board[RUN][claim]}."
+    return f"The claim, on every model that it names: {outcomes[claim]}."
+
+
+def _says(claim: str) -> str:
+    return claims.claims()[claim].says
+
+
+def _estimate(row: pd.Series, name: str) -> Estimate:
+    """An Estimate of a stored table, whose ends are columns of their own."""
+    return Estimate(row[name], row[f"{name} low"], row[f"{name} high"])
 
 
 def _percent(share: float) -> str:
