@@ -33,6 +33,7 @@ from lib.publish import (
     knowledge,
     published,
     quantise,
+    readme,
 )
 from lib.publish.published import MODELS, Published
 from lib.results import write
@@ -579,6 +580,6 @@ def test_a_page_whose_marks_do_not_enclose_a_part_stays_as_it_is(
 
 
 def test_a_made_part_of_a_page_is_replaced_and_what_is_around_it_stays():
-    assert marks.between("P", "a<!-- m -->old<!-- m -->b", "<!-- m -->", r"\1", "<!-- m -->") == (
+    assert readme.between("P", "a<!-- m -->old<!-- m -->b", "<!-- m -->", r"\1", "<!-- m -->") == (
         "a<!-- m -->\n\\1\n<!-- m -->b"
     )
