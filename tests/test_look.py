@@ -16,6 +16,7 @@ from matplotlib.text import Text
 
 from lib import look, paths
 from lib.claims import Outcome
+from lib.printed import Match
 
 WIDEST = 1.28 * look.PAGE  # inches
 SMALLEST = 5.6  # points of print, when the figure is printed as wide as a page
