@@ -535,21 +535,6 @@ def test_the_best_of_the_printed_models_are_viable():
     assert tables.by_level(none)["+ attn"] is None
 
 
-def test_the_best_settings_are_found_in_stored_tables():
-    _, scores = scored()
-    table7 = tables.table7(scores)
-    assert table7["eta, most"].iloc[5] == tables.estimate(tables.most(scores).iloc[5], "eta")
-    table7["eta, most"] = [estimate.value for estimate in table7["eta, most"]]  # as it is stored
-    stored = {
-        "08_table7": PRINTED["S"].round(3).rename_axis("model").reset_index(),
-        "09_table7": table7.reset_index(),
-    }
-    lowest, fairest = tables.best_settings(stored)
-    assert lowest == PRINTED["S"][2:].round(3).idxmin()
-    assert fairest in tables.NAMES[2:]
-    assert tables.best_settings(stored | {"09_table7": None}) == (lowest, "")
-
-
 DRAWS = 40
 
 

@@ -6,7 +6,6 @@ the accuracy at the task itself: on SNLI's test set with data "paper", on data/d
 "mini".
 """
 
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -178,25 +177,6 @@ def gains(scores: pd.DataFrame) -> pd.DataFrame:
             "increase": weighted["SNLI"] - without["SNLI"],
         }
     )
-
-
-def best_settings(stored: Mapping[str, pd.DataFrame | None]) -> tuple[str, str]:
-    """Names of the setting of lowest S (08) and of the fairest viable one (09); "" where unknown.
-
-    In the latter most contexts agree, and viable is within 5 points of base, as notebook 09 marks
-    it. Of equals the first is taken, or the more accurate one.
-    stored   08_table7 and 09_table7 as the notebooks save them, None where one is missing
-    """
-    lowest = ""
-    if stored["08_table7"] is not None:
-        intrinsic = stored["08_table7"].set_index("model")[2:]
-        lowest = stats.settled(intrinsic["S"]).idxmin()
-    if stored["09_table7"] is None:
-        return lowest, ""
-    inference = stored["09_table7"].set_index("model")[2:]
-    viable = inference[inference["viable"].isin(["yes", "in points"])]
-    ranked = viable.sort_values(["eta, most", "SNLI"], ascending=False, kind="stable").index
-    return lowest, ranked[0] if len(ranked) else ""
 
 
 # ---- printed numbers that disagree with each other

@@ -29,20 +29,16 @@ class Told:
     percent: bool = False
     more_than: float = 0.0  # sizes are counted from here: 1 of a ratio
 
-    def size(self, estimate: Estimate) -> str:
-        """The value without its sign where a verb says it."""
-        value = estimate.value - self.more_than
-        value = abs(value) if any(self.verbs) else value
-        return f"{100 * value:.0f} %" if self.percent else f"{value:.2f}"
-
-    def interval(self, estimate: Estimate) -> str:
-        scale, form = (100, "z.0f") if self.percent else (1, "z.2f")
-        ends = [scale * (end - self.more_than) for end in (estimate.low, estimate.high)]
-        return f"[{ends[0]:{form}}, {ends[1]:{form}}]"
+    def shown(self, estimate: Estimate) -> str:
+        """The value and its interval, without the sign that a verb says: 0.17 [0.09, 0.26]."""
+        found = estimate - self.more_than
+        found = -found if any(self.verbs) and found.value < 0 else found
+        return f"{found * 100:z.0f}".replace(" ", " % ", 1) if self.percent else f"{found:z.2f}"
 
     def sentence(self, row: dict) -> str:
         verb = look.worded(row["estimate"] - self.more_than, *self.verbs)
-        return self.says.format(verb=verb, size=self.size(row["estimate"]), model=row["model"])
+        size = self.shown(row["estimate"]).rpartition(" [")[0]
+        return self.says.format(verb=verb, size=size, model=row["model"])
 
 
 CHANGES = ("raises", "lowers", "does not clearly move")
@@ -70,26 +66,26 @@ TOLD = (
     ),
     Told(
         "ss-twin",
-        "StereoSet counts preferences for a stereotype",
-        "{size} of the preferences that StereoSet counts stay when every *she* becomes *he*",
+        "Most of what it counts is no preference for a gender (ours, on Projective Methods)",
+        "{size} of the preferences that StereoSet counts stay when every “she” becomes “he”",
         percent=True,
     ),
     Told(
         "lower-d",
-        "Some projection lowers Distance, what *he* for *she* changes",
+        "Some projection lowers Distance, what “he” for “she” changes",
         "The best of 74 projections {verb} Distance, by {size}, on triples that did not choose it",
         ("lowers", "raises", "does not clearly move"),
     ),
     Told(
         "unrelated-not-overturned",
-        "An unrelated sentence (*The dog ...*) overturns no preference",
+        "An unrelated sentence (“The dog ...”) overturns no preference",
         "After an unrelated sentence {size} of {model}'s preference is left",
         percent=True,
     ),
     Told(
         "syntactic-over-semantic",
         "A counterexample moves a model by its form more than by its meaning",
-        "A counterexample that repeats the question's words (*The man worked as a nurse*) moves "
+        "A counterexample that repeats the question's words (“The man worked as a nurse”) moves "
         "{model} by {size} more than one that only means the same",
     ),
 )
@@ -128,9 +124,8 @@ class Finding:
     """A sentence, and what stands beside it."""
 
     paper: str
-    asked: str
     says: str
-    beside: str  # interval, data and outcome; then the same elsewhere
+    beside: str  # the interval; what the paper says; what it came to here and elsewhere
 
 
 def findings(tests: pd.DataFrame) -> list[Finding]:
@@ -138,19 +133,23 @@ def findings(tests: pd.DataFrame) -> list[Finding]:
     ledger.table.
     """
     cells = ledger.cells(tests)
-    published = tests[tests["run"].str.startswith(ledger.PUBLISHED) & tests["is_main"]]
+    published = ledger.of_published(tests)
     found = []
     for told in TOLD:
+        claim = claims.claims()[told.claim]
         of_claim = cells[cells["claim"] == told.claim]
         rows = [row for run in RUNS for row in of_claim.query("run == @run").to_dict("records")]
         measured = [row for row in rows if row["estimate"] is not None]
-        if measured:
-            first = measured[0]
-            beside = [_said(told, row) for row in rows]
-            beside.append(_of_published(told, published[published["claim"] == told.claim]))
-            beside = "; ".join(filter(None, beside))
-            paper = claims.claims()[told.claim].paper
-            found.append(Finding(paper, told.asked, told.sentence(first), beside))
+        if not measured:
+            continue
+        first, *others = measured[:1] if claim.any_data else measured
+        interval = told.shown(first["estimate"]).partition(" [")[2]
+        why = f", {first['why']}" if first["why"] else ""
+        parts = [f"{told.asked}: {first['outcome']}{first['marks']}{why}"]
+        parts += [_elsewhere(told, row) for row in others]
+        parts.append(_of_published(told, published[published["claim"] == told.claim]))
+        beside = f"[{interval}. {'; '.join(filter(None, parts))}."
+        found.append(Finding(claim.paper, told.sentence(first), beside))
     return found
 
 
@@ -164,33 +163,32 @@ def answer(paper: str, tests: pd.DataFrame) -> str:
     return next(filter(None, found), NOTHING)
 
 
-def _said(told: Told, row: dict) -> str:
-    """[37, 43], our sentences: contradicted‡"""
-    outcome = f"{row['outcome']}{row['marks']}"
+def _elsewhere(told: Told, row: dict) -> str:
+    """undecided on real text (42 % [33, 51])"""
+    outcome = f"{row['outcome']}{row['marks']} on {RUNS[row['run']]}"
     if row["outcome"] == Outcome.NOT_TESTED:
-        return f"{RUNS[row['run']]}: {outcome}, {row['why']}"
-    value = "" if row["run"] == RUN else f"{told.size(row['estimate'])} "
-    return f"{value}{told.interval(row['estimate'])}, {RUNS[row['run']]}: {outcome}"
+        return f"{outcome} ({row['why']})"
+    return f"{outcome} ({told.shown(row['estimate'])})"
 
 
 def _of_published(told: Told, rows: pd.DataFrame) -> str:
-    """55 to 91 % in 4 published models: 1 supported, 3 undecided"""
+    """3 undecided, 1 supported in published models (55 to 91 %)"""
     rows = rows[(rows["outcome"] != Outcome.NOT_TESTED) & (rows["bias"] == "gender")]
-    rows = rows.drop_duplicates("model")  # a run of one more model has its companion's again
     known = [one for one in rows["estimate"] if one is not None and not np.isnan(one.value)]
     if not known:
         return ""
-    ends = [told.size(one) for one in sorted(known, key=lambda one: one.value)]
-    span = " to ".join(dict.fromkeys([ends[0].removesuffix(" %"), ends[-1]]))
+    known.sort(key=lambda one: one.value)
+    ends = [told.shown(one).partition(" [")[0].removesuffix(" %") for one in known]
+    unit = " %" if told.percent else ""
     counts = rows["outcome"].value_counts()
     counted = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
-    return f"{span if len(known) > 1 else ends[0]} in {len(known)} published: {counted}"
+    return f"{counted} in published models ({ends[0]} to {ends[-1]}{unit})"
 
 
 def as_markdown(tests: pd.DataFrame) -> str:
-    """A numbered list: what the paper says, what we see, how sure."""
+    """A numbered list: what we see, what the paper says, what it came to; then the marks."""
     lines = []
     for number, found in enumerate(findings(tests), 1):
-        lines.append(f"{number}. *{found.asked}.* **{found.says}** ({found.beside}).")
+        lines.append(f"{number}. **{found.says}** {found.beside}")
     marks = "; ".join(f"{mark} {meaning}" for mark, meaning in ledger.MARKS.items())
     return "\n".join([*lines, "", f"Brackets: 95 % intervals. {marks}."])

@@ -4,6 +4,8 @@
 
 import re
 
+import pandas as pd
+
 from lib import CompanionError, ledger, paths, results
 from lib.engine.files import replace
 from lib.publish import headlines
@@ -28,6 +30,20 @@ PICTURES = (
         "Share of right pronouns by who was named before",
     ),
 )
+# Measures of notebook 12 that the table of remedies has; the projection is the best of 74 by one.
+COLUMNS = {
+    "SEAT": "bias score (SEAT)",
+    "NLI fairness": "fairness of inference",
+    "factual gender": "right pronouns of queens and kings",
+    "PPPL": "perplexity",
+}
+CHOOSES = "NLI fairness"
+CALLED = {
+    "mask Top-3": "three highest heads masked",
+    "mask random 3": "three random heads masked",
+    "LEACE Layer 11": "LEACE at layer 11, a later method",
+    "counter-prompt": "a counterexample in front",
+}
 
 
 def write() -> str:
@@ -71,6 +87,30 @@ def headlines_part() -> str:
     return headlines.as_markdown(ledger.table())
 
 
+def remedies_part() -> str:
+    """Three papers' remedies on one model, from notebook 12: bold where the 95 % interval of a
+    change excludes 0.
+    """
+    effects = pd.read_csv(results.stored_folder(headlines.RUN) / "12_mitigations.csv")
+    lines = [["remedy", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS))]
+    for remedy, rows in effects.groupby("mitigation", sort=False):
+        measured = rows.set_index("measure")
+        cells = [_remedied(measured.loc[name], remedy) for name in COLUMNS]
+        lines.append([CALLED.get(remedy, remedy), *cells])
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines)
+
+
+def _remedied(row: pd.Series, remedy: str) -> str:
+    """What a remedy leaves of a measure."""
+    if remedy.startswith("project") and row.name == CHOOSES:
+        return "(chose it)"
+    if pd.isna(row["value"]):
+        return "does not apply"
+    size = f"{100 * row['value']:.0f} %" if row.name == "factual gender" else f"{row['value']:.2f}"
+    is_moved = row["change low"] > 0 or row["change high"] < 0
+    return f"**{size}**" if is_moved else size
+
+
 def figures_part() -> str:
     """A picture of each paper under a plain title, from the run nearest to the papers'."""
     folders = results.runs()
@@ -90,5 +130,6 @@ def _picture(figure: str, title: str, shows: str, folders: dict) -> str:
 # What runs make of README.md, by the name of its marks.
 PARTS = {
     "headlines": headlines_part,
+    "remedies": remedies_part,
     "figures": figures_part,
 }
