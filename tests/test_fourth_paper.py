@@ -112,8 +112,7 @@ def add_paper(root):
     """The six places of CONTRIBUTING.md, "A paper"."""
     (root / "data" / "paper" / "sizes.csv").write_text(PRINTED)
 
-    claims = pd.read_csv(paths.CLAIMS, dtype=str)
-    claims.loc[len(claims)] = CLAIM
+    claims = pd.concat([pd.read_csv(paths.CLAIMS, dtype=str), pd.DataFrame([CLAIM])])
     claims.to_csv(root / "data" / "claims.csv", index=False)
 
     folder = root / "lib" / "sizes"
