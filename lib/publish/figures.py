@@ -170,7 +170,7 @@ def across(over: pd.DataFrame, title: str):
         figure,
         title,
         "strokes: retrainings of mini-bert; thick: interval of their mean, thin: of another "
-        "training; real text; of each claim the first test that decides it; green: supported over retrainings, "
+        "training; real text; of each claim the first test that decides it; green: supported, "
         "vermilion: contradicted, grey: undecided",
     )
 
