@@ -1,4 +1,4 @@
-"""A fourth paper, in a copy of the project: five places are touched, and it is everywhere.
+"""A fourth paper, in a copy of the project: six places are touched, and it is everywhere.
 
 It claims that a size is above zero. The models that it is about have a size of one, control models
 one of zero; nothing is measured.
@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import nbformat
+import pandas as pd
 import pytest
 
 from lib import paths
@@ -19,7 +20,7 @@ PRINTED = "table,row,column,value\nTable 1,all models,size,0.9\n"
 
 PAPER = '''"""Sizes: whether models have one: Nobody."""
 
-from lib.verdict import Paper
+from lib.claims import Paper
 
 PAPER = Paper(
     key="sizes",
@@ -33,23 +34,19 @@ PAPER = Paper(
 )
 '''
 
-CLAIMS = '''"""The one claim."""
-
-from lib.verdict import Claim, by_id
-
-CLAIMS = by_id(
-    [
-        Claim(
-            id="sizes-above",
-            paper="sizes",
-            where="Table 1",
-            says="Models have a size above zero",
-            notebook="13",
-            figure="13_fig1",
-        )
-    ]
-)
-'''
+CLAIM = {
+    "id": "sizes-above",
+    "paper": "sizes",
+    "where": "Table 1",
+    "says": "Models have a size above zero",
+    "short": "models have a size",
+    "notebook": "13",
+    "figure": "13_fig1",
+    "side": ">",
+    "threshold": 0,
+    "asks": "effect",
+    "controls": "null",
+}
 
 FIGURES = '''"""The one figure."""
 
@@ -66,10 +63,9 @@ def fig1(size):
 
 CELLS = [
     """from lib import Estimate, printed
+from lib.claims import Test
 from lib.run import Run
-from lib.sizes import figures
-from lib.sizes.claims import CLAIMS
-from lib.verdict import judge""",
+from lib.sizes import figures""",
     """profile = "mini"
 data = ""
 model = ""
@@ -84,7 +80,7 @@ run.compared("13", "sizes", printed.by_key(compared))
 run.save(compared, "13_table1", "Sizes, printed and ours.")""",
     """run.save(figures.fig1(size), "13_fig1", "The size of a model.")""",
     """estimate = Estimate(size, size - 0.1, size + 0.1, n=10)
-run.judged("13", [judge(CLAIMS["sizes-above"], estimate, on=run.encoder, models=(run.encoder,), found="a size")])""",
+run.judged("13", [Test("sizes-above", estimate, run.encoder)])""",
 ]
 
 
@@ -113,13 +109,15 @@ def project(tmp_path):
 
 
 def add_paper(root):
-    """The five places of CONTRIBUTING.md, "A paper"."""
+    """The six places of CONTRIBUTING.md, "A paper"."""
     (root / "data" / "paper" / "sizes.csv").write_text(PRINTED)
+
+    claims = pd.concat([pd.read_csv(paths.CLAIMS, dtype=str), pd.DataFrame([CLAIM])])
+    claims.to_csv(root / "data" / "claims.csv", index=False)
 
     folder = root / "lib" / "sizes"
     folder.mkdir()
     (folder / "__init__.py").write_text(PAPER)
-    (folder / "claims.py").write_text(CLAIMS)
     (folder / "figures.py").write_text(FIGURES)
 
     (root / "notebooks").mkdir()
@@ -163,20 +161,17 @@ def test_a_fourth_paper_is_listed_judged_and_reported(project):
         project,
         sys.executable,
         "-c",
-        "from lib import results; from lib.publish import scoreboard; "
-        "row = scoreboard.board(results.runs_shown()).set_index('id').loc['sizes-above']; "
-        "print(row['source'], row['mini'], row['controls'], sep='; ')",
+        "from lib import ledger, results; tests = ledger.table(results.runs_shown()); "
+        "row = ledger.board(tests).set_index('claim').loc['sizes-above']; "
+        "print(row['paper'], row['outcome'], row['controls'][0].difference)",
     )
-    assert board == "Sizes of Models; supported; untrained networks: 0 % of it\n"
+    assert board == "sizes supported 1.00 [0.86, 1.14]\n"
 
-    inventory = (project / "build" / "report" / "inventory.html").read_text()
-    assert "Models have a size above zero" in inventory
-    assert 'id="mini.13_fig1"' in inventory and 'id="mini.13_table1"' not in inventory
-    assert "Table 1, all models, size" in inventory
-    article = (project / "build" / "report" / "index.html").read_text()
-    assert "Do models have a size?" in article
-    judged = r'[Mm]odels have a size above zero: <span class="chip supported">supported</span>'
-    assert re.search(judged, article)
+    report = project / "build" / "report"
+    page = (report / "board.html").read_text()
+    assert "Sizes of Models" in page and "Models have a size above zero" in page
+    assert 'id="sizes-above" data-outcome="supported"' in page and "13_fig1.svg" in page
+    assert "Do models have a size?" in (report / "index.html").read_text()
 
     called(
         project, sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()"

@@ -28,7 +28,7 @@ from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
 from lib.publish import __main__ as command, notebooks
-from lib.run import Run, by_outcome
+from lib.run import Run
 from tests.tiny import disk, refusal
 
 
@@ -393,22 +393,6 @@ def test_links_of_an_executed_page_lead_to_the_results_made_here():
     assert notebooks._with_files_here(page, Run()) == (
         b'<a href="figures/a.csv"> <a href="../../figures/mini-real/a.csv">'
     )
-
-
-def test_claims_are_sorted_by_what_they_came_to_and_stay_in_order_within():
-    said = [
-        "inconclusive (no value)",
-        "supported, k = 3: inconclusive",
-        "mixed (1 supported, 1 contradicted)",
-        "something else",
-        "supported",
-        "contradicted",
-    ]
-    table = pd.DataFrame({"claim": list("abcdef"), "verdict": said})
-    assert by_outcome(table)["claim"].str.cat() == "becfad"
-    assert by_outcome(table).index.tolist() == list(range(6))
-    renamed = table.rename(columns={"verdict": "outcome"})
-    assert by_outcome(renamed, column="outcome")["claim"].str.cat() == "becfad"
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):

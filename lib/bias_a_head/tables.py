@@ -27,6 +27,11 @@ CHANCE = 0.05  # p of SEAT below which a model is called biased at all, and its 
 
 
 # ---- numbers as text
+def three_digits(value: float) -> float:
+    """A value rounded to three digits, so that a p of a permutation test is never 0."""
+    return float(f"{value:.3g}")
+
+
 def p_text(p: float) -> str:
     """Two digits after the point, or what p is below: sampled p-values vary a little."""
     if p < 0.001:

@@ -170,8 +170,8 @@ def across(over: pd.DataFrame, title: str):
         figure,
         title,
         "strokes: retrainings of mini-bert; thick: interval of their mean, thin: of another "
-        "training; real text; of each claim the first test that decides it; green: supported over "
-        "retrainings, vermilion: contradicted, grey: undecided",
+        "training; real text; of each claim the first test that decides it; green: supported, "
+        "vermilion: contradicted, grey: undecided",
     )
 
 
