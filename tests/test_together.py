@@ -10,7 +10,6 @@ from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
 from lib.projective.projection import Level
-from lib.publish import figures
 from lib.text import pairs as sentence_pairs
 from lib.together import Effect, Remedy, Role
 from tests.tiny import tiny
@@ -257,21 +256,3 @@ def test_the_best_settings_are_found_in_stored_tables():
     assert together.best_settings(stored) == ("b", "b")
     assert together.best_settings(stored | {"09_table7": None}) == ("b", "")
     assert together.best_settings({"08_table7": None, "09_table7": None}) == ("", "")
-
-
-def remedies(*rows) -> pd.DataFrame:
-    """(remedy, measure, change), each change known to .05 either way."""
-    table = pd.DataFrame(rows, columns=["mitigation", "measure", "change"])
-    ends = {"low": table["change"] - 0.05, "high": table["change"] + 0.05}
-    return table.assign(role=Role.REMEDY, overturned=False, **ends)
-
-
-def test_remedies_are_said_to_improve_all_or_not_and_to_have_a_price():
-    title = figures.effects_title
-    both = [("a", "SEAT", -0.2), ("a", "cloze gap", -0.2), ("a", "PPPL", 0.2)]
-    one = [("b", "SEAT", -0.2), ("b", "cloze gap", 0.0), ("b", "PPPL", 0.2)]
-    free = [("c", "SEAT", 0.0), ("c", "cloze gap", 0.0), ("c", "PPPL", 0.0)]
-    paid = "measures of bias, and each has its price"
-    assert title(remedies(*both, *one)) == f"a improves all 2 {paid}"
-    assert title(remedies(*one)) == f"No remedy improves all 2 {paid}"
-    assert title(remedies(*one, *free)) == "No remedy improves all 2 measures of bias"
