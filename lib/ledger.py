@@ -80,9 +80,9 @@ def _judged(rows: pd.DataFrame, controls: "_Controls") -> pd.DataFrame:
         is_control = bool(control_of(row["run"]))
         beside = [] if is_control else controls.beside(row, claim)
         outcome, why = claims.outcome(claim, row["test"], beside, is_control)
-        found.append((beside, str(outcome), why))
+        found.append({"controls": beside, "outcome": str(outcome), "why": why})
     columns = ["controls", "outcome", "why"]
-    return rows.assign(**dict(zip(columns, zip(*found, strict=True), strict=True)))
+    return rows.join(pd.DataFrame(found, columns=columns, dtype=object))
 
 
 def of_tests(tests: Sequence[Test], run: str) -> pd.DataFrame:

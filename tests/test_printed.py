@@ -228,7 +228,7 @@ def test_inference_is_compared_where_the_classifier_is_the_papers(parameters, ve
         "pairs_of_models": pd.DataFrame({"increase": [0.0]}),
         "table6": pd.DataFrame(),
         "of_table5": lambda scores: {},
-        "claims": SimpleNamespace(rho_within=lambda *given: {"all": 0.5}),
+        "rhos": {(nli.PAIRS, "all"): {"all": 0.5}},
         "spearmanr": lambda *given: SimpleNamespace(pvalue=0.5),
         "learned_from": lambda name: name,
         "Markdown": str,
@@ -266,9 +266,9 @@ def test_comparison():
         -0.06,
         0,
     ]
-    assert table["ours"].tolist() == ["0.25 [0.20, 0.31]", "0.71"]
+    assert [one.value for one in table["ours"]] == [0.25, 0.7052]
     assert table["verdict"].tolist() == ["within interval", "matches"]
-    assert printed.by_key(table)["Table 7", "Base", "D"] == ("0.71", "matches")
+    assert printed.by_key(table)["Table 7", "Base", "D"] == (stats.Estimate(0.7052), "matches")
     whole = printed.compare(
         "projective", ours, same_model=False, tables=["Table 7"], missing="see 09"
     )
