@@ -76,6 +76,7 @@ def render(folders: dict[str, Path], tests: pd.DataFrame, reproduced=()) -> str:
         runs=sorted(with_tables, key=lambda run: -len(tables[run])),  # the fullest is drawn first
         board_runs=board_runs,
         papers=PAPERS,
+        answers={paper: headlines.answer(paper, tests) for paper in PAPERS},
         findings=headlines.findings(tests),
         notebooks=executed(runs),
         glance=_glance(cells, board_runs),

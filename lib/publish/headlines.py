@@ -148,7 +148,8 @@ def findings(tests: pd.DataFrame) -> list[Finding]:
         parts = [f"{told.asked}: {first['outcome']}{first['marks']}{why}"]
         parts += [_elsewhere(told, row) for row in others]
         parts.append(_of_published(told, published[published["claim"] == told.claim]))
-        beside = f"[{interval}. {'; '.join(filter(None, parts))}."
+        data = "" if first["run"] == RUN else f", {RUNS[first['run']]}"
+        beside = f"[{interval}{data}. {'; '.join(filter(None, parts))}."
         found.append(Finding(claim.paper, told.sentence(first), beside))
     return found
 
