@@ -368,12 +368,12 @@ class Run:
         if is_table:
             contents = {".csv": _csv(_numbers(result))}
             result = _as_text(result, digits)
-            about = {"kind": _kind(getattr(result, "columns", []))}
+            about = {}
         else:
             figure = result.figure  # of a figure, of axes, or of a seaborn grid
             title = figure.get_suptitle().replace("-\n", "-").replace("\n", " ")
             contents = _images(figure)
-            about = {"kind": "figure", "finding": title}
+            about = {"finding": title}
         about["rests"] = rests or self.rests
         contents[".json"] = _json({"caption": caption, **about} | self.provenance(about["rests"]))
         if not self.draw:  # other draws of untrained networks keep their tests alone
@@ -677,16 +677,6 @@ def _csv(table: pd.DataFrame | pd.Series) -> bytes:
     """Six digits: what follows differs from machine to machine."""
     has_names = not isinstance(table.index, pd.RangeIndex)
     return table.to_csv(index=has_names, float_format="%.6g", lineterminator="\n").encode()
-
-
-def _kind(columns) -> str:
-    """Of a table: claims and numbers have a verdict in each row."""
-    names = [str(name) for name in columns]
-    if not any(name.startswith("verdict") for name in names):
-        return "table"
-    if "claim" in names:
-        return "claims"
-    return "numbers" if {"paper", "ours"} <= set(names) else "table"
 
 
 def _json(made) -> bytes:

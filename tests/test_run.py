@@ -27,6 +27,7 @@ from lib import look, paths, printed, profiles, results
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
+from lib.engine.stats import Estimate
 from lib.publish import __main__ as command, notebooks
 from lib.run import Run
 from tests.tiny import disk, refusal
@@ -283,16 +284,10 @@ def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path)
     assert sorted(made) == ["fig.json", "fig.png", "fig.svg"] and saved(tmp_path / "two") == made
     assert not plt.get_fignums()  # closed, so that Jupyter shows it once
     run = Run()
-    tables = {
-        "b": dict(claim=["c"], verdict=["x"]),
-        "c": dict(paper=[1], ours=[2], verdict=["x"]),
-        "d": dict(x=[1]),
-    }
     run.save(look.sign(figure(), "Most heads of mini-\nbert do\nnothing", "mini-bert"), "a", "")
-    for name, columns in tables.items():
-        run.save(pd.DataFrame(columns), name, "")
-    made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "abcd"}
-    assert [made[name]["kind"] for name in "abcd"] == ["figure", "claims", "numbers", "table"]
+    run.save(pd.DataFrame({"x": [Estimate(0.5, 0.25, 0.75, n=8), None]}), "b", "")
+    assert (run.out / "b.csv").read_text() == "x,x low,x high,x n\n0.5,0.25,0.75,8\n,,,\n"
+    made = {name: json.loads((run.out / f"{name}.json").read_text()) for name in "ab"}
     assert (
         made["a"]["finding"] == "Most heads of mini-bert do nothing" and "finding" not in made["b"]
     )

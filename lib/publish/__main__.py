@@ -73,7 +73,7 @@ def _add_run(run: Parser):
     run.add_argument(
         "--recompute",
         action="store_true",
-        help="believe nothing that is stored: compute all, in full on a GPU",
+        help="believe nothing stored but GLUE's fine-tunings: compute all, in full on a GPU",
     )
     run.add_argument(
         "--sample-seed",

@@ -5,7 +5,6 @@ Every number is read from a stored result of the run `mini`, or from what a pape
 
 import json
 import random
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -89,10 +88,12 @@ def _masked(
 def _strongest() -> dict:
     """The head that moves the nurse most, which notebook 00 finds by trying all."""
     nurse, jobs = _finding("00_heads"), _finding("00_jobs")
+    changes = _table("00_changes").set_index("layer")
+    layer, head = changes.stack().idxmin()
     return {
         "id": "strongest",
         "title": "The nurse's strongest head off",
-        "state": BASE | {"off": re.findall(r"head (\d+-\d+)", nurse)},
+        "state": BASE | {"off": [f"{layer}-{head}"]},
         "paper": "Bias A-head scores heads by many words, not by one sentence. This head was "
         "chosen by the nurse: of all 144 it moves her most, and other jobs need not follow.",
         "found": f"{nurse} (with the full weights; here they are rounded to 8 bits). {jobs}.",
