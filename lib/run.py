@@ -35,6 +35,7 @@ from lib import CompanionError, claims, ledger, paths, printed, profiles, result
 from lib.engine import families, models
 from lib.engine.files import replace, room_for, slug
 from lib.engine.stats import Estimate
+from lib.results import Rests
 from lib.text import readers
 
 TOLD = "mini"  # the run whose outputs stand in notebooks/
@@ -343,7 +344,7 @@ class Run:
         caption: str,
         rows: int | None = None,
         show: bool = True,
-        rests: results.Rests | None = None,
+        rests: Rests | None = None,
         digits: int = 2,
     ):
         """Write a figure (svg, png) or a table (csv), with its provenance (json), and show it.
@@ -439,15 +440,15 @@ class Run:
         return self.out / folder / f"{notebook}.json"
 
     @property
-    def rests(self) -> results.Rests:
+    def rests(self) -> Rests:
         """What a result rests on that is made now of all that the notebook has taken so far."""
         used = [one for one in self.taken.values() if one["agrees"]]
         if used:
             is_checked = all(one["sampled"] for one in used)
-            return results.Rests.STORED if is_checked else results.Rests.UNCHECKED
+            return Rests.STORED if is_checked else Rests.UNCHECKED
         if self.revisions:
-            return results.Rests.COMPUTED
-        return results.Rests.ASSEMBLED if self._assembles else results.Rests.NO_MODEL
+            return Rests.COMPUTED
+        return Rests.ASSEMBLED if self._assembles else Rests.NO_MODEL
 
     def takes_unchecked(self, name: str, items: int, **about):
         """Say that what follows rests on stored results that no sample can check."""
@@ -515,7 +516,7 @@ class Run:
         """
         notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).stem  # Jupyter and publish set it
         only = ["--only", notebook[:2]] if notebook[:2].isdigit() else []
-        without = rests == results.Rests.NO_MODEL
+        without = rests == Rests.NO_MODEL
         about = {
             "run": self.name,
             "command": shlex.join(["./reproduce.sh", *only, *self.flags]),
@@ -524,9 +525,9 @@ class Run:
             "data": {self.data: stale.data_hash()},
             "seed": self.seed,
         }
-        if rests in (results.Rests.STORED, results.Rests.UNCHECKED):
+        if rests in (Rests.STORED, Rests.UNCHECKED):
             about["measured"] = _unsampled(self.taken)
-        elif rests != results.Rests.ASSEMBLED:
+        elif rests != Rests.ASSEMBLED:
             packages = "torch", "transformers", "numpy", "scipy", "pandas", "matplotlib"
             about |= {"sizes": vars(self.sizes), "versions": versions(*packages)}
         return about

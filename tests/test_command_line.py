@@ -80,7 +80,7 @@ def project(tmp_path, monkeypatch, capsys):
     readme.README.write_text("No part of it is made.\n")
     for file, content in {
         "01_table.csv": b"a,b\n1,2\n",
-        "claims/01.json": b'[{"claim": "odds-rise", "outcome": "not run"}]',
+        "claims/01.json": b'[{"claim": "odds-rise", "untested": "not run"}]',
     }.items():  # of a run made before
         replace(folder / "figures" / "stored" / file, content)
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))

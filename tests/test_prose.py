@@ -72,7 +72,7 @@ def test_no_paragraph_is_long(number):
     assert long == []
 
 
-@pytest.mark.parametrize("number", ("00", "01", "10", "12"))
+@pytest.mark.parametrize("number", ("00", "10"))
 def test_a_notebook_opens_with_question_and_answers_and_closes_with_few_conclusions(number):
     every = texts(number)
     for opening in ("**The question.**", "**The paper", "**Ours"):
@@ -84,15 +84,15 @@ def test_a_notebook_opens_with_question_and_answers_and_closes_with_few_conclusi
     assert 0 < len(bullets) <= MOST_CONCLUSIONS
 
 
-@pytest.mark.parametrize("number", ("02", "04"))
+@pytest.mark.parametrize("number", ("01", "02", "04", "12"))
 def test_a_notebook_opens_with_question_and_answers_and_computes_its_conclusions(number):
     every = texts(number)
-    for opening in ("**The question.**", "**The paper's answer**", "**Ours**"):
+    for opening in ("**The question.**", "**The paper", "**Ours"):
         assert opening in every[0]
-    assert [text for text in every if text.startswith("## What we see")] == ["## What we see"]
+    (heading,) = [text for text in every if text.startswith(("## What we see", "## In short"))]
     (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
     sources = [cell.source for cell in nbformat.read(file, as_version=4).cells]
-    assert "run.tell(" in sources[sources.index("## What we see") + 1]
+    assert "run.tell(" in sources[sources.index(heading) + 1]
 
 
 @pytest.mark.parametrize("number", ("02", "04", "05", "06", "07", "08", "09"))
@@ -126,6 +126,6 @@ def test_a_number_in_the_text_stands_in_a_stored_table(number):
 
 
 def test_the_scoreboard_types_no_result():
-    """What it says in numbers is made by code; left are a version and the size of intervals."""
+    """What it says in numbers is made by code; left is the size of intervals."""
     typed = {value for text in texts("12") for value, _ in numbers(text)}
-    assert typed == {0.18, 0.95}
+    assert typed == {0.95}

@@ -17,7 +17,6 @@ from lib.publish import article, compare
 from lib.publish.article import TEMPLATES
 from lib.publish.papers import PAPERS
 
-REPORT = paths.BUILD / "report"
 PICTURES = (".svg", ".png")
 
 
@@ -31,15 +30,16 @@ def write(folders: dict[str, Path] | None = None) -> Path:
         "index.html": article.render(folders, tests, compare.made_here()),
         "board.html": board(folders, tests),
     }
+    report = paths.BUILD / "report"
     try:
         for name, text in pages.items():
-            replace(REPORT / name, text.encode())
+            replace(report / name, text.encode())
     except OSError as error:
         raise CompanionError(
-            f"The report could not be written ({error.strerror}): make {REPORT} writable, then "
+            f"The report could not be written ({error.strerror}): make {report} writable, then "
             "run ./reproduce.sh report."
         ) from None
-    return REPORT / "index.html"
+    return report / "index.html"
 
 
 def board(folders: dict[str, Path], tests: pd.DataFrame) -> str:
@@ -81,7 +81,7 @@ def _picture(name: str, run: str, folders: dict[str, Path]) -> str:
     for suffix in PICTURES if name and run else ():
         file = (folders[run] / name).with_suffix(suffix)
         if file.is_file():
-            return os.path.relpath(file, REPORT).replace(os.sep, "/")
+            return os.path.relpath(file, paths.BUILD / "report").replace(os.sep, "/")
     return ""
 
 
