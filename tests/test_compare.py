@@ -172,7 +172,6 @@ def test_of_each_notebook_what_was_made_here_is_shown_and_else_what_is_stored(ru
 
 
 def test_the_report_says_whether_a_run_was_reproduced(run, monkeypatch):
-    monkeypatch.setattr(page, "REPORT", paths.BUILD / "report")
     make(run, score=0.5)
     text = page.write().read_text()
     assert "Reproduced in part: 0 of 2 tables" in text

@@ -186,7 +186,6 @@ def test_words_of_the_board_stand_out_and_a_phone_scrolls_one_way_only(opened, s
 def test_a_report_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     for name in ("FIGURES", "NOTEBOOKS", "BUILD"):
         monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    monkeypatch.setattr(pages, "REPORT", paths.BUILD / "report")
     keep(paths.FIGURES / "mini", TESTS[0])
     assert list(runs()) == ["mini"]
     report = pages.write()
