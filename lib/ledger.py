@@ -15,6 +15,7 @@ in every draw, or, of the gender-swapped model, has the bias itself.
 """
 
 import functools
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -109,12 +110,19 @@ def shown(tests: pd.DataFrame) -> pd.DataFrame:
             {
                 "claim": known[row["claim"]].short,
                 "on": ", ".join(filter(None, on)),
-                "measured": "" if test.estimate is None else f"{test.estimate:z.3g}",
-                "beyond controls": f"{test.beside.difference:z.3g}" if test.beside else "",
+                "measured": sized(test.estimate),
+                "beyond controls": sized(test.beside.difference) if test.beside else "",
                 "outcome": row["outcome"] + why,
             }
         )
     return pd.DataFrame(rows)
+
+
+def sized(estimate: Estimate | None) -> str:
+    """A value and its interval to three digits, thousands in full: 0.189 [0.138, 0.253]."""
+    if estimate is None or math.isnan(estimate.value):
+        return ""
+    return format(estimate, "z,.0f" if abs(estimate.value) >= 1000 else "z.3g")
 
 
 def _read(folders: dict[str, Path]) -> pd.DataFrame:

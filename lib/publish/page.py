@@ -4,7 +4,6 @@ Both are selections of the ledger. The board has a line a claim, and on opening 
 it: why it says what it says. Look and filters are in board.html.
 """
 
-import math
 import os
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pandas as pd
 
 from lib import CompanionError, claims, ledger, paths, results
 from lib.engine.files import replace
-from lib.engine.stats import Estimate
 from lib.publish import article, compare
 from lib.publish.article import TEMPLATES
 from lib.publish.papers import PAPERS
@@ -60,7 +58,7 @@ def board(folders: dict[str, Path], tests: pd.DataFrame) -> str:
         pictures=pictures,
         notebooks=article.executed(list(folders)),
         asks={claim.id: claim.asks for claim in claims.claims().values()},
-        sized=sized,
+        sized=ledger.sized,
     )
 
 
@@ -83,10 +81,3 @@ def _picture(name: str, run: str, folders: dict[str, Path]) -> str:
         if file.is_file():
             return os.path.relpath(file, paths.BUILD / "report").replace(os.sep, "/")
     return ""
-
-
-def sized(estimate: Estimate | None) -> str:
-    """A value and its interval to three digits, thousands in full: 0.189 [0.138, 0.253]."""
-    if estimate is None or math.isnan(estimate.value):
-        return ""
-    return format(estimate, "z,.0f" if abs(estimate.value) >= 1000 else "z.3g")
