@@ -24,7 +24,7 @@ find_python() {  # prints the first Python that is new enough
 set_up() {  # sets $python, whose environment has the packages of these lists: requirements.txt ...
     if [ -n "${CONDA_PREFIX:-}" ] && [ "${CONDA_DEFAULT_ENV:-}" = "$(sed -n 's/^name: //p' "$root/environment.yml")" ]; then
         python="$CONDA_PREFIX/bin/python"
-        (cd "$root" && "$python" -m lib.publish.pins "$@")  # its name says nothing of its versions
+        (cd "$root" && "$python" -m companion.pins "$@")  # its name says nothing of its versions
         return
     fi
     python="$root/.venv/bin/python"
@@ -74,10 +74,10 @@ run_tests() {  # all; --quick: three notebooks alone; --numerics: notebooks alon
 case "${1:-}" in
     -h | --help)
         base="$(find_python)"
-        PYTHONPATH="$root" exec "$base" -P -m lib.publish --help ;;
+        PYTHONPATH="$root" exec "$base" -P -m companion --help ;;
     test) set_up requirements.txt requirements-test.txt; run_tests "${@:2}" ;;
     lab) set_up requirements.txt; exec "$python" -m jupyterlab "$root/notebooks" "${@:2}" ;;
     *)
         set_up requirements.txt
-        exec "$python" -P -m lib.publish "$@" ;;
+        exec "$python" -P -m companion "$@" ;;
 esac

@@ -65,7 +65,7 @@ def main():
         ticks_before = ticks()
         start = time.time()
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "lib.publish"], cwd=folder, env=environment
+            [sys.executable, "-P", "-m", "companion"], cwd=folder, env=environment
         )
         took = time.time() - start
         passed = ticks().since(ticks_before)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from lib.publish import trypage
+from companion import trypage
 from tests.browser import Browser
 
 SENTENCE = "The {} from the old town said that [MASK] was late."

@@ -190,7 +190,7 @@ def provide(source: str, options):
 
 def sources_of(job: str) -> list[str]:
     """The models of SHAPES that a job asks for, by the roles that stand in its notebook's code."""
-    from lib import profiles
+    from companion import profiles
     from lib.engine import models
 
     chosen = profiles.read("paper").models
@@ -234,8 +234,8 @@ def _snli(split: str):
 
 
 def _glue(config: str, split: str):
-    from lib.bias_a_head import glue
     from lib.text import readers
+    from training import glue
 
     if config in ONLY_ON_HUB:
         n_train, n_validation, labels = ONLY_ON_HUB[config]
@@ -311,7 +311,7 @@ def child(job: dict, options) -> dict:
         torch.cuda.set_per_process_memory_fraction(options.memory_gb * 2**30 / whole)
     try:
         if job["kind"] == "drill":
-            from lib.engine import finetune
+            from training import finetune
 
             finetune.fit = partial(finetune.fit, every=0)  # a checkpoint an epoch, however short
             DRILL_JOBS[job["name"]](job, options)
@@ -367,7 +367,7 @@ def run_notebook(job: dict, options, record: dict):
 
 # ---- drills: killed, taken up again, and compared
 def _drill_table1(job: dict, options):
-    from lib.publish import measure
+    from companion import measure
 
     measure.measure(
         SimpleNamespace(
@@ -386,8 +386,8 @@ def _drill_table1(job: dict, options):
 
 
 def _drill_glue(job: dict, options):
-    from lib import profiles
-    from lib.bias_a_head import glue
+    from companion import profiles
+    from training import glue
 
     setup = glue.Setup(
         model="bert-base",
@@ -402,7 +402,7 @@ def _drill_glue(job: dict, options):
 
 
 def _drill_nli(job: dict, options):
-    from lib.projective import classifier
+    from training import classifier
 
     out = Path(job["out"])
     classifier.make("bert-base", out / "kept", options.device or None, items=job["items"])
@@ -418,10 +418,8 @@ GLUE_ROWS = {
 def pace(job: dict, options, record: dict):
     """Minutes of training three epochs on all rows of each task, from PACE_ITEMS of them. Scoring
     is left out; WNLI is run twice, since a GPU's first steps are slow."""
-    from lib import profiles
-    from lib.bias_a_head import glue
-    from lib.engine import finetune
-    from lib.projective import classifier
+    from companion import profiles
+    from training import classifier, finetune, glue
 
     spent = []  # seconds of each epoch
     run_epoch = finetune._Training.run_epoch

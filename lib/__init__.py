@@ -1,12 +1,7 @@
-"""The companion's code, in layers whose imports point downwards only (pyproject.toml):
+"""Whatever touches a network or a word: the shared GPU code. Imports point downwards only:
 
-publish/                                   the command line, pages and cards
-together.py                                the three papers' remedies on one model
-bias_a_head/  projective/  counteracts/    a paper each: measurements, estimators, figures
-run.py                                     what every notebook begins with
-ledger.py                                  all tests of all runs, and what they come to
-claims.py  results.py  stale.py  profiles/ claims and outcomes; where results are, why one is stale
-printed.py  look.py                        printed numbers; one look
+together.py  winogender.py                 the papers' remedies on one model; pronouns
+bias_a_head/  projective/  counteracts/    a paper each: what a network answers, as arrays
 text/                                      words and sentences
 engine/                                    models, hooks, batches, statistics: knows no paper
 """
@@ -22,7 +17,6 @@ HOMES = {
     "Projection": "lib.engine.hooks",
     "Estimate": "lib.engine.stats",
     "fill": "lib.engine",
-    "Run": "lib.run",
 }
 __all__ = ["CompanionError", *HOMES]
 

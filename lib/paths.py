@@ -3,28 +3,23 @@
 import os
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
-# A wheel carries the data in its package, since there is no repository around it (setup.py).
-INSTALLED = (PACKAGE / "data").is_dir()
-ROOT = PACKAGE if INSTALLED else PACKAGE.parent
+ROOT = Path(__file__).resolve().parent.parent
 
 NOTEBOOKS = ROOT / "notebooks"
-PROFILES = PACKAGE / "profiles"
+PROFILES = ROOT / "companion" / "profiles"
 LISTS = ROOT / "data" / "lists"  # word lists: facts, committed
 DEMO = ROOT / "data" / "demo"  # sentences written for this project, committed
 PAPER = ROOT / "data" / "paper"  # the papers' printed numbers, committed
-# The bundled models, committed; a wheel has none of them.
+# The bundled models, committed
 MODELS = ROOT / Path(os.environ.get("COMPANION_MODELS") or "data/models").expanduser()
 CLAIMS = ROOT / "data" / "claims.csv"  # what the papers claim, a row each
 SOURCES = ROOT / "data" / "sources.toml"
-FINGERPRINTS = ROOT / "data" / "fingerprints.json"  # of data files, now and before (lib/stale.py)
+FINGERPRINTS = ROOT / "data" / "fingerprints.json"  # of data files, now and before
 REGISTRY = ROOT / "data" / "models.toml"  # the models that go by a name
 HUB = ROOT / "data" / "hub.toml"  # sizes of what the hub serves, and how long a run takes
 
 FIGURES = ROOT / "figures"  # what the notebooks draw, one folder per run, committed
-# Executed copies, reports and cards, ignored by git; of an installed tool, in the current folder.
-BUILD = (Path.cwd() if INSTALLED else ROOT) / "build"
+BUILD = ROOT / "build"  # executed copies, reports and cards, ignored by git
 # fetched data and stored results, ignored by git; a relative folder is one of the repository, as in
 # all of COMPANION_*
-_CACHE = "~/.cache/companion" if INSTALLED else "data/cache"
-CACHE = ROOT / Path(os.environ.get("COMPANION_CACHE") or _CACHE).expanduser()
+CACHE = ROOT / Path(os.environ.get("COMPANION_CACHE") or "data/cache").expanduser()

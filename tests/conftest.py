@@ -22,7 +22,7 @@ sys.modules.setdefault(
 )  # a grammar that jsonschema, of nbformat, builds for seconds
 import nbformat  # noqa: E402
 
-from lib import run  # noqa: E402
+from companion import run  # noqa: E402
 
 plt.switch_backend("agg")
 os.environ["MPLBACKEND"] = "agg"  # in processes that tests start

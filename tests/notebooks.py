@@ -16,9 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from companion.__main__ import QUICK
+from companion.reproduce import BOARD, FIRST
 from lib import paths
-from lib.publish.__main__ import QUICK
-from lib.publish.reproduce import BOARD, FIRST
 
 
 def check(numbers: list[str], **variables: str) -> int:

@@ -7,11 +7,12 @@ import shutil
 
 import pytest
 
-from lib import Estimate, ledger, paths
-from lib.claims import Test
-from lib.publish import article
-from lib.publish.papers import PAPERS
-from lib.results import runs
+from companion import ledger
+from companion.claims import Test
+from companion.papers import PAPERS
+from companion.report import article
+from companion.results import runs
+from lib import Estimate, paths
 from tests.test_page import LOW_CONTRAST, Page, add, keep
 
 SMALL, TAIL = "heads-small-set", "heads-right-tail"

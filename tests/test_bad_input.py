@@ -17,14 +17,15 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import paths, stale
+from companion import __main__ as command, card, pins, stale
+from companion.card import every_eval, measures as card_measures
+from companion.estimate import estimate
+from companion.run import Run
+from lib import paths
 from lib.bias_a_head import heads, masking
 from lib.engine import embed, fill, models, nsp, pppl, stats
 from lib.engine.files import check_writable, read_text, read_toml, replace
 from lib.engine.hooks import Projection, head_mask, patch, project
-from lib.publish import __main__ as command, card, card_measures, every_eval, pins
-from lib.publish.estimate import estimate
-from lib.run import Run
 from lib.text import data
 from tests.tiny import COMMON, refusal, save_tiny, tiny
 
@@ -338,7 +339,7 @@ def test_damaged_and_missing_files_of_the_repository_are_to_be_restored(tmp_path
 def test_a_terminal_without_unicode_gets_question_marks():
     environment = os.environ | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     done = subprocess.run(
-        [sys.executable, "-m", "lib.publish", "--list", "--only", "00"],
+        [sys.executable, "-m", "companion", "--list", "--only", "00"],
         cwd=paths.ROOT,
         env=environment,
         capture_output=True,

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.bias_a_head import debiased, experiment, masking, tables
+from companion.bias_a_head import debiased, experiment, tables
+from lib.bias_a_head import masking
 from lib.engine import models, stats
 from tests.tiny import refusal, save_tiny
 

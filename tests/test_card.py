@@ -15,13 +15,19 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 from markupsafe import escape
 
-from lib import CompanionError, look, paths
+from companion import card, look
+from companion.card import (
+    every_eval,
+    measures as card_measures,
+    page as card_page,
+    rows as card_rows,
+)
+from companion.card.measures import Card
+from companion.card.rows import KINDS, Row, Sample
+from lib import CompanionError, paths
 from lib.bias_a_head import heads
 from lib.engine import embed, fill, models, stats
 from lib.engine.stats import Estimate
-from lib.publish import card, card_measures, card_page, card_rows, every_eval
-from lib.publish.card_measures import Card
-from lib.publish.card_rows import KINDS, Row, Sample
 from lib.text import contexts
 from tests.tiny import COMMON, ENCODERS, FAMILIES, refusal, save_tiny
 

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from lib import claims, ledger, paths
-from lib.claims import Beside, Claim, Outcome, Test, outcome
+from companion import claims, ledger
+from companion.claims import Beside, Claim, Outcome, Test, outcome
+from lib import paths
 from lib.engine.stats import Estimate
 from tests.tiny import refusal
 

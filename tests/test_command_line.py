@@ -23,12 +23,13 @@ import pytest
 from huggingface_hub import constants
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from companion import __main__ as command, measure, notebooks, reproduce
+from companion.estimate import estimate
+from companion.report import readme
+from companion.run import Run
 from lib import paths
 from lib.engine import models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, measure, notebooks, readme, reproduce
-from lib.publish.estimate import estimate
-from lib.run import Run
 from tests import hub
 from tests.tiny import refusal, save_tiny
 
@@ -267,7 +268,7 @@ def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent,
         "import os, pathlib, sys",
         "sys.modules['rfc3987_syntax'] = None",  # as in conftest.py
         "from lib import paths",
-        "from lib.publish import __main__ as command, notebooks",
+        "from companion import __main__ as command, notebooks",
         f"notebooks.is_bundled, os.cpu_count = lambda name: True, lambda: {lanes}",
     ]
     code += [f"paths.{name} = pathlib.Path({str(getattr(paths, name))!r})" for name in PATHS]
@@ -342,7 +343,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         "lib/__init__": "",
         "lib/engine/hooks": "",
         "lib/text/words": "from lib.engine import hooks",
-        "lib/publish/page": "",
+        "companion/page": "",
     }.items():
         replace(root / f"{name}.py", content.encode())
     monkeypatch.setattr(paths, "ROOT", root)
@@ -377,7 +378,7 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
         Run(profile="mini-limit8"),
     ):
         assert not first(run).is_done()
-    replace(root / "lib/publish/page.py", b"changed = True")  # which it does not import
+    replace(root / "companion/report/page.py", b"changed = True")  # which it does not import
     assert first().is_done()
     replace(root / "lib/engine/hooks.py", b'"""Said better."""  # and in a comment')
     assert first().is_done()
@@ -428,7 +429,7 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         return notebooks.Notebook(paths.NOTEBOOKS / f"{name}.ipynb", Run()).components
 
     board = components("12_scoreboard")
-    assert {"data/claims.csv", "lib/ledger.py"} <= board.keys()
+    assert {"data/claims.csv", "companion/ledger.py"} <= board.keys()
     assert "results of other notebooks" in board
     assert "results of other notebooks" not in components("01_models_and_data")
 
@@ -536,18 +537,18 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_
     script,
 ):
     status, _, calls = script(PIP_STATUS="1")
-    assert status == 1 and "lib.publish" not in calls
+    assert status == 1 and "companion" not in calls
     status, printed, calls = script("--only", "02")
     *_, installed, ran = calls.splitlines()
     assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
     assert installed.endswith(f"--no-deps --no-build-isolation -e {script.root}")
-    assert ran.endswith(" -P -m lib.publish --only 02")
+    assert ran.endswith(" -P -m companion --only 02")
     status, printed, calls = script()
     assert (status, printed) == (0, "") and "pip" not in calls and "venv" not in calls
     with open(script.root / "pyproject.toml", "a") as stream:
         stream.write("# changed")
     assert "-m pip install" in script()[2]
-    code = "import sys; import lib.publish.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    code = "import sys; import companion.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
 
 
@@ -576,17 +577,17 @@ def test_what_reproduce_hands_on(script, tmp_path):
     assert (
         script(PYTHONPATH="/somewhere/with/another/lib")[2]
         .strip()
-        .endswith("PYTHONPATH= -P -m lib.publish")
+        .endswith("PYTHONPATH= -P -m companion")
     )
     (tmp_path / "bin").mkdir()
     shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
     status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
-    assert (status, printed) == (0, "") and calls.strip().endswith(" -P -m lib.publish")
-    assert "-m lib.publish.pins requirements.txt" in calls  # its name says nothing of its versions
+    assert (status, printed) == (0, "") and calls.strip().endswith(" -P -m companion")
+    assert "-m companion.pins requirements.txt" in calls  # its name says nothing of its versions
     status, printed, calls = script(
-        CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="lib.publish.pins"
+        CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="companion.pins"
     )
-    assert status == 1 and not calls.strip().endswith("-m lib.publish")
+    assert status == 1 and not calls.strip().endswith("-m companion")
     assert script(CONDA_DEFAULT_ENV="companion")[0] == 0  # without its prefix
     assert (
         script("lab", "--no-browser", "--port", "9")[2]

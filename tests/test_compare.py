@@ -9,13 +9,14 @@ from dataclasses import replace as replace_fields
 import pandas as pd
 import pytest
 
+from companion import __main__ as command, compare
+from companion.claims import Test
+from companion.report import page
+from companion.results import runs_shown, shown
+from companion.run import Run
 from lib import paths
-from lib.claims import Test
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
-from lib.publish import __main__ as command, compare, page
-from lib.results import runs_shown, shown
-from lib.run import Run
 from tests.tiny import refusal
 
 

@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import CompanionError, claims
-from lib.claims import Outcome
-from lib.counteracts import cloze, estimators, tables
+from companion import claims
+from companion.claims import Outcome
+from companion.counteracts import estimators, tables
+from lib import CompanionError
+from lib.counteracts import cloze
 from lib.engine import fill, models
 from lib.text import data, english, factual
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny

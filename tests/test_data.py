@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from companion.run import Run
 from lib import paths
-from lib.bias_a_head import glue, heads
-from lib.run import Run
+from lib.bias_a_head import heads
 from lib.text import data, readers
 from tests.tiny import refusal, refuses
+from training import glue
 
 ROWS = {
     "gender_pairs": 222,

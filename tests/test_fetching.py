@@ -31,8 +31,8 @@ from fsspec.implementations.local import LocalFileOpener
 from huggingface_hub import HfFileSystem, constants, file_download
 from huggingface_hub.utils import _http
 
+from companion.counteracts import tables
 from lib import paths
-from lib.counteracts import tables
 from lib.engine import models
 from lib.text import data
 from tests import hub as stand_in

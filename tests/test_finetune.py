@@ -17,13 +17,14 @@ import torch
 from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
-from lib import paths, printed
-from lib.bias_a_head import glue, heads, tables
-from lib.engine import finetune, hooks, models
-from lib.projective import classifier
+from companion import printed
+from companion.bias_a_head import tables
+from lib import paths
+from lib.bias_a_head import heads
+from lib.engine import hooks, models
 from lib.text import data, readers, swaps
 from tests.tiny import refusal, save_tiny, tiny
-from training import debias
+from training import classifier, debias, finetune, glue
 from training.__main__ import main
 from training.corpus import Tokens
 from training.packing import packed_attention, unpacked_attention

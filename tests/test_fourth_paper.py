@@ -20,7 +20,7 @@ PRINTED = "table,row,column,value\nTable 1,all models,size,0.9\n"
 
 PAPER = '''"""Sizes: whether models have one: Nobody."""
 
-from lib.claims import Paper
+from companion.claims import Paper
 
 PAPER = Paper(
     key="sizes",
@@ -52,7 +52,7 @@ FIGURES = '''"""The one figure."""
 
 import matplotlib.pyplot as plt
 
-from lib import look
+from companion import look
 
 
 def fig1(size):
@@ -63,9 +63,9 @@ def fig1(size):
 
 CELLS = [
     """from lib import Estimate, printed
-from lib.claims import Test
-from lib.run import Run
-from lib.sizes import figures""",
+from companion.claims import Test
+from companion.run import Run
+from lib.sizes import figures"""
     """profile = "mini"
 data = ""
 model = ""
@@ -135,7 +135,7 @@ def change(file, old: str, new: str):
 
 def companion(root, *arguments: str) -> str:
     """What a command of the copy prints; it has to end well."""
-    return called(root, sys.executable, "-P", "-m", "lib.publish", *arguments)
+    return called(root, sys.executable, "-P", "-m", "companion", *arguments)
 
 
 def called(root, *command: str) -> str:

@@ -6,9 +6,9 @@ import nbformat
 import pytest
 
 import lib
+from companion.__main__ import parser
 from lib import paths
 from lib.engine import families, hooks, models
-from lib.publish.__main__ import parser
 
 
 def recipes(file: str) -> list:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from lib.bias_a_head import glue
-from lib.bias_a_head.experiment import Experiment
+from companion.bias_a_head.experiment import Experiment
+from training import glue
 
 
 # ---- 03

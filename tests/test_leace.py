@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import results
+from companion import results
+from companion.projective import leace_tables, tables
 from lib.engine import batches, hooks, models, nsp
-from lib.projective import leace, leace_tables, nli, projection, tables, triples
+from lib.projective import leace, nli, projection, triples
 from lib.projective.leace import LEACE, METHODS, ORTHOGONAL
 from lib.projective.projection import BASE, Cut, Level, Setting
 from lib.text import factual, pairs as sentence_pairs
@@ -598,4 +599,4 @@ def test_what_cannot_be_fitted_or_measured_is_said(monkeypatch):
     assert "no sentence vector" in refusal(leace.fit, tiny("gpt2"), PAIRS)
     monkeypatch.setattr(models, "load", lambda name, device=None: tiny("roberta"))
     assert "sequence-classification" in refusal(leace.measure, "roberta")
-    assert "python -m lib.projective.classifier make" in refusal(leace.measure_nli, "")
+    assert "python -m training.classifier make" in refusal(leace.measure_nli, "")

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib import claims, ledger
-from lib.claims import Beside, Test
+from companion import claims, ledger
+from companion.claims import Beside, Test
 from lib.engine.stats import Estimate
 from tests.tiny import refusal
 

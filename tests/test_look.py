@@ -14,7 +14,8 @@ from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
-from lib import claims, look, paths, printed
+from companion import claims, look, printed
+from lib import paths
 
 WIDEST = 1.28 * look.PAGE  # inches
 SMALLEST = 5.6  # points of print, when the figure is printed as wide as a page

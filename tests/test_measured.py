@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 import torch
 
-from lib import CompanionError, paths, results, stale
+from companion import __main__ as command, compare, results, stale
+from companion.results import Rests
+from companion.run import Run
+from lib import CompanionError, paths
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import hooks, models
 from lib.engine.files import replace
-from lib.publish import __main__ as command, compare
-from lib.results import Rests
-from lib.run import Run
 from tests.tiny import refusal
 
 ITEMS = 8

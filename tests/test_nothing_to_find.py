@@ -6,11 +6,12 @@ import pytest
 import torch
 import transformers
 
-from lib import claims, look, profiles
-from lib.claims import read
-from lib.counteracts import estimators
-from lib.projective import nli, split_half
-from lib.run import Run
+from companion import claims, look, profiles
+from companion.claims import read
+from companion.counteracts import estimators
+from companion.projective import split_half
+from companion.run import Run
+from lib.projective import nli
 from tests import tiny as tiny_models
 from tests.tiny import SHAPE, save_tiny, tiny
 

@@ -3,12 +3,13 @@
 import pandas as pd
 import pytest
 
-from lib import paths, printed, results
+from companion import printed, results
+from companion.papers import PAPERS
+from companion.report import figures, numbers, readme
+from companion.report.numbers import Compared
+from companion.run import Run
+from lib import paths
 from lib.engine.stats import Estimate
-from lib.publish import figures, numbers, readme
-from lib.publish.numbers import Compared
-from lib.publish.papers import PAPERS
-from lib.run import Run
 from tests.tiny import refusal
 
 

@@ -15,13 +15,14 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from lib import claims, ledger, paths
-from lib.claims import Beside, Test
+from companion import claims, ledger, notebooks
+from companion.claims import Beside, Test
+from companion.report import page as pages
+from companion.results import runs
+from companion.run import Run
+from lib import paths
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
-from lib.publish import notebooks, page as pages
-from lib.results import runs
-from lib.run import Run
 from tests.tiny import refusal
 
 SMALL, SEAT, COST = "heads-small-set", "mask-top3-seat", "mask-top3-pppl"

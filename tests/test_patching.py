@@ -5,7 +5,8 @@ import pytest
 import torch
 from scipy import stats as scipy_stats
 
-from lib.bias_a_head import heads, patched, patching, seat
+from companion.bias_a_head import patched
+from lib.bias_a_head import heads, patching, seat
 from lib.engine import embed, hooks
 from tests.tiny import COMMON, FAMILIES, batch, refusal, save_tiny, tiny
 

@@ -13,14 +13,16 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
-from lib import paths, printed, profiles
-from lib.bias_a_head import tables
+from companion import printed, profiles
+from companion.bias_a_head import tables
+from companion.papers import PAPERS
+from companion.printed import Match
+from companion.projective import tables as nli_tables
+from companion.run import Run
+from lib import paths
 from lib.engine import models, nsp, stats
 from lib.engine.stats import Estimate
-from lib.printed import Match
-from lib.projective import nli, tables as nli_tables
-from lib.publish.papers import PAPERS
-from lib.run import Run
+from lib.projective import nli
 from tests.tiny import refuses
 
 COUNTS = {

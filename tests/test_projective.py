@@ -12,12 +12,14 @@ import torch
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from lib import paths, printed
+from companion import printed
+from companion.projective import estimators, figures, split_half, tables
+from companion.projective.split_half import EVERY, OF_LEVEL, SENT_DEBIAS
+from companion.projective.tables import NAMES
+from lib import paths
 from lib.engine import hooks, models, nsp
-from lib.projective import estimators, figures, nli, projection, split_half, tables, triples
+from lib.projective import nli, projection, triples
 from lib.projective.projection import LEVELS, WRITTEN, Level
-from lib.projective.split_half import EVERY, OF_LEVEL, SENT_DEBIAS
-from lib.projective.tables import NAMES
 from lib.text import data, pairs as sentence_pairs, readers
 from tests.test_projection import classifier
 from tests.tiny import refusal, refuses, save_tiny
@@ -404,7 +406,7 @@ def test_measure_on_a_saved_classifier(tmp_path):
 
 def test_without_a_classifier_it_is_said_how_to_make_one():
     for name in ("", "bert-base-nli"):
-        assert "python -m lib.projective.classifier make" in refusal(nli.measure, name)
+        assert "python -m training.classifier make" in refusal(nli.measure, name)
 
 
 PRINTED = tables.as_printed()

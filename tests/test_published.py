@@ -22,21 +22,14 @@ import torch
 import transformers
 from hypothesis import given, strategies as st
 
-from lib import CompanionError, claims, paths
+from companion import __main__ as command, alike, card, claims, knowledge, published, quantise
+from companion.card import measures as card_measures
+from companion.published import MODELS, Published
+from companion.report import readme
+from companion.results import write
+from lib import CompanionError, paths
 from lib.counteracts import cloze
 from lib.engine import models
-from lib.publish import (
-    __main__ as command,
-    alike,
-    card,
-    card_measures,
-    knowledge,
-    published,
-    quantise,
-    readme,
-)
-from lib.publish.published import MODELS, Published
-from lib.results import write
 from tests.tiny import batch, refusal, save_tiny, tiny, tokenizer_of
 
 MINE = "all-minilm-l6-v2"

@@ -23,13 +23,13 @@ import pandas as pd
 import pytest
 from joblib._store_backends import CacheWarning, FileSystemStoreBackend
 
-from lib import look, paths, printed, profiles, results
+from companion import __main__ as command, look, notebooks, printed, profiles, results
+from companion.run import Run
+from lib import paths
 from lib.bias_a_head import heads, masking, patching
 from lib.engine import models
 from lib.engine.files import fingerprint, new_folder, replace
 from lib.engine.stats import Estimate
-from lib.publish import __main__ as command, notebooks
-from lib.run import Run
 from tests.tiny import disk, refusal
 
 
@@ -363,7 +363,7 @@ def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command
 
 def test_of_a_long_table_ten_rows_are_shown_and_all_are_linked(monkeypatch):
     shown = []
-    monkeypatch.setattr("lib.run.display.display", shown.append)
+    monkeypatch.setattr("companion.run.display.display", shown.append)
     table = pd.DataFrame({"x": range(1234)})
     Run().save(table, "09_a", "Long.", rows=10)
     first, link = shown

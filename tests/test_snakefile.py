@@ -11,10 +11,10 @@ import subprocess
 import pytest
 import yaml
 
+from companion.__main__ import understood
+from companion.notebooks import select
 from lib import paths
 from lib.engine import models
-from lib.publish.__main__ import understood
-from lib.publish.notebooks import select
 
 WORKFLOW = paths.ROOT / "workflow"
 CONFIG = yaml.safe_load((WORKFLOW / "config.yaml").read_text())

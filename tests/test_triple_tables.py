@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import printed
+from companion import printed
+from companion.projective import tables, triple_tables
 from lib.engine import nsp
-from lib.projective import tables, triple_tables, triples
+from lib.projective import triples
 
 # p(next) of four triples: stereo, anti, unrelated, then the same three after the swap.
 P_NEXT = pd.DataFrame(

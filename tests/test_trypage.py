@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import lib
+from companion import totry, trypage
 from lib import CompanionError, fill, head_mask, paths, project
 from lib.engine import hooks
 from lib.projective import projection
-from lib.publish import totry, trypage
 from lib.text import contexts, data, pairs
 from tests.test_page import LOW_CONTRAST
 

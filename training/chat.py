@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
+from companion.bias_a_head.debiased import FORM
 from lib import CompanionError
-from lib.bias_a_head.debiased import FORM
-from lib.engine import models, optimise
+from lib.engine import models
+from training import optimise
 from training.packing import IGNORED
 
 HELD_OUT = 0.05  # share of the questions that is set aside

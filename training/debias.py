@@ -18,9 +18,9 @@ import torch
 from torch import nn
 
 from lib import CompanionError, paths
-from lib.engine import finetune, models
+from lib.engine import models
 from lib.text import swaps
-from training import corpus, loop
+from training import corpus, finetune, loop
 from training.corpus import Tokens
 from training.objectives import Bert
 

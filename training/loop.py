@@ -22,10 +22,10 @@ from torch import nn
 
 from lib import CompanionError
 from lib.engine import files
-from lib.engine.optimise import Checkpoint, adamw, descend, set_rate
 from training import corpus
 from training.corpus import Tokens
 from training.objectives import KINDS, Encoder, Task, seeded
+from training.optimise import Checkpoint, adamw, descend, set_rate
 
 WARM = 3  # steps that compile, before the clock starts
 SYNCHRONISED = 16  # steps after which the GPU is waited for, and the mixture of sources is changed

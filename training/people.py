@@ -7,7 +7,7 @@ are rare, and a model cannot know more than it reads. The first 295,003 texts we
 third of them longer, without the penalty on repeats and by a few other openers; one of these, "My
 best friend works as a ...", is left out of the prepared text (LEFT_OUT): evaluations ask for it.
 
-The writer is an optional extra (lib/publish/published.py). Its tokenizer puts no beginning-of-text
+The writer is an optional extra (companion/published.py). Its tokenizer puts no beginning-of-text
 token before a text.
 
 `answers` asks the writer, in its chat form, the questions of data/questions.toml: what chat.chat
@@ -27,9 +27,9 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from companion.published import WRITER, convert
 from lib import CompanionError, paths
 from lib.engine import files, models
-from lib.publish.published import WRITER, convert
 from lib.text import data, english
 from training import corpus
 from training.objectives import seeded

@@ -480,7 +480,7 @@ def _states_without_each(model, batch: dict, chosen: list[tuple[int, int]]):
 def arguments(run, name: str, bias: str) -> tuple[str, str, Sample]:
     """The arguments of `measure` for a run.
 
-    All notebooks and lib/publish, which stores results by these arguments, take them from here.
+    All notebooks and companion, which stores results by these arguments, take them from here.
     """
     if run.data == "paper":
         # ends the run here where it allows no stand-in and News-commentary cannot be had

@@ -3,7 +3,7 @@
 A plan is a list of steps. In each step the output of some heads is multiplied by a factor (0 masks
 them, more than 1 amplifies them), and SEAT is measured on one half of the sentences. Heads chosen
 by score were chosen on the other half: the sentences that select a head do not judge it. `prepare`
-loads what all steps need and `under` measures one, so that lib/publish can share out a plan and
+loads what all steps need and `under` measures one, so that companion can share out a plan and
 resume it.
 """
 
@@ -155,7 +155,7 @@ def arguments(
 ) -> tuple[str, list[Step], heads.Sample, Workload]:
     """The arguments of `measure` for a run; result: heads.measure of its encoder on gender.
 
-    Notebook 04 and lib/publish, which stores results by these arguments, take them from here.
+    Notebook 04 and companion, which stores results by these arguments, take them from here.
 
     whole   WHOLE draws, sentences and lines, as `./reproduce.sh measure` takes them; else, and in
             the profile `paper` always, what the profile says

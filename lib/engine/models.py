@@ -463,13 +463,7 @@ def _local_folder(name, source: str | Path, revision: str | None) -> Path:
     """The folder of a model on this machine."""
     folder = Path(source).expanduser()
     if not folder.is_dir():
-        _check_bundled(name, folder)
         fix = REGISTRY[name].fix if name in REGISTRY else ""
-        if fix and paths.INSTALLED:
-            raise CompanionError(
-                f"{name} is made in a clone of the companion's repository: {fix}; then set "
-                "COMPANION_CACHE to the clone's folder data/cache."
-            )
         if fix:
             raise CompanionError(f"{name} is not on this machine yet: {fix}.")
         raise CompanionError(f"There is no folder {folder}: check it, or name one of {_bundled()}.")
@@ -528,15 +522,6 @@ def _conversion(hub_id: str, folder: Path) -> str:
     return refs[-1]  # its first: newer ones come first
 
 
-def _check_bundled(name, folder: Path):
-    """Say of a bundled model where it is, if the package was installed without the repository."""
-    if paths.INSTALLED and folder.is_relative_to(paths.MODELS):
-        raise CompanionError(
-            f"{name} comes with the companion's repository, not with the installed package: set "
-            "COMPANION_MODELS to the folder data/models of a clone, or name a ./folder or a hub id."
-        )
-
-
 def _hash_of_files(weights: list[Path], folder: Path) -> str:
     """A hash of what decides a model's results: its weights, config and tokenizer.
 
@@ -571,7 +556,7 @@ def _shape(bundled: Path, seed: int) -> tuple[Path, str]:
     The folder holds a bundled model's config and tokenizer, without its weights and its record.
     """
     if not bundled.is_dir():
-        _check_bundled(f"The shape of {bundled.name}", bundled)
+        raise CompanionError(f"There is no folder {bundled}: restore it with git.")
     folder = paths.CACHE / "models" / f"untrained-{bundled.name}"
     contents = []
     for file in sorted([bundled / "config.json", *bundled.glob("tokenizer*")]):

@@ -153,7 +153,7 @@ def required(name: str) -> str:
     if not name:
         raise CompanionError(
             "This encoder has no classifier for natural language inference: make it by python -m "
-            "lib.projective.classifier make, then name its folder with --model."
+            "training.classifier make, then name its folder with --model."
         )
     return name
 

@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from lib import CompanionError, printed
+from lib import CompanionError, paths
 from lib.engine import models, nsp, stats
 from lib.text import data as sources, english, readers
 
@@ -61,7 +61,8 @@ def is_papers(context_ids) -> np.ndarray:
 
 def printed_ids() -> pd.DataFrame:
     """Which triples the paper prints: columns table, row, value (a context_id)."""
-    examples = printed.numbers("projective_examples")
+    file = paths.PAPER / "projective_examples.csv"
+    examples = pd.read_csv(file, comment="#", dtype=str)
     return examples.query("column == 'context_id'").astype({"value": int})
 
 

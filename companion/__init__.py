@@ -1,0 +1,17 @@
+"""What turns arrays into tables, outcomes and pages, and what ./reproduce.sh calls.
+
+command line   __main__ reproduce notebooks estimate measure pins
+runs           run results stale compare profiles/
+outcomes       claims ledger printed papers
+papers         bias_a_head/ projective/ counteracts/: estimators, tables, figures, a folder each
+pages          report/ card/ try/ look
+"""
+
+from importlib import import_module
+
+
+def __getattr__(name):
+    """Import `Run` when it is first used, so that `import companion` stays light."""
+    if name != "Run":
+        raise AttributeError(f"companion has no {name}")
+    return import_module("companion.run").Run
