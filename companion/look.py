@@ -195,6 +195,45 @@ def arms(value, low, high) -> np.ndarray:
     return np.maximum(0, below_and_above)
 
 
+def dots(ax, estimates, places, upright: bool = False, **style):
+    """Dots with their intervals: the one way in which a number with its doubt is drawn.
+
+    estimates   Estimates, or (value, low, high)
+    places      of each on the other axis: rows, or columns where the intervals stand upright
+    style       of matplotlib's `errorbar`
+    """
+    value, low, high = np.transpose([tuple(one) for one in estimates])
+    x, y = (places, value) if upright else (value, places)
+    reach = {"yerr" if upright else "xerr": arms(value, low, high)}
+    return ax.errorbar(x, y, **{"fmt": "o", "markersize": 4, "linewidth": 1.4} | reach | style)
+
+
+def rows(ax, names):
+    """Name the rows of a panel, the first on top, and leave out the lines between them."""
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.grid(axis="y", visible=False)
+
+
+def mark(ax, at: float = 0.0, upright: bool = True, **style):
+    """A thin dotted line at what counts as nothing, or at another number to compare with."""
+    line = ax.axvline if upright else ax.axhline
+    line(at, **{"color": NEITHER, "linewidth": 0.8, "linestyle": ":"} | style)
+
+
+def band(ax, x, estimates, color: str, **style):
+    """A line through estimates, with their intervals as a band around it."""
+    value, low, high = np.transpose([tuple(one) for one in estimates])
+    ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    ax.plot(x, value, **{"marker": "o", "markersize": 3, "color": color} | style)
+
+
+def legend_below(figure, ax, columns: int):
+    """One legend for all panels, that of `ax`, under them."""
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=columns)
+
+
 def name_points(ax, x, y, names: dict):
     """Write names beside some points of a scatter plot, apart from one another and from all points.
 
