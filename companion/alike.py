@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 
 from companion import look, published, results
-from companion.bias_a_head import tables
+from companion.bias_a_head import estimators
 from companion.card import measures as card_measures
 from companion.report import readme
 from lib import CompanionError, paths
@@ -150,7 +150,7 @@ def of_heads(model, amounts: Amounts, found: dict) -> dict[str, stats.Estimate]:
     sample = heads.Sample(amounts.source, amounts.contexts, amounts.folds, 0, 0, amounts.attributes)
     chosen, sentences = heads.sets_and_contexts("gender", sample, amounts.every)
     result = heads.bias_scores(model, chosen, sentences, amounts.folds)
-    frame = tables.intervals({"scores": result.scores.numpy(), "folds": result.folds.numpy()})
+    frame = estimators.intervals({"scores": result.scores.numpy(), "folds": result.folds.numpy()})
     found["scores"] = result.scores.numpy()
 
     others = heads.Sample(amounts.source, 1, seed=1, attributes=amounts.other_attributes)
@@ -330,7 +330,7 @@ def _cell(row) -> str:
     if row.missing:
         return "-"
     said = f"{stats.Estimate(row.value, row.low, row.high):z.2f}"
-    return said if np.isfinite(row.low) else f"{said}, p {tables.p_text(row.p)}"
+    return said if np.isfinite(row.low) else f"{said}, p {estimators.p_text(row.p)}"
 
 
 def provenance(caption: str, names: tuple[str, ...], folder: Path = MEASURED) -> bytes:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from lib.bias_a_head import counter
 from lib.text import contexts
-from tests.tiny import FAMILIES, refusal, refuses, tiny
+from tests.tiny import FAMILIES, refuses, tiny
 
 
 def pairs_of(*rows):
@@ -29,37 +29,44 @@ PAIRS = pairs_of(
 )
 
 
+def by_decoding(model, text, word):
+    """The tokens of a word: those of the text up to its end that the text up to its start lacks."""
+    start, end = counter.place(text, word)
+    special = model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"].index(0)
+    before, upto = (
+        model.tokenizer(part, add_special_tokens=False).input_ids
+        for part in (text[:start].rstrip(), text[:end])
+    )
+    found = range(len(before), len(upto))  # byte-level ones may be a space
+    return [special + i for i in found if model.tokenizer.decode(upto[i]).strip()]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_attention_is_the_entry_of_the_models_own_maps(family, monkeypatch):
     """Pieces found by decoding token after token, in place of the offsets that the code uses."""
     model = tiny(family, attention="eager")
     found, scaled = counter.attention(model, PAIRS).values()
-    assert found.shape == scaled.shape == (3, 2, 3, 4) and found.dtype == torch.float32
-    assert (
-        len(by_decoding(model, "The mothers met a mechanic.", "mechanic")) > 1
-    )  # words in pieces are among them
+    assert found.shape == scaled.shape == (3, 2, 3, 4)
+    assert len(by_decoding(model, "The mothers met a mechanic.", "mechanic")) > 1  # in pieces
     for i, row in enumerate(PAIRS.itertuples()):
-        for side, (text, attribute) in enumerate(
-            [(row.original, row.attribute), (row.counter, row.counterpart)]
-        ):
+        twins = (row.original, row.attribute), (row.counter, row.counterpart)
+        for side, (text, attribute) in enumerate(twins):
             ids = model.tokenizer(text, return_tensors="pt")
             maps = torch.stack(model.net(**ids, output_attentions=True).attentions)[:, 0]
             rows, columns = (by_decoding(model, text, word) for word in (row.target, attribute))
             expected = maps[:, :, rows][..., columns].sum(-1).mean(-1)
             torch.testing.assert_close(found[i, side], expected)
-            words = [
-                n
-                for n, id in enumerate(ids.input_ids[0].tolist())
+            words = [  # the tokens that min-max is over
+                place
+                for place, id in enumerate(ids.input_ids[0].tolist())
                 if id not in model.tokenizer.all_special_ids
                 and any(map(str.isalnum, model.tokenizer.decode(id)))
+                and not (model.is_causal and place > rows[-1])
             ]
-            over = maps[:, :, rows].mean(2)[
-                ..., [n for n in words if not model.is_causal or n <= rows[-1]]
-            ]
-            least, most = over.amin(-1), over.amax(-1)  # min-max over the tokens that can be seen
-            torch.testing.assert_close(
-                scaled[i, side], (expected - least) / (most - least), rtol=1e-3, atol=1e-4
-            )
+            over = maps[:, :, rows].mean(2)[..., words]
+            least, most = over.amin(-1), over.amax(-1)
+            by_hand = (expected - least) / (most - least)
+            torch.testing.assert_close(scaled[i, side], by_hand, rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(counter, "MAP_BYTES", 1)  # a sentence does not depend on its batch
     torch.testing.assert_close(found, counter.attention(model, PAIRS)["raw"], rtol=1e-4, atol=1e-6)
 
@@ -79,39 +86,24 @@ def test_footnote_12_leaves_out_special_tokens_and_punctuation(monkeypatch):
     torch.testing.assert_close(found["min-max"], torch.full((1, 2, 3, 4), 0.8))
 
 
-def by_decoding(model, text, word):
-    """The tokens of a word: those of the text up to its end that the text up to its start lacks."""
-    start, end = counter.place(text, word)
-    special = model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"].index(0)
-    before, upto = (
-        model.tokenizer(part, add_special_tokens=False).input_ids
-        for part in (text[:start].rstrip(), text[:end])
-    )
-    found = range(len(before), len(upto))
-    return [
-        special + i for i in found if model.tokenizer.decode(upto[i]).strip()
-    ]  # byte-level ones may be a space
+LATE = pairs_of(("The nurse likes her office.", "her", "nurse"))
 
 
-def test_a_causal_model_needs_the_attribute_first():
-    late = pairs_of(("The nurse likes her office.", "her", "nurse"))
-    assert counter.attention(tiny("bert", attention="eager"), late)["raw"].min() > 0
-    refusal(counter.attention, tiny("gpt2", attention="eager"), late)
+def test_an_encoder_reads_an_attribute_that_stands_late():
+    assert counter.attention(tiny("bert", attention="eager"), LATE)["raw"].min() > 0
 
 
 test_what_cannot_be_is_said = refuses(
+    (lambda: counter.attention(tiny("gpt2", attention="eager"), LATE), "causal=True"),
     (lambda: counter.attention(tiny("bert", attention="eager"), PAIRS.head(0)), "at least one"),
-    (
-        lambda: counter.attention(tiny("bert"), PAIRS),
-        "load it with attention='eager'",
-    ),  # sdpa hands out no maps
+    (lambda: counter.attention(tiny("bert"), PAIRS), "load it with attention='eager'"),
     (lambda: counter.test(made_up(), []), "at least one"),
     (lambda: counter.sentences("gender", "posts"), "'mini' or"),
     (lambda: counter.from_texts(["Women."], "age"), "'gender' or 'race'"),
 )
 
 
-def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_any_source():
+def test_sentences_have_one_attribute_and_one_target_of_its_group():
     texts = [
         "Women are emotional. Men are emotional. Women and men are emotional.\n"
         "The women saw a boss.",
@@ -120,132 +112,106 @@ def test_sentences_have_one_attribute_and_target_and_are_drawn_by_the_seed_from_
         "much a dancer.",
         "Men are strong. Men are strong, see http://example.org. I miss you and all the pink.",
     ]
-    found = counter.from_texts(texts, "gender")
-    assert set(found["original"]) == {
-        "Women are emotional.",
-        "An emotional woman spoke.",
-        "Men are strong.",
+    found = counter.from_texts(texts, "gender").set_index("original")
+    assert found["counter"].to_dict() == {
+        "Women are emotional.": "Men are emotional.",
+        "An emotional woman spoke.": "An emotional man spoke.",
+        "Men are strong.": "Women are strong.",
     }
-    assert set(found["counter"]) == {
-        "Men are emotional.",
-        "An emotional man spoke.",
-        "Women are strong.",
-    }
-    assert list(found) == list(contexts.counter_sentences("gender", 1))
-    first = found.set_index("original").loc["Women are emotional."]
+    first = found.loc["Women are emotional."]
     assert list(first[1:]) == ["women", "men", "emotional", "female", "text-1"]
     causal = counter.from_texts(texts, "gender", causal=True)
     assert set(causal["original"]) == {"Women are emotional.", "Men are strong."}
     assert counter.from_texts(["Nothing here."], "race").empty
+
+
+def test_sentences_are_drawn_by_the_seed_without_copies_and_have_one_form_from_any_source():
     texts = [f"Women from town {i} are emotional." for i in range(30)] * 2
     assert len(counter.from_texts(texts, "gender", n=100)) == 30
-    some, again, other = (
-        counter.from_texts(texts, "gender", n=10, seed=seed) for seed in (1, 1, 2)
-    )
-    assert len(some) == 10 and some.equals(again) and not some.equals(other)
+    drawn = [counter.from_texts(texts, "gender", n=10, seed=seed) for seed in (1, 1, 2)]
+    assert len(drawn[0]) == 10 and drawn[0].equals(drawn[1]) and not drawn[0].equals(drawn[2])
     bundled = contexts.counter_sentences("race", 20)
     assert counter.sentences("race", "mini", 20).equals(bundled)
+    assert list(bundled) == list(drawn[0])
     for row in bundled.itertuples():
         assert counter.swap(row.original, row.attribute, "race") == (row.counter, row.counterpart)
 
 
-def made_up(n=60, seed=0):
+def made_up(n=60):
     """Weights in which head 2-1 has a true difference, and the other five have none."""
-    weights = torch.rand(n, 2, 3, 2, generator=torch.Generator().manual_seed(seed))
+    weights = torch.rand(n, 2, 3, 2, generator=torch.Generator().manual_seed(0))
     weights[:, 0, 1, 0] += 0.5
     return weights
 
 
 def test_the_papers_test_is_scipys_for_heads_together_and_each():
-    weights, chosen = made_up(), [(2, 1), (3, 2)]
-    means = torch.stack([weights[:, :, 1, 0], weights[:, :, 2, 1]]).double().mean(0).numpy()
-    expected = stats.ttest_rel(means[:, 0], means[:, 1], alternative="greater")
-    change = means[:, 0] - means[:, 1]
-    row = counter.test(weights, chosen).loc["sentence"]
-    assert row["t"] == pytest.approx(expected.statistic) and row["p"] == pytest.approx(
-        expected.pvalue
-    )
-    assert row["n"] == 60 and row["difference"] == pytest.approx(change.mean())
-    half = stats.t.ppf(0.975, 59) * change.std(ddof=1) / 60**0.5
-    assert (row["low"], row["high"]) == pytest.approx((change.mean() - half, change.mean() + half))
-    one_to_three = torch.tensor([[[1.0], [0]], [[2], [0]], [[3], [0]]])[
-        ..., None
-    ]  # differences of mean 2, deviation 1
-    row = counter.test(one_to_three, [(1, 1)]).loc["sentence"]
-    assert (row["original"], row["counter"], row["difference"]) == (2, 0, 2) and row[
-        "t"
-    ] == pytest.approx(12**0.5)
+    weights = made_up()
+    both = torch.stack([weights[:, :, 1, 0], weights[:, :, 2, 1]]).double().mean(0).numpy()
+    expected = stats.ttest_rel(*both.T, alternative="greater")
+    interval = stats.ttest_rel(*both.T).confidence_interval()
+    row = counter.test(weights, [(2, 1), (3, 2)]).loc["sentence"]
+    assert (row["t"], row["p"]) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
+    pairs = torch.tensor([[1.0, 0], [2, 0], [3, 0]])[..., None, None]  # mean 2, deviation 1
+    row = counter.test(pairs, [(1, 1)]).loc["sentence"]
+    assert (row["n"], row["original"], row["counter"], row["difference"]) == (3, 2, 0, 2)
+    assert row["t"] == pytest.approx(12**0.5)
     found = counter.per_head(weights)
-    assert len(found) == 6 and list(zip(found["layer"], found["head"]))[2] == (2, 1)
-    one = stats.ttest_rel(
-        weights[:, 0, 1, 0].double(), weights[:, 1, 1, 0].double(), alternative="greater"
-    )
-    assert found["t"][2] == pytest.approx(one.statistic) and found["p"][2] == pytest.approx(
-        one.pvalue
-    )
-    assert list(found.index[found["q"] < 0.05]) == [2] and (found["p"] <= found["q"]).all()
+    each = stats.ttest_rel(*weights.double().unbind(1), alternative="greater")
+    np.testing.assert_allclose(found["t"], each.statistic.ravel())
+    q = stats.false_discovery_control(each.pvalue.ravel())
+    np.testing.assert_allclose(found["q"], q, rtol=1e-5)
+    passed = found[found["q"] < 0.05]
+    assert list(zip(passed["layer"], passed["head"])) == [(2, 1)]
 
 
 def frame_of(n, **columns):
     """The columns of sentence pairs that tests look at: all different, women and men in turn."""
-    columns = {
-        "pattern_id": range(n),
-        "target": range(n),
-        "group": ["female", "male"] * (n // 2),
-    } | columns
-    female = np.array(columns["group"]) == "female"
+    group = ["female", "male"] * (n // 2)
+    columns = {"pattern_id": range(n), "target": range(n), "group": group} | columns
+    is_female = np.array(columns["group"]) == "female"
     words = {
-        "attribute": np.where(female, "women", "men"),
-        "counterpart": np.where(female, "men", "women"),
+        "attribute": np.where(is_female, "women", "men"),
+        "counterpart": np.where(is_female, "men", "women"),
     }
     return pd.DataFrame(words | columns)
 
 
-def test_copies_of_a_sentence_add_nothing_and_the_balanced_difference_by_hand():
+def balanced(weights, pairs, *chosen):
+    added = counter.cells({"raw": weights}, pairs)
+    return counter.balanced(added["raw"], added["counts"], *chosen)
+
+
+def test_copies_of_a_sentence_add_nothing():
     weights, pairs = made_up(20), frame_of(20)
+    copies = weights.repeat(5, 1, 1, 1), pd.concat([pairs] * 5)
     once = counter.test(weights, [(2, 1)], pairs)
-    again = counter.test(weights.repeat(5, 1, 1, 1), [(2, 1)], pd.concat([pairs] * 5))
+    again = counter.test(copies[0], [(2, 1)], copies[1])
     assert again["t"]["sentence"] > 2 * once["t"]["sentence"]
     for unit in ("pattern", "target"):
-        assert (
-            again["t"][unit]
-            == pytest.approx(once["t"][unit])
-            == pytest.approx(once["t"]["sentence"])
-        )
+        assert again["t"][unit] == pytest.approx(once["t"]["sentence"])
         assert again["n"][unit] == 20
     assert (again["n"]["female only"], again["n"]["male only"]) == (50, 50)
-    weights = torch.zeros(
-        4, 2, 1, 2
-    )  # women's change by 1, 2, 3 in the first head, men's by 6; by 1 in the second
-    weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1.0, 2, 3, 6]), 1
-    pairs = frame_of(4, group=["female"] * 3 + ["male"])
-    assert counter.balanced(weights, [(1, 1)], pairs).value == pytest.approx(100 * (2 + 6) / 2)
-    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 2)]).value == pytest.approx(300)
-    assert counter.balanced(weights, [(1, 1)], pairs, [(1, 1)]).high == 0
-    assert np.isnan(counter.balanced(weights, [(1, 1)], pairs.assign(group="female")).value)
-    clear = counter.balanced(made_up(), [(2, 1)], frame_of(60), [(1, 1), (3, 2)])
-    again = counter.balanced(
-        made_up().repeat(5, 1, 1, 1), [(2, 1)], pd.concat([frame_of(60)] * 5), [(1, 1), (3, 2)]
-    )
-    assert clear.low > 0 and again.low == pytest.approx(
-        clear.low
-    )  # copies of a sentence add nothing
+    clear = balanced(weights, pairs, [(2, 1)], [(1, 1), (3, 2)])
+    assert clear.low > 0
+    assert balanced(*copies, [(2, 1)], [(1, 1), (3, 2)]).low == pytest.approx(clear.low)
 
 
-def test_sums_by_pattern_and_group_say_what_the_sentences_say():
-    """Three sentences of one pattern about women, one of another about men, by hand."""
+def test_both_groups_weigh_alike_by_hand():
+    """Women's three sentences of one pattern change by 1, 2 and 3 in the first head, men's one by
+    6; all by 1 in the second.
+    """
     weights = torch.zeros(4, 2, 1, 2)
     weights[:, 0, 0, 0], weights[:, 0, 0, 1] = torch.tensor([1.0, 2, 3, 6]), 1
     pairs = frame_of(4, group=["female"] * 3 + ["male"], pattern_id=["a", "a", "a", "b"])
-    added = counter.cells(weights, pairs)
-    assert added.n == 4
-    assert added.sums[:, :, 0, 0].tolist() == [[600, 0], [0, 600]]
-    assert counter.of_cells(added, [(1, 1)]).value == pytest.approx(100 * (2 + 6) / 2)
-    kept = {variant: added.sums for variant in counter.VARIANTS} | {"counts": added.counts}
-    kinds = {"biased": [(1, 1)], "regular": [(1, 2)]}
-    found = counter.shifts_of_kept(kept, kinds)
-    assert found["raw", "contrast"] == counter.balanced(weights, [(1, 1)], pairs, [(1, 2)])
-    assert found["raw", "biased"] == counter.balanced(weights, [(1, 1)], pairs)
+    added = counter.cells({"raw": weights, "min-max": weights}, pairs)
+    assert added["raw"][:, :, 0, 0].tolist() == [[600, 0], [0, 600]]
+    found = counter.shifts(added, {"biased": [(1, 1)], "regular": [(1, 2)]})
+    assert found["raw", "biased"].value == pytest.approx(100 * (2 + 6) / 2)
+    assert found["raw", "contrast"].value == pytest.approx(300)
+    assert found["raw", "biased"].n == 4
+    assert balanced(weights, pairs, [(1, 1)], [(1, 1)]).high == 0
+    assert np.isnan(balanced(weights, pairs.assign(group="female"), [(1, 1)]).value)
 
 
 def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
@@ -254,18 +220,18 @@ def test_a_head_that_likes_one_groups_words_is_not_taken_for_a_stereotype():
     With nine sentences in ten about the first, that looks like a stereotype and is none.
     """
     group = np.array((["female"] * 9 + ["male"]) * 40)
-    pair = np.arange(400) // 100
-    first, second = (np.char.add(name, pair.astype(str)) for name in ("a", "b"))
+    is_female = group == "female"
+    first, second = (np.char.add(name, (np.arange(400) // 100).astype(str)) for name in "ab")
     pairs = frame_of(
         400,
         group=group,
-        attribute=np.where(group == "female", first, second),
-        counterpart=np.where(group == "female", second, first),
+        attribute=np.where(is_female, first, second),
+        counterpart=np.where(is_female, second, first),
     )
     noise = torch.randn(400, generator=torch.Generator().manual_seed(0)) * 0.5
-    change = torch.tensor(np.where(group == "female", 1.0, -1.0)) + noise
+    change = torch.tensor(np.where(is_female, 1.0, -1.0)) + noise
     weights = torch.stack([change, torch.zeros(400)], 1)[..., None, None]
-    found, even = counter.test(weights, [(1, 1)], pairs), counter.balanced(weights, [(1, 1)], pairs)
+    found, even = counter.test(weights, [(1, 1)], pairs), balanced(weights, pairs, [(1, 1)])
     assert found["p"]["sentence"] < 1e-6 and found["n"]["word pair"] == 4
     assert found["p"]["word pair"] > 0.05 and abs(found["difference"]["word pair"]) < 0.15
     assert even.low < 0 < even.high and even.n == 400  # in percentage points

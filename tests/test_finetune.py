@@ -18,7 +18,7 @@ from hypothesis import given, strategies as st
 from safetensors.torch import load_file
 
 from companion import printed
-from companion.bias_a_head import tables
+from companion.bias_a_head import masked
 from lib import paths
 from lib.bias_a_head import heads
 from lib.engine import hooks, models
@@ -563,19 +563,19 @@ def runs():
 
 def test_scores_change_by_task_against_the_same_seed_where_the_model_has_learned(runs):
     full, top3, every = glue.MASKS.values()
-    lost = tables.score_change(runs, every, full)
+    lost = masked.score_change(runs, every, full)
     assert lost.value == pytest.approx(-0.1) and (lost.n, lost.unit) == (3, "seeds")
     assert lost.high + 0.1 == pytest.approx(4.3027 * 0.01 / 3**0.5, rel=1e-4)  # of the wobble
-    kept = tables.score_change(runs, top3, full)
+    kept = masked.score_change(runs, top3, full)
     assert kept.value == pytest.approx(0) and kept.low < 0 < kept.high
     f1_alone = runs.assign(score=runs["score"].where(runs["row"] != "MRPC accuracy", 0.9))
-    assert tables.score_change(f1_alone, every, full) == lost  # a task counts once
+    assert masked.score_change(f1_alone, every, full) == lost  # a task counts once
     random = runs[(runs["mask"] == every) & (runs["task"] == "RTE")].assign(mask="Random-All")
     both = pd.concat([runs, random])  # so far of one task
-    assert tables.score_change(both, "Random-All", full).value == pytest.approx(-0.1)
-    assert tuple(tables.score_change(both, every, "Random-All")) == pytest.approx((0, 0, 0))
+    assert masked.score_change(both, "Random-All", full).value == pytest.approx(-0.1)
+    assert tuple(masked.score_change(both, every, "Random-All")) == pytest.approx((0, 0, 0))
     for nothing in (runs.iloc[:0], runs.assign(constant=1.0)):
-        assert math.isnan(tables.score_change(nothing, every, full).value)
+        assert math.isnan(masked.score_change(nothing, every, full).value)
 
 
 def test_a_row_for_each_pair_gives_what_packing_gives_and_dropout_has_the_rate_asked_for():

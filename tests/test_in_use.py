@@ -1,43 +1,11 @@
-"""Notebooks 03 and 05 on heads in use: by hand."""
+"""Notebook 05, by hand."""
 
-import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from companion.bias_a_head.experiment import Experiment
 from training import glue
 
 
-# ---- 03
-def test_kinds_of_heads_and_their_contrast_by_hand():
-    """Head 1-1 attends to the original by .2 more, head 1-2 to the counter by .1; both in women's
-    and men's sentences of two patterns. So biased less regular heads come to 30 points.
-    """
-    scores = np.array([[0.5, -0.2, 0.0]])
-    weights = torch.zeros(4, 2, 1, 3)
-    weights[:, 0, 0, 0] = 0.2
-    weights[:, 1, 0, 1] = 0.1
-    pairs = pd.DataFrame(
-        {
-            "attribute": ["women", "men"] * 2,
-            "counterpart": ["men", "women"] * 2,
-            "target": list("abcd"),
-            "group": ["female", "male"] * 2,
-            "pattern_id": [1, 1, 2, 2],
-        }
-    )
-    both = {"raw": weights, "min-max": weights}
-    one = Experiment("m", "gender", {"scores": scores}, pairs, both)
-    assert one.kinds == {"biased": [(1, 1)], "regular": [(1, 2)]}
-    assert list(one.contrast) == pytest.approx([30, 30, 30])
-    assert list(one.favours("biased"))[0] == pytest.approx(20)
-    assert one.by_head["difference"].tolist() == pytest.approx([0.2, -0.1, 0])
-    alone = Experiment("m", "gender", {"scores": abs(scores)}, pairs, both)
-    assert list(alone.kinds) == ["biased"] and alone.contrast is None
-
-
-# ---- 05
 def result(mask, seed, score):
     return {"task": "RTE", "mask": mask, "seed": seed, "scores": [score], "constant": [0.5]}
 

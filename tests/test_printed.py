@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from scipy import stats as scipy_stats
 
 from companion import printed, profiles
-from companion.bias_a_head import tables
+from companion.bias_a_head import estimators
 from companion.papers import PAPERS
 from companion.printed import Match
 from companion.projective import tables as nli_tables
@@ -251,11 +251,11 @@ def test_inference_is_compared_where_the_classifier_is_the_papers(parameters, ve
 def test_a_differing_seat_is_explained_by_what_the_run_took(profile, news, reason, monkeypatch):
     """In both notebooks that hold it against the paper's."""
     monkeypatch.setattr(Run, "news", news)
-    assert tables.why_seat_differs(Run(profile=profile, data="paper")).startswith(reason)
+    assert estimators.why_seat_differs(Run(profile=profile, data="paper")).startswith(reason)
     for number in ("02", "06"):
         (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
         text = file.read_text(encoding="utf-8")
-        assert "tables.why_seat_differs(run)" in text and "other corpus of contexts" not in text
+        assert "estimators.why_seat_differs(run)" in text and "other corpus of contexts" not in text
 
 
 def test_comparison():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from companion.bias_a_head import tables
+from companion.bias_a_head import estimators
 from lib import CompanionError
 from lib.bias_a_head import heads, masking
 from lib.engine import models, stats
@@ -125,7 +125,7 @@ def turned(result: dict, base: dict) -> np.ndarray:
     counts = []
     for half, scores in enumerate(masking.halves(result)):
         judging = {"scores": scores, "folds": result["folds"][half::2]}
-        counts.append(count_turned(tables.with_resamples(judging), of_base[1 - half]))
+        counts.append(count_turned(estimators.with_resamples(judging), of_base[1 - half]))
     return np.mean(counts, axis=0)
 
 
@@ -135,7 +135,7 @@ def turned_heads(result: dict, base: dict) -> tuple[stats.Estimate, stats.Estima
     """
     in_model, in_base = turned(result, base), turned(base, base)
     counts = in_model, in_base, in_model - in_base
-    return tuple(tables.interval_of_count(count, FOLLOWED) for count in counts)
+    return tuple(estimators.interval_of_count(count, FOLLOWED) for count in counts)
 
 
 def more_biased(result: dict, base: dict) -> stats.Estimate:
@@ -173,7 +173,7 @@ def darker(result: dict, base: dict) -> list[np.ndarray]:
     both = []
     for half, scores in enumerate(masking.halves(base)):
         is_slight = (scores > 0) & (scores < np.abs(scores).max() / 4)
-        both.append(tables.above_zero(grown[1 - half :: 2])[is_slight])
+        both.append(estimators.above_zero(grown[1 - half :: 2])[is_slight])
     return both
 
 
@@ -182,22 +182,24 @@ def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     Both are scores [..., n_layers, n_heads].
     """
-    _, in_base = tables.outliers(base, (-2, -1), of=base)
-    _, in_chat = tables.outliers(chat, (-2, -1), of=base)
+    _, in_base = estimators.outliers(base, (-2, -1), of=base)
+    _, in_chat = estimators.outliers(chat, (-2, -1), of=base)
     return in_base, in_chat
 
 
 def more_pronounced(base: dict, chat: dict) -> stats.Estimate:
     """How many more heads of the chat model than of its base are beyond the base's fence."""
-    in_base, in_chat = pronounced(tables.with_resamples(base), tables.with_resamples(chat))
-    return tables.interval_of_count(in_chat - in_base, base["scores"].size)
+    in_base, in_chat = pronounced(estimators.with_resamples(base), estimators.with_resamples(chat))
+    return estimators.interval_of_count(in_chat - in_base, base["scores"].size)
 
 
 def spread_change(base: dict, other: dict) -> stats.Estimate:
     """By what the standard deviation of the scores of heads is multiplied, over folds."""
-    before, after = (tables.with_resamples(result).std(axis=(-2, -1)) for result in (base, other))
+    before, after = (
+        estimators.with_resamples(result).std(axis=(-2, -1)) for result in (base, other)
+    )
     ratio = after / before
-    return tables.percentile_interval(ratio[0], ratio[1:])
+    return estimators.percentile_interval(ratio[0], ratio[1:])
 
 
 @torch.inference_mode()

@@ -1,6 +1,6 @@
 """The figures of notebooks 00 to 03 that take more than a few lines to draw.
 
-The first two are shared by 02 and 06: Fig. 1, 6 and 7, and Fig. 2 and 5.
+`distribution` and `heatmap` serve 02 and 06: Fig. 1, 6 and 7, and Fig. 2 and 5.
 """
 
 import matplotlib.pyplot as plt
@@ -11,8 +11,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.ticker import MaxNLocator
 
 from companion import claims, look
-from companion.bias_a_head import patched, tables
-from companion.bias_a_head.experiment import Experiment
+from companion.bias_a_head import estimators
 from lib.bias_a_head import heads
 from lib.engine import stats
 
@@ -26,44 +25,39 @@ def distribution(ax, scores: np.ndarray, title: str, bins=24):
     Triangles mark the three highest; beyond the dashed line a head stands out.
     """
     values = scores.ravel()
-    sns.histplot(
-        x=values,
-        bins=bins,
-        kde=True,
-        color=look.NEITHER,
-        edgecolor="white",
-        linewidth=0.4,
-        ax=ax,
-    )
+    bars = {"color": look.NEITHER, "edgecolor": "white", "linewidth": 0.4}
+    sns.histplot(x=values, bins=bins, kde=True, ax=ax, **bars)
     sns.rugplot(x=values, height=0.03, color=DARK, linewidth=0.6, ax=ax)
-    ax.axvline(0, color=DARK, linewidth=0.8, linestyle=":")
-    ax.axvline(tables.upper_fence(scores), color=look.BAD, linewidth=0.9, linestyle="--")
+    look.mark(ax, color=DARK)
+    look.mark(ax, estimators.upper_fence(scores), color=look.BAD, linestyle="--")
     highest = _three_highest(scores)
-    ax.plot(
-        [scores[layer - 1, head - 1] for layer, head in highest],
-        [0] * len(highest),
-        "v",
-        color=look.BAD,
-        markersize=6,
-        markeredgecolor="white",
-        markeredgewidth=0.5,
-        clip_on=False,
-        zorder=4,
-    )
-    names = [f"{layer}-{head}" for layer, head in highest]
-    ax.text(
-        0.99,
-        0.97,
-        "\n".join(["highest", *names]),
-        transform=ax.transAxes,
-        ha="right",
-        va="top",
-        fontsize=8,
-        color=look.BAD,
-    )
+    at = [scores[layer - 1, head - 1] for layer, head in highest]
+    ax.plot(at, [0] * len(at), "v", color=look.BAD, markersize=6, clip_on=False, zorder=4)
+    names = "\n".join(["highest", *(f"{layer}-{head}" for layer, head in highest)])
+    corner = {"ha": "right", "va": "top", "transform": ax.transAxes}
+    ax.text(0.99, 0.97, names, fontsize=8, color=look.BAD, **corner)
     ax.locator_params(axis="x", nbins=5)
     ax.set(title=title, xlabel="bias score", ylabel="heads")
     ax.margins(x=0.08)
+
+
+def head_map(ax, values: np.ndarray, label: str, low: float, high: float, colors, beside=()):
+    """One cell per head, layer 1 at the bottom; layer and head are its coordinates, from 1.
+
+    low, high   the values drawn in the first and in the last of the colours
+    label       of the colour bar, which is drawn to the right of the axes `beside`
+    """
+    n_layers, n_heads = values.shape
+    extent = (0.5, n_heads + 0.5, 0.5, n_layers + 0.5)
+    image = ax.imshow(values, cmap=colors, vmin=low, vmax=high, origin="lower", extent=extent)
+    ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))
+    ax.set_yticks(range(1, n_layers + 1, max(1, n_layers // 12)))
+    ax.set(xlabel="head", ylabel="layer")
+    ax.tick_params(labelsize=7, length=2)
+    ax.grid(visible=False)
+    if len(beside):
+        scale = ax.figure.colorbar(image, ax=beside, shrink=0.8, pad=0.02, label=label)
+        scale.ax.tick_params(labelsize=7)
 
 
 def heatmap(
@@ -82,30 +76,15 @@ def heatmap(
     framed   {(layer, head): colour of its frame}; left out, the three highest
     beside   the axes that share one colour bar, drawn to their right; empty: no bar
     """
-    n_layers, n_heads = scores.shape
-    image = ax.imshow(
-        scores.clip(min=0),
-        cmap=look.HEAT,
-        vmin=0,
-        vmax=max(darkest, 1e-9),
-        origin="lower",
-        extent=(0.5, n_heads + 0.5, 0.5, n_layers + 0.5),
-    )
+    shown = scores.clip(min=0)
+    head_map(ax, shown, "bias score", 0, max(darkest, 1e-9), look.HEAT, beside)
     frames = dict.fromkeys(_three_highest(scores), DARK) if framed is None else framed
     for (layer, head), color in frames.items():
         ax.add_patch(_cell(layer, head, fill=False, edgecolor=color, linewidth=1.2))
     cells = [_cell(layer, head) for layer, head in hatched]
-    ax.add_collection(
-        PatchCollection(cells, facecolor="none", edgecolor=HATCHES, hatch="///", linewidth=0)
-    )
-    ax.set(title=title, xlabel="head", ylabel="layer")
-    ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))
-    ax.set_yticks(range(1, n_layers + 1, max(1, n_layers // 12)))
-    ax.tick_params(labelsize=7, length=2)
-    ax.grid(visible=False)
-    if len(beside):
-        scale = ax.figure.colorbar(image, ax=beside, shrink=0.8, pad=0.02, label="bias score")
-        scale.ax.tick_params(labelsize=7)
+    style = {"facecolor": "none", "edgecolor": HATCHES, "hatch": "///", "linewidth": 0}
+    ax.add_collection(PatchCollection(cells, **style))
+    ax.set_title(title)
 
 
 def _three_highest(scores: np.ndarray) -> list[tuple[int, int]]:
@@ -117,10 +96,22 @@ def _cell(layer: int, head: int, **style) -> plt.Rectangle:
     return plt.Rectangle((head - 0.5, layer - 0.5), 1, 1, **style)
 
 
-def _legend_below(figure, ax, columns: int):
-    """One legend for all panels, that of `ax`, under them."""
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=7.5, loc="outside lower left", ncols=columns)
+def edges(ax, words: list[str], start: int, weights, color: str, at: int | None = None):
+    """Fig. 3: from one word (left) a line to every word (right), as thick as it is attended.
+
+    at   the word whose line and name stand out; None: all lines do
+    """
+    for i, (word, weight) in enumerate(zip(words, weights)):
+        is_strong = at in (None, i)
+        strength = 0.15 + 0.85 * weight if is_strong else 0.4
+        width = 0.4 + 5 * weight
+        ax.plot([0, 1], [start, i], color=color, linewidth=width, alpha=float(strength))
+        name = {"color": color, "fontweight": "bold"} if i == at else {}
+        ax.text(1.05, i, f"{word}  {weight:.2f}", va="center", fontsize=8, **name)
+    name = {"ha": "right", "va": "center", "fontweight": "bold"}
+    ax.text(-0.05, start, words[start], fontsize=8, **name)
+    ax.set(xlim=(-0.85, 1.85), ylim=(len(words) - 0.5, -0.5))
+    ax.axis("off")
 
 
 # ---- 00: the first look
@@ -136,64 +127,21 @@ def jobs_without_a_head(
     """
     layer, head = strongest
     figure, (points, heads_of_layer) = look.panels(2, width=4.1, height=3.2)
-    kinds = np.where(share > 50, "mostly women", "mostly men")
-    sns.stripplot(
-        x=changes[head],
-        y=kinds,
-        hue=kinds,
-        legend=False,
-        size=4,
-        alpha=0.8,
-        jitter=0.25,
-        ax=points,
-        palette={"mostly women": look.FEMALE, "mostly men": look.MALE},
-        order=["mostly women", "mostly men"],
-    )
-    points.set(
-        title=f"without head {layer}-{head}", xlabel="change of the log2 odds she : he", ylabel=""
-    )
-    values, low, high = np.array([tuple(gap) for gap in gaps.values()]).T
-    colors = [look.BAD if other == head else look.PALE for other in gaps]
-    places = list(gaps)
-    heads_of_layer.errorbar(
-        values, places, xerr=look.arms(values, low, high), fmt="none", ecolor=colors
-    )
-    heads_of_layer.scatter(values, places, c=colors, zorder=3)
-    heads_of_layer.set(
-        title=f"the heads of layer {layer}",
-        xlabel="gap: change, women's less men's jobs",
-        ylabel="head",
-    )
-    heads_of_layer.set_yticks(places)
+    colors = {"mostly women": look.FEMALE, "mostly men": look.MALE}
+    kinds = np.where(share > 50, *colors)
+    style = {"palette": colors, "size": 4, "alpha": 0.8, "jitter": 0.25, "legend": False}
+    sns.stripplot(x=changes[head], y=kinds, hue=kinds, order=list(colors), ax=points, **style)
+    odds = "change of the log2 odds she : he"
+    points.set(title=f"without head {layer}-{head}", xlabel=odds, ylabel="")
+    look.dots(heads_of_layer, gaps.values(), list(gaps), color=look.PALE)
+    look.dots(heads_of_layer, [gaps[head]], [head], color=look.BAD)
+    gap = "gap: change, women's less men's jobs"
+    heads_of_layer.set(title=f"the heads of layer {layer}", xlabel=gap, ylabel="head")
+    heads_of_layer.set_yticks(list(gaps))
     heads_of_layer.locator_params(axis="x", nbins=5)
     for ax in (points, heads_of_layer):
-        ax.axvline(0, color=look.NEITHER, linewidth=0.8, linestyle=":")
+        look.mark(ax)
     return figure
-
-
-def attention_of_blank(ax, tokens: list[str], blank: int, weights: np.ndarray, title: str):
-    """Lines from the blank to every token, the thicker the more it is looked at."""
-    places = -np.arange(len(tokens))
-    for place, token, weight in zip(places, tokens, weights):
-        ax.plot(
-            [0, 1],
-            [places[blank], place],
-            color=look.BAD,
-            linewidth=0.4 + 7 * weight,
-            alpha=0.15 + 0.85 * weight,
-        )
-        ax.text(1.04, place, f"{token}  {weight:.2f}", va="center", fontsize=8)
-    ax.text(
-        -0.04,
-        places[blank],
-        tokens[blank],
-        va="center",
-        ha="right",
-        fontsize=8,
-        fontweight="bold",
-    )
-    ax.set(title=title, xlim=(-0.5, 1.7), ylim=(places[-1] - 0.6, 0.6))
-    ax.axis("off")
 
 
 # ---- 01: models and data
@@ -209,38 +157,39 @@ def next_sentences(follows: pd.DataFrame):
     }
     contexts = list(dict.fromkeys(follows.context))
     figure, (ax,) = look.panels(1, width=7, height=3)
-    for label, (color, shift, marker) in kinds.items():
+    for label, (color, lift, marker) in kinds.items():
         points = follows[follows.label == label]
-        ax.scatter(
-            points.probability,
-            [shift - contexts.index(context) for context in points.context],
-            s=46,
-            color=color,
-            label=label.replace("_", "-"),
-            marker=marker,
-            zorder=3,
-        )
-    ax.set_yticks([-i for i in range(len(contexts))], contexts)
-    ax.set(xlabel="p(next sentence)", xlim=(-0.03, 1.03), ylim=(0.6 - len(contexts), 0.6))
-    ax.axvline(0.5, color=look.NEITHER, linewidth=0.8, linestyle=":")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.35, -0.22), ncols=3, handletextpad=0.2)
+        places = [contexts.index(context) - lift for context in points.context]
+        style = {"s": 46, "color": color, "marker": marker, "zorder": 3}
+        ax.scatter(points.probability, places, label=label.replace("_", "-"), **style)
+    look.rows(ax, contexts)
+    look.mark(ax, 0.5)
+    ax.set(xlabel="p(next sentence)", xlim=(-0.03, 1.03))
+    look.legend_below(figure, ax, 3)
     return figure
 
 
 # ---- 02: scores of heads
+LETTERS = ["a", "b", "c"]  # of Fig. 1 and 2; race in the decoder is footnote 13
+
+
+def _panel(number: int, i: int, of: tuple[str, str], texts: dict) -> str:
+    """The title of a panel of Fig. 1 or 2."""
+    name = f"{number}{LETTERS[i]}" if i < len(LETTERS) else "footnote 13"
+    return f"{name}  {', '.join(of)}\n{texts[of]}"
+
+
 def fig1(scores: dict, texts: dict):
     """Fig. 1a-c, and race in the decoder (footnote 13): `distribution` of each model and bias.
 
     scores   {(model, bias): scores of all heads}
     texts    {(model, bias): what its panel says of SEAT}
     """
-    letters = ["1a", "1b", "1c", "footnote 13"]
     figure, axes = look.panels(4, width=3.3, height=3.1, sharex="row", sharey="row")
-    for ax, letter, (name, bias) in zip(axes, letters, scores):
-        of_bias = [scores[key].ravel() for key in scores if key[1] == bias]
+    for i, (ax, key) in enumerate(zip(axes, scores)):
+        of_bias = [scores[other].ravel() for other in scores if other[1] == key[1]]
         bins = np.histogram_bin_edges(np.concatenate(of_bias), 40)  # the same for both models
-        title = f"{letter}  {name}, {bias}\n{texts[name, bias]}"
-        distribution(ax, scores[name, bias], title, bins)
+        distribution(ax, scores[key], _panel(1, i, key, texts), bins)
     return figure
 
 
@@ -249,22 +198,20 @@ def fig2(scores: dict, texts: dict, hatched: dict):
 
     hatched   {(model, bias): (layer, head) of those whose interval includes 0}
     """
-    letters = ["2a", "2b", "2c", "footnote 13"]
     figure, axes = look.panels(4, width=3.1, height=3.1)
-    for i, (letter, (name, bias)) in enumerate(zip(letters, scores)):
+    for i, (ax, key) in enumerate(zip(axes, scores)):
         # one scale for both models, drawn beside the second
-        darkest = max(scores[key].max() for key in scores if key[1] == bias)
+        darkest = max(scores[other].max() for other in scores if other[1] == key[1])
         beside = axes[i - 1 : i + 1] if i % 2 else ()
-        title = f"{letter}  {name}, {bias}\n{texts[name, bias]}"
-        key = name, bias
-        heatmap(axes[i], scores[key], title, darkest, hatched[key], beside=beside)
+        title = _panel(2, i, key, texts)
+        heatmap(ax, scores[key], title, darkest, hatched[key], beside=beside)
     return figure
 
 
 def intervals(frames: dict, texts: dict):
     """Every head's score with its interval, by falling score: orange above 0, green below.
 
-    frames   {(model, bias): tables.intervals}
+    frames   {(model, bias): estimators.intervals}
     """
     figure, axes = look.panels(4, width=3.3, height=3.1, sharey="row")
     for ax, ((name, bias), frame) in zip(axes, frames.items()):
@@ -272,47 +219,44 @@ def intervals(frames: dict, texts: dict):
         color = np.select([frame.low > 0, frame.high < 0], [look.BAD, look.GOOD], look.PALE)
         ax.vlines(place, frame.low, frame.high, color=color, linewidth=1.2)
         ax.scatter(place, frame.score, s=5, color=DARK, zorder=3, linewidth=0)
-        ax.axhline(0, color=DARK, linewidth=0.8)
-        share = (~((frame.low > 0) | (frame.high < 0))).mean()
-        ax.set(
-            title=f"{name}, {bias}: {share:.0%} include 0\n{texts[name, bias]}",
-            xlabel="head, by its score",
-            ylabel="bias score",
-        )
+        look.mark(ax, upright=False, color=DARK, linestyle="-")
+        share = len(estimators.heads_including_zero(frame)) / len(frame)
+        title = f"{name}, {bias}: {share:.0%} include 0\n{texts[name, bias]}"
+        ax.set(title=title, xlabel="head, by its score", ylabel="bias score")
     return figure
 
 
 def ablation(ablations: dict, texts: dict):
     """What the gradient predicts for each head against what switching it off does to |SEAT|.
 
-    Orange: the two have different signs. The two strongest heads are named.
+    The two strongest heads are named.
+
     ablations   {model: heads.measure_ablation}
     texts       {model: what its panel says}
     """
-    predicted = np.concatenate([result["gradient"] for result in ablations.values()])
-    real = np.concatenate([result["ablation"] for result in ablations.values()])
+    ends = {}
+    for key in ("gradient", "ablation"):
+        every = np.concatenate([result[key] for result in ablations.values()])
+        ends[key] = 1.15 * np.array([every.min(), every.max()])
     figure, axes = look.panels(2, width=4.2, height=4.1)
     for ax, (name, result) in zip(axes, ablations.items()):
-        x = result["gradient"]
-        y = result["ablation"]
-        reach = 1.1 * max(np.abs(x).max(), np.abs(y).max())
-        ax.plot([-reach, reach], [-reach, reach], color=look.NEITHER, linewidth=0.8, linestyle=":")
-        ax.axhline(0, color=look.NEITHER, linewidth=0.5)
-        ax.axvline(0, color=look.NEITHER, linewidth=0.5)
-        colors = np.where((x > 0) == (y > 0), DARK, look.BAD)
-        ax.scatter(x, y, s=16, c=colors, alpha=0.8, edgecolor="white", linewidth=0.4)
-        ax.set(
-            title=texts[name],
-            xlabel="bias score (gradient)",
-            ylabel="fall of |SEAT| when switched off",
-            xlim=1.15 * np.array([predicted.min(), predicted.max()]),
-            ylim=1.15 * np.array([real.min(), real.max()]),
-        )
-        ax.locator_params(nbins=6)
-        strongest = np.argsort(-np.abs(y))[:2]
+        ax.set(title=texts[name], xlim=ends["gradient"], ylim=ends["ablation"])
+        ax.set(xlabel="bias score (gradient)", ylabel="fall of |SEAT| when switched off")
+        strongest = np.argsort(-np.abs(result["ablation"]))[:2]
         names = {i: "{}-{}".format(*result["heads"][i]) for i in strongest}
-        look.name_points(ax, x, y, names)
+        two_numbers(ax, result["gradient"], result["ablation"], names)
     return figure
+
+
+def two_numbers(ax, x: np.ndarray, y: np.ndarray, names: dict[int, str]):
+    """One point per head, orange where its two numbers differ in sign; dotted: they are equal."""
+    ax.axline((0, 0), slope=1, color=look.NEITHER, linewidth=0.8, linestyle=":")
+    for upright in (True, False):
+        look.mark(ax, upright=upright, linestyle="-", linewidth=0.5)
+    colors = np.where((x > 0) == (y > 0), DARK, look.BAD)
+    ax.scatter(x, y, s=16, c=colors, alpha=0.8, edgecolor="white", linewidth=0.4)
+    ax.locator_params(nbins=6)
+    look.name_points(ax, x, y, names)
 
 
 def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
@@ -323,30 +267,23 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
     shares      of all heads
     """
     most = claims.claims()["heads-small-set"].threshold
+    percent = 100 * shares
     figure, axes = look.panels(4, width=3.3, height=3.1, sharey=True)
     for ax, (key, result) in zip(axes, results.items()):
-        carried = [tables.share_carried(result, share) for share in shares]
-        value, low, high = np.transpose([list(estimate) for estimate, _ in carried])
-        chance = [random for _, random in carried]
-        percent = 100 * shares
-        ax.fill_between(percent, low, high, color=look.BAD, alpha=0.2, linewidth=0)
-        ax.plot(percent, value, "o-", markersize=3, color=look.BAD, label="gradient, other half")
-        ax.plot(percent, chance, ":", color=DARK, label="random biased heads")
         name, bias = key
+        carried, chance = zip(*(estimators.share_carried(result, share) for share in shares))
+        look.band(ax, percent, carried, look.BAD, label="gradient, other half")
+        ax.plot(percent, chance, ":", color=DARK, label="random biased heads")
         if bias == "gender":
             removed = []
             for share in shares:
-                found = tables.share_carried_by_ablation(ablations[name], share, 50)
+                found = estimators.share_carried_by_ablation(ablations[name], share, 50)
                 removed.append(found.value)
             ax.plot(percent, removed, "--", color=look.SKY, label="removed one by one")
-        ax.axvline(100 * tables.SMALL, color=look.NEITHER, linewidth=0.8)
-        ax.axhline(most, color=look.NEITHER, linewidth=0.8)
-        ax.set(
-            title=f"{name}, {bias}\n{texts[key]}",
-            xlabel="highest heads, percent of all",
-            ylabel="share carried",
-            ylim=(0, 1.25),
-        )
+        look.mark(ax, 100 * estimators.SMALL, linestyle="-")
+        look.mark(ax, most, upright=False, linestyle="-")
+        ax.set(title=f"{name}, {bias}\n{texts[key]}", ylim=(0, 1.25))
+        ax.set(xlabel="highest heads, percent of all", ylabel="share carried")
     axes[0].legend(fontsize=7, loc="lower right")
     return figure
 
@@ -361,85 +298,43 @@ PATCHES = {
 def patching(agreements: dict[str, dict[str, dict]]):
     """How well the gradient ranks heads as each kind of patch does: rank correlations.
 
-    agreements   {model: {kind of patch: patched.agreement}}
+    agreements   {model: {kind of patch: estimators.agreement}}
     """
     styles = {
-        patched.SAME: {"color": look.BAD, "marker": "o"},
-        patched.OTHER: {"color": look.PALE, "marker": "o"},
-        patched.ITSELF: {"color": DARK, "marker": "|"},
+        estimators.SAME: {"color": look.BAD, "fmt": "o"},
+        estimators.OTHER: {"color": look.PALE, "fmt": "o"},
+        estimators.ITSELF: {"color": DARK, "fmt": "|"},
     }
     figure, axes = look.panels(len(agreements), height=2.9, sharey=True)
     for ax, (model, kinds) in zip(axes, agreements.items()):
-        for y, found in enumerate(kinds.values()):
-            for shift, (name, style) in zip((-0.2, 0, 0.2), styles.items()):
-                rank = found[name]
-                ax.errorbar(
-                    rank.value,
-                    y + shift,
-                    xerr=look.arms(*rank),
-                    linestyle="none",
-                    label=name if y == 0 else None,
-                    **style,
-                )
+        for shift, (name, style) in zip((-0.2, 0, 0.2), styles.items()):
+            ranks = [found[name] for found in kinds.values()]
+            look.dots(ax, ranks, np.arange(len(ranks)) + shift, label=name, **style)
+        look.rows(ax, [PATCHES[kind] for kind in kinds])
+        look.mark(ax)
         ax.set(title=model, xlabel="rank correlation over heads", xlim=(-0.25, 1.05))
-        ax.axvline(0, color=look.NEITHER, linewidth=0.8, linestyle=":")
-        ax.set_yticks(range(len(kinds)), [PATCHES[kind] for kind in kinds])
-    axes[0].invert_yaxis()
-    _legend_below(figure, axes[0], 3)
+    look.legend_below(figure, axes[0], 3)
     return figure
 
 
 # ---- 03: the counter-stereotype test
 KINDS = {"biased": look.BAD, "regular": look.GOOD}  # of heads
-NAMED = {"biased": "biased", "regular": "regular"}
 # how they are called where SEAT is not significant: then no head can be called biased
 UNNAMED = {"biased": "positive", "regular": "negative"}
 SENTENCES = ["original", "counter"]
 
 
-def edges(ax, words: list[str], target: str, place: int, weights: list[float], color: str):
-    """Fig. 3: from the target (left) an edge to each word (right), as thick as it is attended.
-
-    place   where the attribute stands among the words; its edge and its name stand out
-    """
-    start = [word.lower() for word in words].index(target)
-    for i, (word, weight) in enumerate(zip(words, weights)):
-        is_attribute = i == place
-        ax.plot(
-            [0, 1],
-            [start, i],
-            color=color,
-            linewidth=5 * weight,
-            alpha=1 if is_attribute else 0.45,
-            solid_capstyle="round",
-            zorder=3 if is_attribute else 2,
-        )
-        _word(ax, -0.06, i, word, color if i == start else "#999999", i == start, "right")
-        _word(ax, 1.06, i, word, color if is_attribute else "black", is_attribute, "left")
-    said = f"{target} on {words[place].lower()}: "
-    ax.text(0.5, -1.05, said, ha="center", va="bottom", fontsize=8)
-    number = f"{weights[place]:.2f}"
-    ax.text(0.5, -1.0, number, ha="center", va="top", fontsize=10, fontweight="bold", color=color)
-    ax.set(xlim=(-0.85, 1.85), ylim=(len(words) - 0.5, -1.9))
-    ax.axis("off")
-
-
-def _word(ax, x: float, y: float, word: str, color: str, is_bold: bool, side: str):
-    weight = "bold" if is_bold else "normal"
-    ax.text(x, y, word, ha=side, va="center", fontsize=8, color=color, fontweight=weight)
-
-
-def fig4(one: Experiment):
+def fig4(one: estimators.Experiment):
     """Fig. 4 of one study: means, differences by unit, and t by head."""
-    is_biased = one.scored["p"] < tables.CHANCE
-    names = NAMED if is_biased else UNNAMED
+    is_biased = one.scored["p"] < estimators.CHANCE
+    names = {kind: kind if is_biased else UNNAMED[kind] for kind in KINDS}
     ratios = {"width_ratios": [0.35, 0.35, 1.1, 1.1]}
     figure, axes = look.panels(4, width=2.6, height=3.5, gridspec_kw=ratios)
     _means(axes[:2], one.tests, names)
-    _differences(axes[2], one.tests, one.contrast, names)
-    _head_map(axes[3], one.by_head, one.scored["scores"], names["biased"])
-    axes[0].set_title(f"{tables.seat_text(one.scored)}\nN = {len(one.pairs)}")
-    _legend_below(figure, axes[2], 2)
+    _differences(axes[2], one.tests, one.shifts.get(("raw", "contrast")), names)
+    _by_head(axes[3], one.by_head, one.scored["scores"], names["biased"])
+    axes[0].set_title(f"{estimators.seat_text(one.scored)}\nN = {len(one.pairs)}")
+    look.legend_below(figure, axes[2], 2)
     return figure
 
 
@@ -450,26 +345,16 @@ def _means(axes, tests: dict, names: dict[str, str]):
     values are.
     """
     rows = {}
-    spans = []
     for kind, tested in tests.items():
-        row = 100 * tested.loc["sentence", [*SENTENCES, "low", "high"]]
-        rows[kind] = row
-        spans.append(abs(row["original"] - row["counter"]) + (row["high"] - row["low"]) / 2)
-    length = 2 * max(spans)
+        rows[kind] = 100 * tested.loc["sentence", [*SENTENCES, "difference", "low", "high"]]
+    reach = max(abs(row["difference"]) + (row["high"] - row["low"]) / 2 for row in rows.values())
     for ax, (kind, row) in zip(axes, rows.items()):
-        ax.errorbar(
-            [0, 1],
-            row[SENTENCES],
-            yerr=(row["high"] - row["low"]) / 4,
-            color=KINDS[kind],
-            fmt="o-",
-            linewidth=0.9,
-            elinewidth=2,
-            markersize=5,
-        )
+        half = (row["high"] - row["low"]) / 4
+        means = [(mean, mean - half, mean + half) for mean in row[SENTENCES]]
+        look.dots(ax, means, [0, 1], upright=True, fmt="o-", color=KINDS[kind])
         _said_of_test(ax, names[kind], tests[kind])
         middle = row[SENTENCES].mean()
-        ax.set(xlim=(-0.5, 1.5), ylim=(middle - length / 2, middle + length / 2))
+        ax.set(xlim=(-0.5, 1.5), ylim=(middle - reach, middle + reach))
         ax.set_xticks([0, 1], ["original", "\ncounter"])
         ax.yaxis.set_major_locator(MaxNLocator(4))
         ax.grid(axis="x", visible=False)
@@ -492,65 +377,31 @@ def _said_of_test(ax, name: str, tested: pd.DataFrame):
 def _differences(ax, tests: dict, contrast: stats.Estimate | None, names: dict[str, str]):
     """Original - counter with its 95 % interval, by the unit that counts once."""
     for shift, (kind, tested) in zip((-0.14, 0.14), tests.items()):
-        value = 100 * tested["difference"].to_numpy()
-        low = 100 * tested["low"].to_numpy()
-        high = 100 * tested["high"].to_numpy()
-        ax.errorbar(
-            value,
-            np.arange(len(tested)) + shift,
-            xerr=look.arms(value, low, high),
-            fmt="o",
-            markersize=4,
-            linewidth=1.4,
-            color=KINDS[kind],
-            label=names[kind],
-        )
+        shifts = 100 * tested[["difference", "low", "high"]].to_numpy()
+        places = np.arange(len(tested)) + shift
+        look.dots(ax, shifts, places, color=KINDS[kind], label=names[kind])
     labels = [f"{unit}  (n = {n})" for unit, n in tested["n"].items()]
     if contrast:
-        reach = look.arms(*contrast)
-        ax.errorbar(contrast.value, len(labels), xerr=reach, fmt="s", markersize=4, color="black")
+        look.dots(ax, [contrast], [len(labels)], fmt="s", color="black")
         labels.append(" - ".join(names.values()))
-    ax.set_yticks(range(len(labels)), labels)
-    ax.axvline(0, color=look.NEITHER, linewidth=0.9)
-    ax.set(
-        title="Original - counter, by unit",
-        xlabel="percentage points of attention",
-        ylim=(len(labels) - 0.5, -0.5),
-    )
-    ax.grid(axis="y", visible=False)
+    look.rows(ax, labels)
+    look.mark(ax)
+    ax.set(title="Original - counter, by unit", xlabel="percentage points of attention")
 
 
-def _head_map(ax, by_head: pd.DataFrame, scores: np.ndarray, positive: str):
+def _by_head(ax, by_head: pd.DataFrame, scores: np.ndarray, positive: str):
     """t of every head; a ring where it is above 0 after correction; heads of positive score are
     underlined.
 
     positive   how these are called
     """
-    table = by_head.pivot(index="layer", columns="head", values="t")
-    bound = float(np.abs(table.to_numpy()).max())
-    sns.heatmap(
-        table,
-        ax=ax,
-        cmap=look.DIVERGING,
-        center=0,
-        vmin=-bound,
-        vmax=bound,
-        linewidths=0.4,
-        linecolor="white",
-        cbar_kws={"label": "t (original > counter)", "shrink": 0.85},
-    )
+    t = by_head["t"].to_numpy().reshape(scores.shape)
+    reach = float(np.abs(t).max())
+    head_map(ax, t, "t (original > counter)", -reach, reach, look.DIVERGING, [ax])
     passed = by_head[by_head["q"] < 0.05]
-    ax.scatter(
-        passed["head"] - 0.5,
-        passed["layer"] - 0.5,
-        s=34,
-        facecolors="none",
-        edgecolors="black",
-        linewidths=1,
-    )
-    for layer, head in np.argwhere(scores > 0):
-        ax.plot([head + 0.12, head + 0.88], [layer + 0.07] * 2, color="#444444", linewidth=1.1)
+    ring = {"s": 34, "facecolors": "none", "edgecolors": "black", "linewidths": 1}
+    ax.scatter(passed["head"], passed["layer"], **ring)
+    layers, places = 1 + np.argwhere(scores > 0).T
+    ax.hlines(layers - 0.43, places - 0.38, places + 0.38, color="#444444", linewidth=1.1)
     ax.set_title(f"By head: {len(passed)} above 0 (ring)")
-    ax.invert_yaxis()  # layer 1 below, as in Fig. 2
-    ax.set(xlabel=f"head (underlined: {positive})", ylabel="layer")
-    ax.tick_params(rotation=0, labelsize=8.5)
+    ax.set_xlabel(f"head (underlined: {positive})")

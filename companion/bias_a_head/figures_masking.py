@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from companion import look
-from companion.bias_a_head import tables
+from companion.bias_a_head import estimators
 from companion.bias_a_head.figures import DARK, distribution, heatmap
 from lib.bias_a_head import lpbs, masking
 from lib.engine import stats
@@ -327,9 +327,9 @@ def fig67_heads(results: list[dict], titles: list[str]):
     figure, axes = look.panels(len(results), width=3.6, height=3.4)
     darkest = max(result["scores"].max() for result in results)
     for i, (ax, result, title) in enumerate(zip(axes, results, titles)):
-        hatched = tables.heads_including_zero(tables.intervals(result))
+        hatched = estimators.heads_including_zero(estimators.intervals(result))
         beside = axes if ax is axes[-1] else ()
-        fence = tables.upper_fence(results[i - i % 2]["scores"])
+        fence = estimators.upper_fence(results[i - i % 2]["scores"])
         places = 1 + np.argwhere(result["scores"] > fence)
         framed = {(layer, head): DARK for layer, head in places.tolist()}
         heatmap(ax, result["scores"], title, darkest, hatched, framed, beside)

@@ -19,7 +19,7 @@ import torch
 from tqdm import tqdm
 
 from companion import look
-from companion.bias_a_head import tables
+from companion.bias_a_head import estimators
 from companion.card.rows import Row, Sample
 from companion.run import versions
 from lib import CompanionError
@@ -314,7 +314,7 @@ def seat(card: Card, model):
         s = association_test.associations(torch.cat([x, y]), a, b).numpy()
         _check_differs(model, s, "vector", "word")
         in_x = np.repeat([True, False], [len(x), len(y)])
-        p = tables.p_text(association_test.p_value(x, y, a, b, n=10_000))
+        p = estimators.p_text(association_test.p_value(x, y, a, b, n=10_000))
         sample = Sample(masking.signed_seat, (s, in_x), sets)
         found = stats.bootstrap(masking.signed_seat, s, in_x)
         card.add(f"seat.{pooling}", found, over, f"p {p}", sample)
@@ -362,7 +362,7 @@ def head_scores(card: Card, model):
     networks that stand beside it, by these too.
     """
     result, intervals = _add_heads(card, model, "heads.above-0", "word")
-    figure = _head_map(result.scores.numpy(), tables.heads_including_zero(intervals))
+    figure = _head_map(result.scores.numpy(), estimators.heads_including_zero(intervals))
     figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
     if not model.has_vocabulary_head or models.draw_of(model.name):
@@ -398,7 +398,7 @@ def scored_heads(model, pooling: str = "word") -> tuple[heads.HeadScores, pd.Dat
     result = heads.bias_scores(model, sets, sentences, FOLDS, "head scores", pooling)
     _check_differs(model, result.s.numpy(), "vector", "word")
     found = {"scores": result.scores.numpy(), "folds": result.folds.numpy()}
-    return result, tables.intervals(found)
+    return result, estimators.intervals(found)
 
 
 def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):

@@ -2,13 +2,12 @@
 
 Does a head attend more to the attribute in the stereotyped pair than in the swapped one?
 
-    pairs = counter.sentences("gender", "mini", n=500)      # "women are emotional", "men are
-    emotional"
-    weights = counter.attention(model, pairs)["raw"]        # of "emotional" on "women" and on "men"
+    pairs = counter.sentences("gender", "mini", n=500)      # "women are emotional", "men are ..."
+    both = counter.attention(model, pairs)                  # of "emotional" on "women" and on "men"
+    weights = both["raw"]
     counter.test(weights, heads.positive(scores), pairs)    # is the first greater in biased heads?
-    counter.balanced(weights, biased, pairs, regular)       # by how much more than in regular ones?
-    counter.per_head(weights)                               # in which heads, corrected for testing
-    all
+    counter.shifts(counter.cells(both, pairs), kinds)       # by how much more than in regular ones?
+    counter.per_head(weights)                               # in which heads, corrected for many
 
 A raw weight is the share of the target's attention (its row) that the attribute gets (its column).
 Footnote 12 normalises by min-max over the sentence, perhaps in Fig. 4 too: 0 is the least and 1 the
@@ -17,7 +16,6 @@ columns are added and target rows averaged; the paper does not say.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -276,13 +274,31 @@ def _paired(frame: pd.DataFrame) -> dict:
     }
 
 
+def cells(weights: dict[str, torch.Tensor], pairs: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Original minus counter, added up over the sentences of one pattern (or post) and one group:
+    all that means over groups of sentences need, however many sentences there are.
+
+    weights   what `attention` returns
+    Keys: counts [patterns, groups], how many sentences; for each variant its sums [patterns,
+    groups, n_layers, n_heads], in percentage points.
+    """
+    patterns, pattern = np.unique(pairs["pattern_id"], return_inverse=True)
+    groups, group = np.unique(pairs["group"], return_inverse=True)
+    counts = np.zeros((len(patterns), len(groups)), dtype=np.int32)
+    np.add.at(counts, (pattern, group), 1)
+    added = {"counts": counts}
+    for variant, both in weights.items():
+        change = 100 * (both[:, 0] - both[:, 1]).double().numpy()
+        added[variant] = np.zeros((*counts.shape, *change.shape[1:]))
+        np.add.at(added[variant], (pattern, group), change)
+    return added
+
+
 def balanced(
-    weights: torch.Tensor,
+    sums: np.ndarray,
+    counts: np.ndarray,
     chosen: Sequence[tuple[int, int]],
-    pairs: pd.DataFrame,
     less: Sequence[tuple[int, int]] = (),
-    draws: int = 2_000,
-    seed: int = 0,
 ) -> stats.Estimate:
     """Original minus counter over the chosen heads, in percentage points, groups weighted alike.
 
@@ -291,80 +307,40 @@ def balanced(
     one group occurs. The interval resamples patterns (or posts): sentences of one are not
     independent.
 
-    less   heads whose difference on the same sentences is subtracted
+    sums, counts   of `cells`
+    less           heads whose difference on the same sentences is subtracted
     """
-    return of_cells(cells(weights, pairs), chosen, less, draws=draws, seed=seed)
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Original minus counter, added up over the sentences of one pattern (or post) and one group:
-    all that means over groups of sentences need, however many sentences there are.
-    """
-
-    sums: np.ndarray  # [patterns, groups, n_layers, n_heads], in percentage points
-    counts: np.ndarray  # [patterns, groups]: how many sentences
-
-    @property
-    def n(self) -> int:
-        """How many sentences there are."""
-        return int(self.counts.sum())
-
-
-def cells(weights: torch.Tensor, pairs: pd.DataFrame) -> Cells:
-    """The sums of one variant's weights [n, 2 (original, counter), n_layers, n_heads]."""
-    change = 100 * (weights[:, 0] - weights[:, 1]).double().numpy()
-    patterns, pattern = np.unique(pairs["pattern_id"], return_inverse=True)
-    groups, group = np.unique(pairs["group"], return_inverse=True)
-    sums = np.zeros((len(patterns), len(groups), *change.shape[1:]))
-    np.add.at(sums, (pattern, group), change)
-    counts = np.zeros((len(patterns), len(groups)))
-    np.add.at(counts, (pattern, group), 1)
-    return Cells(sums, counts)
-
-
-def of_cells(
-    cells: Cells,
-    chosen: Sequence[tuple[int, int]],
-    less: Sequence[tuple[int, int]] = (),
-    draws: int = 2_000,
-    seed: int = 0,
-) -> stats.Estimate:
-    """`balanced`, from sums."""
-    n_patterns, n_groups = cells.counts.shape
+    n_patterns, n_groups = counts.shape
     if n_patterns < 2 or n_groups < 2:
         return stats.Estimate(np.nan)
-    sums = _mean_over(cells.sums, chosen)
+    change = _mean_over(sums, chosen)
     if less:
-        sums = sums - _mean_over(cells.sums, less)
-    counts = cells.counts
-    value = (sums.sum(0) / counts.sum(0)).mean()
-    drawn = stats.bootstrap_weights(n_patterns, draws, seed)
+        change = change - _mean_over(sums, less)
+    value = (change.sum(0) / counts.sum(0)).mean()
+    drawn = stats.bootstrap_weights(n_patterns, 2_000)
     with np.errstate(invalid="ignore"):  # a draw without one of the groups
-        means = (drawn @ sums / (drawn @ counts)).mean(1)
-    low, high = np.nanquantile(means, [0.025, 0.975])
-    return stats.Estimate(float(value), float(low), float(high), cells.n, "sentences")
+        means = (drawn @ change / (drawn @ counts)).mean(1)
+    low, high = np.nanquantile(means, stats.ENDS)
+    return stats.Estimate(float(value), float(low), float(high), int(counts.sum()), "sentences")
 
 
 def shifts(
-    of_variant: dict[str, Cells], kinds: dict[str, Sequence[tuple[int, int]]]
+    added: dict[str, np.ndarray], kinds: dict[str, Sequence[tuple[int, int]]]
 ) -> dict[tuple[str, str], stats.Estimate]:
     """{(variant, kind of heads): by how much they favour the original}; "contrast": biased heads
     minus regular ones.
+
+    added   of `cells`, or what `measure_cells` returns
     """
     found = {}
-    for variant, added in of_variant.items():
+    for variant in VARIANTS:
+        sums = added[variant]
         for kind, chosen in kinds.items():
-            found[variant, kind] = of_cells(added, chosen)
+            found[variant, kind] = balanced(sums, added["counts"], chosen)
         if len(kinds) == 2:
-            found[variant, "contrast"] = of_cells(added, kinds["biased"], kinds["regular"])
+            both = kinds["biased"], kinds["regular"]
+            found[variant, "contrast"] = balanced(sums, added["counts"], *both)
     return found
-
-
-def shifts_of_kept(result: dict, kinds: dict[str, Sequence[tuple[int, int]]]) -> dict:
-    """`shifts` of what `measure_cells` kept."""
-    kept = {variant: Cells(result[variant], result["counts"]) for variant in VARIANTS}
-    return shifts(kept, kinds)
 
 
 def _mean_over(change: np.ndarray, chosen: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -376,24 +352,16 @@ def _mean_over(change: np.ndarray, chosen: Sequence[tuple[int, int]]) -> np.ndar
 def per_head(weights: torch.Tensor) -> pd.DataFrame:
     """The paired one-tailed test in every head, one row each.
 
-    Columns: layer and head (from 1), difference, p, t, and q, which is p after Benjamini and
-    Hochberg's correction for testing all heads (5 % of those with q < .05 are expected to be
-    false).
+    Columns: layer and head (from 1), t, and q, which is p after Benjamini and Hochberg's correction
+    for testing all heads (5 % of those with q < .05 are expected to be false).
     """
     change = (weights[:, 0] - weights[:, 1]).double().numpy()
     tested = scipy_stats.ttest_1samp(change, 0, alternative="greater")
     p = np.nan_to_num(tested.pvalue.ravel(), nan=1.0)  # nan: all differences are 0
     layer, head = (np.indices(change.shape[1:]) + 1).reshape(2, -1)
-    return pd.DataFrame(
-        {
-            "layer": layer,
-            "head": head,
-            "difference": change.mean(0).ravel(),
-            "p": p,
-            "t": np.nan_to_num(tested.statistic.ravel()),
-            "q": scipy_stats.false_discovery_control(p),
-        }
-    )
+    t = np.nan_to_num(tested.statistic.ravel())
+    q = scipy_stats.false_discovery_control(p)
+    return pd.DataFrame({"layer": layer, "head": head, "t": t, "q": q})
 
 
 def measure(
@@ -414,20 +382,18 @@ def measure_cells(
     device: str | None = None,
     only: Sequence[int] | None = None,
 ) -> dict:
-    """What `measure` finds on many sentences, as sums: small enough to be kept.
+    """`cells` of what `measure` finds on many sentences: small enough to be kept.
 
     only   the patterns to measure; nan stands for others
-    Keys: counts [patterns, groups]; for each variant its sums, as in Cells.
     """
     model = models.load(name, device=device, attention="eager")
     pairs = sentences(bias, source, n, seed, model.is_causal)
     patterns = np.unique(pairs["pattern_id"])
     if only is not None:
         pairs = pairs[pairs["pattern_id"].isin(patterns[list(only)])]
-    weights = attention(model, pairs)
-    added = {variant: cells(weights[variant], pairs) for variant in VARIANTS}
-    result = {variant: found.sums.astype(np.float32) for variant, found in added.items()}
-    result["counts"] = added[VARIANTS[0]].counts.astype(np.int32)
+    result = cells(attention(model, pairs), pairs)
+    for variant in VARIANTS:
+        result[variant] = result[variant].astype(np.float32)
     if only is None:
         return result
     return {part: stats.scattered(of, only, len(patterns)) for part, of in result.items()}

@@ -2,8 +2,7 @@
 
     result = heads.bias_scores(model, heads.gender_sets().only(contexts), contexts)
     result.scores, result.seat, result.p
-    heads.top(result, 3)          # [(9, 12), ...]: layer and head, both counted from 1 as in the
-                                  paper
+    heads.top(result, 3)          # [(9, 12), ...]: layer and head, from 1 as in the paper
     with hooks.head_mask(model, heads.mask(model, heads.top(result, 3))): ...
 
 The score of a head is d|SEAT| / d(its mask) at a mask of ones (equation 4). It is positive in a
@@ -45,10 +44,7 @@ class Sets(NamedTuple):
 
     def only(self, words) -> "Sets":
         """The sets restricted to `words` (a collection, or contexts by word)."""
-        kept = []
-        for side in self:
-            kept.append(tuple(word for word in side if word in words))
-        return Sets(*kept)
+        return Sets(*(tuple(word for word in side if word in words) for side in self))
 
     def of(self, vectors: torch.Tensor, words: Iterable[str]) -> list[torch.Tensor]:
         """The rows of X, Y, A and B, where `vectors` has a row for each of `words`."""
@@ -59,10 +55,7 @@ class Sets(NamedTuple):
                 f"{len(missing)} words of the sets have no contexts ({', '.join(missing[:3])}): "
                 "give them some, or pass sets.only(contexts)."
             )
-        sides = []
-        for side in self:
-            sides.append(vectors[[row[word] for word in side]])
-        return sides
+        return [vectors[[row[word] for word in side]] for side in self]
 
 
 def gender_sets(every: int = 1, attributes: int = 1) -> Sets:
@@ -407,6 +400,36 @@ def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
 
 # ---- removing heads, to check what the gradient predicts
 @torch.no_grad()
+def associations_in_each(
+    model, sets: Sets, contexts: dict[str, list[str]], states_of, n: int, progress: str = ""
+) -> torch.Tensor:
+    """[n, targets]: the association of each target word, X first, in each of n states of a model.
+
+    states_of   (batch, indices of its sentences) -> the n last states of the batch, one by one
+    """
+    row, count = embed.rows(contexts)
+    pairs = [(word, sentence) for word, own in contexts.items() for sentence in own]
+    encoded, places = embed.prepare(model, pairs)
+    total = torch.zeros(n, len(contexts), model.net.config.hidden_size, dtype=torch.float64)
+
+    def add_each(batch, indices):
+        here = [places[i] for i in indices]
+        found = torch.zeros_like(total)
+        for of_one, states in zip(found, states_of(batch, indices), strict=True):
+            vectors = embed.pool(states, here).cpu().double()
+            of_one.index_add_(0, row[indices], vectors)
+        # last: a batch that does not fit is tried again in halves, and must not count twice
+        total.add_(found)
+        return indices
+
+    batches.each(model, encoded, add_each, progress=progress)
+    rows = []
+    for vectors in total / count[:, None]:
+        x, y, a, b = sets.of(vectors, contexts)
+        rows.append(seat.associations(torch.cat([x, y]), a, b))
+    return torch.stack(rows)
+
+
 def without_each(
     model,
     sets: Sets,
@@ -425,55 +448,35 @@ def without_each(
     every third head. These lie on diagonals, to be of all layers and of all places in a layer.
     """
     contexts = {word: contexts[word] for word in sets.words if word in contexts}
-    words = list(contexts)
-    row, count = embed.rows(contexts)
-    pairs = [(word, sentence) for word in words for sentence in contexts[word]]
-    encoded, places = embed.prepare(model, pairs)
     chosen = _on_diagonals(model, every)
     chosen = chosen if only is None else [chosen[i] for i in only]
-    hidden_size = model.net.config.hidden_size
-    total = torch.zeros(1 + len(chosen), len(words), hidden_size, dtype=model.net.dtype)
 
-    def add_each(batch, indices):
-        here = [places[i] for i in indices]
-        found = torch.zeros_like(total)
-        for i, states in enumerate(_states_without_each(model, batch, chosen)):
-            found[i].index_add_(0, row[indices], embed.pool(states, here).cpu())
-        # last: a batch that does not fit is tried again in halves, and must not count twice
-        total.add_(found)
-        return indices
+    def states_of(batch, indices):
+        entering, states = entered(model, batch)
+        yield states
+        for layer, head in chosen:
+            off = mask(model, [(layer, head)])
+            with hooks.resume(model, layer - 1, entering[layer - 1]), hooks.head_mask(model, off):
+                states = model.net.base_model(**batch).last_hidden_state
+            yield states
 
-    batches.each(model, encoded, add_each, progress=progress)
-    rows = []
-    for vectors in total:
-        x, y, a, b = sets.of(vectors.double() / count[:, None], words)
-        rows.append(seat.associations(torch.cat([x, y]), a, b))
-    return chosen, torch.stack(rows)
+    n = 1 + len(chosen)
+    return chosen, associations_in_each(model, sets, contexts, states_of, n, progress)
 
 
 def _on_diagonals(model, every: int) -> list[tuple[int, int]]:
     """(layer, head), both from 1, of one head in so many."""
-    chosen = []
-    for layer in range(1, model.n_layers + 1):
-        for head in range(1, model.n_heads + 1):
-            if (layer + head) % every == 0:
-                chosen.append((layer, head))
-    return chosen
+    places = np.ndindex(model.n_layers, model.n_heads)
+    both = [(layer + 1, head + 1) for layer, head in places]
+    return [(layer, head) for layer, head in both if (layer + head) % every == 0]
 
 
-def _states_without_each(model, batch: dict, chosen: list[tuple[int, int]]):
-    """The last states of a batch: in the full model, then without each of the chosen heads."""
-    entries = ["embeddings"]  # what enters each layer, as hooks.py names it
-    entries += [f"layer.{layer}" for layer in range(model.n_layers - 1)]
-    with hooks.record(model, entries) as entering:
+def entered(model, batch: dict) -> tuple[list[torch.Tensor], torch.Tensor]:
+    """What enters each layer in a forward of a batch, and the last states."""
+    names = ["embeddings", *(f"layer.{layer}" for layer in range(model.n_layers - 1))]
+    with hooks.record(model, names) as seen:
         states = model.net.base_model(**batch).last_hidden_state
-    yield states
-    for layer, head in chosen:
-        entry = entering[entries[layer - 1]]
-        off = mask(model, [(layer, head)])
-        with hooks.resume(model, layer - 1, entry), hooks.head_mask(model, off):
-            states = model.net.base_model(**batch).last_hidden_state
-        yield states
+    return [seen[name] for name in names], states
 
 
 # ---- by name, with plain results, for Run.measured and Run.cached
@@ -582,11 +585,7 @@ def standard_seat(name: str, device: str | None = None) -> list[dict]:
     rows = []
     for test in STANDARD:
         vectors = [embed.sentences(model, texts) for texts in readers.seat(test).values()]
-        row = {
-            "model": name,
-            "test": test,
-            "effect size": seat.effect_size(*vectors).item(),
-            "p": seat.p_value(*vectors, n=10_000),
-        }
-        rows.append(row)
+        size = seat.effect_size(*vectors).item()
+        p = seat.p_value(*vectors, n=10_000)
+        rows.append({"model": name, "test": test, "effect size": size, "p": p})
     return rows

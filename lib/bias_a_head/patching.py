@@ -15,17 +15,18 @@ Kramar et al., AtP*, arXiv 2403.00745).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 import torch
 
-from lib.bias_a_head import heads, masking, seat
+from lib.bias_a_head import heads, masking
 from lib.engine import batches, embed, hooks, models
 from lib.text import data
 
 KINDS = ("zero", "mean", "swapped")
+Patch = tuple[str, int, int]  # one of KINDS, layer and head, both from 0
 
 
 def arguments(run, name: str) -> tuple[str, heads.Sample]:
@@ -53,33 +54,31 @@ def measure(
     sets, contexts = heads.sets_and_contexts("gender", sample)
     model = models.load(name, device=device)
     sets, halves = masking.in_halves(sets, contexts, sample.folds, sample.contexts)
-    n_heads = model.n_layers * model.n_heads
+    every = list(product(KINDS, range(model.n_layers), range(model.n_heads)))
+    wanted = range(2 * len(every)) if only is None else only
+    n_targets = len(sets.X) + len(sets.Y)
+    s = np.full((len(KINDS), 2, 1 + len(every) // len(KINDS), n_targets), np.nan, np.float32)
+    n_swapped = [0, 0]
+    for half, sentences in enumerate(halves):
+        patches = [every[i % len(every)] for i in wanted if i // len(every) == half]
+        if patches:
+            found, n_swapped[half] = of_half(model, sets, sentences, patches)
+            s[:, half, 0] = found[0]
+            for (kind, layer, head), row in zip(patches, found[1:], strict=True):
+                s[KINDS.index(kind), half, 1 + layer * model.n_heads + head] = row
+    result = dict(zip(KINDS, s))
     if only is not None:
-        return _some(model, sets, halves, np.unravel_index(only, (2, len(KINDS), n_heads)))
-    found = [of_half(model, sets, half) for half in halves]
+        return result
     gradient = [heads.bias_scores(model, sets, half).scores.numpy() for half in halves]
-    result = {
-        "in_x": np.arange(len(sets.X) + len(sets.Y)) < len(sets.X),
+    return result | {
+        "in_x": np.arange(n_targets) < len(sets.X),
         "gradient": np.stack(gradient),
         "sentences": np.array([sum(map(len, half.values())) for half in halves]),
-        "swapped_sentences": np.array([one["swapped_sentences"] for one in found]),
+        "swapped_sentences": np.array(n_swapped),
     }
-    for kind in KINDS:
-        result[kind] = np.stack([one[kind] for one in found]).astype(np.float32)
-    return result
 
 
 measure.items = lambda result: sum(result[kind][:, 1:, 0].size for kind in KINDS)
-
-
-def _some(model, sets: heads.Sets, halves: list[dict], chosen) -> dict[str, np.ndarray]:
-    """Some patches in the layout of `measure`; chosen: (halves, kinds, heads), all from 0."""
-    shape = 2, 1 + model.n_layers * model.n_heads, len(sets.X) + len(sets.Y)
-    result = {kind: np.full(shape, np.nan) for kind in KINDS}
-    for half, kind, head in np.transpose(chosen):
-        found = of_half(model, sets, halves[half], only=(KINDS[kind], *divmod(head, model.n_heads)))
-        result[KINDS[kind]][half, [0, 1 + head]] = found[KINDS[kind]]
-    return result
 
 
 def falls(result: dict, kind: str = "zero") -> np.ndarray:
@@ -100,40 +99,34 @@ def of_half(
     model,
     sets: heads.Sets,
     contexts: dict[str, list[str]],
+    patches: Sequence[Patch],
     progress: str = "",
-    only: tuple[str, int, int] | None = None,
-) -> dict:
-    """{kind of patch: associations [1 + heads, targets]}, and how many sentences were swapped.
-
-    only   (kind, layer, head), both from 0: the one patch to make; its rows are the full model's
-           and its own
-    """
-    row, count = embed.rows(contexts)
+) -> tuple[np.ndarray, int]:
+    """Associations [1 + patches, targets], of the full model first; how many texts were swapped."""
     pairs = [(word, sentence) for word, own in contexts.items() for sentence in own]
-    encoded, places = embed.prepare(model, pairs)
+    encoded, _ = embed.prepare(model, pairs)
     others, n_swapped = swapped_texts(model, sets, pairs, encoded)
-    mean = None if only and only[0] != "mean" else mean_outputs(model, encoded)
-    shape = 1 + model.n_layers * model.n_heads, len(contexts), model.net.config.hidden_size
-    total = {kind: torch.zeros(shape, dtype=torch.float64) for kind in KINDS}
+    kinds = {kind for kind, _, _ in patches}
+    mean = mean_outputs(model, encoded) if "mean" in kinds else None
 
-    def add_patched(batch, indices):
-        here = [places[i] for i in indices]
-        other = batches.pad(model, [others[i] for i in indices])
-        assert other["input_ids"].shape == batch["input_ids"].shape
-        found = {kind: torch.zeros_like(total[kind]) for kind in KINDS}
-        for kind, place, states in patched_states(model, batch, other, mean, only):
-            vectors = embed.pool(states, here).cpu().double()
-            found[kind][place].index_add_(0, row[indices], vectors)
-        for kind in KINDS:  # last: a batch that does not fit is tried again in halves
-            total[kind].add_(found[kind])
-        return indices
+    def states_of(batch, indices):
+        entering, states = heads.entered(model, batch)
+        yield states
+        if "swapped" in kinds:
+            swapped = outputs(model, batches.pad(model, [others[i] for i in indices]))
+        for kind, layer, head in patches:
+            if kind == "swapped":
+                value = swapped[layer][:, :, head]
+            else:
+                value = mean[layer, head] if kind == "mean" else 0.0
+            resumed = hooks.resume(model, layer, entering[layer])
+            with resumed, hooks.patch(model, layer, head, value):
+                states = model.net.base_model(**batch).last_hidden_state
+            yield states
 
-    batches.each(model, encoded, add_patched, progress=progress)
-    result = {"swapped_sentences": n_swapped}
-    wanted = [0, 1 + only[1] * model.n_heads + only[2]] if only else slice(None)
-    for kind, vectors in total.items():
-        result[kind] = associations(sets, vectors[wanted] / count[:, None], list(contexts))
-    return result
+    n = 1 + len(patches)
+    found = heads.associations_in_each(model, sets, contexts, states_of, n, progress)
+    return found.numpy(), n_swapped
 
 
 def swapped_texts(
@@ -147,51 +140,19 @@ def swapped_texts(
     known = counterparts(sets)
     swapped, _ = embed.prepare(model, [swap(word, sentence, known) for word, sentence in pairs])
     texts = []
-    n_swapped = 0
     for own, other in zip(encoded, swapped, strict=True):
         is_as_long = len(own["input_ids"]) == len(other["input_ids"])
-        if is_as_long and own["input_ids"] != other["input_ids"]:
-            texts.append(other)
-            n_swapped += 1
-        else:
-            texts.append(own)
-    return texts, n_swapped
+        texts.append(other if is_as_long else own)
+    is_swapped = [own["input_ids"] != text["input_ids"] for own, text in zip(encoded, texts)]
+    return texts, sum(is_swapped)
 
 
-def patched_states(
-    model, batch: dict, other: dict, mean: torch.Tensor | None, only: tuple | None = None
-) -> Iterator[tuple[str, int, torch.Tensor]]:
-    """(kind of patch, place, last states): the full model at place 0, then each head patched.
-
-    other  the texts whose head outputs the patch "swapped" puts in
-    mean   [layers, heads, head size], which the patch "mean" puts in
-    only   (kind, layer, head): the one patch to make
-    """
-    _, entering, states = everything(model, batch)
-    counterpart = None
-    if not only or only[0] == "swapped":
-        counterpart, _, _ = everything(model, other)
-    for kind in KINDS:
-        yield kind, 0, states
-    every = product(KINDS, range(model.n_layers), range(model.n_heads))
-    for kind, layer, head in [only] if only else every:
-        if kind == "swapped":
-            value = counterpart[layer][:, :, head]
-        else:
-            value = mean[layer, head] if kind == "mean" else 0.0
-        with hooks.resume(model, layer, entering[layer]), hooks.patch(model, layer, head, value):
-            states = model.net.base_model(**batch).last_hidden_state
-        yield kind, 1 + layer * model.n_heads + head, states
-
-
-def everything(model, batch) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
-    """Of one forward: each layer's head outputs, what enters each layer, and the last states."""
-    outputs = [f"attn.out.{layer}" for layer in range(model.n_layers)]
-    entries = ["embeddings"]
-    entries += [f"layer.{layer}" for layer in range(model.n_layers - 1)]
-    with hooks.record(model, outputs + entries) as seen:
-        states = model.net.base_model(**batch).last_hidden_state
-    return [seen[name] for name in outputs], [seen[name] for name in entries], states
+def outputs(model, batch: dict) -> list[torch.Tensor]:
+    """The output of all heads of each layer, [batch, tokens, heads, head size]."""
+    names = [f"attn.out.{layer}" for layer in range(model.n_layers)]
+    with hooks.record(model, names) as seen:
+        model.net.base_model(**batch)
+    return [seen[name] for name in names]
 
 
 @torch.no_grad()
@@ -203,8 +164,8 @@ def mean_outputs(model, encoded: list[dict]) -> torch.Tensor:
     def add(batch, indices):
         nonlocal total, tokens
         within = batch["attention_mask"].to(torch.float64)[:, :, None, None]
-        outputs = torch.stack(everything(model, batch)[0])  # [layers, batch, tokens, heads, size]
-        total = total + (outputs * within).sum((1, 2)).cpu()
+        of_layers = torch.stack(outputs(model, batch))  # [layers, batch, tokens, heads, size]
+        total = total + (of_layers * within).sum((1, 2)).cpu()
         tokens += int(within.sum())
         return indices
 
@@ -231,12 +192,3 @@ def counterparts(sets: heads.Sets) -> dict[str, str]:
             known.setdefault(female, male)
             known.setdefault(male, female)
     return {word: other for word, other in known.items() if word in sets.A or word in sets.B}
-
-
-def associations(sets: heads.Sets, vectors: torch.Tensor, words: list[str]) -> np.ndarray:
-    """s of each target word, X first, [patches, targets], from vectors [patches, words, width]."""
-    rows = []
-    for of_patch in vectors:
-        x, y, a, b = sets.of(of_patch, words)
-        rows.append(seat.associations(torch.cat([x, y]), a, b))
-    return torch.stack(rows).numpy()
