@@ -7,12 +7,11 @@ repeated into documents.
 """
 
 import argparse
-import time
 
 import tokenizers
 import torch
 
-from benchmarks.flops import PEAK
+from benchmarks import flops
 from lib import paths
 from lib.text import data
 from training import corpus, loop
@@ -25,17 +24,14 @@ LONGEST = 128  # tokens of a pair
 SAMPLE = 131_072  # tokens of the batch whose padding is measured
 
 
-def seconds(function, repeats: int, device: str) -> float:
+def seconds(function, repeats: int) -> float:
     """Seconds of one call: the best of three rounds of so many calls."""
-    rounds = []
-    for _ in range(3):
-        start = time.perf_counter()
+
+    def calls():
         for _ in range(repeats):
             function()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        rounds.append((time.perf_counter() - start) / repeats)
-    return min(rounds)
+
+    return min(flops.seconds(calls)[0] for _ in range(3)) / repeats
 
 
 def text():
@@ -60,20 +56,15 @@ def training_step(device: str, batch_tokens: int, repeats: int) -> tuple[float, 
     for _ in range(loop.WARM if device == "cuda" else 1):
         step()
     batch = sampler.draw(batch_tokens, generator=generator)
-    needed = 3 * forward_flops(task.net.config, batch, batch_tokens)  # a step is three forwards
-    return seconds(step, repeats, device), needed
+    needed = 3 * forward_flops(task.net.config, batch)  # a step is three forwards
+    return seconds(step, repeats), needed
 
 
-def forward_flops(config, batch, batch_tokens: int) -> float:
+def forward_flops(config, batch) -> float:
     """Model FLOPs of one forward of a packed batch: products, attention and predicted words."""
     width = config.hidden_size
-    layers = config.num_hidden_layers
-    feed_forward = 2 * width * config.intermediate_size
-    sizes = batch.bounds.diff().double()
-    products = 2 * (4 * width**2 + feed_forward) * layers * batch_tokens
-    attention = 4 * width * layers * (sizes**2).sum().item()
     vocabulary = 2 * len(batch.masked) * (width**2 + width * config.vocab_size)
-    return products + attention + vocabulary
+    return flops.needed(config, batch.bounds.diff().cpu()) + vocabulary
 
 
 def shares_of_real_tokens(device: str) -> tuple[float, float]:
@@ -102,7 +93,7 @@ def optimiser_steps(device: str) -> tuple[float, float]:
     ours = loop.Muon(matrices, lr=1e-3)
     theirs = torch.optim.Muon(matrices, lr=1e-3, adjust_lr_fn="match_rms_adamw")
     repeats = 20 if device == "cuda" else 1
-    return seconds(ours.step, repeats, device), seconds(theirs.step, repeats, device)
+    return seconds(ours.step, repeats), seconds(theirs.step, repeats)
 
 
 def main():
@@ -132,7 +123,7 @@ def main():
         f"{size / took / 1e6:.4f} M tokens a second, {rate / 1e12:.2f} TFLOPs a second"
     )
     if is_cuda:
-        line += f", {rate / PEAK['bfloat16']:.1%} of peak"
+        line += f", {rate / flops.PEAK['bfloat16']:.1%} of peak"
     print(line, flush=True)
 
 

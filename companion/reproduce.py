@@ -279,7 +279,8 @@ def make_classifier(notebook: Notebook) -> int:
     command = [
         sys.executable,
         "-m",
-        "training.classifier",
+        "training",
+        "nli",
         "make",
         "--model",
         run.encoder,

@@ -599,4 +599,4 @@ def test_what_cannot_be_fitted_or_measured_is_said(monkeypatch):
     assert "no sentence vector" in refusal(leace.fit, tiny("gpt2"), PAIRS)
     monkeypatch.setattr(models, "load", lambda name, device=None: tiny("roberta"))
     assert "sequence-classification" in refusal(leace.measure, "roberta")
-    assert "python -m training.classifier make" in refusal(leace.measure_nli, "")
+    assert "python -m training nli make" in refusal(leace.measure_nli, "")

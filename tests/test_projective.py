@@ -406,7 +406,7 @@ def test_measure_on_a_saved_classifier(tmp_path):
 
 def test_without_a_classifier_it_is_said_how_to_make_one():
     for name in ("", "bert-base-nli"):
-        assert "python -m training.classifier make" in refusal(nli.measure, name)
+        assert "python -m training nli make" in refusal(nli.measure, name)
 
 
 PRINTED = tables.as_printed()

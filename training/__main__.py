@@ -1,4 +1,4 @@
-"""How the bundled models were made, in five commands; each module says what its command does.
+"""How the bundled models and the stored fine-tunings were made; each module says what is done.
 
 python -m training people --out data/cache/people
 python -m training prepare --source natural TEXT... --source people data/cache/people/*.xz
@@ -7,16 +7,23 @@ python -m training debias prepare
 python -m training debias cda --out data/models/mini-bert-cda --minutes 2
 python -m training chat write --out data/cache/chat
 python -m training chat tune --out data/models/mini-gpt2-chat
+python -m training nli prepare
+python -m training nli train --rate 2e-4 --epochs 16 --seed 3 --out RUN
+python -m training nli choose RUN... --out data/models/mini-bert-nli
+python -m training nli make --model bert-base --out FOLDER
+python -m training glue prepare
+python -m training glue run --tasks CoLA RTE --part 2/8 --device cuda
 """
 
 import argparse
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from lib import CompanionError, paths
-from training import chat, corpus, debias, loop, people
+from training import chat, classifier, corpus, debias, glue, loop, people
 from training.objectives import KINDS
 
 TEXT = paths.CACHE / "pretrain"
@@ -54,6 +61,11 @@ def parser() -> argparse.ArgumentParser:
     steps = chatting.add_subparsers(required=True)
     add_chat_write(steps)
     add_chat_tune(steps)
+
+    inferring = commands.add_parser("nli", help="a classifier of inferences (classifier.py)")
+    add_nli(inferring.add_subparsers(required=True))
+    gluing = commands.add_parser("glue", help="GLUE with heads masked (glue.py)")
+    add_glue(gluing.add_subparsers(required=True))
     return whole
 
 
@@ -184,6 +196,83 @@ def add_chat_tune(steps):
     command.add_argument("--size", type=float, default=8.0, help="of the changed weights, in MB")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--device")
+
+
+def add_nli(steps):
+    encode = steps.add_parser("prepare", help="encode SNLI")
+    encode.set_defaults(call=classifier.prepare)
+    encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
+    encode.add_argument(
+        "--balanced",
+        action="store_true",
+        help="swap gender words and names of half of the premises",
+    )
+
+    one = steps.add_parser("train", help="one run")
+    one.set_defaults(call=classifier.train)
+    one.add_argument("--rate", type=float, default=3e-4, help="learning rate")
+    one.add_argument("--epochs", type=int, default=6)
+    one.add_argument("--batch", type=int, default=128, help="pairs in a batch")
+    one.add_argument("--dropout", type=float, default=0.1)
+    one.add_argument("--seed", type=int, default=0)
+
+    best = steps.add_parser("choose", help="the best run, tested once")
+    best.set_defaults(call=classifier.choose)
+    best.add_argument("runs", nargs="+", type=Path)
+
+    whole = steps.add_parser("make", help="all of it, on all of SNLI")
+    whole.set_defaults(call=classifier.make)
+
+    for command in (encode, one, whole):
+        command.add_argument("--model", dest="name", default="mini-bert")
+    for command in (encode, one, best):
+        command.add_argument("--prepared", type=Path, default=classifier.PREPARED)
+    for command in (one, best, whole):
+        command.add_argument("--out", type=Path, required=command is not whole)
+        command.add_argument("--device")
+    for command in (encode, whole):
+        command.add_argument("--items", type=int, default=0, help="pairs a part, for a try; 0: all")
+
+
+def add_glue(steps):
+    encode = steps.add_parser("prepare", help="encode the tasks, rank the heads")
+    encode.set_defaults(call=partial(with_setup, glue.prepare))
+    fit = steps.add_parser("run", help="every fine-tuning that is not stored yet")
+    fit.set_defaults(call=partial(with_setup, glue.make))
+    fit.add_argument("--part", default="1/1", help="2/8: the second eighth of the runs")
+    for command in (encode, fit):
+        add_glue_setup(command)
+
+
+def add_glue_setup(command):
+    """The options of both steps."""
+    command.add_argument(
+        "--profile",
+        default="mini",
+        choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
+        help="whose settings and model are taken; paper: with the tasks of the hub",
+    )
+    command.add_argument("--model", help="left out: the profile's encoder")
+    command.add_argument(
+        "--tasks", nargs="+", choices=list(glue.TASKS), help="left out: all that there are"
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=paths.BUILD / "mini-real" / "figures" / "05_glue",
+        help="where results go; figures/mini-real/05_glue for those that the repository stores",
+    )
+    command.add_argument(
+        "--limit", type=int, default=0, help="so many examples of each part: for a try"
+    )
+    command.add_argument("--device")
+
+
+def with_setup(
+    step, profile: str, model: str | None, out: Path, limit: int, device: str | None, **options
+) -> dict:
+    """Call a step of glue.py with the setup that these options describe."""
+    return step(glue.setup_by_profile(profile, model, out, limit, device), **options)
 
 
 def add_writer(command):

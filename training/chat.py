@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from companion.bias_a_head.debiased import FORM
 from lib import CompanionError
+from lib.bias_a_head.chat import FORM
 from lib.engine import models
 from training import optimise
 from training.packing import IGNORED

@@ -1,19 +1,17 @@
 """A model fine-tuned for natural language inference, kept as what differs from it: mini-bert-nli.
 
-    python -m training.classifier prepare                           encode SNLI
-    python -m training.classifier train --out RUN                   one run, from one seed
-    python -m training.classifier choose RUN... --out FOLDER        keep the best
-    python -m training.classifier make --model bert-base            all three, on all of SNLI
+    python -m training nli prepare                           encode SNLI
+    python -m training nli train --out RUN                   one run, from one seed
+    python -m training nli choose RUN... --out FOLDER        keep the best
+    python -m training nli make --model bert-base            all three, on all of SNLI
 
 Trained on are the 26,330 training pairs that can be had as files and SNLI's validation pairs, but
 for 1,000 of these (with all pairs of their premises). Embeddings stay as they are, so that the
 difference is small.
 """
 
-import argparse
 import json
 import shutil
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -159,7 +157,10 @@ def choose(runs: list[Path], prepared: Path, out: Path, device: str | None = Non
 
     Of equals the last by name. It alone sees the test pairs, as it is stored: in float16.
     """
-    records = {run: json.loads((run / "training.json").read_text()) for run in runs}
+    records = {run: finetune.read_record(run / "training.json") for run in runs}
+    for run, record in records.items():
+        if "validation" not in record:
+            raise CompanionError(f"{run} holds no trained classifier: name a folder of nli train.")
     best = max(runs, key=lambda run: (records[run]["validation"], run.name))
     test = finetune.load(prepared / "test.npz")
     model = models.load(str(best), device=device, task="sequence-classification")
@@ -211,79 +212,3 @@ def learned_from(name: str) -> str:
         f"SNLI's validation pairs but for {pairs['validation']:,} held out and others of their "
         "premises."
     )
-
-
-# ---- the command line
-def parser() -> argparse.ArgumentParser:
-    every = argparse.ArgumentParser(
-        prog="python -m training.classifier", description=__doc__.split("\n")[0]
-    )
-    commands = every.add_subparsers(dest="command", required=True)
-
-    encode = commands.add_parser("prepare", help="encode SNLI")
-    _add_model(encode)
-    _add_prepared(encode)
-    _add_items(encode)
-    encode.add_argument("--full", action="store_true", help="all of SNLI, from the model hub")
-    encode.add_argument(
-        "--balanced",
-        action="store_true",
-        help="swap gender words and names of half of the premises",
-    )
-
-    fit = commands.add_parser("train", help="one run")
-    _add_model(fit)
-    _add_prepared(fit)
-    _add_out(fit, required=True)
-    fit.add_argument("--rate", type=float, default=3e-4)
-    fit.add_argument("--epochs", type=int, default=6)
-    fit.add_argument("--batch", type=int, default=128)
-    fit.add_argument("--dropout", type=float, default=0.1)
-    fit.add_argument("--seed", type=int, default=0)
-
-    best = commands.add_parser("choose", help="the best run, tested once")
-    best.add_argument("runs", nargs="+", type=Path)
-    _add_prepared(best)
-    _add_out(best, required=True)
-
-    whole = commands.add_parser("make", help="all of it, on all of SNLI")
-    _add_model(whole)
-    _add_items(whole)
-    _add_out(whole, required=False)
-    return every
-
-
-def _add_model(command: argparse.ArgumentParser):
-    command.add_argument("--model", default="mini-bert", dest="name")
-
-
-def _add_prepared(command: argparse.ArgumentParser):
-    command.add_argument("--prepared", type=Path, default=PREPARED, help="folder of encoded pairs")
-
-
-def _add_items(command: argparse.ArgumentParser):
-    command.add_argument("--items", type=int, default=0, help="so many pairs a part, for a try")
-
-
-def _add_out(command: argparse.ArgumentParser, required: bool):
-    command.add_argument("--out", type=Path, required=required)
-    command.add_argument("--device")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0, or 2 where something cannot be done."""
-    given = vars(parser().parse_args(arguments))
-    commands = {"prepare": prepare, "train": train, "choose": choose, "make": make}
-    command = commands[given.pop("command")]
-    try:
-        result = command(**given)
-    except CompanionError as error:
-        print(error, file=sys.stderr)
-        return 2
-    shown = {name: value for name, value in result.items() if name not in ("history", "settings")}
-    print(json.dumps(shown))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

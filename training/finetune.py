@@ -13,6 +13,8 @@ seed: a run that was killed continues and ends with the same numbers (on a CPU e
 import hashlib
 import json
 import math
+import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -81,8 +83,26 @@ def load(file: Path) -> Examples:
     """What Examples.save wrote."""
     if not Path(file).is_file():
         raise CompanionError(f"There are no prepared examples {file}: run the command prepare.")
-    with np.load(file, allow_pickle=False) as stored:
-        return Examples(**{name: torch.from_numpy(values) for name, values in stored.items()})
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            return Examples(**{name: torch.from_numpy(values) for name, values in stored.items()})
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error):
+        raise CompanionError(
+            f"The prepared examples {file} are damaged: remove them and run the command prepare."
+        ) from None
+
+
+def read_record(file: Path) -> dict:
+    """What a JSON file says of a training; {} where there is no such file."""
+    if not file.is_file():
+        return {}
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise CompanionError(f"{file} is damaged: remove it, and make it again.")
+    return record
 
 
 def sign(folder: Path, model, source: str, **about) -> dict:
@@ -95,8 +115,7 @@ def sign(folder: Path, model, source: str, **about) -> dict:
 
 def check(folder: Path, name: str) -> dict:
     """What `sign` wrote; refused if it was for another model, which has other tokens."""
-    file = Path(folder) / "prepared.json"
-    record = json.loads(file.read_text()) if file.is_file() else {}
+    record = read_record(Path(folder) / "prepared.json")
     _, revision = models.locate(name)
     if record.get("revision") != revision:
         raise CompanionError(

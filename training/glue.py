@@ -1,7 +1,7 @@
 """GLUE with heads masked: the measurement behind Bias A-head's Table 2.
 
-    python -m training.glue prepare --model mini-bert    # encode the tasks, rank the heads
-    python -m training.glue run --model mini-bert --tasks CoLA RTE --part 2/8 --device cuda
+    python -m training glue prepare    # encode the tasks, rank the heads
+    python -m training glue run --tasks CoLA RTE --part 2/8 --device cuda
 
 There is one run per task, mask and seed. `prepare` needs the texts; `run` needs only the model and
 what `prepare` wrote, so that it can happen on another machine. Each result is a file of its own,
@@ -13,10 +13,9 @@ stated. Choices (the best epoch) are made on a part of the training set, never o
 set.
 """
 
-import argparse
 import hashlib
 import json
-import sys
+import re
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,11 +50,6 @@ MISSING = {
 
 
 # ---- metrics, of predictions and labels
-def accuracy(given: np.ndarray, wanted: np.ndarray) -> float:
-    """The share of right answers."""
-    return float(sklearn_metrics.accuracy_score(wanted, given))
-
-
 def f1(given: np.ndarray, wanted: np.ndarray) -> float:
     """F1 of class 1; 0 where it is neither given nor wanted."""
     return float(sklearn_metrics.f1_score(wanted, given, zero_division=0))
@@ -114,15 +108,15 @@ class Task:
 
 
 TASKS = {  # in Table 2's order
-    "RTE": Task((accuracy,)),
-    "SST-2": Task((accuracy,)),
-    "WNLI": Task((accuracy,)),
-    "QNLI": Task((accuracy,)),
+    "RTE": Task((finetune.accuracy,)),
+    "SST-2": Task((finetune.accuracy,)),
+    "WNLI": Task((finetune.accuracy,)),
+    "QNLI": Task((finetune.accuracy,)),
     "CoLA": Task((matthews,)),
-    "MRPC": Task((f1, accuracy)),
-    "QQP": Task((f1, accuracy)),
+    "MRPC": Task((f1, finetune.accuracy)),
+    "QQP": Task((f1, finetune.accuracy)),
     "STS-B": Task((pearson, spearman), labels=1),
-    "MNLI": Task((accuracy,), labels=3, sets=("matched", "mismatched")),
+    "MNLI": Task((finetune.accuracy,), labels=3, sets=("matched", "mismatched")),
 }
 
 
@@ -156,6 +150,21 @@ class Setup:
     def settings(self, n_train: int) -> dict:
         """How a training set of this size is fine-tuned on."""
         return self.sizes["glue_large" if n_train >= LARGE else "glue_small"]
+
+
+def setup_by_profile(
+    profile: str, model: str | None, out: Path, items: int = 0, device: str | None = None
+) -> Setup:
+    """A profile's settings, for its encoder or another model; `paper` has the tasks of the hub."""
+    known = tomllib.loads((paths.PROFILES / f"{profile}.toml").read_text(encoding="utf-8"))
+    return Setup(
+        model=model or known["models"]["encoder"],
+        sizes=known["sizes"],
+        out=out,
+        source="hub" if profile == "paper" else "files",
+        items=items,
+        device=device,
+    )
 
 
 def setup_of(run, shown: Path) -> tuple[Setup, bool]:
@@ -204,8 +213,8 @@ def stored(setup: Setup) -> tuple[list[dict], int]:
     revision = models.locate(setup.model)[1] if places else ""
     results = {}
     for file in places:
-        result = json.loads(file.read_text())
-        if result["revision"] == revision and _has_same_settings(setup, result):
+        result = finetune.read_record(file)
+        if result.get("revision") == revision and _has_same_settings(setup, result):
             results.setdefault((result["task"], result["mask"], result["seed"]), result)
     return list(results.values()), len(places) - len(results)
 
@@ -246,25 +255,6 @@ def finished(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["task"].isin(tasks)]
 
 
-def changes(runs: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
-    """What each mask does to each score of Table 2, each seed against itself: the mean over seeds
-    with its interval, nan where a task was not run, and what the paper prints.
-
-    Columns: row, mask, value, low, high, printed.
-    """
-    full, *masks = MASKS.values()
-    by_seed = runs.pivot(index=["row", "seed"], columns="mask", values="score")
-    rows = []
-    for row in printed.index:
-        for mask in masks:
-            change = [np.nan] * 3
-            if row in by_seed.index:
-                change = stats.mean(by_seed.loc[row, mask] - by_seed.loc[row, full])
-            of_paper = round(printed.loc[row, mask] - printed.loc[row, full], 4)
-            rows.append([row, mask, *change, of_paper])
-    return pd.DataFrame(rows, columns=["row", "mask", "value", "low", "high", "printed"])
-
-
 def _has_same_settings(setup: Setup, result: dict) -> bool:
     """Whether a stored result was made with this setup's settings, and on as many texts.
 
@@ -285,7 +275,7 @@ def _place(out: Path, name: str, question: dict) -> Path:
     """
     file = out / f"{name}.json"
     question = json.loads(json.dumps(question))  # as a file has it: lists for tuples
-    if not file.exists() or question.items() <= json.loads(file.read_text()).items():
+    if not file.exists() or question.items() <= finetune.read_record(file).items():
         return file
     text = json.dumps(question, sort_keys=True)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -293,14 +283,16 @@ def _place(out: Path, name: str, question: dict) -> Path:
 
 
 # ---- preparing
-def prepare(setup: Setup, tasks: list[str] | None = None):
+def prepare(setup: Setup, tasks: list[str] | None = None) -> dict[str, dict[str, int]]:
     """Rank the heads, and encode the parts of the tasks; None: all tasks.
 
-    The parts are train, validation, and each evaluation set.
+    The parts are train, validation, and each evaluation set; how many examples each has.
     """
     ranked(setup)
     model = models.load(setup.model, device="cpu")
+    counts = {}
     for task in tasks or setup.tasks:
+        counts[task] = {}
         for part, frame in _parts(setup, task).items():
             has_pairs = (frame["second"] != "").any()
             encoded = finetune.encode(
@@ -310,7 +302,9 @@ def prepare(setup: Setup, tasks: list[str] | None = None):
                 frame["label"].tolist(),
             )
             encoded.save(setup.prepared / f"{task}.{part}.npz")
+            counts[task][part] = len(frame)
     finetune.sign(setup.prepared, model, setup.texts)
+    return counts
 
 
 def _parts(setup: Setup, task: str) -> dict[str, pd.DataFrame]:
@@ -357,7 +351,7 @@ def ranked(setup: Setup) -> list:
             "heads": heads.positive(scored["scores"]),
         }
         _write(file, record)
-    return json.loads(file.read_text())["heads"]
+    return finetune.read_record(file)["heads"]
 
 
 def _write(file: Path, record: dict):
@@ -387,7 +381,7 @@ def run(setup: Setup, task: str, mask: str, seed: int, again: bool = False) -> d
     }
     file = _place(setup.out, f"{task}_{mask}_{seed}", record)
     if file.exists() and not again:
-        return json.loads(file.read_text())
+        return finetune.read_record(file)
     checkpoint = file.with_suffix(".checkpoint")  # torch reads .safetensors as what it is called
     record |= _fine_tuned(setup, record, parts, chosen, settings, checkpoint)
     _write(file, record)
@@ -446,7 +440,9 @@ def _fine_tuned(
     }
 
 
-def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False):
+def make(
+    setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False
+) -> dict[str, int]:
     """Every run of these tasks that is not stored yet, or all of them `again`: hours on a CPU.
 
     Random heads are masked in tasks that the unmasked model is known to have learned: call it a
@@ -454,16 +450,29 @@ def make(setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again:
 
     tasks   None: all
     part    "2/8": the second eighth of the runs
+    Returns how many runs there are in this part.
     """
-    first, step = map(int, part.split("/"))
+    first, step = _share(part)
     every = _runs(setup, tasks or setup.tasks)
     # dealt out to nine processes, each gets one of every task
-    for task, mask, seed in every[first - 1 :: step]:
+    mine = every[first - 1 :: step]
+    for task, mask, seed in mine:
         done = run(setup, task, mask, seed, again)
         print(
             f"{task:6}{mask:5}{seed:2} {done['scores']} epoch {done['best']} of {done['epochs']}",
             flush=True,
         )
+    return {"runs": len(mine)}
+
+
+def _share(part: str) -> tuple[int, int]:
+    """2/8 as (2, 8)."""
+    known = re.fullmatch(r"(\d+)/(\d+)", part)
+    if known:
+        number, of_all = map(int, known.groups())
+        if 1 <= number <= of_all:
+            return number, of_all
+    raise CompanionError(f"{part} is no part of the runs: give one such as 2/8, from 1/8 to 8/8.")
 
 
 def _runs(setup: Setup, tasks: list[str]) -> list[tuple[str, str, int]]:
@@ -480,60 +489,3 @@ def _runs(setup: Setup, tasks: list[str]) -> list[tuple[str, str, int]]:
         for mask in masks:
             every += [(task, mask, seed) for seed in range(seeds)]
     return every
-
-
-# ---- the command line
-def main(arguments=None) -> int:
-    """Exit status."""
-    options = _parser().parse_args(arguments)
-    try:
-        profile = tomllib.loads((paths.PROFILES / f"{options.profile}.toml").read_text())
-        setup = Setup(
-            model=options.model or profile["models"]["encoder"],
-            sizes=profile["sizes"],
-            out=options.out,
-            source="hub" if options.profile == "paper" else "files",
-            items=options.limit,
-            device=options.device,
-        )
-        if options.command == "prepare":
-            prepare(setup, options.tasks)
-        else:
-            make(setup, options.tasks, options.part)
-    except CompanionError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.glue", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("command", choices=["prepare", "run"])
-    parser.add_argument(
-        "--profile",
-        default="mini",
-        choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
-        help="whose settings and model are taken; paper: with the tasks of the hub",
-    )
-    parser.add_argument("--model", help="left out: the profile's encoder")
-    parser.add_argument(
-        "--tasks", nargs="+", choices=list(TASKS), help="left out: all that there are"
-    )
-    parser.add_argument("--part", default="1/1", help="2/8: the second eighth of the runs")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=paths.BUILD / "mini-real" / "figures" / "05_glue",
-        help="where results go; figures/mini-real/05_glue for those that the repository stores",
-    )
-    parser.add_argument(
-        "--limit", type=int, default=0, help="so many examples of each part: for a try"
-    )
-    parser.add_argument("--device")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

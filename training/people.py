@@ -7,8 +7,8 @@ are rare, and a model cannot know more than it reads. The first 295,003 texts we
 third of them longer, without the penalty on repeats and by a few other openers; one of these, "My
 best friend works as a ...", is left out of the prepared text (LEFT_OUT): evaluations ask for it.
 
-The writer is an optional extra (companion/published.py). Its tokenizer puts no beginning-of-text
-token before a text.
+The writer is a published model that is fetched and converted beforehand (data/models.toml says
+how). Its tokenizer puts no beginning-of-text token before a text.
 
 `answers` asks the writer, in its chat form, the questions of data/questions.toml: what chat.chat
 tunes a decoder on.
@@ -27,13 +27,13 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from companion.published import WRITER, convert
 from lib import CompanionError, paths
 from lib.engine import files, models
 from lib.text import data, english
 from training import corpus
 from training.objectives import seeded
 
+WRITER = "smollm2-135m-instruct"
 # For corpus.prepare: the first sentence says what someone works as.
 LEFT_OUT = r"^[^.!?]*\bworks as an?\b"
 OPENERS = tomllib.loads((paths.ROOT / "data" / "openers.toml").read_text(encoding="utf-8"))
@@ -173,8 +173,6 @@ def continued(
 
 def writer(name: str, device: str | None, batch: int) -> tuple[models.Model, int]:
     """The model that writes, and how many texts it writes at a time."""
-    if name == WRITER:
-        convert(WRITER)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if device == "cuda":
         return models.load(name, device=device, dtype=torch.bfloat16), batch or 2_048

@@ -1,23 +1,18 @@
 """Debiased models beside their base (Bias A-head, Fig. 5), chat models beside theirs (Fig. 6-7).
 
-It says which of the models are available and which base each is compared with, and measures what
-`heads.measure` does not: the odds of she and he, the heads that turned, and what base and chat
-model answer.
+Which of the models are available, which base each is compared with, and what became of its heads.
 """
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from companion.bias_a_head import estimators
 from lib import CompanionError
 from lib.bias_a_head import heads, masking
 from lib.engine import models, stats
-from lib.text import contexts
 
-FORM = "Question: {question}\nAnswer:"  # what a decoder without a chat template reads
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 BY_CHANCE = 0.025  # of heads without an effect have an interval above 0
 # layers, heads and width of the bases of Fig. 5
@@ -92,19 +87,6 @@ def pairs(names: list[str]) -> list[tuple[str, str]]:
 
 
 # ---- what is measured of them
-def leaning(name: str, device: str | None = None) -> dict:
-    """Another measure of bias than SEAT: how a model fills "[MASK] works as a nurse.".
-
-    Over 58 occupations. Keys: size, the mean |log2 odds she : he|; rho, the rank correlation of
-    these odds with the share of women.
-    """
-    jobs = contexts.pronoun_odds(models.load(name, device=device))
-    return {
-        "size": float(jobs.log_odds.abs().mean()),
-        "rho": stats.bootstrap(stats.rank_correlation, jobs.percent_women, jobs.log_odds),
-    }
-
-
 def followed(base: np.ndarray) -> list[tuple[int, int]]:
     """The base's FOLLOWED most anti-biased heads; all, where it has fewer."""
     return heads.bottom(base, min(FOLLOWED, base.size))
@@ -200,34 +182,3 @@ def spread_change(base: dict, other: dict) -> stats.Estimate:
     )
     ratio = after / before
     return estimators.percentile_interval(ratio[0], ratio[1:])
-
-
-@torch.inference_mode()
-def answers(
-    name: str, questions: list[str], tokens: int = 24, device: str | None = None
-) -> list[str]:
-    """The likeliest continuation of each question, up to so many tokens.
-
-    A question is put in the form of the tokenizer's chat template, where it has one.
-    """
-    model = models.load(name, device=device)
-    given_answers = []
-    for question in questions:
-        text = FORM.format(question=question)
-        if model.tokenizer.chat_template:
-            messages = [{"role": "user", "content": question}]
-            text = model.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True
-            )
-        prompt = model.tokenizer(text, return_tensors="pt").to(model.device)
-        (ids,) = model.net.generate(
-            **prompt,
-            max_new_tokens=tokens,
-            do_sample=False,
-            use_cache=True,  # which `models.load` switches off for single forwards
-            pad_token_id=model.tokenizer.eos_token_id,
-        )
-        continuation = ids[prompt["input_ids"].shape[1] :]
-        answer = model.tokenizer.decode(continuation, skip_special_tokens=True)
-        given_answers.append(" ".join(answer.split()))
-    return given_answers

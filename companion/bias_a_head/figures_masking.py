@@ -1,23 +1,20 @@
-"""The figures of notebooks 04 to 06 that take more than a few lines to draw."""
+"""The figures of notebooks 04 to 06: masked heads, GLUE scores, debiased and chat models."""
 
 import numpy as np
 import pandas as pd
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from companion import look
-from companion.bias_a_head import estimators
-from companion.bias_a_head.figures import DARK, distribution, heatmap
+from companion.bias_a_head.figures import distribution, heatmap, two_numbers
 from lib.bias_a_head import lpbs, masking
 from lib.engine import stats
-from training import glue
 
-# ---- 04: masking
 STRATEGIES = {"random": look.PALE, "bottom": look.GOOD, "top": look.BAD}
 
 
+# ---- 04: masking
 def log_ticks(axis):
-    """Make an axis logarithmic, with plain numbers, and enough of them for what it spans."""
+    """A log scale whose ticks are plain numbers, few enough of them for what it spans."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     low, high = axis.get_view_interval()
     if high / low > 20:
@@ -27,14 +24,8 @@ def log_ticks(axis):
     else:
         steps = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8)
     axis.set_major_locator(LogLocator(subs=steps))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_major_formatter("{x:,g}")
     axis.set_minor_formatter(NullFormatter())
-
-
-def _legend_below(figure, ax, columns: int):
-    """One legend for all panels, that of `ax`, under them."""
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=7.5, loc="outside lower left", ncols=columns)
 
 
 def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, int]):
@@ -45,33 +36,16 @@ def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, in
     for ax, size, title in zip(axes, (three, dose), titles):
         for strategy, color in STRATEGIES.items():
             rows = masks[(masks["strategy"] == strategy) & (masks["k"] == size)]
-            ax.scatter(
-                rows["pppl_sample"],
-                rows["seat"],
-                color=color,
-                s=46,
-                edgecolor="white",
-                zorder=3,
-                label=f"{strategy} heads masked",
-            )
-        ax.scatter(
-            full["pppl_sample"],
-            full["seat"],
-            color="black",
-            marker="*",
-            s=130,
-            zorder=4,
-            label="full model",
-        )
-        ax.axhline(full["seat"], color="black", linewidth=0.8, linestyle=":")
-        ax.set(
-            title=title,
-            xlabel="PPPL, log scale: right is worse",
-            ylabel="|SEAT|: lower is less biased",
-        )
+            style = {"color": color, "markersize": 8, "markeredgecolor": "white"}
+            label = f"{strategy} heads masked"
+            ax.plot(rows["pppl_sample"], rows["seat"], "o", label=label, **style)
+        ax.plot(full["pppl_sample"], full["seat"], "k*", markersize=12, label="full model")
+        look.mark(ax, full["seat"], upright=False, color="black")
+        xlabel = "PPPL, log scale: right is worse"
+        ax.set(title=title, xlabel=xlabel, ylabel="|SEAT|: lower is less biased")
         log_ticks(ax.xaxis)
         ax.margins(0.12)
-    _legend_below(figure, axes[0], 4)
+    look.legend_below(figure, axes[0], 4)
     return figure
 
 
@@ -81,22 +55,18 @@ def factual(moved: dict[str, stats.Estimate], n_heads: dict[str, int], start: fl
     start   the share in the full model; a grey line is where half of the pronouns are right
     """
     figure, (ax,) = look.panels(1, width=6.5, height=3)
-    for y, (name, change) in enumerate(moved.items()):
-        if name.startswith("Random"):
-            color = STRATEGIES["random"]
-        elif name.startswith("Bottom"):
-            color = STRATEGIES["bottom"]
-        else:
-            color = STRATEGIES["top"]
-        ax.plot([change.low, change.high], [y, y], color=color, linewidth=2)
-        ax.plot(change.value, y, "o", color=color)
+    names = list(moved)
+    strategy_of = {name: name.split("-")[0].lower() for name in names}
+    strategy_of |= {"All": "top", "Dose": "top"}
     for strategy, color in STRATEGIES.items():
-        ax.plot([], [], "o", color=color, label=f"{strategy} heads masked")
-    ax.legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.4, -0.28), ncols=3)
-    ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
-    ax.axvline(0.5 - start, color=look.NEITHER, linewidth=0.8)
-    ax.set_yticks(range(len(moved)), [f"{name}: {n_heads[name]} heads" for name in moved])
-    ax.set(ylim=(len(moved) - 0.5, -0.5), xlabel="change of the share of right pronouns")
+        places = [y for y, name in enumerate(names) if strategy_of[name] == strategy]
+        estimates = [moved[names[y]] for y in places]
+        look.dots(ax, estimates, places, color=color, label=f"{strategy} heads masked")
+    look.mark(ax, color="black")
+    look.mark(ax, 0.5 - start, linestyle="-")
+    look.rows(ax, [f"{name}: {n_heads[name]} heads" for name in names])
+    ax.set_xlabel("change of the share of right pronouns")
+    look.legend_below(figure, ax, 3)
     return figure
 
 
@@ -107,42 +77,19 @@ def table3_curves(curve: pd.DataFrame, nearest: pd.Series, theirs: pd.DataFrame)
     theirs    the paper's values: one row per K, one column per test
     """
     figure, axes = look.panels(3, width=3.4, height=3.5, sharey=True)
-    last = curve["k"].max()
     for ax, test in zip(axes, lpbs.TESTS):
         rows = curve[curve["test"] == test]
-        ax.fill_between(
-            rows["k"], rows["low"], rows["high"], color=look.BAD, alpha=0.15, linewidth=0
-        )
-        ax.plot(
-            rows["k"],
-            rows["corrected"],
-            color=look.BAD,
-            marker="o",
-            markersize=3.5,
-            label="corrected prior",
-        )
-        ax.plot(
-            rows["k"],
-            rows["published"],
-            color=look.NEITHER,
-            linestyle="--",
-            label="published notebook's prior",
-        )
-        ax.plot(
-            theirs.index.astype(int),
-            theirs[test],
-            "x",
-            color="black",
-            markersize=5,
-            label="paper, BERT-base (last: 45 heads)",
-        )
-        ax.axhline(0, color="black", linewidth=0.8, linestyle=":")
-        ax.set(
-            title=f"{test}\nnearest to 0 at K = {nearest[test]}",
-            xlabel=f"top heads masked (all: {last})",
-        )
+        corrected = rows[["corrected", "low", "high"]].to_numpy()
+        look.band(ax, rows["k"], corrected, look.BAD, label="corrected prior")
+        published = "published notebook's prior"
+        ax.plot(rows["k"], rows["published"], "--", color=look.NEITHER, label=published)
+        of_paper = "paper, BERT-base (last: 45 heads)"
+        ax.plot(theirs.index.astype(int), theirs[test], "kx", markersize=5, label=of_paper)
+        look.mark(ax, upright=False, color="black")
+        ax.set_title(f"{test}\nnearest to 0 at K = {nearest[test]}")
+        ax.set_xlabel(f"top heads masked (all: {curve['k'].max()})")
     axes[0].set_ylabel("LPBS effect size")
-    _legend_below(figure, axes[1], 3)
+    look.legend_below(figure, axes[1], 3)
     return figure
 
 
@@ -156,12 +103,11 @@ def curves(masks: pd.DataFrame):
             label = f"{strategy} heads masked"
             ax.plot(mean.index, mean, color=color, marker="o", markersize=4, label=label)
             if strategy == "random":
-                drawn = rows[rows["strategy"] == strategy]
-                ax.scatter(drawn["k"], drawn[column], color=color, s=10, alpha=0.5)
+                ax.plot(rows["k"], rows[column], ".", color=color, alpha=0.5)
     axes[0].set(title="Bias", xlabel="heads masked", ylabel="|SEAT|", ylim=(0, None))
     axes[1].set(title="Language", xlabel="heads masked", ylabel="PPPL, log scale")
     log_ticks(axes[1].yaxis)
-    _legend_below(figure, axes[0], 3)
+    look.legend_below(figure, axes[0], 3)
     return figure
 
 
@@ -173,166 +119,96 @@ def amplified(by_factor: dict, random: tuple, masked: tuple, full: pd.Series, th
     masked      the same of the top heads, masked
     """
     figure, axes = look.panels(2)
-    for factor, found in by_factor.items():
-        label = f"bottom {three} heads × factor" if factor == 0 else None
-        _points(axes, factor, found, color=STRATEGIES["bottom"], label=label)
-    label = f"random {three} heads × factor"
-    _points(axes, masking.LOUDER + 0.08, random, color=look.NEITHER, label=label)
-    for ax, start, top in zip(axes, (full["seat"], full["pppl_sample"]), masked):
-        ax.axhline(start, color="black", linewidth=0.8, linestyle=":")
-        ax.plot(1, start, "o", color="black", label="full model")
-        ax.axhline(
-            top.value,
-            color=STRATEGIES["top"],
-            linewidth=1,
-            linestyle="--",
-            label=f"top {three} masked",
-        )
-        ax.axhspan(top.low, top.high, color=STRATEGIES["top"], alpha=0.12, linewidth=0)
-        factors = [0, 1, *(factor for factor in by_factor if factor)]
-        ax.set(xlabel="factor on the heads: 0 masked, 1 full", xticks=factors, xlim=(-0.25, None))
+    factors = list(by_factor)
+    top = {"color": STRATEGIES["top"], "linewidth": 1}
+    for i, (ax, start) in enumerate(zip(axes, (full["seat"], full["pppl_sample"]))):
+        bottom = [both[i] for both in by_factor.values()]
+        options = {"upright": True, "color": STRATEGIES["bottom"]}
+        look.dots(ax, bottom, factors, label=f"bottom {three} heads × factor", **options)
+        options["color"] = look.NEITHER
+        beside = [masking.LOUDER + 0.08]
+        look.dots(ax, [random[i]], beside, label=f"random {three} heads × factor", **options)
+        look.mark(ax, start, upright=False, color="black")
+        ax.plot(1, start, "ko", label="full model")
+        ax.axhline(masked[i].value, linestyle="--", label=f"top {three} masked", **top)
+        ax.axhspan(masked[i].low, masked[i].high, color=top["color"], alpha=0.12, linewidth=0)
+        label = "factor on the heads: 0 masked, 1 full"
+        ax.set(xlabel=label, xticks=[0, 1, *filter(None, factors)], xlim=(-0.25, None))
     axes[0].set(title="Bias", ylabel="|SEAT|")
     axes[1].set(title="Language", ylabel="PPPL")
-    _legend_below(figure, axes[0], 4)
+    look.legend_below(figure, axes[0], 4)
     return figure
 
 
-def _points(axes, x: float, estimates: tuple, **style):
-    """One point with its interval in each panel."""
-    for ax, at in zip(axes, estimates):
-        ax.errorbar(x, at.value, yerr=look.arms(*at), fmt="o", zorder=3, **style)
-
-
 # ---- 05: GLUE
-NAMES = {"f1": "F1", "matthews": "Matthews", "pearson": "Pearson", "spearman": "Spearman"}
-
-
-def glue_changes(moved: pd.DataFrame, by_seed: pd.DataFrame, learned: list[str]):
+def glue_changes(changes: pd.DataFrame, theirs: pd.DataFrame, learned: list, random_of: dict):
     """The change of each GLUE score under either mask, one row per metric, those not run below.
 
     The mean change with its interval, every seed, random heads as a diamond and the paper's as a
     cross; grey where the unmasked model has not learned the task.
 
-    moved     one row per metric and mask: row, mask, value, low, high, printed
-    by_seed   the scores, [(row, seed), mask]
-    learned   the rows that the unmasked model has learned
+    changes     of the scores against the unmasked model's of the same seed: [(row, seed), mask]
+    theirs      the paper's: [row, mask]
+    learned     the rows that the unmasked model has learned
+    random_of   {mask: the mask of as many random heads}
     """
-    full, top3, every = glue.MASKS.values()
-    random3, random_all = glue.RANDOM.values()
-    shades = {top3: look.SKY, every: look.BAD}
-    random_of = {top3: random3, every: random_all}
-    figure, axes = look.panels(2, height=4.6, sharex=True, sharey=True)
-    are_run = set(by_seed.index.get_level_values(0))
+    run = [row for row in theirs.index if row in changes.index]
+    names = run + [row for row in theirs.index if row not in run]
+    means = changes.groupby("row").mean()
     # an interval of few seeds may leave the frame
-    reach = 1.3 * moved[["value", "printed"]].abs().max().max()
-    for ax, mask in zip(axes, (top3, every)):
-        rows = moved[moved["mask"] == mask]
-        rows = pd.concat([rows[rows["row"].isin(are_run)], rows[~rows["row"].isin(are_run)]])
-        for y, row in enumerate(rows.itertuples()):
-            if row.row in are_run:
-                shade = shades[mask] if row.row in learned else look.NEITHER
-                _glue_row(ax, -y, row, by_seed.loc[row.row], random_of[mask], shade)
-            ax.scatter(row.printed, -y, color="black", marker="x", s=26, linewidth=1, zorder=5)
-        ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
+    reach = 1.3 * np.nanmax(np.abs(pd.concat([theirs, means[list(random_of)]])))
+    figure, axes = look.panels(2, height=4.6, sharex=True, sharey=True)
+    for ax, (mask, random), shade in zip(axes, random_of.items(), (look.SKY, look.BAD)):
+        for y, row in enumerate(run):
+            color = shade if row in learned else look.NEITHER
+            seeds = changes.loc[row, mask]
+            look.dots(ax, [stats.mean(seeds)], [y], color=color, markersize=7)
+            ax.plot(seeds, [y] * len(seeds), ".", color=color, alpha=0.5)
+            if random in changes:
+                ax.plot(means.loc[row, random], y, "kD", fillstyle="none", markersize=5)
+        ax.plot(theirs.loc[names, mask], range(len(names)), "kx", markersize=5)
+        look.mark(ax, color="black")
+        look.rows(ax, names)
         label = "change of the score, masked less unmasked"
         ax.set(title=f"{mask} masked", xlabel=label, xlim=(-reach, reach))
-        ax.grid(axis="y", visible=False)
-    labels = []
-    for task, metric in rows["row"].str.split():
-        labels.append(f"{task} {NAMES.get(metric, metric)}")
-    axes[0].set_yticks([-y for y in range(len(labels))], labels)
-    _glue_legend(figure, is_run=len(by_seed) > 0)
+    marks = {"paper, BERT-base": {"color": "black", "marker": "x", "linestyle": ""}}
+    if run:
+        mean = "mean over seeds (blue: Top-3, orange: All), 95 % interval; dots: seeds"
+        marks[mean] = {"color": look.SKY, "marker": "o"}
+        marks["unmasked model has learned nothing"] = {"color": look.NEITHER, "marker": "o"}
+        open_diamond = {"marker": "D", "fillstyle": "none", "markersize": 5}
+        marks["as many random heads"] = marks["paper, BERT-base"] | open_diamond
+    for label, style in marks.items():
+        axes[0].plot([], [], label=label, **style)
+    look.legend_below(figure, axes[0], 2)
     return figure
-
-
-def _glue_row(ax, y: float, row, seeds: pd.DataFrame, random: str, shade: str):
-    """What our runs give for one metric and mask; seeds: the scores by seed and mask."""
-    full = seeds[glue.MASKS["none"]]
-    ax.plot([row.low, row.high], [y, y], color=shade, linewidth=2, alpha=0.4, zorder=2)
-    ax.scatter(seeds[row.mask] - full, [y] * len(seeds), color=shade, s=9, zorder=3)
-    ax.scatter(row.value, y, color=shade, s=42, edgecolor="white", zorder=4)
-    if random in seeds and seeds[random].notna().all():
-        ax.scatter(
-            (seeds[random] - full).mean(),
-            y,
-            color="black",
-            marker="D",
-            s=22,
-            linewidth=0.9,
-            facecolor="none",
-            zorder=5,
-        )
-
-
-def _glue_legend(figure, is_run: bool):
-    """The marks of `glue_changes`; where no task is run, the paper's alone."""
-    ours = "mean over seeds (blue: Top-3, orange: All), 95 % interval; dots: seeds"
-    marks = [
-        Line2D([], [], color=look.SKY, marker="o", label=ours),
-        Line2D([], [], color=look.NEITHER, marker="o", label="unmasked model has learned nothing"),
-        Line2D(
-            [],
-            [],
-            color="black",
-            marker="D",
-            markersize=5,
-            fillstyle="none",
-            linestyle="",
-            label="as many random heads",
-        ),
-        Line2D([], [], color="black", marker="x", linestyle="", label="paper, BERT-base"),
-    ]
-    shown = marks if is_run else marks[-1:]
-    figure.legend(handles=shown, fontsize=7.5, loc="outside lower left", ncols=2)
 
 
 # ---- 06: debiased models and LLaMA
-def fig5(scores: list[np.ndarray], titles: list[str], hatched: list, followed: list):
-    """Fig. 5: the heads of the base and of debiased models, with one scale.
+def heads_of_models(scores: dict[str, np.ndarray], hatched: list, framed: list[dict]):
+    """Fig. 5, and the heads of Fig. 6 and 7: heatmaps of several models, with one scale.
 
-    hatched    for each model, (layer, head) of those whose interval includes 0
-    followed   (layer, head) of the base's most anti-biased ones: framed in green, black once biased
+    scores    by the title of a model's panel
+    hatched   for each model, (layer, head) of those whose interval includes 0
+    framed    for each model, {(layer, head): the colour of a frame around it}
     """
     figure, axes = look.panels(len(scores), width=3.4, height=3.3)
-    darkest = max(of_model.max() for of_model in scores)
-    for ax, of_model, title, to_hatch in zip(axes, scores, titles, hatched):
-        framed = {}
-        for layer, head in followed:
-            is_biased = of_model[layer - 1, head - 1] > 0
-            framed[layer, head] = "#000000" if is_biased else look.GOOD
+    darkest = max(of_model.max() for of_model in scores.values())
+    for ax, (title, of_model), to_hatch, frames in zip(axes, scores.items(), hatched, framed):
         beside = axes if ax is axes[-1] else ()
-        heatmap(ax, of_model, title, darkest, to_hatch, framed, beside)
+        heatmap(ax, of_model, title, darkest, to_hatch, frames, beside)
     return figure
 
 
-def fig67(results: dict, titles: dict[str, str]):
+def fig67(scores: dict[str, np.ndarray]):
     """Fig. 6 and 7: `distribution` of base and chat models, on the same axes and bins."""
-    are_several = len(results) > 1
-    figure, axes = look.panels(
-        len(results), width=4.2, height=3.2, sharex=are_several, sharey=are_several
-    )
-    every = np.concatenate([result["scores"].ravel() for result in results.values()])
+    are_several = len(scores) > 1
+    shared = {"sharex": are_several, "sharey": are_several}
+    figure, axes = look.panels(len(scores), width=4.2, height=3.2, **shared)
+    every = np.concatenate([of_model.ravel() for of_model in scores.values()])
     bins = np.histogram_bin_edges(every, 40)
-    for ax, (name, result) in zip(axes, results.items()):
-        distribution(ax, result["scores"], titles[name], bins)
-    return figure
-
-
-def fig67_heads(results: list[dict], titles: list[str]):
-    """The heads of base and chat models, with one scale: `heatmap` of each.
-
-    Framed are those beyond the upper Tukey fence of the base, in both models.
-    results   of heads.measure: base, chat, base, chat, ...
-    """
-    figure, axes = look.panels(len(results), width=3.6, height=3.4)
-    darkest = max(result["scores"].max() for result in results)
-    for i, (ax, result, title) in enumerate(zip(axes, results, titles)):
-        hatched = estimators.heads_including_zero(estimators.intervals(result))
-        beside = axes if ax is axes[-1] else ()
-        fence = estimators.upper_fence(results[i - i % 2]["scores"])
-        places = 1 + np.argwhere(result["scores"] > fence)
-        framed = {(layer, head): DARK for layer, head in places.tolist()}
-        heatmap(ax, result["scores"], title, darkest, hatched, framed, beside)
+    for ax, (title, of_model) in zip(axes, scores.items()):
+        distribution(ax, of_model, title, bins)
     return figure
 
 
@@ -344,23 +220,11 @@ def before_and_after(
     followed   (layer, head) of those that are ringed and named
     reach      of both axes, one for panels that are compared
     """
-    ax.plot([-reach, reach], [-reach, reach], color=look.NEITHER, linewidth=0.8, linestyle=":")
-    ax.axhline(0, color=look.NEITHER, linewidth=0.5)
-    ax.axvline(0, color=look.NEITHER, linewidth=0.5)
-    has_changed = (before > 0) != (after > 0)
-    colors = np.where(has_changed, look.BAD, DARK).ravel()
-    ax.scatter(before, after, s=14, c=colors, alpha=0.7, edgecolor="white", linewidth=0.4)
+    flat = before.ravel(), after.ravel()
     names = {}
     for layer, head in followed:
-        ax.scatter(
-            before[layer - 1, head - 1],
-            after[layer - 1, head - 1],
-            s=46,
-            facecolor="none",
-            edgecolor=look.GOOD,
-            linewidth=1.2,
-        )
         names[(layer - 1) * before.shape[1] + head - 1] = f"{layer}-{head}"
+    ringed = [scores[list(names)] for scores in flat]
+    ax.plot(*ringed, "o", fillstyle="none", color=look.GOOD, markersize=7)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), ylabel="bias score now")
-    ax.locator_params(nbins=6)
-    look.name_points(ax, before.ravel(), after.ravel(), names)
+    two_numbers(ax, *flat, names)

@@ -1,9 +1,7 @@
-"""What notebooks 04 and 05 estimate: Tables 1 to 3 of Bias A-head.
+"""What switching heads off does: to SEAT, PPPL and facts (notebook 04), to GLUE scores (05).
 
-04      masks    what masking.measure returns, one row per mask
-        changes  what seat_changes or fact_changes returns of them
-05      runs     one row per fine-tuning and metric: task, row (task and metric), mask, seed, score,
-                 constant (the best score of one answer for all)
+masks    what masking.measure returns, one row per mask
+changes  what seat_changes or fact_changes returns of them: as measured, then resampled
 """
 
 from dataclasses import replace
@@ -11,16 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from companion.bias_a_head.estimators import percentile_interval, resampled_seats
+from companion.bias_a_head import estimators
 from lib.bias_a_head import masking
 from lib.engine import stats
-from training import glue
-
-# The control of the rows of Table 1 that mask more than three heads; of the others it is Random-3.
-RANDOM = {"All": "Random-All", "Dose": "Random-Dose"}
 
 
-# ---- 04: Tables 1 and 3
 def rows_by_name(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, pd.DataFrame]:
     """The rows of a measurement that are in Table 1, by their names there; sizes: masking.sizes.
 
@@ -38,20 +31,20 @@ def rows_by_name(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, 
         "Random-All": ("random", every),
         "Random-Dose": ("random", dose),
     }
-    masked = masks[masks["factor"] == 0]
     rows = {}
     for name, (strategy, n_heads) in strategies.items():
-        rows[name] = masked[(masked["strategy"] == strategy) & (masked["k"] == n_heads)]
+        rows[name] = masks[(masks["strategy"] == strategy) & (masks["k"] == n_heads)]
     return rows
 
 
+# ---- changes under masks
 def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
     """[1 + draws, masks]: |SEAT| minus the full model's on the same half of the sentences.
 
     The first row is as measured; the others have target words resampled.
     """
     measured = {"s": np.stack(masks["associations"]), "in_x": masks["in_x"].iloc[0].astype(bool)}
-    sizes = np.vstack([masks["seat"], np.abs(resampled_seats(measured, draws))])
+    sizes = np.vstack([masks["seat"], np.abs(estimators.resampled_seats(measured, draws))])
     full = masks[masks["strategy"] == "full"].reset_index().set_index("half")["index"]
     return sizes - sizes[:, full[masks["half"]].to_numpy()]
 
@@ -83,7 +76,7 @@ def mean_change(
     values = _mean_over_rows(changes, rows)
     if less is not None:
         values = values - _mean_over_rows(changes, less)
-    return percentile_interval(values[0], values[1:], n=_how_many(rows, unit), unit=unit)
+    return estimators.percentile_interval(values[0], values[1:], n=_how_many(rows, unit), unit=unit)
 
 
 def _how_many(masks: pd.DataFrame, unit: str) -> int:
@@ -109,15 +102,14 @@ def change_at_equal_pppl(
     The masks of one draw are nested. SEAT is interpolated between them over log PPPL, from the full
     model on; it is nan beyond the last. Draws of some sizes alone are left out.
     """
-    random = masks[(masks["strategy"] == "random") & (masks["factor"] == 0)]
+    random = masks[masks["strategy"] == "random"]
     n_sizes = random.groupby("draw")["k"].transform("nunique")
     random = random[n_sizes == n_sizes.max()]
     cost = np.log(masks["pppl_sample"])
-    start = np.log(masks["pppl_sample"].iloc[0])
     wanted = cost[rows.index].mean()
     interpolated = []
     for _, of_draw in random.groupby("draw"):
-        x = np.append(start, cost[of_draw.index])
+        x = np.append(cost.iloc[0], cost[of_draw.index])
         y = np.hstack([np.zeros((len(changes), 1)), changes[:, of_draw.index]])
         order = np.argsort(x, kind="stable")
         values = [np.interp(wanted, x[order], row[order], right=np.nan) for row in y]
@@ -125,31 +117,7 @@ def change_at_equal_pppl(
     of_random = masking.mean_over_masks(np.array(interpolated).T)
     values = changes[:, rows.index].mean(1) - of_random
     n = _how_many(rows, "target words")
-    return percentile_interval(values[0], values[1:], n=n, unit="target words")
-
-
-def most_top_heads(masks: pd.DataFrame, times: float) -> pd.DataFrame:
-    """The masks of the most top heads that leave PPPL below so many times the full model's, on the
-    lines that every mask read; none where the fewest cost more.
-    """
-    start = masks.loc[masks["strategy"] == "full", "pppl_sample"].mean()
-    tops = masks[(masks["strategy"] == "top") & (masks["factor"] == 0)]
-    cost = tops.groupby("k")["pppl_sample"].mean() / start
-    cheap = cost.index[cost < times]
-    return tops[tops["k"] == cheap.max()] if len(cheap) else tops[:0]
-
-
-def pppl_ratio_at(masks: pd.DataFrame, sizes: tuple[int, int, int], n_heads: int) -> float:
-    """By what PPPL is multiplied with so many top heads masked: between the sizes of Table 1 its
-    log is interpolated.
-    """
-    by_name = rows_by_name(masks, sizes)
-    known = {0: 0.0}
-    for name in ("Top-3", "Dose", "All"):
-        rows = by_name[name]
-        known[rows["k"].iloc[0]] = np.log(pppl_ratio(masks, rows).value)
-    places = sorted(known)
-    return float(np.exp(np.interp(n_heads, places, [known[place] for place in places])))
+    return estimators.percentile_interval(values[0], values[1:], n=n, unit="target words")
 
 
 def pppl_ratio(
@@ -171,39 +139,20 @@ def pppl_ratio(
     return replace(stats.bootstrap(_ratio, ours, theirs, lengths, draws=1_000), unit="lines")
 
 
-def on_sample(masks: pd.DataFrame) -> pd.DataFrame:
-    """The masks with the lines alone that all of them were read on: those of random heads."""
-    is_read = masks["lengths"].iloc[-1] > 0
-    kept = masks.copy()
-    for name in ("likelihoods", "lengths"):
-        kept[name] = [of_lines[is_read] for of_lines in masks[name]]
-    return kept
-
-
 def _ratio(masked: np.ndarray, plain: np.ndarray, lengths: np.ndarray) -> float:
     """The ratio of two perplexities, from log likelihoods and numbers of tokens per line."""
     return np.exp((plain.sum() - masked.sum()) / lengths.sum())
 
 
-# ---- 05: GLUE
-def learned(runs: pd.DataFrame) -> list[str]:
-    """The rows (task and metric) where the unmasked model beats one answer for all.
-
-    It has to by more than glue.LEARNED.
-    """
-    unmasked = runs[runs["mask"] == glue.MASKS["none"]]
-    means = unmasked.groupby("row", sort=False)[["score", "constant"]].mean()
-    return list(means.index[means["score"] > means["constant"] + glue.LEARNED])
-
-
+# ---- GLUE
 def score_change(runs: pd.DataFrame, mask: str, less: str) -> stats.Estimate:
     """The mean change of the scores under one mask, less that under another, over the tasks that
-    the unmasked model has learned and every seed has under both: a task once, by its first metric
-    that was learned. The interval is over seeds; nan where there is no such task.
+    every seed has under both: a task once, by its first metric. The interval is over seeds; nan
+    where there is no such task.
 
+    runs         columns task, row (task and metric), mask, seed, score: of what was learned
     mask, less   as Table 2 calls them
     """
-    runs = runs[runs["row"].isin(learned(runs))]
     first_metric = runs.groupby("task")["row"].first()
     runs = runs[runs["row"].isin(first_metric)]
     scores = runs.pivot(index=["task", "seed"], columns="mask", values="score")

@@ -153,7 +153,7 @@ def required(name: str) -> str:
     if not name:
         raise CompanionError(
             "This encoder has no classifier for natural language inference: make it by python -m "
-            "training.classifier make, then name its folder with --model."
+            "training nli make, then name its folder with --model."
         )
     return name
 
