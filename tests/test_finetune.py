@@ -16,7 +16,7 @@ from companion.bias_a_head import masked
 from lib import paths
 from lib.bias_a_head import heads
 from lib.engine import hooks, models
-from lib.text import data, readers, swaps
+from lib.text import readers, swaps
 from tests.tiny import refusal, save_tiny
 from training import classifier, finetune, glue
 from training.__main__ import main
@@ -192,11 +192,11 @@ def test_what_cannot_be_trained_on_is_refused_in_a_sentence(folder, tmp_path, ki
         "checkpoint of another": lambda: finetune.fit(
             model, other, other, right, SETTINGS, checkpoint=killed
         ),
+        "--epochs 0 is no training": lambda: fit(model, replace(SETTINGS, epochs=0)),
+        "--rate nan is no training": lambda: fit(model, replace(SETTINGS, rate=math.nan)),
         "remove it": lambda: fit(model, checkpoint=tmp_path / "checkpoint"),
         "training.json is damaged": lambda: classifier.choose([tmp_path], folder, tmp_path),
         "no trained classifier": lambda: classifier.choose([folder], folder, tmp_path),
-        "no part of the runs": lambda: glue.make(None, part="3/2"),
-        "x is no part": lambda: glue.make(None, part="x"),
     }.items():
         assert said in refusal(call)
 
@@ -304,25 +304,6 @@ def test_scores_by_hand(found, by_hand):
     assert found == pytest.approx(by_hand)
 
 
-MRPC = 'index\tlabel\tsentence1\tsentence2\n3\t1\t"He said "" no "" ."\tnull\n'
-STS = "4\ta\tb\tc\td\te\tf\tA man.\tA boy.\t4.250\n"
-
-
-@pytest.mark.parametrize(
-    "task, part, file, text, row",
-    [
-        ("CoLA", "evaluation", "CoLA_dev", 'g\t0\t*\tThe "car.\n', ['The "car.', "", 0]),
-        ("MRPC", "train", "MRPC_becel_train", MRPC, ['He said " no " .', "null", 1]),
-        ("STS-B", "train", "STS-B_train", STS, ["A man.", "A boy.", 4.25]),
-        ("SST-2", "evaluation", "SST-2_alps_test", "sentence\tlabel\nok \t1\n", ["ok", "", 1]),
-    ],
-)
-def test_readers_know_each_files_manners(monkeypatch, tmp_path, task, part, file, text, row):
-    (tmp_path / f"{file}.tsv").write_text(text)
-    monkeypatch.setattr(data, "path", lambda name: tmp_path / name.removeprefix("glue/"))
-    assert readers.glue(task, part).values.tolist() == [row]
-
-
 @pytest.fixture
 def setup(folder, monkeypatch, tmp_path):
     """A tiny model, two tiny tasks prepared for it, and a ranking of its heads."""
@@ -365,23 +346,28 @@ def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup,
     assert glue.stored(elsewhere) == ([], 4)
 
 
-def test_the_command_line_shares_out_runs(setup, monkeypatch, capsys):
+def test_the_command_line_asks_for_each_run_and_a_try_is_not_shown(setup, monkeypatch):
     profile = {"sizes": SIZES, "models": {"encoder": setup.model}}
     monkeypatch.setattr(glue.tomllib, "loads", lambda _: profile)
-    monkeypatch.setattr(glue, "LEARNED", 2.0)  # nothing is learned so well, whatever the luck
-    common = ["--out", str(setup.out), "--device", "cpu", "--limit", "6", "--tasks", "RTE"]
+    common = ["--out", str(setup.out), "--device", "cpu", "--items", "6", "--tasks", "RTE"]
     assert main(["glue", "prepare", *common]) == 0
-    for part in ("1/2", "2/2"):
-        assert main(["glue", "run", *common, "--part", part]) == 0
-        assert '{"runs": 3}' in capsys.readouterr().out
-    assert len(list(setup.out.glob("RTE_*_?.json"))) == 6
-    assert glue.stored(setup) == ([], 6)  # a try is not shown
-    monkeypatch.setattr(glue, "LEARNED", -1.0)  # now as many random heads are asked for too
-    every = glue._runs(replace(setup, items=6), ["RTE"])
-    assert {mask for _, mask, _ in every} == {*glue.MASKS, *glue.RANDOM}
-    drawn = glue.run(replace(setup, items=6), "RTE", "random3", 0)
-    assert drawn["heads"] == 3
+    asked = []
+
+    def run(setup, task, mask, seed, again):
+        asked.append((task, mask, seed))
+        return {"scores": [1.0], "best": 1, "epochs": 1}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(glue, "run", run)
+        assert main(["glue", "run", *common]) == 0
+    assert asked == list(itertools.product(["RTE"], glue.MASKS, range(2)))
     assert main(["glue", "run", *common[:-1], "MNLI"]) == 2
+
+    tried = replace(setup, items=6)
+    assert [glue.run(tried, "RTE", mask, 0)["heads"] for mask in ("none", "random3")] == [0, 3]
+    assert glue.stored(setup) == ([], 2)
+    monkeypatch.setattr(glue, "LEARNED", -1.0)  # now as many random heads are asked for too
+    assert {mask for _, mask, _ in glue._runs(tried, ["RTE"])} == {*glue.MASKS, *glue.RANDOM}
 
 
 FULL, TOP3, EVERY = glue.MASKS.values()

@@ -165,40 +165,23 @@ def test_a_run_writes_corpus_files_by_its_seed_and_goes_on_where_it_stopped(tmp_
 def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch):
     save_tiny("llama", tmp_path / "model")
     tokenizer = tiny("llama").tokenizer
-    nurse = tokenizer.tokenize(" nurse")[-1]
-    asked = ["who is she ?", "who is she ?", "the nurse ?"]
-    monkeypatch.setattr(people, "CHAT", "{question}")
-    monkeypatch.setattr(people, "questions", lambda n, seed: asked[:n])
-
-    def kept_of(name, texts):
-        """What is kept where the model writes these answers."""
-        texts = iter(texts)
-
-        def write(model, ids, *_, end, tokens):
-            new = tokenizer([next(texts) for _ in ids], add_special_tokens=False).input_ids
-            size = max(map(len, new))
-            padded = torch.tensor([row + row[-1:] * (size - len(row)) for row in new])
-            return torch.cat([ids, padded], 1)
-
-        monkeypatch.setattr(people, "write", write)
-        out = tmp_path / name
-        options = f"--model {tmp_path / 'model'} --device cpu --texts 3 --batch 2 --out {out}"
-        assert main(["chat", "write", *options.split()]) == 0
-        record = json.loads((out / "chat.json").read_text())
-        lines = (out / "chat.jsonl").read_text().splitlines()
-        assert (record["asked"], record["kept"]) == (3, len(lines))
-        return [json.loads(line)["answer"] for line in lines]
-
     here = "the doctor said that she was here"
-    texts = [f" {here} </s> he was", " the nurse said . she likes", f" </s> {here} ."]
-    assert kept_of("out", texts) == [here]  # the second is too short, the third ends at once
-    # a chat model may end an answer with another token than a text
-    monkeypatch.setattr(people, "END", nurse)
-    assert kept_of("other", [f" {here} . he nurse", f" {here} . he", f" {here} nurse"]) == [
-        f"{here} . he",
-        f"{here} .",
-        here,
-    ]
+    written = iter([f" {here} </s> he was", f" {here} . he", f" </s> {here} ."])
+
+    def write(model, ids, *_, end, tokens):
+        assert end == tokenizer.eos_token_id
+        new = tokenizer(next(written), add_special_tokens=False).input_ids
+        return torch.cat([ids, torch.tensor([new])], 1)
+
+    monkeypatch.setattr(people, "CHAT", "{question}")
+    monkeypatch.setattr(people, "questions", lambda n, seed: ["who is she ?"] * n)
+    monkeypatch.setattr(people, "write", write)
+    options = f"--model {tmp_path / 'model'} --device cpu --texts 3 --batch 1 --out {tmp_path}"
+    assert main(["chat", "write", *options.split()]) == 0
+    lines = (tmp_path / "chat.jsonl").read_text().splitlines()
+    assert [json.loads(line)["answer"] for line in lines] == [here, f"{here} ."]
+    record = json.loads((tmp_path / "chat.json").read_text())
+    assert (record["asked"], record["kept"]) == (3, 2)
 
 
 # ------------------------------------------------------------------------------------------ tuning
@@ -250,4 +233,5 @@ def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_tra
     out = tmp_path / "out"
     assert "chat write" in refusal(chat.chat, tmp_path / "none", out)
     assert "name a decoder" in refusal(chat.chat, answers, out, str(tmp_path / "bert"))
+    assert "--batch 0 is no training" in refusal(chat.chat, answers, out, batch=0)
     assert "Nothing can be tuned" in refusal(chat.chat, answers, out, str(answers / "base"), size=0)

@@ -12,7 +12,7 @@ python -m training nli train --rate 2e-4 --epochs 16 --seed 3 --out RUN
 python -m training nli choose RUN... --out data/models/mini-bert-nli
 python -m training nli make --model bert-base --out FOLDER
 python -m training glue prepare
-python -m training glue run --tasks CoLA RTE --part 2/8 --device cuda
+python -m training glue run --tasks CoLA RTE --device cuda
 """
 
 import argparse
@@ -239,40 +239,32 @@ def add_glue(steps):
     encode.set_defaults(call=partial(with_setup, glue.prepare))
     fit = steps.add_parser("run", help="every fine-tuning that is not stored yet")
     fit.set_defaults(call=partial(with_setup, glue.make))
-    fit.add_argument("--part", default="1/1", help="2/8: the second eighth of the runs")
     for command in (encode, fit):
-        add_glue_setup(command)
+        command.add_argument(
+            "--profile",
+            default="mini",
+            choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
+            help="whose settings and model are taken; paper: with the tasks of the hub",
+        )
+        command.add_argument("--model", help="left out: the profile's encoder")
+        command.add_argument(
+            "--tasks", nargs="+", choices=list(glue.TASKS), help="left out: all that there are"
+        )
+        command.add_argument(
+            "--out",
+            type=Path,
+            default=paths.BUILD / "mini-real" / "figures" / "05_glue",
+            help="where results go; figures/mini-real/05_glue for those that are stored",
+        )
+        command.add_argument(
+            "--items", type=int, default=0, help="examples a part, for a try; 0: all"
+        )
+        command.add_argument("--device")
 
 
-def add_glue_setup(command):
-    """The options of both steps."""
-    command.add_argument(
-        "--profile",
-        default="mini",
-        choices=[file.stem for file in paths.PROFILES.glob("*.toml")],
-        help="whose settings and model are taken; paper: with the tasks of the hub",
-    )
-    command.add_argument("--model", help="left out: the profile's encoder")
-    command.add_argument(
-        "--tasks", nargs="+", choices=list(glue.TASKS), help="left out: all that there are"
-    )
-    command.add_argument(
-        "--out",
-        type=Path,
-        default=paths.BUILD / "mini-real" / "figures" / "05_glue",
-        help="where results go; figures/mini-real/05_glue for those that the repository stores",
-    )
-    command.add_argument(
-        "--limit", type=int, default=0, help="so many examples of each part: for a try"
-    )
-    command.add_argument("--device")
-
-
-def with_setup(
-    step, profile: str, model: str | None, out: Path, limit: int, device: str | None, **options
-) -> dict:
-    """Call a step of glue.py with the setup that these options describe."""
-    return step(glue.setup_by_profile(profile, model, out, limit, device), **options)
+def with_setup(step, tasks: list[str] | None, **options) -> dict:
+    """Call a step of glue.py with the setup that the options describe."""
+    return step(glue.setup_by_profile(**options), tasks)
 
 
 def add_writer(command):

@@ -96,6 +96,7 @@ def chat(
     options: fields of Settings
     """
     settings = Settings(**options)
+    optimise.check_positive(rate=settings.rate, epochs=settings.epochs, batch=settings.batch)
     if not (text / "chat.jsonl").is_file():
         raise CompanionError(
             f"{text} holds no chat.jsonl: run `python -m training chat write` first."

@@ -207,6 +207,7 @@ def fit(  # noqa: PLR0913 (five are always given, the others are options of a lo
     Returns epochs (how many were run), best (the best epoch, from 1; the first of equals),
     validation (its metric) and history (loss and score of each epoch).
     """
+    optimise.check_positive(rate=settings.rate, epochs=settings.epochs, batch=settings.batch)
     run = {
         "settings": asdict(settings),
         "examples": [train.fingerprint, validation.fingerprint],

@@ -1,7 +1,7 @@
 """GLUE with heads masked: the measurement behind Bias A-head's Table 2.
 
     python -m training glue prepare    # encode the tasks, rank the heads
-    python -m training glue run --tasks CoLA RTE --part 2/8 --device cuda
+    python -m training glue run --tasks CoLA RTE --device cuda
 
 There is one run per task, mask and seed. `prepare` needs the texts; `run` needs only the model and
 what `prepare` wrote, so that it can happen on another machine. Each result is a file of its own,
@@ -15,7 +15,6 @@ set.
 
 import hashlib
 import json
-import re
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ import torch
 from scipy import stats as scipy_stats
 from sklearn import metrics as sklearn_metrics
 
-from lib import CompanionError, paths
+from lib import paths
 from lib.bias_a_head import heads
 from lib.engine import files, models, stats
 from lib.text import data, readers
@@ -440,39 +439,22 @@ def _fine_tuned(
     }
 
 
-def make(
-    setup: Setup, tasks: list[str] | None = None, part: str = "1/1", again: bool = False
-) -> dict[str, int]:
+def make(setup: Setup, tasks: list[str] | None = None, again: bool = False) -> dict[str, int]:
     """Every run of these tasks that is not stored yet, or all of them `again`: hours on a CPU.
 
     Random heads are masked in tasks that the unmasked model is known to have learned: call it a
-    second time once those are done.
+    second time once those are done. Returns how many runs there are.
 
     tasks   None: all
-    part    "2/8": the second eighth of the runs
-    Returns how many runs there are in this part.
     """
-    first, step = _share(part)
     every = _runs(setup, tasks or setup.tasks)
-    # dealt out to nine processes, each gets one of every task
-    mine = every[first - 1 :: step]
-    for task, mask, seed in mine:
+    for task, mask, seed in every:
         done = run(setup, task, mask, seed, again)
         print(
             f"{task:6}{mask:5}{seed:2} {done['scores']} epoch {done['best']} of {done['epochs']}",
             flush=True,
         )
-    return {"runs": len(mine)}
-
-
-def _share(part: str) -> tuple[int, int]:
-    """2/8 as (2, 8)."""
-    known = re.fullmatch(r"(\d+)/(\d+)", part)
-    if known:
-        number, of_all = map(int, known.groups())
-        if 1 <= number <= of_all:
-            return number, of_all
-    raise CompanionError(f"{part} is no part of the runs: give one such as 2/8, from 1/8 to 8/8.")
+    return {"runs": len(every)}
 
 
 def _runs(setup: Setup, tasks: list[str]) -> list[tuple[str, str, int]]:

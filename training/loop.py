@@ -25,7 +25,7 @@ from lib.engine import files
 from training import corpus
 from training.corpus import Tokens
 from training.objectives import KINDS, Encoder, Task, seeded
-from training.optimise import Checkpoint, adamw, descend, set_rate
+from training.optimise import Checkpoint, adamw, check_positive, descend, set_rate
 
 WARM = 3  # steps that compile, before the clock starts
 SYNCHRONISED = 16  # steps after which the GPU is waited for, and the mixture of sources is changed
@@ -349,7 +349,9 @@ def check_text(text: Path):
 
 
 def check_budget(options: dict):
-    """Refuse a training without an end."""
+    """Refuse a training without an end, or one that does nothing."""
+    numbers = ("minutes", "steps", "batch_tokens", "learning_rate")
+    check_positive(**{name: options[name] for name in numbers if options.get(name) is not None})
     if not (options.get("minutes") or options.get("steps")):
         raise CompanionError("Say how long to train: --minutes or --steps.")
 

@@ -1,6 +1,7 @@
 """What every training here shares: AdamW, a rate that rises and falls, one step, checkpoints."""
 
 import json
+import math
 import pickle
 import time
 from collections.abc import Iterable
@@ -12,6 +13,15 @@ from torch import nn
 
 from lib import CompanionError
 from lib.engine import files
+
+
+def check_positive(**settings):
+    """Refuse a training that would do nothing, or never end, by one of these settings."""
+    for name, value in settings.items():
+        if not 0 < value < math.inf:
+            raise CompanionError(
+                f"--{name.replace('_', '-')} {value:g} is no training: give a number above 0."
+            )
 
 
 def adamw(weights: list[torch.Tensor], rate: float, decay: float) -> torch.optim.AdamW:
