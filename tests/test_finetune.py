@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from companion.bias_a_head import masked
 from lib import paths
 from lib.bias_a_head import heads
-from lib.engine import hooks, models
+from lib.engine import files, hooks, models
 from lib.text import readers, swaps
 from tests.tiny import refusal, save_tiny
 from training import classifier, finetune, glue
@@ -348,7 +348,7 @@ def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup,
 
 def test_the_command_line_asks_for_each_run_and_a_try_is_not_shown(setup, monkeypatch):
     profile = {"sizes": SIZES, "models": {"encoder": setup.model}}
-    monkeypatch.setattr(glue.tomllib, "loads", lambda _: profile)
+    monkeypatch.setattr(files, "read_toml", lambda _: profile)
     common = ["--out", str(setup.out), "--device", "cpu", "--items", "6", "--tasks", "RTE"]
     assert main(["glue", "prepare", *common]) == 0
     asked = []

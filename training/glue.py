@@ -15,7 +15,6 @@ set.
 
 import hashlib
 import json
-import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -155,10 +154,15 @@ def setup_by_profile(
     profile: str, model: str | None, out: Path, items: int = 0, device: str | None = None
 ) -> Setup:
     """A profile's settings, for its encoder or another model; `paper` has the tasks of the hub."""
-    known = tomllib.loads((paths.PROFILES / f"{profile}.toml").read_text(encoding="utf-8"))
+    models_of = {}
+    sizes = {}
+    for name in ("mini", profile):  # a profile's file says what differs from mini
+        content = files.read_toml(paths.PROFILES / f"{name}.toml")
+        models_of |= content.get("models", {})
+        sizes |= content.get("sizes", {})
     return Setup(
-        model=model or known["models"]["encoder"],
-        sizes=known["sizes"],
+        model=model or models_of["encoder"],
+        sizes=sizes,
         out=out,
         source="hub" if profile == "paper" else "files",
         items=items,
