@@ -16,19 +16,16 @@ pytestmark = pytest.mark.usefixtures(
 # 02: head scores
 
 
-def result(scores, folds=None, seat=1.0, p=0.001, family="bert"):
+def result(scores, folds=None, seat=1.0, p=0.001):
     scores, side = np.asarray(scores, dtype=float), np.linspace(-1, 1, 20)
     folds = np.repeat(scores[None], 4, 0) if folds is None else np.asarray(folds, dtype=float)
     return {
-        "family": family,
         "seat": seat,
         "p": p,
         "scores": scores,
         "folds": folds,
         "in_x": np.arange(40) < 20,
         "s": np.concatenate([side + seat, side]),
-        "words": {"X": 20, "Y": 20, "A": 1, "B": 1},
-        "sentences": 12,
     }
 
 
@@ -43,41 +40,31 @@ def test_intervals_and_what_stands_out_by_hand():
     assert estimators.outliers(np.array([-50.0, 1, 2, 3, 4, 5, 6, 7, 50])) == (1, 1)
 
 
-def test_redrawn_seats_and_what_the_highest_heads_carry():
+def test_redrawn_seats_agree_with_the_interval_for_few_words():
     measured = result(np.zeros((1, 1)), seat=0.5)
     drawn = estimators.resampled_seats(measured, draws=200)
     size = (measured["s"][:20].mean() - measured["s"][20:].mean()) / measured["s"].std(ddof=1)
-    found, few = (
-        estimators.percentile_interval(size, drawn),
-        estimators.seat_interval(measured | {"seat": size}),
-    )
+    found = estimators.percentile_interval(size, drawn)
+    few = estimators.seat_interval(measured | {"seat": size})
     assert found.low < size < found.high and drawn.shape == (200,)
-    assert (few.low, few.high) == pytest.approx(
-        (found.low, found.high), abs=0.15
-    )  # 40 words: two ways agree
-    both = estimators.resampled_seats(
-        measured | {"s": np.stack([measured["s"], -measured["s"]])}, draws=200
-    )
+    assert (few.low, few.high) == pytest.approx((found.low, found.high), abs=0.15)
+    rows = measured | {"s": np.stack([measured["s"], -measured["s"]])}
+    both = estimators.resampled_seats(rows, draws=200)
     np.testing.assert_allclose(both, np.stack([drawn, -drawn], 1))
+
+
+def test_what_the_highest_heads_carry_by_hand_and_of_noise():
     scores = np.array([[6.0, 2, 1, 1, -1, -1, -1, -1, -1, -1]])
     share, chance = estimators.share_carried(result(scores), 0.1)
     assert (share.value, share.low, share.high, chance) == pytest.approx((0.6, 0.6, 0.6, 0.25))
     noise = np.random.default_rng(0).normal(size=(10, 12, 12))
-    share, chance = estimators.share_carried(
-        result(noise.mean(0), noise), 0.1
-    )  # heads chosen on noise carry nothing over
-    assert not share.low > chance
+    share, chance = estimators.share_carried(result(noise.mean(0), noise), 0.1)
+    assert not share.low > chance  # heads chosen on noise carry nothing over
     s, in_x = np.repeat(result(scores)["s"][None], 11, 0), result(scores)["in_x"]
     s[1, in_x] -= 0.5  # only the first head matters
     ablation = {"gradient": scores[0], "ablation": scores[0], "s": s, "in_x": in_x}
     found = estimators.share_carried_by_ablation(ablation, 0.1)
-    assert found.value == pytest.approx(0.6) and (found.low, found.high) == pytest.approx((1, 1))
-
-
-TAIL = np.linspace(-0.05, -0.01, 40).reshape(2, 20)
-TAIL[:, :3] = [2, 1.9, 1.7], [1.8, 1.7, 1.6]  # both layers have three large heads
-TAIL[:, 3:6] = 0.02
-FLAT = np.linspace(-1, 1, 40).reshape(2, 20)[::-1]  # no tail, and one layer has no positive head
+    assert tuple(found) == pytest.approx((0.6, 1, 1))
 
 
 def test_layers_are_counted_by_their_best_head_and_by_its_interval():
@@ -92,41 +79,37 @@ def test_layers_are_counted_by_their_best_head_and_by_its_interval():
     assert estimators.layers_with_biased_heads(frame) == stats.Estimate(2, 1, 3, 4, "layers")
 
 
-def test_a_bias_is_there_where_seat_is_significant():
-    assert estimators.needs_seat(result(TAIL, p=0.049), "race") == {"SEAT of race": ""}
-    (why,) = estimators.needs_seat(result(TAIL, p=0.05), "gender").values()
-    assert why == "gender is not significant: SEAT 1.00, p 0.05"
+@pytest.mark.parametrize(
+    "p, why", [(0.049, ""), (0.05, "race is not significant: SEAT 1.00, p 0.05")]
+)
+def test_a_bias_is_there_where_seat_is_significant(p, why):
+    assert estimators.needs_seat(result([[1.0]], p=p), "race") == {"SEAT of race": why}
 
 
 def test_heads_are_counted_by_hand():
-    """TAIL has 12 positive heads, 6 of them large; FLAT has 20, all of its second layer's below
-    those of the first.
+    """Of 40 heads `tail` has 12 positive ones, 6 of them large, three in each layer; `flat` has 20,
+    all of its second layer's below those of the first.
     """
-    tail, flat = result(TAIL, seat=-2.0), result(FLAT)
-    assert (
-        estimators.near_zero(tail).value == 34 / 40 and estimators.near_zero(flat).value == 2 / 40
-    )
+    large = [2.0, 1.9, 1.7, 0.02, 0.02, 0.02]
+    scores = np.linspace(-0.05, -0.01, 40).reshape(2, 20)
+    scores[:, :6] = large
+    tail, flat = result(scores, seat=-2.0), result(np.linspace(1, -1, 40).reshape(2, 20))
+    assert estimators.near_zero(tail).value == 34 / 40
+    assert estimators.near_zero(flat).value == 2 / 40
     assert tuple(estimators.standing_out(tail)) == (6, 6, 6)
     assert tuple(estimators.more_biased(flat, tail)) == (8, 8, 8)
-    assert tuple(estimators.more_biased(tail, flat)) == (-8, -8, -8)
-    left = result(-TAIL)
-    assert tuple(estimators.more_to_the_left(left, tail)) == (6, 6, 6)
-    upper, chance = estimators.in_upper_half(result(FLAT[::-1]))
+    assert tuple(estimators.more_to_the_left(result(-scores), tail)) == (6, 6, 6)
+    upper, chance = estimators.in_upper_half(result(flat["scores"][::-1]))
     assert (tuple(upper), upper.n, chance) == ((10, 10, 10), 10, 5)
-    none, _ = estimators.in_upper_half(flat)
-    assert none.value == 0
-
-
-def test_seat_is_compared_on_the_same_words():
-    strong, weak = result(TAIL, seat=-2.0), result(TAIL, seat=0.5)
+    assert estimators.in_upper_half(flat)[0].value == 0
+    weak = result(scores, seat=0.5)
     assert tuple(estimators.seat_change(weak, weak)) == (0, 0, 0)
-    lower = estimators.seat_change(strong, weak)
+    lower = estimators.seat_change(tail, weak)
     assert lower.value == -1.5 and lower.n == 40 and lower.high < 0
 
 
 def test_heads_that_were_tried_are_told_from_all_that_there_are():
-    gradient = np.array([1.0, -1, 2, -2])
-    ablation = {"gradient": gradient, "ablation": np.array([1.0, -1, -2, -2])}
+    ablation = {"gradient": np.array([1.0, -1, 2, -2]), "ablation": np.array([1.0, -1, -2, -2])}
     of_all, of_some = (estimators.same_sign(ablation, n_heads) for n_heads in (4, 144))
     assert (of_all.value, of_all.unit, of_some.unit) == (0.75, "heads", "heads tried")
 
@@ -152,12 +135,3 @@ def test_kinds_of_heads_and_their_contrast_by_hand():
     assert (one.by_head["t"] > 0).tolist() == [True, False, False]
     alone = estimators.Experiment("m", "gender", {"scores": abs(scores)}, pairs, both)
     assert list(alone.kinds) == ["biased"] and ("raw", "contrast") not in alone.shifts
-
-
-def test_heads_above_the_upper_fence_are_those_that_stand_out():
-    """Quartiles of 0 to 8 are 2 and 6: the fence is at 12."""
-    scores = np.array([*range(8), 8.0])
-    assert estimators.upper_fence(scores) == 12
-    scores = np.random.default_rng(0).standard_t(2, (12, 12))
-    _, right = estimators.outliers(scores)
-    assert (scores > estimators.upper_fence(scores)).sum() == right > 0
