@@ -71,6 +71,11 @@ def attention(model, pairs: pd.DataFrame, progress: str = "") -> dict[str, torch
     longest = max(len(text["input_ids"]) for text in encoded)
     tokens = _tokens_a_batch(model, longest)
     weights = torch.stack(batches.each(model, encoded, of_batch, tokens, progress))
+    if not weights.isfinite().all():
+        raise CompanionError(
+            f"{model.name} gives attention that is nan or infinite: check its weights, or load it "
+            "in float32."
+        )
     result = {}
     for i, variant in enumerate(VARIANTS):
         of_sentences = weights[:, i].unflatten(0, (2, len(pairs)))
