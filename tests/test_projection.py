@@ -55,6 +55,15 @@ def classifier(family, labels=("no", "yes"), **config):
     )
 
 
+def saved_classifier(folder, labels=("contradiction", "entailment", "neutral")):
+    """One for inference that takes long texts, loaded from where it was saved."""
+    model = classifier("bert", labels, max_position_embeddings=256)
+    model.net.save_pretrained(folder)
+    model.tokenizer.model_max_length = 256
+    model.tokenizer.save_pretrained(folder)
+    return models.load(str(folder), task="sequence-classification")
+
+
 def whole(model, subspaces, setting, encoded, head):
     """The slow obvious way: the whole network under the setting's hooks."""
     with torch.inference_mode(), hooks.project(model, subspaces.interventions(setting)):
@@ -73,7 +82,6 @@ def swept(model, subspaces):
 @pytest.mark.parametrize(
     "make, family, refit",
     [
-        (tiny, "bert", False),
         (tiny, "bert", True),
         (classifier, "roberta", False),
         (classifier, "albert", False),
@@ -161,7 +169,7 @@ def test_every_head_loses_its_own_component(part):
 
 @pytest.mark.parametrize(
     "family, center",
-    [("bert", False), ("bert", True), ("roberta", False), ("albert", False), ("distilbert", False)],
+    [("bert", True), ("albert", False), ("distilbert", False)],
 )
 def test_fit_takes_the_differences_of_the_places_named(family, center):
     """One sentence after the other, without batches.
@@ -257,16 +265,9 @@ def test_tokens_are_paired():
 
 
 def test_cosines_have_no_sign():
-    def fitted(rows, refitted=False):
-        subspace = projection.Subspace(torch.tensor(rows), torch.ones(len(rows)))
-        parts = {(part, BASE): subspace for part in ("q", "k", "v", "tokens", "cls", "sent")}
-        return projection.Subspaces(parts, 3, refitted)
-
-    table = projection.cosines(
-        {"a": fitted([[1.0, 0]]), "b": fitted([[-0.6, 0.8]]), "c": fitted([[1.0, 0]], True)}
-    )
-    assert list(table.index) == ["b"]
-    assert table.loc["b"].tolist() == pytest.approx([0.6] * 6)
+    one = projection.Subspace(torch.tensor([[1.0, 0]]), torch.ones(1))
+    other = projection.Subspace(torch.tensor([[-0.6, 0.8]]), torch.ones(1))
+    assert projection._agreement(one, other) == pytest.approx(0.6)
 
 
 def test_a_planted_direction_is_recovered():
