@@ -8,11 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.ticker import PercentFormatter
 
 from companion import look
 from companion.projective import table7
-from companion.projective.halves import Best
 from companion.projective.stereoset import CLOSE
 from lib.engine import nsp
 from lib.engine.stats import Estimate
@@ -118,28 +116,6 @@ def _mark_mean(ax, name: str, at: float, color: str, ha: str = "center"):
     ax.text(at, 0.85, name, transform=across, ha=ha, va="bottom", **bold)
 
 
-def threshold(curve: pd.DataFrame):
-    """07_threshold: Strength and Distance over the share of triple pairs that is averaged.
-
-    curve   a row per share; a column of Estimates each for S, its opposite and D
-    """
-    figure, axes = look.panels(2, sharey=True)
-    colors = ({"S": look.BAD, "S, opposite": look.GOOD}, {"D": look.ACCENT})
-    for ax, color_of in zip(axes, colors):
-        for name, color in color_of.items():
-            look.band(ax, curve.index, curve[name], color, label=name)
-        look.mark(ax, 0.1)
-        look.mark(ax, upright=False, linestyle="-")
-        ax.set(xscale="log", xlabel="share averaged (dotted: the paper's)")
-        ax.set_xticks([0.01, 0.03, 0.1, 0.3, 1])
-        ax.xaxis.set_major_formatter(PercentFormatter(1, 0))
-        ax.minorticks_off()
-    axes[0].set(title="Strength", ylabel="mean s")
-    axes[1].set(title="Distance", ylabel="mean d")
-    axes[0].legend(fontsize=8)
-    return figure
-
-
 # ---- notebook 08: projections, S and D
 PART_NAMES = {
     "sent": "SENT (pooler)",
@@ -218,26 +194,6 @@ def _draw_plane(ax, table: pd.DataFrame, name: str):
         fontsize=9.5,
     )
     ax.set(xlabel="Strength, percent of base's", ylabel="Distance, percent of base's")
-
-
-def control(best: Mapping[str, Mapping[str, Best]]):
-    """08_control: what the best setting of each level does, and random directions in its place.
-
-    best   by measure (S, D) and level
-    """
-    figure, axes = look.panels(2, width=4.6, height=3.2, sharex=True, sharey=True)
-    for ax, (column, by_level) in zip(axes, best.items()):
-        places = np.arange(len(by_level))
-        look.rows(ax, by_level)
-        fitted = [found.change for found in by_level.values()]
-        random = [found.random for found in by_level.values()]
-        look.dots(ax, fitted, places - 0.12, color=look.ACCENT, label="gender directions")
-        look.dots(ax, random, places + 0.12, color=look.NEITHER, label="random ones")
-        look.mark(ax)
-        ax.set(title=MEASURES[column], xlabel="fall below base, on the half that did not choose")
-        ax.locator_params(axis="x", nbins=5)
-    look.legend_below(figure, axes[0], columns=2)
-    return figure
 
 
 def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
