@@ -19,7 +19,6 @@ from lib.projective.projection import LEVELS, Level
 
 COLORS = dict(zip(LEVELS, look.LEVELS))  # in every figure of notebooks 07 to 09
 MEASURES = {"S": "Strength", "D": "Distance"}
-LINE = {"color": "black", "linewidth": 0.8}
 POINT = {"edgecolor": "white", "linewidth": 0.4}
 
 
@@ -315,7 +314,7 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
     for ax, (name, table) in zip(axes, panels.items()):
         gap = table["female"] - table["male"]
         color = np.where(gap > 0, look.FEMALE, look.MALE)
-        ax.plot([0, 1], [0, 1], linestyle=":", **LINE)
+        ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
         ax.scatter(table["male"], table["female"], s=16, alpha=0.8, color=color, **POINT)
         ax.set(
             title=f"{name}: mean gap {gap.abs().mean():.2f}",
