@@ -129,8 +129,8 @@ test_what_cannot_be_asked_is_said = refuses(
     (lambda: nli.pairs(variant="three"), "choose"),
     (lambda: nli.labels(classifier("bert", ["LABEL_0", "LABEL_1", "LABEL_2"])), "label_0"),
     (lambda: nli.fairness(np.full((12, 2), 0.5), few_pairs()), "2 labels were given with 3 names"),
-    (lambda: nli.measure(""), "python -m training.classifier make"),
-    (lambda: nli.measure("bert-base-nli"), "python -m training.classifier make"),
+    (lambda: nli.measure(""), "has no classifier"),
+    (lambda: nli.measure("bert-base-nli"), "python -m training"),
 )
 
 

@@ -227,7 +227,7 @@ def executed():
     return new_notebook(
         cells=[
             new_markdown_cell("# 02 · <Heads>\n\n[03](03_next.ipynb#x) and [limits](../LIMITS.md)"),
-            new_markdown_cell("![Four levels](../figures/projective_levels.svg)"),
+            new_markdown_cell("![Four levels](../figures/projective_fig1.svg)"),
             new_markdown_cell(
                 f"Half is $\\frac{{1}}{{2}}$, without $w_{{\\setminus i}}$, and\n\n$$y = {wide}$$\n"
             ),
