@@ -21,18 +21,7 @@ from benchmarks import flops
 from lib.bias_a_head import masking
 from lib.engine import batches, hooks, models
 from lib.projective import projection
-
-PAIRS = [
-    ("The woman opened the window.", "The man opened the window."),
-    ("The woman came back from the market.", "The man came back from the market."),
-    ("The woman has read this book already.", "The man has read this book already."),
-    ("My mother opened the window.", "My father opened the window."),
-    ("My mother came back from the market.", "My father came back from the market."),
-    ("My mother has read this book already.", "My father has read this book already."),
-    ("She opened the window.", "He opened the window."),
-    ("She came back from the market.", "He came back from the market."),
-    ("She has read this book already.", "He has read this book already."),
-]
+from lib.text import pairs as sentence_pairs
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,7 @@ def whole(model, subspaces, settings, encoded, head) -> torch.Tensor:
 def side_by_side(model, device: str, n: int, rounds: int):
     """Both ways on the same n pairs, best of so many rounds, taken in turns."""
     encoded = random_pairs(n, LENGTHS["StereoSet"].deciles, vocabulary=16_000)
-    subspaces = projection.fit(model, PAIRS)
+    subspaces = projection.fit(model, sentence_pairs.written())
     head = projection.head(model)
     settings = projection.settings()
     projection.sweep(model, subspaces, settings, encoded[:8], head)  # to warm up
@@ -137,7 +126,8 @@ def everything_in(precision: str, device: str, limit: int) -> str:
     model = random_bert(device)
     config = model.net.config
     classify = torch.nn.Linear(config.hidden_size, 3).to(device)
-    subspaces = projection.fit(model, PAIRS, natural=PAIRS)
+    pairs = sentence_pairs.written()
+    subspaces = projection.fit(model, pairs, natural=pairs)
     if precision == "bfloat16":
         model.net.to(torch.bfloat16)
         classify.to(torch.bfloat16)

@@ -6,6 +6,7 @@ run's models and the modules that it imports are what they were when it ran (com
 and its results are the files that it wrote.
 """
 
+import base64
 import contextlib
 import hashlib
 import html
@@ -458,6 +459,7 @@ def as_page(content: nbformat.NotebookNode, other_models: str = "") -> bytes:
         r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), body
     )
     body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)
+    body = re.sub(r'(?<=src=")\.\./(figures/[\w.-]+\.svg)', _embedded, body)
     body = NEIGHBOUR.sub(r'href="\1.html', body)
     body = body.replace(
         'href="../', 'href="../../'
@@ -501,6 +503,12 @@ def _captions(content: nbformat.NotebookNode) -> list[str]:
                 about = output.metadata.get("image/png", {})
                 found.append(about.get("alt", "a stored figure, described above it"))
     return found
+
+
+def _embedded(drawing: re.Match) -> str:
+    """A drawing that the text shows, as part of the page, which fetches nothing."""
+    content = (paths.ROOT / drawing[1]).read_bytes()
+    return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
 
 
 def _mathml(found: re.Match) -> str:

@@ -220,7 +220,7 @@ class Encoder(Bench):
 
     @cached_property
     def erasers(self) -> projection.Subspaces:
-        return leace.fit(self.model, leace.many_contexts(self.data, self.items))[leace.LEACE]
+        return leace.fit(self.model, leace.many_contexts(self.data, self.items))
 
     def _choose_sentences(self, data: str, n: int, folds: int, seed: int):
         """The words of SEAT that have sentences in both halves, and their sentences by half."""
@@ -304,7 +304,7 @@ class Classifier(Bench):
 
     @cached_property
     def erasers(self) -> projection.Subspaces:
-        return leace.fit(self.model, nli.fitting_pairs())[leace.LEACE]
+        return leace.fit(self.model, nli.fitting_pairs())
 
     def measure(self, remedy: Remedy) -> dict:
         both = pd.concat([self.pairs, self.task])

@@ -9,7 +9,7 @@ import transformers
 from companion import claims, look, profiles
 from companion.claims import read
 from companion.counteracts import estimators
-from companion.projective import split_half
+from companion.projective import halves
 from companion.run import Run
 from lib.projective import nli
 from tests import tiny as tiny_models
@@ -48,7 +48,7 @@ def save(folder, kind="language model", layers=2, collapsed=False):
 @pytest.fixture
 def execute(cells, few_draws, tmp_path, monkeypatch):
     """Call it with a notebook's number and a model's folder: what it judges."""
-    monkeypatch.setattr(split_half, "DRAWS", 9)
+    monkeypatch.setattr(halves, "DRAWS", 9)
     monkeypatch.setattr(estimators, "DRAWS", 200)
     monkeypatch.setattr(look, "name_points", lambda *given: None)
 

@@ -227,6 +227,7 @@ def executed():
     return new_notebook(
         cells=[
             new_markdown_cell("# 02 · <Heads>\n\n[03](03_next.ipynb#x) and [limits](../LIMITS.md)"),
+            new_markdown_cell("![Four levels](../figures/projective_fig1.svg)"),
             new_markdown_cell(
                 f"Half is $\\frac{{1}}{{2}}$, without $w_{{\\setminus i}}$, and\n\n$$y = {wide}$$\n"
             ),
@@ -249,7 +250,8 @@ def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures(execut
         and "$" not in text.split("<body")[1]
     )
     assert 'alt="Scores &lt; 0, by head."' in text and "<script" not in text
-    assert "@import" not in text and "url(" not in text and len(text) < 60_000
+    assert "@import" not in text and "url(" not in text and len(text) < 100_000
+    assert '<img alt="Four levels" src="data:image/svg+xml;base64,' in text and "../figures" not in text
     links = re.findall('<a href="([^#][^"]*)"', text)
     assert links == ["03_next.html#x", "../../LIMITS.md"]
     assert "<title>02 · &lt;Heads&gt;</title>" in text

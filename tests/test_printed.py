@@ -17,7 +17,7 @@ from companion import printed, profiles
 from companion.bias_a_head import estimators
 from companion.papers import PAPERS
 from companion.printed import Match
-from companion.projective import tables as nli_tables
+from companion.projective import inference, table7
 from companion.run import Run
 from lib import paths
 from lib.engine import models, nsp, stats
@@ -221,7 +221,8 @@ def test_inference_is_compared_where_the_classifier_is_the_papers(parameters, ve
         "run": run,
         "printed": printed,
         "nli": nli,
-        "tables": nli_tables,
+        "table7": table7,
+        "inference": inference,
         "pd": pd,
         "both": None,
         "made_from": "",

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.ticker import PercentFormatter
 
 from companion import look
-from companion.projective import tables
-from companion.projective.estimators import CLOSE, HARD2
-from companion.projective.split_half import Best
+from companion.projective import table7
+from companion.projective.stereoset import CLOSE
 from lib.engine import nsp
 from lib.engine.stats import Estimate
 from lib.projective import nli
@@ -21,6 +19,7 @@ from lib.projective.projection import LEVELS, Level
 
 COLORS = dict(zip(LEVELS, look.LEVELS))  # in every figure of notebooks 07 to 09
 MEASURES = {"S": "Strength", "D": "Distance"}
+POINT = {"edgecolor": "white", "linewidth": 0.4}
 
 
 # ---- notebook 07: triples
@@ -35,25 +34,23 @@ def preferences(ahead: pd.Series, ahead_in_twin: pd.Series, s: pd.Series):
     reach = 1.05 * max(ahead.abs().max(), ahead_in_twin.abs().max()) or 1
     figure, (ax,) = look.panels(1, width=5.6, height=5)
     ax.axvspan(0, 1.05, color="#F3F3F3", zorder=0)
-    ax.plot(
-        [-1, 1], [-1, 1], color=look.NEITHER, linewidth=1, zorder=1, label="no effect of gender"
+    line = {"color": look.NEITHER, "linewidth": 1, "zorder": 1}
+    ax.plot([-1, 1], [-1, 1], label="no effect of gender", **line)
+    groups = (
+        (order[tenth:-tenth], "#9A9A9A", 20, None),
+        (order[-tenth:], look.BAD, 30, f"the {tenth} highest s: Strength"),
+        (order[:tenth], look.GOOD, 30, f"the {tenth} lowest s: the opposite"),
     )
-
-    def points(rows, color, size, zorder, label=None):
+    for rows, color, size, label in groups:
         ax.scatter(
             ahead.iloc[rows],
             ahead_in_twin.iloc[rows],
             s=size,
             color=color,
-            edgecolor="white",
-            linewidth=0.4,
-            zorder=zorder,
+            zorder=size / 10,
             label=label,
+            **POINT,
         )
-
-    points(order[tenth:-tenth], "#9A9A9A", 20, 2)
-    points(order[-tenth:], look.BAD, 30, 3, f"the {tenth} highest s: Strength")
-    points(order[:tenth], look.GOOD, 30, 3, f"the {tenth} lowest s: the opposite")
     ax.set(
         xlim=(-reach, reach),
         ylim=(-reach, reach),
@@ -74,40 +71,31 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     """
     tenth = max(1, round(len(s) * 0.1))
     reach = 1.05 * s.abs().max() or 1
-    farthest = 1.05 * d.max() or 1
+    highest = s >= s.nlargest(tenth).min()
+    lowest = s <= s.nsmallest(tenth).max()
+    farthest = d >= d.nlargest(tenth).min()
     strength = estimates["S"].value
     opposite = estimates["S, opposite"].value
     distance = estimates["D"].value
-    highest = s >= s.nlargest(tenth).min()
-    lowest = s <= s.nsmallest(tenth).max()
-    farthest_apart = d >= d.nlargest(tenth).min()
     figure, axes = look.panels(2)
-    bins = np.linspace(-reach, reach, 42)
-    _histogram(axes[0], s, bins, {look.BAD: highest, look.GOOD: lowest})
-    _histogram(axes[1], d, np.linspace(0, farthest, 32), {look.ACCENT: farthest_apart})
+    _histogram(axes[0], s, np.linspace(-reach, reach, 42), {look.BAD: highest, look.GOOD: lowest})
+    _histogram(axes[1], d, np.linspace(0, 1.05 * d.max() or 1, 32), {look.ACCENT: farthest})
     _mark_mean(axes[0], f" S = {strength:.2f}", strength, look.BAD, ha="left")
     _mark_mean(axes[0], f"opposite {opposite:.2f} ", -opposite, look.GOOD, ha="right")
     _mark_mean(axes[1], f"D = {distance:.2f}", distance, look.ACCENT)
     close = CLOSE * nsp.top_mean(s.abs().to_numpy())  # as the claim on s has it
-    axes[0].set(
-        title=f"s: {np.mean(s.abs() <= close):.0%} within {close:.2g} of 0",
-        xlabel="s of a triple pair",
-        ylabel="triple pairs, log above 5",
-    )
-    axes[1].set(
-        title=f"d: {np.mean(d <= close):.0%} within {close:.2g} of 0", xlabel="d of a triple pair"
-    )
+    for ax, name, values in zip(axes, "sd", (s.abs(), d)):
+        share = f"{np.mean(values <= close):.0%} within {close:.2g} of 0"
+        ax.set(title=f"{name}: {share}", xlabel=f"{name} of a triple pair")
+    axes[0].set(ylabel="triple pairs, log above 5")
     return figure
 
 
 def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Series]):
     """Counts of values; those of each averaged tail, by its colour, are stacked on the others."""
     is_rest = ~np.any(list(tails.values()), axis=0)
-    stacked = [values[is_rest]]
-    for is_in_tail in tails.values():
-        stacked.append(values[is_in_tail])
-    colors = ["#C4C4C4", *tails]
-    ax.hist(stacked, bins, stacked=True, edgecolor="white", linewidth=0.3, color=colors)
+    stacked = [values[is_in] for is_in in (is_rest, *tails.values())]
+    ax.hist(stacked, bins, stacked=True, ec="white", linewidth=0.3, color=["#C4C4C4", *tails])
     ax.set_yscale("symlog", linthresh=5)  # the tails are a few pairs beside many
     ticks = [0, 2, 5, 10, 20, 50, 100]
     ax.set_yticks(ticks, [str(tick) for tick in ticks])
@@ -123,34 +111,8 @@ def _mark_mean(ax, name: str, at: float, color: str, ha: str = "center"):
     across = ax.get_xaxis_transform()
     arrow = {"arrowstyle": "->", "color": "#333333", "linewidth": 0.8}
     ax.annotate("", (at, 0), (at, 0.84), across, arrowprops=arrow)
-    look = {"ha": ha, "va": "bottom", "fontsize": 9, "color": color, "fontweight": "bold"}
-    ax.text(at, 0.85, name, transform=across, **look)
-
-
-def threshold(curve: pd.DataFrame):
-    """07_threshold: Strength and Distance over the share of triple pairs that is averaged.
-
-    curve   columns measure, share, estimate
-    """
-    figure, axes = look.panels(2, sharey=True)
-    colors = ({"S": look.BAD, "S, opposite": look.GOOD}, {"D": look.ACCENT})
-    for ax, color_of in zip(axes, colors):
-        for name, color in color_of.items():
-            line = curve[curve["measure"] == name]
-            share = line["share"]
-            value, low, high = zip(*line["estimate"])
-            ax.fill_between(share, low, high, color=color, alpha=0.15, linewidth=0)
-            ax.plot(share, value, color=color, marker="o", markersize=3, label=name)
-        ax.axvline(0.1, color="black", linewidth=0.8, linestyle=":")
-        ax.axhline(0, color="black", linewidth=0.8)
-        ax.set(xscale="log", xlabel="share averaged (dotted: the paper's)")
-        ax.set_xticks([0.01, 0.03, 0.1, 0.3, 1])
-        ax.xaxis.set_major_formatter(PercentFormatter(1, 0))
-        ax.minorticks_off()
-    axes[0].set(title="Strength", ylabel="mean s")
-    axes[1].set(title="Distance", ylabel="mean d")
-    axes[0].legend(fontsize=8)
-    return figure
+    bold = {"fontsize": 9, "color": color, "fontweight": "bold"}
+    ax.text(at, 0.85, name, transform=across, ha=ha, va="bottom", **bold)
 
 
 # ---- notebook 08: projections, S and D
@@ -168,78 +130,61 @@ def explained(vectors: pd.DataFrame, heads: pd.DataFrame):
     vectors   a row per part of PART_NAMES, in its order; columns 1 and 2, the components
     heads     a row each for queries, keys and values; a column per head
     """
-    ratios = {"width_ratios": [1, 1.25]}
-    figure, axes = look.panels(2, width=4.8, height=3, gridspec_kw=ratios)
-    rows = np.arange(len(PART_NAMES))[::-1]
+    figure, axes = look.panels(2, width=4.8, height=3, gridspec_kw={"width_ratios": [1, 1.25]})
     ax = axes[0]
-    ax.barh(rows, vectors[1], color=look.SKY, height=0.65, label="first component")
-    ax.barh(
-        rows, vectors[2], left=vectors[1], color=look.SKY, alpha=0.4, height=0.65, label="second"
-    )
-    for row, (first, second) in zip(rows, vectors.to_numpy()):
+    look.rows(ax, PART_NAMES.values())
+    bar = {"color": look.SKY, "height": 0.65}
+    ax.barh(range(len(vectors)), vectors[1], label="first component", **bar)
+    ax.barh(range(len(vectors)), vectors[2], left=vectors[1], alpha=0.4, label="second", **bar)
+    for row, (first, second) in enumerate(vectors.to_numpy()):
         ax.text(first / 2, row, f"{first:.0%}", ha="center", va="center", fontsize=8)
         ax.text(first + second + 0.01, row, f"+ {second:.0%}", va="center", fontsize=8)
-    ax.set_yticks(rows, PART_NAMES.values())
     ax.set(title="Hidden vectors", xlabel="share of variance explained", xlim=(0, 1))
     ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-0.02, -0.26), ncols=2)
-    ax.grid(axis="y", visible=False)
-    ax = axes[1]
     sns.heatmap(
         heads,
-        ax=ax,
+        ax=axes[1],
         cmap=look.SHADES,
         vmin=0,
         vmax=1,
+        cbar=False,
+        linewidths=0.5,
         annot=100 * heads,
         fmt=".0f",
-        cbar=False,
         annot_kws={"fontsize": 8},
-        linewidths=0.5,
     )
-    ax.set_yticks([0.5, 1.5, 2.5], ["queries", "keys", "values"], rotation=0)
-    ax.set(
-        title="Attention, one component per head (percent)",
-        xlabel="head of the second-to-last layer",
-        ylabel="",
-    )
+    axes[1].set_yticks([0.5, 1.5, 2.5], ["queries", "keys", "values"], rotation=0)
+    title = "Attention, one component per head (percent)"
+    axes[1].set(title=title, xlabel="head of the second-to-last layer", ylabel="")
     return figure
 
 
 def plane(theirs: pd.DataFrame, ours: pd.DataFrame, encoder: str):
     """08_plane: Strength and Distance of 76 models, by the level where projections begin."""
-    figure, axes = look.panels(2, width=4.6, height=4)
+    figure, axes = look.panels(2, width=4.6, height=4, sharex=True, sharey=True)
     _draw_plane(axes[0], theirs, "BERT-base (printed)")
     _draw_plane(axes[1], ours, f"{encoder} (this run)")
-    axes[1].sharex(axes[0])
-    axes[1].sharey(axes[0])
     axes[1].scatter([], [], color=look.NEITHER, marker="X", label="(0, 1) at layer 11")
-    figure.legend(
-        *axes[1].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=7,
-        fontsize=8,
-        handletextpad=0.1,
-        columnspacing=1,
-    )
+    look.legend_below(figure, axes[1], columns=4)
     return figure
 
 
 def _draw_plane(ax, table: pd.DataFrame, name: str):
     """One panel of `plane`: S and D in percent of base's; a cross where (0, 1) is at layer 11."""
-    is_hard2 = np.array([setting.tokens == HARD2 for setting in tables.MODELS])
+    is_hard2 = np.array([setting.tokens == table7.HARD2 for setting in table7.MODELS])
     percent = 100 * table[["S", "D"]] / table[["S", "D"]].iloc[0]
     for level, color in COLORS.items():
         is_level = table["level"] == level
-        look_alike = {"color": color, "s": 34, "edgecolor": "white", "linewidth": 0.5, "zorder": 3}
+        alike = {"s": 34, "color": color, "zorder": 3, **POINT}
         dots = percent[is_level & ~is_hard2]
-        ax.scatter(dots["S"], dots["D"], marker="o", label=level, **look_alike)
+        ax.scatter(dots["S"], dots["D"], marker="o", label=level, **alike)
         crosses = percent[is_level & is_hard2]
-        ax.scatter(crosses["S"], crosses["D"], marker="X", **look_alike)
+        ax.scatter(crosses["S"], crosses["D"], marker="X", **alike)
     ax.scatter(100, 100, color="black", marker="*", s=140, zorder=5, label="base")
-    strength, distance = percent.iloc[1]
-    ax.scatter(strength, distance, color="black", marker="D", s=28, zorder=4, label="sent-debias")
-    ax.axvline(100, color="black", linewidth=0.8, linestyle=":")
-    ax.axhline(100, color="black", linewidth=0.8, linestyle=":")
+    sent_debias = percent.iloc[table7.SENT_DEBIAS]
+    ax.scatter(*sent_debias, color="black", marker="D", s=28, zorder=4, label="sent-debias")
+    look.mark(ax, 100)
+    look.mark(ax, 100, upright=False)
     base = table.iloc[0]
     best = table.iloc[2:][["S", "D"]].min()
     ax.set_title(
@@ -248,36 +193,6 @@ def _draw_plane(ax, table: pd.DataFrame, name: str):
         fontsize=9.5,
     )
     ax.set(xlabel="Strength, percent of base's", ylabel="Distance, percent of base's")
-
-
-def control(best: Mapping[str, Mapping[str, Best]]):
-    """08_control: what the best setting of each level does, and random directions in its place.
-
-    best   by measure (S, D) and level
-    """
-    figure, axes = look.panels(2, width=4.6, height=3.2, sharex=True, sharey=True)
-    for ax, (column, by_level) in zip(axes, best.items()):
-        for row, found in enumerate(by_level.values()):
-            is_first = row == 0
-            label = "gender directions" if is_first else None
-            _draw_interval(ax, found.change, row - 0.12, look.ACCENT, label)
-            label = "random ones" if is_first else None
-            _draw_interval(ax, found.random, row + 0.12, look.NEITHER, label)
-        ax.axvline(0, color="black", linewidth=0.8, linestyle=":")
-        ax.set(title=MEASURES[column], xlabel="fall below base, on the half that did not choose")
-        ax.grid(axis="y", visible=False)
-        ax.locator_params(axis="x", nbins=5)
-    levels = list(best["S"])
-    axes[0].set_yticks(range(len(levels)), levels)
-    axes[0].invert_yaxis()
-    labels = axes[0].get_legend_handles_labels()
-    figure.legend(*labels, loc="outside lower center", ncols=2, fontsize=8)
-    return figure
-
-
-def _draw_interval(ax, number: Estimate, height: float, color: str, label: str | None):
-    ax.plot([number.low, number.high], [height] * 2, color=color, linewidth=1.6)
-    ax.plot(number.value, height, "o", color=color, markersize=5, label=label)
 
 
 def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
@@ -290,35 +205,33 @@ def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
     rng = np.random.default_rng(0)  # dots beside each other
     first = next(iter(by_fit.values()))
     for ax, (column, measure) in zip(axes, MEASURES.items()):
+        look.rows(ax, by_fit)
+        beside = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
         for row, (fit, table) in enumerate(by_fit.items()):
             for level, color in COLORS.items():
                 values = table.loc[table["level"] == level, column]
                 heights = row + rng.uniform(-0.22, 0.22, len(values))
                 label = level if row == 0 else None
                 ax.scatter(values, heights, s=13, color=color, alpha=0.85, linewidth=0, label=label)
-            rho = f"{sensitivity.loc[fit, f'rho of {column}']:.2f}"
-            ax.text(1.02, row, rho, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
-        ax.axvline(first[column].iloc[0], color="black", linewidth=0.9, linestyle=":")
-        beside = {"transform": ax.get_yaxis_transform(), "va": "center"}
-        ax.text(1.02, -0.75, "rho", fontsize=8, style="italic", **beside)
+            ax.text(1.02, row, f"{sensitivity.loc[fit, f'rho of {column}']:.2f}", **beside)
+        look.mark(ax, first[column].iloc[0])
+        ax.text(1.02, -0.75, "rho", style="italic", **beside)
         ax.locator_params(axis="x", nbins=4)  # an untrained network's values have long names
         ax.set(xlabel=f"{measure} (dotted: base)", ylim=(len(by_fit) - 0.5, -1.1))
-        ax.grid(axis="y", visible=False)
-    axes[0].set_yticks(range(len(by_fit)), list(by_fit))
-    labels = axes[0].get_legend_handles_labels()
-    figure.legend(*labels, loc="outside lower center", ncols=4, fontsize=8)
+    look.legend_below(figure, axes[0], columns=4)
     return figure
 
 
 # ---- notebook 09: inference
 NAME_APART = 0.08  # of points that are named in `occupations`
-MARKERS = {
-    Level.BASE: "*",
-    Level.SENT_DEBIAS: "X",
-    Level.SENT: "o",
-    Level.LAYER_12: "s",
-    Level.LAYER_11: "^",
-    Level.ATTENTION: "D",
+# How a level's models are marked in `tradeoff` and `strength`.
+MARKS = {
+    Level.BASE: ("*", "black", 110),
+    Level.SENT_DEBIAS: ("X", look.NEITHER, 30),
+    Level.SENT: ("o", COLORS[Level.SENT], 30),
+    Level.LAYER_12: ("s", COLORS[Level.LAYER_12], 30),
+    Level.LAYER_11: ("^", COLORS[Level.LAYER_11], 30),
+    Level.ATTENTION: ("D", COLORS[Level.ATTENTION], 30),
 }
 
 
@@ -332,13 +245,12 @@ def tradeoff(panels: Mapping[str, pd.DataFrame], task: str):
     for ax, (title, table) in zip(axes, panels.items()):
         _draw_etas(ax, table, table["SNLI"])
         base = table.loc["Base", "SNLI"]
-        line = {"color": "black", "linewidth": 0.9}
-        ax.axvline(base - 0.05, linestyle="--", label="5 points below base", **line)
-        ax.axvline(base * 0.95, linestyle=":", label="5 % below base", **line)
+        look.mark(ax, base - 0.05, color="black", linestyle="--", label="5 points below base")
+        look.mark(ax, base * 0.95, color="black", label="5 % below base")
         count = nli.viable(table["SNLI"], base)[2:].sum()
         ax.set(title=f"{title}\n{count} of 74 are viable", xlabel=f"accuracy, {task}")
     axes[0].set(xlabel="accuracy, SNLI's test set", ylabel="eta, higher is fairer")
-    _draw_legend_of_etas(figure, axes[0])
+    look.legend_below(figure, axes[0], columns=5)
     return figure
 
 
@@ -355,80 +267,37 @@ def strength(panels: Mapping[str, pd.DataFrame], strengths: Mapping[str, pd.Seri
         ax.set(title=title, xlabel="Strength, percent of base's")
         ax.locator_params(axis="x", nbins=5)
     axes[0].set_ylabel("eta, higher is fairer")
-    _draw_legend_of_etas(figure, axes[0])
+    look.legend_below(figure, axes[0], columns=5)
     return figure
 
 
 def _draw_etas(ax, table: pd.DataFrame, x: pd.Series):
     """Eta over x, one mark per model, coloured by level; hollow where np = 0."""
-    for level, marker in MARKERS.items():
+    for level, (marker, color, size) in MARKS.items():
         models = table[table["level"] == level]
         is_hollow = models["np"] == 0
-        _draw_marks(ax, x, models.loc[~is_hollow, "eta"], level, marker, is_filled=True)
-        _draw_marks(ax, x, models.loc[is_hollow, "eta"], level, marker, is_filled=False)
-
-
-def _draw_marks(ax, x: pd.Series, eta: pd.Series, level: Level, marker: str, is_filled: bool):
-    """The models of one level that are filled, or those that are hollow."""
-    if eta.empty:
-        return
-    color = COLORS.get(level, look.NEITHER)
-    size = 30
-    edge = color
-    zorder = 3
-    if level == Level.BASE:
-        color = "black"
-        size = 110
-        edge = "white"
-        zorder = 5
-    elif level == Level.SENT_DEBIAS:
-        zorder = 4
-    ax.scatter(
-        x[eta.index],
-        eta,
-        marker=marker,
-        s=size,
-        linewidth=1.1,
-        facecolor=color if is_filled else "none",
-        edgecolor=edge,
-        alpha=0.9,
-        zorder=zorder,
-        label=level if is_filled else None,
-    )
-
-
-def _draw_legend_of_etas(figure, ax):
-    """Below all panels, with what filled and hollow mean."""
-    hollow = {"facecolor": "none", "edgecolor": look.NEITHER, "label": "hollow: np = 0"}
-    ax.scatter([], [], marker="s", s=26, **hollow)
-    labels = ax.get_legend_handles_labels()
-    figure.legend(*labels, loc="outside lower center", ncols=5, fontsize=7.5, handletextpad=0.3)
+        shape = {"marker": marker, "s": size, "ec": color, "linewidth": 1.1, "zorder": 3}
+        filled = models.loc[~is_hollow, "eta"]
+        ax.scatter(x[filled.index], filled, fc=color, label=level, **shape)
+        hollow = models.loc[is_hollow, "eta"]
+        ax.scatter(x[hollow.index], hollow, fc="none", **shape)
+    ax.scatter([], [], marker="s", s=26, fc="none", ec=look.NEITHER, label="hollow: np = 0")
 
 
 def table6_dots(panels: Mapping[str, pd.DataFrame]):
     """09_table6_dots: the accuracy that each of 37 pairs of models gains by weighting at SENT.
 
-    panels   two tables of `tables.gains`, by title
+    panels   two tables of `inference.gains`, by title
     """
     figure, axes = look.panels(2, height=3.3, sharey=True)
     rng = np.random.default_rng(0)  # dots beside each other
     for ax, (title, gains) in zip(axes, panels.items()):
         for place, level in enumerate(LEVELS):
             increase = gains.loc[gains["level"] == level, "increase"]
-            shifts = rng.uniform(-0.18, 0.18, len(increase))
-            if len(increase) == 1:
-                shifts = 0
-            ax.scatter(
-                place + shifts,
-                increase,
-                s=22,
-                alpha=0.8,
-                color=COLORS[level],
-                edgecolor="white",
-                linewidth=0.4,
-            )
+            x = place + rng.uniform(-0.18, 0.18, len(increase))
+            ax.scatter(x, increase, s=22, alpha=0.8, color=COLORS[level], **POINT)
             ax.hlines(increase.mean(), place - 0.3, place + 0.3, color="black", linewidth=1.4)
-        ax.axhline(0, color="black", linewidth=0.8, linestyle=":")
+        look.mark(ax, upright=False)
         ax.set_xticks(range(4), LEVELS)
         gain = gains["increase"]
         ax.set_title(f"{title}\n{(gain > 1e-9).sum()} of 37 gain, mean {gain.mean():+.3f}")
@@ -444,16 +313,9 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
     figure, axes = look.panels(2, height=4.0, sharex=True, sharey=True)
     for ax, (name, table) in zip(axes, panels.items()):
         gap = table["female"] - table["male"]
+        color = np.where(gap > 0, look.FEMALE, look.MALE)
         ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
-        ax.scatter(
-            table["male"],
-            table["female"],
-            s=16,
-            alpha=0.8,
-            edgecolor="white",
-            linewidth=0.3,
-            color=np.where(gap > 0, look.FEMALE, look.MALE),
-        )
+        ax.scatter(table["male"], table["female"], s=16, alpha=0.8, color=color, **POINT)
         ax.set(
             title=f"{name}: mean gap {gap.abs().mean():.2f}",
             xlabel="p(neutral), The man ...",

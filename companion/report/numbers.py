@@ -9,7 +9,7 @@ import pandas as pd
 from companion import printed, results
 from companion.papers import PAPERS
 from companion.printed import Match, match
-from companion.projective import tables
+from companion.projective import table7
 from lib import CompanionError
 from lib.bias_a_head import heads
 from lib.counteracts import cloze
@@ -191,7 +191,7 @@ def contradictions() -> pd.DataFrame:
         "the abstract's 9 leaves the base prompt out",
     )
     own = pd.DataFrame(rows)
-    projective = tables.contradictions().rename(columns={"recomputed": "found"})
+    projective = table7.contradictions().rename(columns={"recomputed": "found"})
     projective = projective.assign(source="Projective Methods")
     both = pd.concat([own, projective])[list(own)].astype({"printed": float, "found": float})
     return both.sort_values("source", kind="stable", ignore_index=True)

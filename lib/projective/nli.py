@@ -247,49 +247,54 @@ def measure(
     probabilities   [fits, 76, generated pairs, labels]
     right           [fits, 76, pairs of the task]; without `task` none
     random          under `draws` random choices of directions, which have the weights of PAIRS:
-                    neutral and agree [draws, 76, occupations] as `by_model` has them, and right,
-                    the accuracy at the task [draws, 76]
+                    neutral and agree [draws, 76, occupations] as `by_model` has them
     """
-    pair_set = pair_set or PairSet()
     model = models.load(required(name), device=device, task="sequence-classification")
-    about = described(model, pair_set, items)
-    generated = asked(about)
-    gold = task_pairs(data, items) if task else generated.head(0).assign(label="")
-    texts = pd.concat([generated, gold])
+    labels(model)  # refused here rather than after the work
     fitted = _fitted(model, data, task, items)
-    random = [projection.random(fitted[PAIRS], seed) for seed in range(draws)]
-    p = _swept(model, [*fitted.values(), *random], texts)
-    return arranged(p, list(fitted), gold, about)
+    drawn = [projection.random(fitted[PAIRS], seed) for seed in range(draws)]
+    pair_set = pair_set or PairSet()
+    gold = task_pairs(data, items) if task else None
+    return swept(model, fitted, drawn, projection.models(), pair_set, gold, items)
 
 
-def described(model, pair_set: PairSet, items: int = 0) -> dict:
-    """What reads a measurement: the labels of its model, and the arguments of `pairs`."""
-    return {
+def swept(
+    model,
+    fitted: dict[str, projection.Subspaces],
+    drawn: list[projection.Subspaces],
+    settings: list[projection.Setting],
+    pair_set: PairSet,
+    gold: pd.DataFrame | None = None,
+    items: int = 0,
+) -> dict:
+    """A classifier's predictions under some settings, by fit and by random choice.
+
+    The form is that of `measure`, with these settings in place of the 76.
+    gold   pairs of the task with their labels; None where the task is left out
+    """
+    about = {
         "labels": labels(model),
         "variant": pair_set.variant,
         "contexts": pair_set.contexts,
         "items": items,
     }
-
-
-def arranged(p: np.ndarray, fits: list[str], gold: pd.DataFrame, about: dict) -> dict:
-    """What `measure` returns, from the probabilities of all texts.
-
-    p       [fits and then random choices, models, generated pairs and then `gold`, labels]
-    gold    pairs of the task with their labels; none where the task is left out
-    about   of `described`
-    """
-    n = len(fits)
-    of_generated = p[:, :, : p.shape[2] - len(gold)]
-    of_task = p[:, :, p.shape[2] - len(gold) :]
+    generated = asked(about)
+    gold = generated.head(0).assign(label="") if gold is None else gold
+    texts = pd.concat([generated, gold])
+    encoded = batches.encode(model, list(texts["premise"]), list(texts["hypothesis"]))
+    every = [*fitted.values(), *drawn]
+    progress = f"{len(settings)} models, {len(texts):,} pairs"
+    logits = projection.sweeps(model, every, settings, encoded, projection.head(model), progress)
+    p = logits.softmax(-1).numpy()
+    of_generated, of_task = np.split(p, [len(generated)], axis=2)
     right = predictions(of_task, about["labels"]) == gold["label"].to_numpy(dtype=str)
+    n = len(fitted)
     neutral, agree = by_model(about | {"probabilities": of_generated[n:]})
-    accuracy = right[n:].mean(-1) if len(gold) else np.full(right[n:].shape[:-1], np.nan)
     return about | {
-        "fits": fits,
+        "fits": list(fitted),
         "probabilities": np.ascontiguousarray(of_generated[:n]),
         "right": right[:n],
-        "random": {"neutral": neutral, "agree": agree, "right": accuracy},
+        "random": {"neutral": neutral, "agree": agree},
     }
 
 
@@ -300,19 +305,6 @@ def _fitted(model, data: str, task: bool, items: int) -> dict[str, projection.Su
     if task:
         fitted[SINGLE] = projection.fit(model, sentence_pairs.written(), natural=natural)
     return fitted
-
-
-def _swept(model, fits: list[projection.Subspaces], texts: pd.DataFrame) -> np.ndarray:
-    """The probabilities of texts under all models: [fits, 76, texts, labels]."""
-    logits = projection.sweeps(
-        model,
-        fits,
-        projection.models(),
-        batches.encode(model, list(texts["premise"]), list(texts["hypothesis"])),
-        projection.head(model),
-        progress=f"76 models, {len(texts):,} pairs",
-    )
-    return logits.softmax(-1).numpy()
 
 
 def by_model(measured: dict) -> tuple[np.ndarray, np.ndarray]:

@@ -577,20 +577,31 @@ def measure(
     cosines          a table of how far fits agree with the first
     """
     model = registry.load(name, device=device)
-    rows = triples.triples(data, items, part="both")
-    next_sentence = head(model)  # refused here rather than after the work
+    head(model)  # refused here rather than after the work
     fitted = fits(model, data, seed, items)
     first = next(iter(fitted.values()))
     drawn = [random(first, seed + draw) for draw in range(draws)]
+    rows = triples.triples(data, items, part="both")
+    found = on_triples(model, rows, fitted, drawn, models(), "76 models")
+    return found | {"explained": explained(fitted), "cosines": cosines(fitted)}
+
+
+def on_triples(
+    model,
+    rows: pd.DataFrame,
+    fitted: dict[str, Subspaces],
+    drawn: list[Subspaces],
+    settings: list[Setting],
+    progress: str,
+) -> dict:
+    """s, d and accuracy of triples under some settings, by fit and by random choice.
+
+    The form is that of `measure`, with these settings in place of the 76.
+    """
     contexts, next_sentences = zip(*triples.pairs(rows))
-    logits = sweeps(
-        model,
-        [*fitted.values(), *drawn],
-        models(),
-        encode(model, list(contexts), list(next_sentences)),
-        next_sentence,
-        progress="76 models",
-    )
+    encoded = encode(model, list(contexts), list(next_sentences))
+    every = [*fitted.values(), *drawn]
+    logits = sweeps(model, every, settings, encoded, head(model), progress)
     follows = logits.softmax(-1)[..., 0].numpy()
     # Where each probability of a triple pair stands among the sentence pairs.
     places = triples.frame(rows, np.arange(follows.shape[-1]))
@@ -600,8 +611,6 @@ def measure(
     return {
         "fits": list(fitted),
         "triples": places.index.to_numpy(),
-        "explained": explained(fitted),
-        "cosines": cosines(fitted),
         "random": {key: values[n:] for key, values in found.items()},
         **{key: values[:n] for key, values in found.items()},
     }
