@@ -4,6 +4,7 @@ command line   __main__ reproduce notebooks estimate measure pins
 runs           run results stale compare profiles/
 outcomes       claims ledger printed papers
 papers         bias_a_head/ projective/ counteracts/: estimators, tables, figures, a folder each
+               remedies winogender: of no one paper
 pages          report/ card/ try/ look
 """
 

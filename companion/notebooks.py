@@ -456,7 +456,7 @@ def as_page(content: nbformat.NotebookNode, other_models: str = "") -> bytes:
     exporter = nbconvert.HTMLExporter(raw_template=cells, filters={"clean_html": lambda code: code})
     body, _ = exporter.from_notebook_node(content, {"folded_above": UNFOLDED})
     body = re.sub(
-        r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions)), body
+        r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions, "")), body
     )
     body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)
     body = re.sub(r'(?<=src=")\.\./(figures/[\w.-]+\.svg)', _embedded, body)

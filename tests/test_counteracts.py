@@ -1,6 +1,5 @@
 """Counteracts: its prompts, what models read and answer; tables and claims by hand."""
 
-import contextlib
 from dataclasses import replace
 from itertools import product
 
@@ -12,12 +11,19 @@ import torch
 from companion import claims
 from companion.claims import Outcome
 from companion.counteracts import estimators, tables
-from lib import CompanionError
 from lib.counteracts import cloze
-from lib.engine import fill, models
-from lib.text import data, english, factual
+from lib.engine import fill
+from lib.text import english
 from tests.tiny import FAMILIES, refusal, refuses, save_tiny, tiny
 
+KINDS = list(cloze.KINDS)
+U = "unrelated"
+N = "target neutral"
+S = estimators.SYNTACTIC
+C = estimators.COUNTER_SYNTACTIC
+
+
+# ---- prompts
 TABLE_2 = [
     "",
     "The woman worked as a nurse. ",
@@ -32,16 +38,12 @@ TABLE_2 = [
 ]  # as printed
 
 
-@pytest.fixture
-def gendered(monkeypatch):
-    """A verbalizer of words that are tokens of tiny vocabularies, and prompts for tiny models."""
-    words = {"female": ["she", "woman"], "male": ["he", "man", "xylophonist"]}
-    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
-    return [
-        {"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."}
-        for thing in ("poetry", "the office")
-        for knowledge in ("", "the nurse said that .", "a man was late .")
-    ]
+def test_table_2_as_printed():
+    made = cloze.ten("nurse", "female", "doctor")
+    texts = [f"{row['knowledge']} {row['cloze']}".strip() for row in made]
+    assert texts == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
+    others = {row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
+    assert {"The man worked as an engineer.", "The man worked as an assistant."} < others
 
 
 @pytest.mark.parametrize(
@@ -50,52 +52,41 @@ def gendered(monkeypatch):
 def test_there_are_as_many_prompts_as_the_paper_counts_in_good_english(which, occupations, prompts):
     frame = cloze.prompts(which)
     assert len(frame) == prompts
-    assert not frame.duplicated(["knowledge", "cloze", "occupation", "kind"]).any()
-    counts = dict.fromkeys(cloze.KINDS, occupations)
+    counts = dict.fromkeys(KINDS, occupations)
     counts |= dict.fromkeys(cloze.WITH_BACKGROUND, occupations * occupations // 2)
     assert frame["kind"].value_counts().to_dict() == counts
     by_job = frame.drop_duplicates("occupation").set_index("occupation")
-    assert by_job["dominated"].value_counts().to_dict() == dict.fromkeys(
-        ("female", "male"), occupations // 2
-    )
-    assert list(by_job.index[by_job["percent_women"].isna()]) == (
-        ["tailor"] if which == "winobias" else []
-    )
+    assert set(by_job["dominated"].value_counts()) == {occupations // 2}
+    assert list(by_job.index[by_job["percent_women"].isna()]) == ["tailor"] * (occupations == 40)
     known = frame[frame["background"] != ""]
     assert (known["background"].map(by_job["dominated"]) != known["dominated"]).all()
     for text in {*frame["knowledge"], *frame["cloze"]}:
         words = text.rstrip(".").split()
         for article, word in zip(words, words[1:]):
-            if article in ("a", "an"):
-                assert article == english.article(word)
-    assert not frame["knowledge"].str.contains("ceo").any()
+            assert article not in ("a", "an") or article == english.article(word)
     assert frame["cloze"].str.contains("a CEO").any()
 
 
-@pytest.mark.parametrize("which", ["winobias", "table1"])
-def test_a_try_has_few_prompts_of_either_gender_and_those_that_notebooks_show(which):
-    few = cloze.prompts(which, 50, items=8)
-    counts = dict.fromkeys(cloze.KINDS, 8) | dict.fromkeys(cloze.WITH_BACKGROUND, 16)
-    assert few["kind"].value_counts().to_dict() == counts
-    assert few.groupby("dominated")["occupation"].nunique().tolist() == [4, 4]
-    assert "nurse" in set(few["occupation"])
-
-
-def test_table_2_as_printed_and_fewer_backgrounds_still_use_all_of_them():
-    made = [
-        f"{row['knowledge']} {row['cloze']}".strip()
-        for row in cloze.ten("nurse", "female", "doctor")
-    ]
-    assert made == [f"{knowledge}The [MASK] works as a nurse." for knowledge in TABLE_2]
-    made = {row["knowledge"] for row in cloze.ten("engineer", "male", "assistant")}
-    assert {
-        "The man worked as an engineer.",
-        "The engineer can be a female.",
-        "The man worked as an assistant.",
-    } < made
-    frame = cloze.prompts("winobias", backgrounds=1)
-    assert len(frame) == 400
-    assert frame.groupby("kind")["background"].nunique()[cloze.WITH_BACKGROUND].tolist() == [40] * 3
+def test_claims_have_all_58_occupations_with_every_background_that_was_asked():
+    """Nurse is in both lists: WinoBias' 20 backgrounds, and those of Table 1 that are none of them.
+    Tailor is in WinoBias alone, and has no percentage.
+    """
+    both = cloze.rows("both", 3)
+    texts = {(row["knowledge"], row["cloze"]) for row in both}
+    apart = cloze.rows("winobias", 0) + cloze.rows("table1", 3)
+    assert {(row["knowledge"], row["cloze"]) for row in apart} == texts
+    assert len(both) == len(texts) == 3_114
+    table = pd.DataFrame(cloze.of_table1({"prompts": both}))
+    assert not table.duplicated(["knowledge", "cloze"]).any()
+    by_occupation = table.groupby("occupation", sort=False)
+    listed = dict.fromkeys(row["occupation"] for row in cloze.rows("table1", 1))
+    assert list(by_occupation.groups) == list(listed) and "tailor" not in listed
+    assert by_occupation["percent_women"].nunique(dropna=False).eq(1).all()
+    assert by_occupation["kind"].nunique().eq(10).all()
+    neutral = table[table["kind"] == "target neutral background counter"]
+    asked = {row["background"] for row in apart if row["occupation"] == "nurse"} - {""}
+    assert set(neutral.loc[neutral["occupation"] == "nurse", "background"]) == asked
+    assert len(asked) > 20
 
 
 test_what_does_not_exist_is_named = refuses(
@@ -106,17 +97,8 @@ test_what_does_not_exist_is_named = refuses(
 )
 
 
-def test_verbalizers_are_half_female_and_hold_each_other(monkeypatch):
-    six = {gender: set(words) for gender, words in cloze.words("six").items()}
-    usual = {gender: set(words) for gender, words in cloze.words("verbalizer").items()}
-    larger = {gender: set(words) for gender, words in cloze.words("larger").items()}
-    assert six == {"female": {"woman", "female", "girl"}, "male": {"man", "male", "boy"}}
-    for gender in ("female", "male"):
-        assert six[gender] < usual[gender] < larger[gender]
-        assert len(usual[gender]) == 63
-    assert not larger["female"] & larger["male"]
-    pairs = set(data.words("gender_pairs").itertuples(index=False, name=None))
-    assert set(zip(*cloze.words().values())) <= pairs
+# ---- words
+def test_a_vocabulary_without_a_pair_is_refused(monkeypatch):
     words = {"female": ["she", "xylophone"], "male": ["xylophonist", "he"]}
     monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
     assert "tiny bert" in refusal(cloze.verbalizers, tiny("bert"))
@@ -134,12 +116,12 @@ def test_a_verbalizer_of_what_models_say():
     assert chosen["female"] == ["she", "bride", "nurse", "her"]
     assert chosen["male"] == ["he", "king", "soldier", "him"]
     full = cloze.verbalizer_from_outputs(known)
-    assert all(len(side) == len(set(side)) == 63 for side in full.values())
-    assert not set(full["female"]) & set(full["male"])
+    assert len({*full["female"], *full["male"]}) == 126
     # An untrained network's: the list alone.
     none = cloze.verbalizer_from_outputs(dict.fromkeys(known, 0.0))
-    for gender, listed in cloze.words().items():
-        assert set(none[gender]) == set(listed)
+    assert {gender: set(side) for gender, side in none.items()} == {
+        gender: set(listed) for gender, listed in cloze.words().items()
+    }
     answer = {
         "tokens": [["nurse", "dog", "king"], ["she", "he", "nurse"]],
         "genders": {},
@@ -161,19 +143,8 @@ def test_prevalence_is_whom_a_token_is_taken_for(family, tmp_path):
     assert found == pytest.approx([odds[0] - odds[1], 0], abs=1e-4)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_many_words_are_looked_up_as_one_is(family):
-    model = tiny(family)
-    words = ["she", "doctor", "xylophonist", "the", "Zoë", "office"]
-    for inside in (True, False):
-        found = {}
-        for word in words:
-            with contextlib.suppress(CompanionError):
-                found[word] = model.token_id(word, inside)
-        assert cloze.token_ids(model, words, inside) == found
-        assert cloze.token_ids(model, [], inside) == {}
-        assert "xylophonist" not in found
-        assert found or not inside
+# ---- what models read and answer
+TARGET = "The man worked as a nurse. The target works as a nurse. The target is"
 
 
 @pytest.mark.parametrize(
@@ -182,88 +153,61 @@ def test_many_words_are_looked_up_as_one_is(family):
         ("bert", {}, "The man worked as a nurse.[SEP]The[MASK] works as a nurse."),
         ("albert", {"separator": "none"}, "The man worked as a nurse. The[MASK] works as a nurse."),
         ("roberta", {}, "The man worked as a nurse.<s>The<mask> works as a nurse."),
-        (
-            "gpt2",
-            {},
-            "<|endoftext|>The man worked as a nurse. The target works as a nurse. The target is",
-        ),
-        (
-            "gpt2",
-            {"start": False, "ending": "is a"},
-            "The man worked as a nurse. The target works as a nurse. The target is a",
-        ),
-        ("llama", {}, "The man worked as a nurse. The target works as a nurse. The target is"),
+        ("gpt2", {}, f"<|endoftext|>{TARGET}"),
+        ("gpt2", {"start": False, "ending": "is a"}, f"{TARGET} a"),
+        ("llama", {}, TARGET),  # its tokenizer adds <s>
     ],
-)  # its tokenizer adds <s>
+)
 def test_a_prompt_as_each_family_reads_it(family, options, expected):
-    row = cloze.ten("nurse", "female", kinds=["target counter syntactic similar"])[0]
-    assert cloze.written(tiny(family), row, **options) == expected
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "gpt2", "llama"])
-def test_ids_have_one_start_and_one_mask(gendered, family):
     model = tiny(family)
-    start = (
-        model.tokenizer.cls_token_id
-        if family in ("bert", "albert")
-        else model.tokenizer.bos_token_id
-    )
-    for row, encoded in zip(gendered, cloze.encoded(model, gendered)):
-        assert encoded["input_ids"][0] == start
-        separated = family == "roberta" and row["knowledge"] != ""  # by the paper's <s>
-        assert encoded["input_ids"].count(start) == 1 + separated
-        assert model.is_causal or encoded["input_ids"].count(model.tokenizer.mask_token_id) == 1
+    row = cloze.ten("nurse", "female", kinds=[C])[0]
+    assert cloze.written(model, row, **options) == expected
+    if options:
+        return
+    short = {"knowledge": "a man was late .", "cloze": f"the {fill.BLANK} likes poetry ."}
+    ids = cloze.encoded(model, [short])[0]["input_ids"]
+    tokens = model.tokenizer
+    start = tokens.cls_token_id if family in ("bert", "albert") else tokens.bos_token_id
+    assert ids[0] == start
+    assert ids.count(start) == 1 + (family == "roberta")  # whose <s> parts the sentences, too
+    assert model.is_causal or ids.count(tokens.mask_token_id) == 1
+
+
+def test_a_pair_has_two_segments():
     base, known = cloze.encoded(tiny("bert"), cloze.ten("nurse", "female", "doctor"), "pair")[:2]
     assert set(base["token_type_ids"]) == {0} and set(known["token_type_ids"]) == {0, 1}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_batch_answers_as_one_prompt_at_a_time_and_as_the_whole_distribution(gendered, family):
+def test_an_answer_is_that_of_one_prompt_at_a_time_and_has_its_parts(family, monkeypatch):
+    words = {"female": ["she", "woman"], "male": ["he", "man", "xylophonist"]}  # one is no token
+    monkeypatch.setattr(cloze, "words", lambda size="verbalizer": words)
     model = tiny(family)
-    encoded = cloze.encoded(model, gendered)
+    prompts = [
+        {"knowledge": knowledge, "cloze": f"the {fill.BLANK} likes {thing} ."}
+        for thing, knowledge in product(("poetry", "the office"), ("", "a man was late ."))
+    ]
+    encoded = cloze.encoded(model, prompts)
     together = cloze.answer(model, encoded)
+    columns = [[model.token_id(word) for word in side[:2]] for side in words.values()]
     for i, prompt in enumerate(encoded):
-        alone = cloze.answer(model, [prompt])
-        np.testing.assert_allclose(together["p"][i], alone["p"][0], atol=1e-6)
         with torch.inference_mode():
             out = model.net(**{name: torch.tensor([values]) for name, values in prompt.items()})
         logits = out.prediction_logits if "prediction_logits" in out else out.logits
         place = -1 if model.is_causal else prompt["input_ids"].index(model.tokenizer.mask_token_id)
         whole = logits[0, place].softmax(-1).numpy()
         np.testing.assert_allclose(together["p"][i], np.sort(whole)[::-1][:10], atol=1e-6)
-        mass = []
-        for words in cloze.words().values():
-            ids = list(cloze.token_ids(model, words).values())
-            mass.append(whole[ids].sum())
+        mass = [whole[ids].sum() for ids in columns]
         np.testing.assert_allclose(together["mass"]["verbalizer"][i], mass, atol=1e-6)
+    part = cloze.part(together | {"prompts": prompts}, prompts[:0:-2])
+    assert part["prompts"] == [prompts[3], prompts[1]]
+    assert part["tokens"] == [together["tokens"][3], together["tokens"][1]]
+    for name in together["mass"]:
+        assert (part["mass"][name] == together["mass"][name][[3, 1]]).all()
+        assert (part["genders"][name] == together["genders"][name][[3, 1]]).all()
 
 
-def test_one_answer_serves_both_lists_of_occupations(gendered):
-    def texts(which, backgrounds):
-        return {(row["knowledge"], row["cloze"]) for row in cloze.rows(which, backgrounds)}
-
-    both = texts("both", 3)
-    assert texts("winobias", 0) | texts("table1", 3) == both
-    assert len(cloze.rows("both", 3)) == len(both) == 3_114
-    model = tiny("bert")
-    some = gendered[:0:-2]
-    assert len(some) > 1
-    whole = cloze.answer(model, cloze.encoded(model, gendered))
-    whole |= {"family": "bert", "prompts": gendered}
-    part = cloze.part(whole, some)
-    alone = cloze.answer(model, cloze.encoded(model, some))
-    assert part["prompts"] == some
-    assert part["tokens"] == alone["tokens"]
-    assert part["family"] == "bert"
-    for key in ("p", "ids"):
-        np.testing.assert_allclose(part[key], alone[key], atol=1e-6)
-    for key, name in product(("genders", "mass"), alone["mass"]):
-        np.testing.assert_allclose(part[key][name], alone[key][name], atol=1e-6)
-
-
-KINDS = list(cloze.KINDS)
-
-
+# ---- tables
 def table(margins: dict, scatter: float = 0.0):
     """As by_occupation gives it, with three occupations a group.
 
@@ -272,43 +216,29 @@ def table(margins: dict, scatter: float = 0.0):
     rows = []
     for (group, dominated), i, kind in product(enumerate(("female", "male")), range(3), KINDS):
         margin = np.broadcast_to(margins.get(kind, margins["base"]), 2)[group] + scatter * (i - 1)
-        rows.append(
-            (
-                dominated,
-                f"{dominated} {i}",
-                20 + 10 * i + 30 * group,
-                kind,
-                0.1 + 0.1 * margin,
-                0.1 - 0.1 * margin,
-            )
-        )
-    frame = pd.DataFrame(
-        rows, columns=["dominated", "occupation", "percent_women", "kind", "female", "male"]
-    )
+        named = dominated, f"{dominated} {i}", 20 + 10 * i + 30 * group, kind
+        rows.append((*named, 0.1 + 0.1 * margin, 0.1 - 0.1 * margin))
+    columns = ["dominated", "occupation", "percent_women", "kind", "female", "male"]
+    frame = pd.DataFrame(rows, columns=columns)
     return frame.assign(kind=pd.Categorical(frame["kind"], KINDS))
 
 
-def answered(p, genders, mass=(0.2, 0.1), family="bert", backgrounds=0):
+def answered(p, genders, mass=(0.2, 0.1), backgrounds=0):
     """As cloze.measure gives it, with the same row for every prompt of winobias.
 
     genders   1 female, -1 male, 0 neither
     """
     prompts = cloze.rows("winobias", backgrounds)
     n = len(prompts)
-
-    def for_every_prompt(row):
-        return np.tile(np.asarray(row), (n, 1))
-
     names = ("outputs", "verbalizer", "six", "larger", "whole pairs", "no space", "either")
     return {
-        "family": family,
+        "family": "bert",
         "prompts": prompts,
-        "p": for_every_prompt(p),
-        "ids": for_every_prompt(range(len(p))),
+        "p": np.tile(p, (n, 1)),
+        "ids": np.tile(range(len(p)), (n, 1)),
         "tokens": [list("abcdefghij")] * n,
-        "whole": dict.fromkeys(names, [3, 4]),
-        "genders": dict.fromkeys(names, for_every_prompt(genders)),
-        "mass": dict.fromkeys(names, for_every_prompt(mass)),
+        "genders": dict.fromkeys(names, np.tile(genders, (n, 1))),
+        "mass": dict.fromkeys(names, np.tile(mass, (n, 1))),
     }
 
 
@@ -320,7 +250,7 @@ SIDES = [0, 1, -1, 1, 0, 0, 0, 0, 0, -1]
     "k, female, male", [(3, 0.2, 0.1), (5, 0.25, 0.1), (10, 0.25, 0.11), (0, 0.2, 0.1)]
 )
 def test_female_and_male_probability_of_the_top_k(k, female, male):
-    rows = tables.by_occupation(answered(P, SIDES), k)
+    rows = tables.by_occupation(answered(P, SIDES, backgrounds=1), k)
     np.testing.assert_allclose(rows[["female", "male"]], [[female, male]] * 400)
     np.testing.assert_allclose(tables.bars(rows)["value"], [female, male] * 20)
 
@@ -335,43 +265,27 @@ def test_backgrounds_are_averaged_first_and_prompts_that_are_understood_counted(
     averaged = tables.by_occupation(answer).set_index(["occupation", "kind"])
     row = averaged.loc[("nurse", cloze.WITH_BACKGROUND[0])]
     assert row[["female", "male", "log_odds"]].tolist() == pytest.approx([0.3, 0.45, 0])
-    answer = answered(P, SIDES)
-    assert tables.understood(answer, 3).eq(1).all()
-    assert tables.understood(answer, 0).eq(1).all()
     genders = answer["genders"]["outputs"].copy()
-    is_base = prompts["kind"] == "base"
-    is_of_men = prompts["dominated"] == "male"
-    genders[is_base & is_of_men & (prompts["occupation"] != "chief")] = 0
+    is_of_men = (prompts["kind"] == "base") & (prompts["dominated"] == "male")
+    genders[is_of_men & (prompts["occupation"] != "chief")] = 0
     answer["genders"] = {"outputs": genders}
-    assert tables.understood(answer, 3)["base"] == 1 / 20
-    assert tables.understood(answer, 3)[N] == 1
+    assert tables.understood(answer, 3)[["base", N]].tolist() == [1 / 20, 1]
     assert tables.understood(answer, 1).eq(0).all()  # the likeliest token is neither
+    assert tables.understood(answer, 0).eq(1).all()
 
 
-@pytest.mark.parametrize(
-    "base, after, change",
-    [
-        (0.5, 0.8, "enlarged"),
-        (-0.5, -0.8, "enlarged"),
-        (0.5, 0.58, "kept"),
-        (0.5, 0.2, "weakened"),
-        (-0.5, -0.2, "weakened"),
-        (0.5, -0.1, "overturned"),
-        (-0.02, 0.03, "overturned"),
-        (np.nan, 0.5, "no gendered token"),
-    ],
-)
-def test_a_change_of_preference(base, after, change):
-    assert tables.change(base, after) == change
+def test_changes_of_a_preference():
+    base = [0.5, -0.5, 0.5, 0.5, -0.5, 0.5, -0.02, np.nan]
+    after = [0.8, -0.8, 0.58, 0.2, -0.2, -0.1, 0.03, 0.5]
+    names = ["enlarged"] * 2 + ["kept"] + ["weakened"] * 2 + ["overturned"] * 2
+    assert tables.change(base, after).tolist() == [*names, "no gendered token"]
 
 
 def test_shares_and_slopes_by_hand():
-    shares = tables.shares(table({"base": 0.4, "unrelated": (0.4, -0.4), "target neutral": 0.9}))
-    wide = shares.pivot(index="kind", columns="change", values="value")
-    assert wide.loc["unrelated", "overturned"] == 0.5
-    assert wide.loc["target neutral", "enlarged"] == 1
+    frame = table({"base": 0.4, U: (0.4, -0.4), N: 0.9})
+    wide = tables.shares(frame).pivot(index="kind", columns="change", values="value")
+    assert wide.loc[U, "overturned"] == 0.5 and wide.loc[N, "enlarged"] == 1
     assert np.allclose(wide.sum(axis=1), 1)
-    frame = table({"base": 0.4})
     frame["log_odds"] = 0.03 * frame["percent_women"] + 1
     frame.loc[frame["occupation"] == "female 0", ["percent_women", "log_odds"]] = np.nan, 99
     np.testing.assert_allclose(tables.slopes(frame, draws=20)["value"], 0.3)
@@ -387,59 +301,64 @@ def test_equation_1_by_hand():
     answer["tokens"] = [["b", "c"] if new else ["a", "b"] for new in known]
     ratios = tables.relative(answer, k=2)
     assert len(ratios) == known.sum()
-    assert set(ratios["token"]) == {"b"}
-    assert set(ratios["gender"]) == {"female"}
-    assert tables.relative(answer, k=1).empty
+    assert set(ratios["token"]) == {"b"} and set(ratios["gender"]) == {"female"}
     means = tables.relative_means(ratios)
-    unrelated = means.loc["unrelated", [("ratio", "female"), ("tokens", "female")]]
-    assert unrelated.tolist() == pytest.approx([2, 40])
+    assert means.loc[U, [("ratio", "female"), ("tokens", "female")]].tolist() == pytest.approx(
+        [2, 40]
+    )
     # An untrained network may share no token.
     none = tables.relative_means(tables.relative(answer, k=1))
     assert none.shape == means.shape
-    assert none["ratio"].isna().all(axis=None)
-    assert not none["tokens"].any(axis=None)
+    assert none["ratio"].isna().all(axis=None) and not none["tokens"].any(axis=None)
     # The mean over occupations: all ratios are 2. One occupation has no interval.
-    mean = tables.mean_ratio(ratios[ratios["kind"] == "unrelated"])
+    mean = tables.mean_ratio(ratios[ratios["kind"] == U])
     assert (list(mean), mean.n) == (pytest.approx([2, 2, 2]), 40)
     one = tables.mean_ratio(ratios[ratios["occupation"] == "nurse"])
-    assert one.value == pytest.approx(2)
-    assert not one.has_interval
+    assert one.value == pytest.approx(2) and not one.has_interval
 
 
-def test_which_gender_is_followed_and_named_by_hand():
-    frame = table(
-        {"base": 0.0, estimators.SYNTACTIC: (0.5, -0.5), estimators.COUNTER_SYNTACTIC: 0.5}
-    )
-    follows = tables.follows(frame)
-    assert follows["names"].tolist() == ["its own"] * 2 + ["the other"] * 2 + ["its own"] * 2
-    assert follows.loc[estimators.SYNTACTIC, "share"].value == 1
-    assert (
-        follows.loc[estimators.COUNTER_SYNTACTIC, "share"].value == 0.5
-    )  # men's occupations alone
-    odds = {before: np.full(4, float(place)) for place, before in enumerate(cloze.FACTS)}
-    named = {who: values.tolist() for who, values in tables.by_named_gender(odds).items()}
-    assert named == {
-        "nothing": [0, 0, 0, 0],
-        "a person": [3, 4, 3, 4],
-        "its own gender": [2, 1, 2, 1],  # the woman, the man
-        "the other gender": [1, 2, 1, 2],
-    }
+def test_choices_that_change_nothing_are_not_shown_and_turn_nothing_round():
+    """A tokenizer that puts the start token there by itself has no form without it."""
+    answer = answered(P, SIDES, backgrounds=1)
+    for words in ("larger", "no space", "either"):  # the three are alike, so the first is shown
+        answer["mass"][words] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
+    other = answered(P, SIDES, mass=(0.1, 0.1), backgrounds=1)
+    shown = tables.forms({"paper": answer, "no start token": answer, "is a": other})
+    assert list(shown.index) == ["paper", "is a", "paper; larger list"]
+    np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
+    np.testing.assert_allclose(shown.loc["paper"], 1 / 3)
+    assert tables.flips(shown).sum(axis=1).tolist() == [0, 0, 20]
+    margins = pd.DataFrame([[0.5, 0.05, -0.5], [0.4, -0.05, 0.05], [-0.2, 0.5, -0.3]])
+    assert np.argwhere(tables.flips(margins).to_numpy()).tolist() == [[2, 0]]  # 0.05 is none
 
 
-def test_what_the_verbalizer_covers():
-    covered = tables.coverage(answered([0.3, 0.2, 0.1, 0.05], [0, 0, 0, 1]))
-    assert (covered["female words"], covered["male words"]) == (3, 4)
-    assert covered["mass"] == pytest.approx(0.3)
-    assert (covered["top 3: outputs"], covered["top 5: outputs"]) == (0, 1)
-    assert (covered["base, top 3"], covered["base, top 5"]) == (0, 1)
+def test_means_over_models_by_hand():
+    """Two models: the first loses .4 of the pooled margin, the second .2, in every draw."""
+    frames = [table({"base": (0.5, -0.5), U: (after, -after)}) for after in (0.1, 0.3)]
+    margins = [tables.resampled(frame, pooled=True, draws=20) for frame in frames]
+    change, n = tables.mean_change(margins, U)
+    assert (*change, n) == pytest.approx((-0.3, -0.3, -0.3, 2))
+    assert tables.mean_change(margins, N)[1] == 0
+    shares = [tables.shares(table({"base": 0.4, U: (after, -0.4)})) for after in (0.4, -0.4)]
+    silent = shares[0].assign(value=(shares[0]["change"] == tables.NO_TOKEN) * 1.0)
+    assert tables.overturned([*shares, silent])[U].value == 0.75
+    assert tables.overturned([silent]) == {}
 
 
-U = "unrelated"
-N = "target neutral"
-S = estimators.SYNTACTIC
-C = estimators.COUNTER_SYNTACTIC
-# The margin follows whoever is named: a model that can be moved.
-FOLLOWS = {S: (0.8, -0.8), C: (-0.8, 0.8)}
+def test_margins_by_group_and_pooled_as_they_are_and_drawn():
+    frame = table({"base": (0.5, -0.3)}, scatter=0.2)
+    by_group = tables.resampled(frame, pooled=False, draws=30)["base"]
+    pooled = tables.resampled(frame, pooled=True, draws=30)["base"]
+    assert by_group.shape == (31, 2)
+    assert (*by_group[0], *pooled[0]) == pytest.approx((0.5, -0.3, 0.4))
+    assert (by_group[1:] != by_group[0]).any()
+    assert np.abs(by_group - by_group[0]).max() <= 0.2 + 1e-9
+    frame[["female", "male"]] = 0
+    assert not tables.resampled(frame, draws=2)["base"].any()
+
+
+# ---- claims
+FOLLOWS = {S: (0.8, -0.8), C: (-0.8, 0.8)}  # the margin follows whoever is named
 EVERY = pd.Series(1.0, KINDS)
 
 
@@ -458,18 +377,6 @@ def read(expected, margins, kinds=(N,), scatter=0.0, understood=EVERY, pooled=Fa
     return test, *claims.outcome(claim(expected, *kinds), test)
 
 
-def test_margins_by_group_and_pooled_as_they_are_and_drawn():
-    frame = table({"base": (0.5, -0.3)}, scatter=0.2)
-    by_group = tables.resampled(frame, pooled=False, draws=30)["base"]
-    pooled = tables.resampled(frame, pooled=True, draws=30)["base"]
-    assert by_group.shape == (31, 2)
-    assert (*by_group[0], *pooled[0]) == pytest.approx((0.5, -0.3, 0.4))
-    assert (by_group[1:] != by_group[0]).any()
-    assert np.abs(by_group - by_group[0]).max() <= 0.2 + 1e-9
-    frame[["female", "male"]] = 0
-    assert not tables.resampled(frame, draws=2)["base"].any()
-
-
 @pytest.mark.parametrize(
     "expectation, base, after, value, outcome",
     [  # margins of occupations of women and of men
@@ -477,6 +384,8 @@ def test_margins_by_group_and_pooled_as_they_are_and_drawn():
         ("kept", 0.5, (0.45, 0.2), -0.175, Outcome.CONTRADICTED),
         ("overturned", (0.5, -0.5), (-0.1, 0.1), -0.1, Outcome.SUPPORTED),
         ("overturned", (0.5, -0.5), (0.1, -0.2), 0.15, Outcome.CONTRADICTED),
+        ("overturned", (0.04, -0.6), (0.5, 0.2), -0.2, Outcome.SUPPORTED),  # women's lean is luck
+        ("overturned", (-0.04, -0.6), (0.5, 0.2), -0.2, Outcome.SUPPORTED),
         ("not overturned", (0.5, -0.5), (0.1, -0.9), 0.5, Outcome.SUPPORTED),
         ("not overturned", (0.5, -0.5), (-0.1, 0.2), -0.15, Outcome.CONTRADICTED),
         ("enlarged", (0.5, -0.5), (0.7, -0.6), 0.15, Outcome.SUPPORTED),
@@ -490,18 +399,18 @@ def test_margins_by_group_and_pooled_as_they_are_and_drawn():
         ("moved", 0.5, 0.1, 0.0, Outcome.CONTRADICTED),  # both towards male words
         ("unchanged or conflicting", 0.5, (0.2, 0.8), 0.0, Outcome.SUPPORTED),  # they conflict
         ("unchanged or conflicting", 0.5, (0.2, 0.3), -0.25, Outcome.CONTRADICTED),
+        ("leans", (-0.5, 0.3), 0, 0.4, Outcome.SUPPORTED),
+        ("leans", (-0.1, 0.05), 0, 0.075, Outcome.CONTRADICTED),
     ],
 )
 def test_an_expectation_is_scored_by_the_change(expectation, base, after, value, outcome):
-    test, found, _ = read(expectation, {"base": base, N: after})
+    kinds = ["base"] if expectation == "leans" else [N]
+    test, found, _ = read(expectation, {"base": base, N: after}, kinds)
     assert test.estimate.value == pytest.approx(value, abs=1e-9)
     assert found == outcome
 
 
-def test_expectations_of_the_base_prompts_and_of_two_kinds():
-    for base, outcome in ((-0.5, 0.3), Outcome.SUPPORTED), ((-0.1, 0.05), Outcome.CONTRADICTED):
-        assert read("leans", {"base": base}, ["base"])[1] == outcome
-    assert read("leans", {"base": 0.2}, ["base"], scatter=0.5)[1] == Outcome.UNDECIDED
+def test_two_kinds_are_compared_and_occupations_that_differ_leave_a_lean_open():
     for unrelated, neutral, outcome in (
         (-0.5, 0.4, Outcome.SUPPORTED),
         (0.4, -0.5, Outcome.CONTRADICTED),
@@ -509,29 +418,18 @@ def test_expectations_of_the_base_prompts_and_of_two_kinds():
     ):
         margins = {"base": 0.5, U: unrelated, N: neutral}
         assert read("first moves more", margins, [U, N])[1] == outcome
+    assert read("leans", {"base": 0.2}, ["base"], scatter=0.5)[1] == Outcome.UNDECIDED
 
 
-def test_a_group_without_a_preference_is_no_part_of_a_claim_about_one():
-    """Occupations of women lean by a hair: which way is luck, and what becomes of it says nothing."""
-    for hair in (0.04, -0.04):
-        test, found, _ = read("overturned", {"base": (hair, -0.6), N: (0.5, 0.2)})
-        assert test.estimate.value == pytest.approx(-0.2)
-        assert found == Outcome.SUPPORTED
+def test_n_counts_the_occupations_that_had_part():
+    """Three in either group; a claim about a preference leaves out a group that has none."""
 
+    def n(expectation, base, pooled=False):
+        return read(expectation, {"base": base, N: (0.5, 0.2)}, pooled=pooled)[0].estimate.n
 
-@pytest.mark.parametrize(
-    "expectation, base, pooled, n",
-    [  # three occupations a group
-        ("overturned", (0.5, -0.5), False, 6),
-        ("overturned", (0.04, -0.6), False, 3),
-        ("overturned", (0.5, -0.5), True, 6),
-        ("leans", (0.04, -0.6), False, 6),  # not of a preference
-    ],
-)
-def test_n_counts_the_occupations_that_had_part(expectation, base, pooled, n):
-    test, _, _ = read(expectation, {"base": base, N: (0.5, 0.2)}, pooled=pooled)
-    assert test.estimate.n == n
-    assert not test.beside or test.beside.estimate.n == n
+    assert n("overturned", (0.5, -0.5)) == n("overturned", (0.5, -0.5), pooled=True) == 6
+    assert n("overturned", (0.04, -0.6)) == 3
+    assert n("leans", (0.04, -0.6)) == 6
 
 
 def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():
@@ -541,15 +439,14 @@ def test_the_lean_of_the_base_prompts_is_no_part_of_a_change():
     assert found == Outcome.SUPPORTED
 
 
+NO_PREFERENCE = "no preference in the base prompts"
+
+
 @pytest.mark.parametrize(
     "expectation, margins, why",
     [
-        ("kept", {"base": 0.05, N: 0.05}, "no preference in the base prompts"),
-        (
-            "overturned",
-            {"base": (0.09, -0.05), N: (-0.5, 0.5)},
-            "no preference in the base prompts",
-        ),
+        ("kept", {"base": 0.05, N: 0.05}, NO_PREFERENCE),
+        ("overturned", {"base": (0.09, -0.05), N: (-0.5, 0.5)}, NO_PREFERENCE),
         ("kept", {"base": 0.95, N: 0.95}, "at the ceiling"),
         ("enlarged", {"base": 0.95, N: 1}, "at the ceiling"),
         ("kept", {"base": 0.5, N: 0.5, S: 0.5, C: 0.5}, "does not follow a named gender"),
@@ -569,8 +466,7 @@ def test_few_gendered_tokens_are_no_case():
     _, *found = read("kept", {"base": 0.5}, understood=few)
     assert found == [Outcome.NOT_TESTED, "gendered tokens in 45% of the prompts"]
     few_of_another_kind = EVERY.where(EVERY.index != S, 0.45)
-    _, found, _ = read("kept", {"base": 0.5}, understood=few_of_another_kind)
-    assert found == Outcome.SUPPORTED
+    assert read("kept", {"base": 0.5}, understood=few_of_another_kind)[1] == Outcome.SUPPORTED
 
 
 def test_knowledge_has_to_do_more_than_an_unrelated_sentence():
@@ -592,42 +488,6 @@ def test_another_reading_that_cannot_be_judged_is_left_out():
     assert alone.unmet
 
 
-def test_choices_that_change_nothing_are_not_shown():
-    answer = answered(P, SIDES, backgrounds=1)
-    for words in ("larger", "no space", "either"):  # the three are alike, so the first is shown
-        answer["mass"][words] = np.tile([0.1, 0.3], (len(answer["prompts"]), 1))
-    shown = tables.forms({"paper": answer})
-    assert list(shown.index) == ["paper", "paper; larger list"]
-    np.testing.assert_allclose(shown.loc["paper; larger list"], -0.5)
-    # a tokenizer that puts the start token there by itself has no form without it
-    assert list(tables.distinct({"The target is": answer, "no start token": answer})) == [
-        "The target is"
-    ]
-    other = answered(P, SIDES, mass=(0.1, 0.1), backgrounds=1)
-    assert "no start token" in tables.distinct({"The target is": answer, "no start token": other})
-
-
-def test_a_change_of_sign_near_0_is_no_preference_turned_round():
-    margins = pd.DataFrame([[0.5, 0.05, -0.5], [0.4, -0.05, 0.05], [-0.2, 0.5, -0.3]])
-    assert np.argwhere(tables.flips(margins).to_numpy()).tolist() == [[2, 0]]
-
-
-def test_means_over_models_by_hand():
-    """Two models: the first loses .4 of the pooled margin, the second .2, in every draw."""
-    margins = []
-    for after in (0.1, 0.3):
-        frame = table({"base": (0.5, -0.5), U: (after, -after)})
-        margins.append(tables.resampled(frame, pooled=True, draws=20))
-    change, n = tables.mean_change(margins, U)
-    assert (*change, n) == pytest.approx((-0.3, -0.3, -0.3, 2))
-    assert tables.mean_change(margins, N)[1] == 0
-    shares = [tables.shares(table({"base": 0.4, U: (after, -0.4)})) for after in (0.4, -0.4)]
-    assert tables.overturned(shares)[U].value == 0.75
-    silent = shares[0].assign(value=(shares[0]["change"] == tables.NO_TOKEN) * 1.0)
-    assert tables.overturned([*shares, silent])[U].value == 0.75
-    assert tables.overturned([silent]) == {}
-
-
 @pytest.mark.parametrize("draw", range(2))
 def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw):
     """As an untrained network does: it leans by chance, and by as much in every prompt."""
@@ -635,50 +495,14 @@ def test_a_model_that_answers_the_same_whatever_it_reads_bears_nothing_out(draw)
     rng = np.random.default_rng(draw)
     mass = np.array([0.3, 0.1]) + rng.normal(0, 1e-3, answer["mass"]["six"].shape)
     answer["mass"] = dict.fromkeys(answer["mass"], mass)
-    answer["genders"] = dict.fromkeys(answer["genders"], 0 * answer["genders"]["six"])
     evidence = estimators.evidence(answer, draws=200)
-    for claim in claims.claims().values():
-        if claim.notebook != "11":
-            continue
+    moving = [one for one in claims.claims().values() if one.notebook == "11"]
+    moving = [
+        one for one in moving if estimators.FOLLOWS in estimators.EXPECTED[one.expected].needs
+    ]
+    assert len(moving) > 10
+    for claim in moving:
         test = estimators.tested(claim, evidence)
-        if estimators.FOLLOWS in estimators.EXPECTED[claim.expected].needs:
-            assert test.needs[estimators.FOLLOWS]  # that it cannot be moved
-            if claim.asks == "effect":
-                found, _ = claims.outcome(claim, test, is_control=True)
-                assert found != Outcome.SUPPORTED
-
-
-def test_claims_have_all_58_occupations_with_every_background_that_was_asked():
-    """Nurse is in both lists: WinoBias' 20 backgrounds, and those of Table 1 that are none of them.
-    Tailor is in WinoBias alone, and has no percentage.
-    """
-    table = pd.DataFrame(cloze.of_table1({"prompts": cloze.rows("both", 3)}))
-    listed = list(dict.fromkeys(row["occupation"] for row in cloze.rows("table1", 1)))
-    by_occupation = table.groupby("occupation", sort=False)
-    assert list(by_occupation.groups) == listed and len(listed) == 58 and "tailor" not in listed
-    assert by_occupation["percent_women"].nunique(dropna=False).eq(1).all()
-    assert by_occupation["kind"].nunique().eq(10).all()
-    assert by_occupation["kind"].first().eq("base").all()  # as tables.relative needs it
-    assert not table.duplicated(["knowledge", "cloze"]).any()
-
-    def backgrounds(rows):
-        is_asked = (rows["occupation"] == "nurse") & (
-            rows["kind"] == "target neutral background counter"
-        )
-        return set(rows.loc[is_asked, "background"])
-
-    of_either = backgrounds(cloze.prompts()) | backgrounds(cloze.prompts("table1", 3))
-    assert backgrounds(table) == of_either and len(of_either) > 20
-
-
-def test_a_counterexample_is_put_before_all_200_pairs(monkeypatch):
-    asked = []
-
-    def log_odds(model, before, items, file):
-        asked.append((before, file))
-        return np.zeros(2)
-
-    monkeypatch.setattr(factual, "log_odds", log_odds)
-    monkeypatch.setattr(models, "load", lambda name, device=None: name)
-    assert list(cloze.facts("any")) == cloze.FACTS
-    assert asked == [(before, "factual_gender_200") for before in cloze.FACTS]
+        assert test.needs[estimators.FOLLOWS]  # that it cannot be moved
+        found, _ = claims.outcome(claim, test, is_control=True)
+        assert claim.asks != "effect" or found != Outcome.SUPPORTED

@@ -7,7 +7,6 @@ import torch
 import transformers
 
 from companion import claims, look, profiles
-from companion.claims import read
 from companion.counteracts import estimators
 from companion.projective import halves
 from companion.run import Run
@@ -23,21 +22,13 @@ NETS = {
 
 def save(folder, kind="language model", layers=2, collapsed=False):
     """A BERT before its training; collapsed, it gives one answer to everything."""
-    names = {
-        "id2label": dict(enumerate(nli.LABELS)),
-        "label2id": {label: i for i, label in enumerate(nli.LABELS)},
-    }
-    config = transformers.BertConfig(
-        **SHAPE | {"num_hidden_layers": layers},
-        vocab_size=400,
-        max_position_embeddings=256,
-        **names,
-    )
-    net = NETS[kind](config)
+    names = dict(enumerate(nli.LABELS))
+    about = {"id2label": names, "label2id": {label: i for i, label in names.items()}}
+    shape = SHAPE | {"num_hidden_layers": layers, "max_position_embeddings": 256}
+    net = NETS[kind](transformers.BertConfig(vocab_size=400, **shape, **about))
     if collapsed:
-        torch.nn.init.zeros_(
-            net.classifier.weight if kind == "classifier" else net.cls.seq_relationship.weight
-        )
+        head = net.classifier if kind == "classifier" else net.cls.seq_relationship
+        torch.nn.init.zeros_(head.weight)
     net.save_pretrained(folder)
     tokenizer = tiny("bert").tokenizer
     tokenizer.model_max_length = 256
@@ -57,15 +48,10 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
             if encoder and "run" in names:
                 names["run"].encoder = encoder
 
-        names = cells(
-            number,
-            choose,
-            profile="mini-limit8",
-            model=model,
-            device="cpu",
-            out=str(tmp_path / "out"),
-        )
-        return claims.read(tmp_path / "out" / "claims" / f"{number}.json") if judges else names
+        out = tmp_path / "out"
+        given = {"profile": "mini-limit8", "model": model, "device": "cpu", "out": str(out)}
+        names = cells(number, choose, **given)
+        return claims.read(out / "claims" / f"{number}.json") if judges else names
 
     return judged
 
@@ -76,16 +62,15 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
 )
 def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, capsys):
     encoder = save(tmp_path / "encoder", layers=layers, collapsed=collapsed)
-    classifier = (
-        save(tmp_path / "classifier", "classifier", layers, collapsed) if number == "09" else ""
-    )
+    classifier = ""
+    if number == "09":
+        classifier = save(tmp_path / "classifier", "classifier", layers, collapsed)
     tests = execute(number, classifier or encoder, encoder)
     known = claims.claims()
     assert {known[test.claim].notebook for test in tests} == {number}
     if collapsed:
-        assert {claims.outcome(known[test.claim], test)[0] for test in tests} == {
-            claims.Outcome.NOT_TESTED
-        }
+        found = {claims.outcome(known[test.claim], test)[0] for test in tests}
+        assert found == {claims.Outcome.NOT_TESTED}
     if number == "07":
         assert "not applicable" in capsys.readouterr().out
 
@@ -100,17 +85,13 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
     monkeypatch.setattr(Run, "is_control", is_control)
     save_tiny(family, tmp_path / "model")
+    model = str(tmp_path / "model")
     if family == "bert":
-        assert (
-            len(execute("10", str(tmp_path / "model"), judges=False)["verbalizer"]["female"]) == 63
-        )
-    tests = execute("11", str(tmp_path / "model"))
+        assert len(execute("10", model, judges=False)["verbalizer"]["female"]) == 63
+    tests = execute("11", model)
     known = claims.claims()
-    asked = [
-        claim.id
-        for claim in known.values()
-        if claim.notebook == "11" and (not claim.families or family in claim.families)
-    ]
+    of_paper = [claim for claim in known.values() if claim.notebook == "11"]
+    asked = [one.id for one in of_paper if not one.families or family in one.families]
     decides = [test for test in tests if test.variant == known[test.claim].main]
     assert [test.claim for test in decides] == asked
     for test in decides:
@@ -125,40 +106,24 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
 def test_notebooks_end_on_a_model_of_any_shape(
     layers, heads, numbers, cells, few_draws, tmp_path, monkeypatch
 ):
-    monkeypatch.setitem(
-        tiny_models.COMMON, "max_position_embeddings", 160
-    )  # words are cut into letters
-    monkeypatch.setattr(
-        tiny_models,
-        "SHAPE",
-        dict(
-            hidden_size=8 * heads,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=64,
-        ),
-    )
-    for name, family, seed in (
-        ("encoder", "bert", 0),
-        ("decoder", "gpt2", 0),
-        ("debiased", "bert", 1),
-    ):
-        tiny_models.save_tiny(family, tmp_path / name, seed)
+    # Tiny vocabularies cut words into letters.
+    monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
+    shape = {"hidden_size": 8 * heads, "num_hidden_layers": layers, "num_attention_heads": heads}
+    monkeypatch.setattr(tiny_models, "SHAPE", shape | {"intermediate_size": 64})
+    chosen = {"encoder": "bert", "decoder": "gpt2", "debiased": "bert"}
+    for name, family in chosen.items():
+        save_tiny(family, tmp_path / name, seed=int(name == "debiased"))
+        chosen[name] = str(tmp_path / name)
     profile = profiles.read("mini-limit8")
-    profile.models.update(
-        encoder=str(tmp_path / "encoder"),
-        decoder=str(tmp_path / "decoder"),
-        debiased=[str(tmp_path / "debiased")],
-        cloze=[],
-        llama=[],
-    )
+    chosen["debiased"] = [chosen["debiased"]]
+    profile.models.update(**chosen, cloze=[], llama=[])
     monkeypatch.setattr(profiles, "read", lambda name: profile)
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
     tests = {}
     for number in numbers:
         cells(number)
-        for test in read(tmp_path / "out" / "claims" / f"{number}.json"):
-            tests[test.claim] = test
+        found = claims.read(tmp_path / "out" / "claims" / f"{number}.json")
+        tests |= {test.claim: test for test in found}
     for claim in ("mask-lpbs", "glue-top3", "chat-seat"):
         assert claim not in tests or tests[claim].estimate is None
     assert tests["mask-top3-seat"].unmet or layers * heads >= 3

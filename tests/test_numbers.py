@@ -1,11 +1,10 @@
 """Every printed number beside ours, and the parts of README.md that runs make."""
 
-import pandas as pd
 import pytest
 
 from companion import printed, results
 from companion.papers import PAPERS
-from companion.report import figures, numbers, readme
+from companion.report import numbers, readme
 from companion.report.numbers import Compared
 from companion.run import Run
 from lib import paths
@@ -71,42 +70,21 @@ def test_numbers_are_kept_unrounded_with_their_intervals(folder):
     assert third.ours is None and fourth.ours is None
 
 
-def test_a_number_that_no_paper_prints_and_a_damaged_record_are_named(folder):
+def test_a_number_that_no_paper_prints_is_named(folder):
     stored = folder("projective", {("Table 5", "Bass", "S"): (1, "matches")})
     assert "'Bass'" in refusal(numbers.every_number, {}, {"mini": stored})
-    (stored / "numbers" / "08.json").write_text("<<<<")
+
+
+ROW = '[{"paper": "p", "table": "t", "row": "r", "column": "c", "match": "matches", %s}]'
+NUMBERS = ['"ours": NaN', '"ours": 1, "low": 3, "high": 2', '"ours": 1, "low": 3']
+
+
+@pytest.mark.parametrize("text", ["<<<<", "[]", "{}", "[{}]", *(ROW % part for part in NUMBERS)])
+def test_a_damaged_record_is_named(folder, text):
+    stored = folder("projective", {("Table 5", "Base", "S"): (1, "matches")})
+    (stored / "numbers" / "08.json").write_text(text)
     said = refusal(numbers.every_number, {}, {"mini": stored})
     assert "figures/mini/numbers/08.json is damaged" in said
-
-
-def test_printed_and_ours_are_drawn_a_point_each_where_both_are_numbers():
-    """A column of fewer than three numbers is not drawn: c of A, and all of B."""
-    ends = [(0.4, 0.2, 0.6), (0.9, 0.8, 1.0), (0.7,), (0.1,), (37,), (0.3,)]
-    ours = [Estimate(*one) for one in ends]
-    printed = ["0.5", "0.5", "0.6", "< 0.1", "37", "0.2"]
-    columns = ["a", "a", "a", "a", "c", "a"]
-    rows = pd.DataFrame(
-        {"table": ["A"] * 5 + ["B"], "column": columns, "printed": printed, "ours": ours}
-    )
-    figure = figures.against_printed(rows, "P", "mini")
-    (ax,) = figure.axes
-    (points,) = [line for line in ax.lines if line.get_label() == "a"]
-    assert points.get_xdata().tolist() == [0.5, 0.5, 0.6]
-    assert points.get_ydata().tolist() == [0.4, 0.9, 0.7]
-    title = figure.get_suptitle().replace("\n", " ")
-    assert title == "P: 1 of 2 intervals of smaller models reach the printed number"
-    corner = figure.texts[-1].get_text().replace("\n", " ")
-    assert corner.startswith("3 numbers of other, smaller models beside the printed ones; mini")
-    assert figures.against_printed(rows[4:], "P", "mini") is None
-
-
-def test_columns_of_a_printed_table_are_told_apart_by_colour():
-    ours = [Estimate(2.0)] * 6
-    rows = pd.DataFrame({"table": "A", "column": list("aaabbb"), "printed": "1", "ours": ours})
-    (ax,) = figures.against_printed(rows, "P", "mini").axes
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    a, b = (line.get_color() for line in ax.lines if line.get_label() in ("a", "b"))
-    assert a != b
 
 
 def test_the_readme_says_what_the_runs_found():

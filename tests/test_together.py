@@ -5,20 +5,19 @@ import pandas as pd
 import pytest
 import torch
 
+from companion import remedies
+from companion.remedies import Effect
 from lib import together
 from lib.bias_a_head import heads
 from lib.engine import hooks, nsp
 from lib.projective import nli, projection, triples
 from lib.projective.projection import Level
 from lib.text import pairs as sentence_pairs
-from lib.together import Effect, Remedy, Role
+from lib.together import PROMPT, Remedy, Role
 from tests.tiny import tiny
 
 SCORES = np.arange(144.0).reshape(12, 12)
-RESULT = {
-    "scores": -SCORES,
-    "folds": np.stack([SCORES, -SCORES]),
-}  # the halves choose opposite heads
+RESULT = {"folds": np.stack([SCORES, -SCORES])}  # the halves choose opposite heads
 SETTING = "+ attn (1, 0, 0, 1, 1)"
 PAIRS = [
     ("she was here .", "he was here ."),
@@ -27,44 +26,41 @@ PAIRS = [
 ]
 
 
-def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behind():
-    plan = together.plan(RESULT, [SETTING, "SENT 0"], "mini")
-    assert [name for name, *_ in plan] == [
-        *["none"] * 2,
-        *["mask Top-3"] * 2,
-        *["mask random 3"] * 5,
-        f"project {SETTING}",
-        "project SENT 0",
-        "counter-prompt",
+def test_a_plan_masks_the_heads_of_one_half_and_is_judged_on_the_other():
+    plan = together.plan(RESULT, [SETTING], "mini", erased=[Level.LAYER_11])
+    names = ["none"] * 2 + ["mask Top-3"] * 2 + ["mask random 3"] * 5
+    assert [one.name for one in plan[:9]] == names
+    assert plan[9:] == [
+        Remedy(f"project {SETTING}", setting=SETTING),
+        Remedy("LEACE Layer 11", erased="Layer 11"),
+        Remedy("counter-prompt", prompt=PROMPT),
     ]
-    assert [row.heads for row in plan[2:4]] == [
-        [(12, 12), (12, 11), (12, 10)],
-        [(1, 1), (1, 2), (1, 3)],
-    ]
-    assert [row.half for row in plan[:6]] == [1, 0] * 3
+    assert plan[2].heads == [(12, 12), (12, 11), (12, 10)]
+    assert plan[3].heads == [(1, 1), (1, 2), (1, 3)]
+    assert [one.half for one in plan[:6]] == [1, 0] * 3
     assert plan[4].heads != plan[5].heads
-    assert plan == together.plan(RESULT, [SETTING, "SENT 0"], "mini")
-    (erased,) = together.plan(RESULT, [], "mini", erased=[Level.LAYER_11])[-2:-1]
-    assert erased == Remedy("LEACE Layer 11", erased="Layer 11")
-    one = {"folds": RESULT["folds"][:, :1, :1]}  # one head in all
-    assert [row.heads for row in together.plan(one, [], "mini")[2:5]] == [[(1, 1)]] * 3
+    assert plan == together.plan(RESULT, [SETTING], "mini", erased=[Level.LAYER_11])
+    one_head = {"folds": RESULT["folds"][:, :1, :1]}
+    assert [row.heads for row in together.plan(one_head, [], "mini")[2:5]] == [[(1, 1)]] * 3
+
+
+def test_what_is_applied_acts_and_leaves_nothing_behind():
     model = tiny("bert")
-    subspaces = projection.fit(model, PAIRS)
+    plan = [Remedy("a", setting=SETTING), Remedy("b", erased=Level.LAYER_11), Remedy("c")]
     asked = [("she was late .", "he likes poetry .")]
+    within = together.interventions(model, plan[:1], lambda: PAIRS, None)
+    settings = {known.name: known for known in projection.settings()}
+    fitted = projection.fit(model, PAIRS).interventions(settings[SETTING])
 
     def follows():
         return nsp.is_next(model, asked).item()
 
     plain = follows()
-    chosen = next(known for known in projection.settings() if known.name == SETTING)
-    with together.applied(model, []):
+    with together.applied(model, [], within.get("c")):
         assert follows() == plain
-    with together.applied(model, [(2, 1)], subspaces.interventions(chosen)):
+    with together.applied(model, [(2, 1)], within["a"]):
         both = follows()
-    with (
-        hooks.head_mask(model, heads.mask(model, [(2, 1)])),
-        hooks.project(model, subspaces.interventions(chosen)),
-    ):
+    with hooks.head_mask(model, heads.mask(model, [(2, 1)])), hooks.project(model, fitted):
         assert both == pytest.approx(follows(), abs=1e-6)
     with together.applied(model, [(2, 1)]):
         assert follows() not in (plain, both)
@@ -73,32 +69,22 @@ def test_a_plan_has_none_first_and_what_is_applied_acts_and_leaves_nothing_behin
 
 def test_a_prompt_stands_before_each_premise(monkeypatch):
     seen = []
-    task = pd.DataFrame(
-        {
-            "premise": ["A dog runs.", "A cat sits."],
-            "hypothesis": "x",
-            "label": ["neutral", "entailment"],
-        }
-    )
-    classifier = object.__new__(together.Classifier)
-    classifier.model = None
-    classifier.pairs = nli.pairs(contexts=1).head(4)
-    classifier.task = task
-    monkeypatch.setattr(nli, "labels", lambda model: list(nli.LABELS))
+    task = pd.DataFrame({"premise": ["A dog runs.", "A cat sits."], "hypothesis": "x"})
+    task["label"] = ["neutral", "entailment"]
+    asked = together.Inference(nli.pairs(contexts=1).head(4), task)
 
     def probabilities(model, pairs):
         seen.append(list(pairs["premise"]))
         return torch.tensor([[0, 1, 0.0]] * 3 + [[1, 0, 0.0]] + [[0, 1, 0.0]] * 2)
 
+    monkeypatch.setattr(nli, "labels", lambda model: list(nli.LABELS))
     monkeypatch.setattr(nli, "probabilities", probabilities)
-    row = classifier.measure(Remedy("", prompted=False))
-    prompted = classifier.measure(Remedy("", prompted=True))
-    assert [len(texts) for texts in seen] == [6, 6]
-    assert seen[1] == [f"{together.PROMPT} {plain}" for plain in seen[0]]
-    assert row["neutral"].tolist() == [1, 0.5]
-    assert row["agree"].tolist() == [1, 0]
-    assert row["right"].tolist() == [1, 0]
-    assert all((row[key] == prompted[key]).all() for key in row)
+    for prompt in ("", PROMPT):
+        row = together.fair_and_right(None, asked, Remedy("", prompt=prompt))
+        neutral, agree = row["NLI fairness"]
+        assert (neutral.tolist(), agree.tolist()) == ([1, 0.5], [1, 0])
+        assert row["NLI accuracy"][0].tolist() == [1, 0]
+    assert seen[1] == [f"{PROMPT} {plain}" for plain in seen[0]]
 
 
 def test_the_encoder_is_asked_everything(monkeypatch):
@@ -115,144 +101,121 @@ def test_the_encoder_is_asked_everything(monkeypatch):
     monkeypatch.setattr(heads, "sets_and_contexts", lambda *_, **options: (sets, words))
     plan = [
         Remedy("none", role=Role.NONE),
+        Remedy("none", role=Role.NONE, half=0),
+        Remedy("counter-prompt", prompt=PROMPT),
         Remedy("mask", [(12, 1)]),
-        Remedy("counter-prompt", prompted=True),
         Remedy("project", setting=SETTING),
         Remedy("LEACE", erased=Level.LAYER_11),
-        Remedy("none", role=Role.NONE, half=0),
     ]
-    none, masked, prompted, projected, erased, other_half = together.measure(
+    none, other_half, prompted, *inside = together.measure(
         "mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2
     )
-    assert {name: len(values) for name, values in none.items()} == {
-        "s": 3,
-        "d": 3,
-        "likelihoods": 2,
-        "lengths": 2,
-        "margin": 8,
-        "dominated": 8,
-        "associations": 4,
-        "in_x": 4,
-        "facts": 2,
+    sizes = {name: len(arrays[0]) for name, arrays in none.items()}
+    assert sizes == {
+        "SEAT": 4,
+        "Strength": 3,
+        "Distance": 3,
+        "cloze gap": 8,
+        "PPPL": 2,
+        "factual gender": 2,
     }
-    assert (none["dominated"] > 0).sum() == 4
-    assert (abs(none["margin"]) <= 1).all()
-    assert not np.allclose(none["associations"], other_half["associations"])
-    assert (none["s"] == other_half["s"]).all()
-    assert "associations" not in prompted
-    assert (prompted["lengths"] == none["lengths"]).all()
-    for key in ("s", "likelihoods", "margin", "facts"):
-        assert not np.allclose(none[key], masked[key])
-        assert not np.allclose(none[key], prompted[key])
-    for key in ("s", "likelihoods", "margin", "facts", "associations"):
-        assert not np.allclose(none[key], projected[key])
-        assert not np.allclose(none[key], erased[key])
-        assert not np.allclose(projected[key], erased[key])
+    margin, dominated = none["cloze gap"]
+    assert (abs(margin) <= 1).all() and (dominated > 0).sum() == 4
+    assert not np.allclose(none["SEAT"][0], other_half["SEAT"][0])
+    assert (none["Strength"][0] == other_half["Strength"][0]).all()
+    assert "SEAT" not in prompted
+    assert (prompted["PPPL"][1] == none["PPPL"][1]).all()  # the lengths
+    acting = ["Strength", "PPPL", "cloze gap", "factual gender"]
+    for name in acting:
+        assert not np.allclose(none[name][0], prompted[name][0])
+    masked, projected, erased = inside
+    for name in [*acting, "SEAT"]:
+        apart = [none[name][0], projected[name][0], erased[name][0]]
+        if name != "SEAT":  # one head in the last layer hardly turns four words
+            apart.append(masked[name][0])
+        for place, one in enumerate(apart):
+            assert not any(np.allclose(one, other) for other in apart[:place])
 
 
 def measured(seat=1.0, s=0.5, agree=1.0, gap=0.4, pppl=8.0, right=1.0):
     in_x = np.repeat([True, False], 50)
-    noise = np.tile([-1.0, 1.0], 50)
     dominated = np.repeat([1, -1], 10)
     return {
-        "associations": noise + in_x * seat,
-        "in_x": in_x,
-        "s": np.full(30, s),
-        "d": np.full(30, 0.2),
-        "neutral": np.full(10, 0.5),
-        "agree": np.full(10, agree),
-        "margin": dominated * gap / 2,
-        "dominated": dominated,
-        "likelihoods": np.full(4, -5 * np.log(pppl)),
-        "lengths": np.full(4, 5),
-        "right": np.full(20, right),
-        "facts": np.array([[1.0, 1.0], [1.0, -1.0]] * 3),
+        "SEAT": (np.tile([-1.0, 1.0], 50) + in_x * seat, in_x),
+        "Strength": (np.full(30, s),),
+        "Distance": (np.full(30, 0.2),),
+        "NLI fairness": (np.full(10, 0.5), np.full(10, agree)),
+        "cloze gap": (dominated * gap / 2, dominated),
+        "PPPL": (np.full(4, -5 * np.log(pppl)), np.full(4, 5)),
+        "NLI accuracy": (np.full(20, right),),
+        "factual gender": (np.array([[1.0, 1.0], [1.0, -1.0]] * 3),),
     }
-
-
-PLAN = [
-    Remedy("none", role=Role.NONE),
-    Remedy("mask Top-3", [(1, 1)], role=Role.FOUND),
-    Remedy("random", [(2, 2)], role=Role.CONTROL),
-    Remedy("random", [(3, 3)], role=Role.CONTROL),
-    Remedy("counter-prompt", prompted=True),
-]
 
 
 def test_values_changes_and_what_is_better():
-    prompted = measured(gap=-0.6)
-    del prompted["associations"]
-    del prompted["in_x"]
-    rows = [
-        measured(),
-        measured(seat=0.0, s=0.3, agree=0.0, pppl=9.0),
-        measured(s=0.4),
-        measured(s=0.6),
-        prompted,
+    plan = [
+        Remedy("none", role=Role.NONE),
+        Remedy("mask Top-3", [(1, 1)], role=Role.FOUND),
+        Remedy("random", [(2, 2)], role=Role.CONTROL),
+        Remedy("random", [(3, 3)], role=Role.CONTROL),
+        Remedy("counter-prompt", prompt=PROMPT),
     ]
-    effects = together.effects(PLAN, rows, draws=50)
+    prompted = measured(gap=-0.6)
+    del prompted["SEAT"]
+    found = measured(seat=0.0, s=0.3, agree=0.0, pppl=9.0)
+    rows = [measured(), found, measured(s=0.4), measured(s=0.6), prompted]
+    effects = remedies.effects(plan, rows, draws=50)
+    effects["shows"] = effects.apply(remedies.judged, axis=1)
     at = effects.set_index(["mitigation", "measure"])
-
-    def values(remedy, measure, *columns):
-        return at.loc[(remedy, measure), list(columns)].tolist()
-
-    assert values("none", "Strength", "value") == pytest.approx([0.5])
-    (change,) = values("mask Top-3", "Strength", "change")
-    assert [*change] == pytest.approx([-0.2] * 3)
-    seat, change = values("mask Top-3", "SEAT", "value", "change")
-    assert seat == pytest.approx(0) and change.is_below()
-    assert values("none", "NLI fairness", "value") == [0.5]
-    assert values("mask Top-3", "NLI fairness", "value") == [0]
-    value, change, draws = values("random", "Strength", "value", "change", "draws")
-    assert [value, *change, draws] == pytest.approx([0.5, 0, -0.1, 0.1, 2])
-    (beyond,) = values("mask Top-3", "Strength", "beyond")
-    assert [*beyond] == pytest.approx([-0.2, -0.3, -0.1])
-    found = at.loc["mask Top-3"]
-    matters = [measure for measure, row in found.iterrows() if together.matters(row)]
-    assert matters == ["SEAT", "Strength", "NLI fairness", "PPPL"]
-    assert values("counter-prompt", "cloze gap", "value") == pytest.approx([0.6])
+    masked = at.loc["mask Top-3"]
+    assert [*masked.loc["Strength", "change"]] == pytest.approx([-0.2] * 3)
+    assert [*masked.loc["Strength", "beyond"]] == pytest.approx([-0.2, -0.3, -0.1])
+    assert masked.loc["SEAT", "value"] == pytest.approx(0)
+    assert masked.loc["SEAT", "change"].is_below()
+    assert masked.loc["PPPL", "change"].value == pytest.approx(1)
+    assert at.loc[("none", "NLI fairness"), "value"] == 0.5
+    assert masked.loc["NLI fairness", "value"] == 0
+    matter = [measure for measure, row in masked.iterrows() if remedies.matters(row)]
+    assert matter == ["SEAT", "Strength", "NLI fairness", "PPPL"]
+    value, change = at.loc[("random", "Strength"), ["value", "change"]]
+    assert [value, *change] == pytest.approx([0.5, 0, -0.1, 0.1])
+    assert at.loc[("counter-prompt", "cloze gap"), "value"] == pytest.approx(0.6)
     assert list(at.index[at["overturned"]]) == [("counter-prompt", "cloze gap")]
-    value, change = values("mask Top-3", "PPPL", "value", "change")
-    assert (value, change.value) == pytest.approx((9, 1))
     assert np.isnan(at.loc[("counter-prompt", "SEAT"), "value"])
-    expected = {
-        ("mask Top-3", "Strength"): Effect.BETTER,
-        ("mask Top-3", "NLI fairness"): Effect.WORSE,
-        ("mask Top-3", "PPPL"): Effect.WORSE,
-        ("mask Top-3", "Distance"): Effect.UNDECIDED,
-        ("random", "Strength"): Effect.CONTROL,
-        ("counter-prompt", "SEAT"): Effect.NONE,
-    }
-    judged = {key: together.judged(effects.iloc[at.index.get_loc(key)]) for key in expected}
-    assert judged == expected
+    assert at.loc[("counter-prompt", "SEAT"), "shows"] == Effect.NONE
+    assert at.loc[("random", "Strength"), "shows"] == Effect.CONTROL
+    assert masked["shows"].tolist() == [
+        *[Effect.BETTER] * 2,  # SEAT, Strength
+        Effect.UNDECIDED,
+        Effect.WORSE,  # NLI fairness
+        Effect.UNDECIDED,
+        Effect.WORSE,  # PPPL
+        *[Effect.UNDECIDED] * 2,
+    ]
 
 
 def test_both_halves_are_judged_beside_the_untouched_model_on_the_same_half():
     """Each half has its own level; the mask lowers both by .2, and so the mean of any resample."""
-    plan = [
-        *(Remedy("none", role=Role.NONE, half=half) for half in (1, 0)),
-        *(Remedy("mask Top-3", [(1, 1)], role=Role.FOUND, half=half) for half in (1, 0)),
-    ]
+    plan = [Remedy("none", role=Role.NONE, half=half) for half in (1, 0)]
+    plan += [Remedy("mask Top-3", [(1, 1)], role=Role.FOUND, half=half) for half in (1, 0)]
     rows = [measured(s=s) for s in (0.9, 0.3, 0.7, 0.1)]
-    at = together.effects(plan, rows, draws=50).set_index(["mitigation", "measure"])
+    at = remedies.effects(plan, rows, draws=50).set_index(["mitigation", "measure"])
     assert at.loc[("none", "Strength"), "value"] == pytest.approx(0.6)
     value, change = at.loc[("mask Top-3", "Strength"), ["value", "change"]]
     assert [value, *change] == pytest.approx([0.4, -0.2, -0.2, -0.2])
 
 
 def test_the_best_settings_are_found_in_stored_tables():
-    intrinsic = pd.DataFrame(
-        {"model": ["Base", "Sent-debias", "a", "b"], "S": [0.1, 0.1, 0.3, 0.2]}
-    )
+    intrinsic = pd.DataFrame({"model": ["Base", "Sent", "a", "b"], "S": [0.1, 0.1, 0.3, 0.2]})
     inference = pd.DataFrame(
         {
-            "model": ["Base", "Sent-debias", "a", "b", "c"],
+            "model": ["Base", "Sent", "a", "b", "c"],
             "eta, most": [0.9, 0.9, 0.4, 0.5, 0.8],
             "SNLI": [0.9, 0.9, 0.7, 0.7, 0.2],
             "viable": ["yes", "yes", "yes", "in points", "no"],
         }
     )
     stored = {"08_table7": intrinsic, "09_table7": inference}
-    assert together.best_settings(stored) == ("b", "b")
-    assert together.best_settings(stored | {"09_table7": None}) == ("b", "")
-    assert together.best_settings({"08_table7": None, "09_table7": None}) == ("", "")
+    assert remedies.best_settings(stored) == ("b", "b")
+    assert remedies.best_settings(stored | {"09_table7": None}) == ("b", "")
+    assert remedies.best_settings({"08_table7": None, "09_table7": None}) == ("", "")

@@ -1,4 +1,4 @@
-"""What knowledge does to a model's preference, from the answers that cloze.py keeps.
+"""What knowledge does to a model's preference, from answers of lib/counteracts/cloze.py.
 
 `table` is one of `by_occupation`. k = 3, 5, 10 counts the top k tokens alone, as the paper does;
 k = 0 (FULL) the whole distribution. The *margin* is (female - male) / (female + male), from -1 to
@@ -7,6 +7,7 @@ probability falls on gendered words at all.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,42 @@ OVERTURNED = "overturned"
 NO_TOKEN = "no gendered token"
 CHANGES = [ENLARGED, KEPT, WEAKENED, OVERTURNED, NO_TOKEN]
 GENDERS = {1: "female", -1: "male", 0: "neither"}
+# Verbalizers beside the main one, by what `forms` calls them.
+OTHER_WORDS = {
+    "six words": "six",
+    "all 126 of the list": "verbalizer",
+    "larger list": "larger",
+    "tokens without the space": "no space",
+    "tokens of either form": "either",
+}
+
+
+class Asked(NamedTuple):
+    """What the models of a run answered, and the verbalizer that was made of it."""
+
+    answers: dict[str, dict]  # by model, to the prompts of Table 1's 58 occupations
+    of_forty: dict[str, dict]  # to the paper's 2,680 prompts, as inferred
+    verbalizer: dict[str, list[str]]
+    tokens: list[str]  # that models generate
+
+
+def asked(run) -> Asked:
+    """Ask all models of a `Run`; answers are kept, so that the second notebook asks nothing."""
+    n = run.sizes.cloze_backgrounds
+    items = run.sizes.items
+    everything = {}
+    for name in run.cloze:
+        everything[name] = run.measured(cloze.measure, name, "both", n, items=items)
+    tokens = cloze.generated(everything.values())
+    by_model = [run.measured(cloze.prevalence, name, tokens) for name in run.cloze]
+    verbalizer = cloze.verbalizer_from_outputs(dict(zip(tokens, np.mean(by_model, axis=0))))
+    answers = {}
+    of_forty = {}
+    for name, answer in everything.items():
+        counted = cloze.counted(answer, verbalizer)
+        answers[name] = cloze.part(counted, cloze.of_table1(answer))
+        of_forty[name] = cloze.part(counted, cloze.rows(items=items))
+    return Asked(answers, of_forty, verbalizer, tokens)
 
 
 def k_name(k: int) -> str:
@@ -138,12 +175,6 @@ def moved_groups(margins: dict[str, np.ndarray], kind: str) -> int:
     return int(((low > LITTLE) | (high < -LITTLE)).sum())
 
 
-def has_tokens(table: pd.DataFrame) -> bool:
-    """Whether half of the base prompts have a gendered token."""
-    base = table[table["kind"] == "base"]
-    return bool((base[["female", "male"]].sum(axis=1) > 0).mean() >= 0.5)
-
-
 def mean_change(margins: Sequence[dict], kind: str) -> tuple[stats.Estimate, int]:
     """The mean change of the pooled margin over models, and in how many its interval excludes 0.
 
@@ -175,20 +206,20 @@ def margins(table: pd.DataFrame) -> pd.DataFrame:
     return table.pivot(index=["dominated", "occupation"], columns="kind", values="margin")
 
 
-def change(base: float, after: float) -> str:
-    """What becomes of a margin, one of CHANGES.
+def change(base, after) -> np.ndarray:
+    """What becomes of margins, one of CHANGES each.
 
     It is overturned if it changes sign, however little; otherwise kept if its size changes by at
     most LITTLE; NO_TOKEN where either is nan.
     """
-    if np.isnan(base) or np.isnan(after):
-        return NO_TOKEN
-    if base * after < 0:
-        return OVERTURNED
-    growth = abs(after) - abs(base)
-    if abs(growth) <= LITTLE:
-        return KEPT
-    return ENLARGED if growth > 0 else WEAKENED
+    growth = np.abs(after) - np.abs(base)
+    cases = {
+        NO_TOKEN: np.isnan(growth),
+        OVERTURNED: np.multiply(base, after) < 0,
+        KEPT: np.abs(growth) <= LITTLE,
+        ENLARGED: growth > 0,
+    }
+    return np.select(list(cases.values()), list(cases), WEAKENED)
 
 
 def shares(table: pd.DataFrame) -> pd.DataFrame:
@@ -199,10 +230,9 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
     wide = margins(table)
     rows = []
     for kind in wide.columns.drop("base"):
-        changes = [change(base, after) for base, after in zip(wide["base"], wide[kind])]
+        changes = change(wide["base"], wide[kind])
         for name in CHANGES:
-            share = stats.share([found == name for found in changes])
-            rows.append((kind, name, *share))
+            rows.append((kind, name, *stats.share(changes == name)))
     return pd.DataFrame(rows, columns=["kind", "change", "value", "low", "high"])
 
 
@@ -221,31 +251,26 @@ def overturned(by_model: Sequence[pd.DataFrame]) -> dict[str, stats.Estimate]:
     if not rows:
         return {}
     means = pd.concat(rows).groupby("kind")[["value", "low", "high"]].mean()
-    return {kind: stats.Estimate(*mean) for kind, mean in zip(means.index, means.to_numpy())}
+    return {kind: stats.Estimate(*mean) for kind, mean in means.T.items()}
 
 
 def relative(answer: dict, k: int = 10) -> pd.DataFrame:
     """Equation 1: p(w | knowledge) / p(w | base) of every token w among the top k of both prompts.
 
     One row per token and prompt. Columns: occupation, kind, token, gender (female, male, neither),
-    ratio. The base prompt of an occupation has to come before its others.
+    ratio.
     """
-    p_in_base = {}
-    rows = []
-    for i, prompt in enumerate(answer["prompts"]):
-        p = answer["p"][i, :k]
-        ids = answer["ids"][i, :k]
-        genders = answer["genders"]["outputs"][i, :k]
-        if prompt["kind"] == "base":
-            p_in_base = dict(zip(ids, p))
-            continue
-        for j, token in enumerate(ids):
-            if token in p_in_base:
-                ratio = p[j] / p_in_base[token]
-                spelled = answer["tokens"][i][j]
-                gender = GENDERS[genders[j]]
-                rows.append((prompt["occupation"], prompt["kind"], spelled, gender, ratio))
-    return pd.DataFrame(rows, columns=["occupation", "kind", "token", "gender", "ratio"])
+    prompts = pd.DataFrame(answer["prompts"])[["occupation", "kind"]]
+    said = prompts.loc[prompts.index.repeat(k)].reset_index(drop=True)
+    said["token"] = [token for tokens in answer["tokens"] for token in tokens[:k]]
+    said["gender"] = [GENDERS[sign] for sign in answer["genders"]["outputs"][:, :k].ravel()]
+    said["id"] = answer["ids"][:, :k].ravel()
+    said["p"] = answer["p"][:, :k].ravel()
+    is_base = said["kind"] == "base"
+    in_base = said.loc[is_base, ["occupation", "id", "p"]]
+    both = said[~is_base].merge(in_base, on=["occupation", "id"], suffixes=("", " in base"))
+    both["ratio"] = both["p"] / both["p in base"]
+    return both[["occupation", "kind", "token", "gender", "ratio"]]
 
 
 def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
@@ -300,28 +325,22 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     """The margin by group of occupations and kind, under other choices: one row per choice.
 
     First how prompts are written (cloze.FORMS), then which words are counted. Choices that give the
-    same probabilities as one before are left out.
+    same probabilities as one before are left out: where the tokenizer itself puts a start token
+    before every text, there is no form without it.
 
     answers   of cloze.measure_forms, by form
     """
-    answers = distinct(answers)
     first, default = next(iter(answers.items()))
-    words_by_name = {
-        "six words": "six",
-        "all 126 of the list": "verbalizer",
-        "larger list": "larger",
-        "tokens without the space": "no space",
-        "tokens of either form": "either",
-    }
+    choices = {form: (answer, "whole pairs") for form, answer in answers.items()}
+    for name, words in OTHER_WORDS.items():
+        choices[f"{first}; {name}"] = default, words
     rows = {}
-    for form, answer in answers.items():
-        rows[form] = _group_margins(answer, "whole pairs")
-    shown = [default["mass"]["whole pairs"]]
-    for name, words in words_by_name.items():
-        mass = default["mass"][words]
-        if not any(_is_same(mass, before) for before in shown):
+    shown = []
+    for choice, (answer, words) in choices.items():
+        mass = answer["mass"][words]
+        if not any(np.allclose(mass, other, rtol=1e-4, atol=0) for other in shown):
             shown.append(mass)
-            rows[f"{first}; {name}"] = _group_margins(default, words)
+            rows[choice] = _group_margins(answer, words)
     return pd.DataFrame(rows).T
 
 
@@ -331,83 +350,8 @@ def flips(table: pd.DataFrame) -> pd.DataFrame:
     return leans * leans.iloc[0] < 0
 
 
-def distinct(answers: dict[str, dict]) -> dict[str, dict]:
-    """The answers by form, without forms that give the same probabilities as one before: where the
-    tokenizer itself puts a start token before every text, there is no form without it.
-    """
-    kept = {}
-    for form, answer in answers.items():
-        mass = answer["mass"]["whole pairs"]
-        others = [other["mass"]["whole pairs"] for other in kept.values()]
-        if not any(_is_same(mass, other) for other in others):
-            kept[form] = answer
-    return kept
-
-
-def _is_same(mass: np.ndarray, other: np.ndarray) -> bool:
-    return mass.shape == other.shape and np.allclose(mass, other, rtol=1e-4, atol=0)
-
-
 def _group_margins(answer: dict, words: str) -> pd.Series:
     """The margin of the means by group of occupations and kind, over the whole distribution."""
     table = by_occupation(answer, FULL, words)
     means = table.groupby(["dominated", "kind"], observed=True)[["female", "male"]].mean()
     return pd.Series(margin(means["female"], means["male"]), means.index)
-
-
-def coverage(answer: dict) -> dict[str, float]:
-    """How much of a model's answers the verbalizer understands, over all prompts.
-
-    female words, male words   how many of the list's 63 and 63 are tokens
-    mass                       the mean probability of these tokens, and of the larger list's
-    top k                      the share of prompts with a gendered token among the top k, by the
-                               verbalizer made from the outputs and by the list
-    base, top k                that of base prompts, as `understood` has it
-    """
-    female, male = answer["whole"]["verbalizer"]
-    covered = {
-        "female words": female,
-        "male words": male,
-        "mass": answer["mass"]["verbalizer"].sum(1).mean(),
-        "mass, larger list": answer["mass"]["larger"].sum(1).mean(),
-    }
-    for name, words in (("outputs", "outputs"), ("list", "verbalizer")):
-        for k in K:
-            has_gendered = (answer["genders"][words][:, :k] != 0).any(1)
-            covered[f"top {k}: {name}"] = has_gendered.mean()
-    for k in K:
-        covered[f"base, top {k}"] = understood(answer, k)["base"]
-    return covered
-
-
-def follows(table: pd.DataFrame) -> pd.DataFrame:
-    """The share of occupations whose margin moves towards the gender that the knowledge names.
-
-    One row per kind that names a gender. Columns: names (its own, the other), share (an Estimate).
-    """
-    wide = margins(table)
-    own = np.where(wide.index.get_level_values("dominated") == "female", 1, -1)
-    rows = []
-    for kind, knowledge in cloze.KINDS.items():
-        if "person}" not in knowledge.pattern and "gender}" not in knowledge.pattern:
-            continue
-        is_counter = "counter_" in knowledge.pattern
-        named = -own if is_counter else own
-        share = stats.share(named * (wide[kind] - wide["base"]) > 0)
-        rows.append((kind, "the other" if is_counter else "its own", share))
-    return pd.DataFrame(rows, columns=["kind", "names", "share"]).set_index("kind")
-
-
-def by_named_gender(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Log2 odds of the right pronoun, by whom the sentence before names.
-
-    facts   of cloze.facts: nothing before, the man, the woman, and the person of either occupation
-    """
-    nothing, man, woman, person_nurse, person_carpenter = facts.values()
-    is_of_woman = np.arange(len(nothing)) % 2 == 0  # the first sentence of each pair
-    return {
-        "nothing": nothing,
-        "a person": np.where(is_of_woman, person_nurse, person_carpenter),
-        "its own gender": np.where(is_of_woman, woman, man),
-        "the other gender": np.where(is_of_woman, man, woman),
-    }

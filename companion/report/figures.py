@@ -1,5 +1,5 @@
 """The figures of notebook 12: claims as tiles, printed numbers against ours, tests over
-retrainings, three papers' remedies.
+retrainings. That of the remedies is in companion/remedies.py.
 """
 
 import textwrap
@@ -11,20 +11,12 @@ import pandas as pd
 from companion import claims as known, look
 from companion.claims import Outcome
 from companion.report.article import towards
-from lib import together
-from lib.together import Effect, Role
 
 INK = "#333333"
 TILE = 0.42  # inches, in `claims`
 WORDS = 5.4  # inches that the words of a claim take there
 NAME_WIDTH = 56  # letters in a line of a claim's name in `across`
 CUT = 6  # half widths at which `across` cuts what lies further out
-EFFECT_COLOURS = {
-    Effect.BETTER: look.GOOD,
-    Effect.WORSE: look.BAD,
-    Effect.UNDECIDED: look.NEITHER,
-    Effect.CONTROL: look.NEITHER,
-}
 
 
 # ---- the board
@@ -113,8 +105,10 @@ def _draw_against(ax, rows: pd.DataFrame, table: str):
     """The points of one printed table, a colour a column, with a key where there are several."""
     columns = rows["column"].unique()
     for place, column in enumerate(columns):
-        of_column = rows[rows["column"] == column]
-        _draw_points(ax, of_column, COLUMN_COLOURS[place % len(COLUMN_COLOURS)])
+        mine = rows[rows["column"] == column]
+        color = COLUMN_COLOURS[place % len(COLUMN_COLOURS)]
+        name = NAMES.get(column, column)
+        look.dots(ax, mine["ours"], mine["printed"], upright=True, color=color, label=name)
     both = np.array([*rows["printed"], *(one.value for one in rows["ours"])])
     if both.min() > 0 and both.max() > WIDE * both.min():
         ax.set(xscale="log", yscale="log")
@@ -125,44 +119,25 @@ def _draw_against(ax, rows: pd.DataFrame, table: str):
         ax.legend(fontsize=6.5, handletextpad=0.1)
 
 
-def _draw_points(ax, rows: pd.DataFrame, colour: str):
-    """The points of one column, each with its interval."""
-    x = rows["printed"].to_numpy()
-    values, low, high = np.array([[*one] for one in rows["ours"]]).T
-    has_interval = ~np.isnan(low)
-    ax.errorbar(
-        x[has_interval],
-        values[has_interval],
-        yerr=look.arms(values[has_interval], low[has_interval], high[has_interval]),
-        fmt="none",
-        color=colour,
-        linewidth=1,
-    )
-    name = rows["column"].iloc[0]
-    ax.plot(x, values, "o", color=colour, markersize=4, alpha=0.7, label=NAMES.get(name, name))
-
-
 # ---- retrainings
 def across(over: pd.DataFrame, title: str):
     """Each test of ledger.trainings, a line each: the mean and its interval, thinner that of
     another training, and the retrainings as strokes.
     """
-    rows = over.to_dict("records")[::-1]
-    figure, ax = plt.subplots(figsize=(look.PAGE, 0.24 * len(rows) + 1.6), layout="constrained")
+    figure, ax = plt.subplots(figsize=(look.PAGE, 0.24 * len(over) + 1.6), layout="constrained")
     colours = {Outcome.SUPPORTED: look.GOOD, Outcome.CONTRADICTED: look.BAD}
-    for y, row in enumerate(rows):
+    for y, row in enumerate(over.to_dict("records")):
         colour = colours.get(row["outcome"], look.NEITHER)
         mean, another, each = towards(row)
         for one, width in ((another, 1), (mean, 3)):
-            ends = np.clip([one.low, one.high], -CUT, CUT)
-            ax.plot(ends, [y, y], color=colour, linewidth=width, solid_capstyle="butt", alpha=0.6)
+            cut = np.clip([*one], -CUT, CUT)
+            look.dots(ax, [cut], [y], color=colour, linewidth=width, markersize=0)
         ax.plot(np.clip(each, -CUT, CUT), [y] * len(each), "|", color=INK, markersize=8)
-        ax.plot(np.clip(mean.value, -CUT, CUT), y, "o", color=colour, markersize=5)
-    says = [known.claims()[row["claim"]].says for row in rows]
-    names = [textwrap.fill(text, NAME_WIDTH) for text in says]
-    ax.set_yticks(range(len(rows)), names, fontsize=7, linespacing=0.95)
-    ax.axvline(0, color=INK, linewidth=0.8)
-    ax.set_ylim(-0.7, len(rows) - 0.3)
+        ax.plot(cut[0], y, "o", color=colour, markersize=5)
+    says = [known.claims()[claim].says for claim in over["claim"]]
+    look.rows(ax, [textwrap.fill(text, NAME_WIDTH) for text in says])
+    ax.tick_params(axis="y", labelsize=7)
+    look.mark(ax, color=INK, linestyle="-")
     ax.set_xlabel(
         "distance on the claim's side of its threshold, in half widths of the interval "
         f"(cut at {CUT})"
@@ -174,42 +149,3 @@ def across(over: pd.DataFrame, title: str):
         "training; real text; of each claim the first test that decides it; green: supported, "
         "vermilion: contradicted, grey: undecided",
     )
-
-
-# ---- the three papers' remedies
-def effects(table: pd.DataFrame, title: str, made_from: str):
-    """What each remedy changes on each measure (together.effects), a panel per measure."""
-    changes = table[table["role"] != Role.NONE]
-    remedies = changes["mitigation"].unique()
-    size = (look.PAGE + 1.5, 0.72 * len(remedies) + 2.6)
-    columns = len(together.MEASURES) // 2
-    figure, axes = plt.subplots(2, columns, figsize=size, layout="constrained", sharey=True)
-    for ax, measure in zip(axes.flat, together.MEASURES, strict=False):
-        _draw_changes(ax, changes[changes["measure"] == measure], measure)
-    axes[0, 0].set_yticks(range(len(remedies)), remedies)
-    return look.sign(figure, title, made_from)
-
-
-def _draw_changes(ax, rows: pd.DataFrame, measure: str):
-    """Of one measure: the change by remedy, in the order of the rows, with its interval."""
-    for y, row in enumerate(rows.to_dict("records")):
-        change = row["change"]
-        if change is None:
-            across_axis = ax.get_yaxis_transform()
-            text = ax.text(0.5, y, "does not apply", fontsize=7, transform=across_axis)
-            text.set(color=look.NEITHER, ha="center", va="center")
-            continue
-        colour = EFFECT_COLOURS[together.judged(row)]
-        ends = [change.low, change.high]
-        ax.plot(ends, [y, y], color=colour, linewidth=2, solid_capstyle="round")
-        ax.plot(change.value, y, "o", color=colour, markersize=5)
-    is_cost = measure in together.COSTS
-    better = "better →" if together.MEASURES[measure].better > 0 else "← better"
-    ax.axvline(0, color=INK, linewidth=0.8)
-    ax.set_title(measure, fontsize=9)
-    ax.set_xlabel(f"cost: {better}" if is_cost else better, fontsize=7.5)
-    ax.tick_params(labelsize=7)
-    ax.locator_params(axis="x", nbins=3)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    if is_cost:
-        ax.set_facecolor("#F7F7F5")

@@ -1,6 +1,7 @@
 """Every number that the papers print, with ours beside it: figures/<run>/numbers/NN.json."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,11 +32,17 @@ def compared(run: str, folder: Path) -> dict[tuple, Compared]:
     kept = {}
     for file in sorted(folder.glob("numbers/*.json")):
         try:
-            for row in json.loads(file.read_text(encoding="utf-8")):
+            rows = json.loads(file.read_text(encoding="utf-8"))
+            if not rows:  # a notebook that compares nothing keeps no record
+                raise ValueError(rows)
+            for row in rows:
                 key = row["paper"], row["table"], row["row"], row["column"]
                 ends = [row[name] for name in ("ours", "low", "high") if name in row]
                 has_number = ends and not isinstance(ends[0], str)  # a p may be "< .001" alone
-                kept[key] = Compared(Estimate(*ends) if has_number else None, row["match"])
+                ours = Estimate(*ends) if has_number else None
+                if ours and (math.isnan(ours.value) or ours.is_damaged):
+                    raise ValueError(row)
+                kept[key] = Compared(ours, row["match"])
         except (ValueError, TypeError, KeyError):
             raise CompanionError(
                 f"figures/{run}/numbers/{file.name} is damaged: restore it with git, or run its "
@@ -154,21 +161,6 @@ def _occupations() -> dict[tuple, float]:
     for size, k in {"smallest": 3, "middle": 5, "largest": cloze.KEPT}.items():
         values["counteracts", "prose", "Results", f"{size} k"] = k
     return values
-
-
-def coverage(table: pd.DataFrame, runs: list[str]) -> pd.DataFrame:
-    """Of a table of `every_number`: how many numbers each printed table has, how many the text at
-    hand has lost, and how many each run has beside them.
-    """
-    is_there = table["printed"] != ""
-    counted = pd.DataFrame({"paper": table["source"], "table": table["table"]})
-    counted["printed"] = is_there
-    counted["lost"] = ~is_there
-    for run in runs:
-        counted[run] = is_there & table[f"ours, {run}"].notna()
-    counted = counted.groupby(["paper", "table"], sort=False, as_index=False).sum()
-    counted.loc[len(counted)] = ["all", "", *counted.drop(columns=["paper", "table"]).sum()]
-    return counted
 
 
 def contradictions() -> pd.DataFrame:

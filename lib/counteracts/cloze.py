@@ -5,6 +5,7 @@ target is" and is asked for the next token. One vocabulary row per prompt is com
 (lib/engine/fill.py), and only the likeliest tokens and the mass of gendered ones are kept.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -345,17 +346,12 @@ def counted(answer: dict, verbalizer: dict[str, list[str]]) -> dict:
 def token_ids(model, words: list[str], inside: bool = True) -> dict[str, int]:
     """Ids of the words that are one token of the vocabulary; the others are left out.
 
-    They are those of `model.token_id`, looked up in one call of the tokenizer.
-
     inside   as inside a sentence, where a byte-level token has the space before the word
     """
-    texts = [f"the {word}" if inside else word for word in words]
-    opening, *encoded_words = model.tokenizer(["the", *texts], add_special_tokens=False).input_ids
-    expected_size = len(opening) + 1 if inside else 1
     found = {}
-    for word, ids in zip(words, encoded_words):
-        if len(ids) == expected_size and ids[-1] != model.tokenizer.unk_token_id:
-            found[word] = ids[-1]
+    for word in words:
+        with contextlib.suppress(CompanionError):
+            found[word] = model.token_id(word, inside)
     return found
 
 
@@ -442,31 +438,6 @@ def measure(
     prompts = rows(which, backgrounds, items)
     answers = answer(model, encoded(model, prompts), name)
     return {"family": model.family, "prompts": prompts, **answers}
-
-
-class Asked(NamedTuple):
-    """What the models of a run answered, and the verbalizer that was made of it."""
-
-    answers: dict[str, dict]  # by model, to the prompts of Table 1's 58 occupations, `counted`
-    of_forty: dict[str, dict]  # to the paper's 2,680 prompts, as inferred, `counted`
-    verbalizer: dict[str, list[str]]
-    tokens: list[str]  # that models generate
-
-
-def asked(run) -> Asked:
-    """Ask all models of a `Run`; answers are kept, so that the second notebook asks nothing."""
-    n = run.sizes.cloze_backgrounds
-    items = run.sizes.items
-    everything = {}
-    for name in run.cloze:
-        everything[name] = run.measured(measure, name, "both", n, items=items)
-    tokens = generated(everything.values())
-    by_model = [run.measured(prevalence, name, tokens) for name in run.cloze]
-    verbalizer = verbalizer_from_outputs(dict(zip(tokens, np.mean(by_model, axis=0))))
-    everything = {name: counted(one, verbalizer) for name, one in everything.items()}
-    answers = {name: part(one, of_table1(one)) for name, one in everything.items()}
-    of_forty = {name: part(one, rows(items=items)) for name, one in everything.items()}
-    return Asked(answers, of_forty, verbalizer, tokens)
 
 
 def of_table1(answer: dict) -> list[dict]:
