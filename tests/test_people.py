@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
-from lib.engine import models
+from lib.engine import folders, models
 from lib.text import swaps
 from tests.tiny import refusal, save_tiny, tiny
 from training import chat, corpus, people
@@ -193,7 +193,7 @@ def test_a_run_writes_corpus_files_by_its_seed_and_goes_on_where_it_stopped(
     record = json.loads((tmp_path / "first/people.json").read_text())
     assert (
         0 < record["kept"] == len(texts) < 11
-        and record["revision"] == models.locate(str(tmp_path / "model"))[1]
+        and record["revision"] == folders.locate(str(tmp_path / "model"))[1]
     )
     (tmp_path / "first/people1.txt.xz").unlink()
     (tmp_path / "first/people2.txt.xz").write_bytes(

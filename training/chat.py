@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from companion.bias_a_head.debiased import FORM
 from lib import CompanionError
-from lib.engine import models
+from lib.engine import folders, models
 from training import optimise
 from training.packing import IGNORED
 
@@ -115,7 +115,7 @@ def chat(
     before = perplexity(model, heldout, settings.batch)
     tune(model, names, rows, settings, rng, out.name)
     about_text = text / "chat.json"
-    return models.save_difference(
+    return folders.save_difference(
         model,
         name,
         out,

@@ -26,7 +26,7 @@ from torch import nn
 from tqdm import tqdm
 
 from lib import CompanionError
-from lib.engine import batches, files, hooks, models
+from lib.engine import batches, files, folders, hooks
 from training import optimise
 
 # How many batches' examples are sorted by length together: little padding, still well mixed.
@@ -97,7 +97,7 @@ def check(folder: Path, name: str) -> dict:
     """What `sign` wrote; refused if it was for another model, which has other tokens."""
     file = Path(folder) / "prepared.json"
     record = json.loads(file.read_text()) if file.is_file() else {}
-    _, revision = models.locate(name)
+    _, revision = folders.locate(name)
     if record.get("revision") != revision:
         raise CompanionError(
             f"{folder} holds no text prepared for {name} as it is now: run the command prepare."
