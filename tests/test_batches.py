@@ -14,7 +14,18 @@ from hypothesis import given, strategies as st
 from lib.counteracts import cloze
 from lib.engine import batches, embed, fill, models, nsp, pppl
 from lib.text import contexts, data
-from tests.tiny import COMMON, DECODERS, FAMILIES, SENTENCES, kind_of, opens, refusal, tiny
+from tests.tiny import (
+    COMMON,
+    DECODERS,
+    FAMILIES,
+    NETS,
+    READERS,
+    SENTENCES,
+    kind_of,
+    opens,
+    refusal,
+    tiny,
+)
 
 TOO_MUCH = Mock(side_effect=torch.OutOfMemoryError)
 
@@ -31,7 +42,14 @@ def exact(family):
     return model
 
 
+every_reader = pytest.mark.parametrize("family", READERS)
 every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def has_windows(family):
+    return {"sliding_window", "local_attention"} & NETS[family].keys()
+
+
 TEXTS = [
     "She was late.",
     "A man and a woman met the engineer in the office.",
@@ -89,7 +107,7 @@ def test_no_batch_ends_without_need(sizes, tokens, alike):
         assert is_full or is_unlike
 
 
-@every_family
+@every_reader
 def test_padding_is_the_tokenizers_own(family):
     model = tiny(family)
     encoded = batches.encode(model, SENTENCES[:5])
@@ -205,7 +223,7 @@ def test_a_words_vector_is_the_mean_over_its_pieces_and_contexts(family):
     torch.testing.assert_close(embed.words(model, CONTEXTS), torch.stack(expected), **loose)
 
 
-@every_family
+@every_reader
 def test_vectors_of_words_are_the_same_in_any_batches(family, monkeypatch):
     model = exact(family)
     whole = embed.words(model, CONTEXTS)
@@ -214,7 +232,7 @@ def test_vectors_of_words_are_the_same_in_any_batches(family, monkeypatch):
     torch.testing.assert_close(embed.words(model, CONTEXTS), whole)
 
 
-@every_family
+@pytest.mark.parametrize("family", [family for family in FAMILIES if has_windows(family)])
 def test_windows_do_not_let_padding_into_vectors(family):
     """In float32, where a row of padding may look at padding alone."""
     model = tiny(family)
@@ -238,7 +256,7 @@ def test_a_sentences_vector_is_the_state_of_one_token(family):
     torch.testing.assert_close(embed.sentences(model, texts, pooling="mean"), mean)
 
 
-@every_family
+@every_reader
 def test_tokens_of_a_span_spell_its_text(family):
     model = tiny(family)
     text = "the doctor met the doctor ."
@@ -394,7 +412,7 @@ def test_perplexity_after_a_prompt_is_that_of_the_tokens_after_it(family):
         assert found.log_likelihoods[i] == pytest.approx(sum(expected), rel=1e-6)
 
 
-@every_family
+@every_reader
 def test_perplexity_is_the_same_in_any_batches(family):
     model = exact(family)
     usual = pppl.pseudo_perplexity(model, LINES)
@@ -403,7 +421,7 @@ def test_perplexity_is_the_same_in_any_batches(family):
         assert other.log_likelihoods == pytest.approx(usual.log_likelihoods, rel=1e-6)
 
 
-@every_family
+@every_reader
 def test_a_long_line_is_read_in_windows_side_by_side(family):
     model = exact(family)
     ids = model.tokenizer("the doctor met a nurse . " * 14, add_special_tokens=False).input_ids

@@ -180,7 +180,8 @@ def _hub_folder(hub_id: str, revision: str | None) -> Path:
     Its config comes first: of a family that is not known no weights are fetched.
     """
     wanted = revision or pinned(hub_id)
-    _check_family(hub_id, _fetch(hub_id, wanted, ["config.json"]))
+    config = config_of(_fetch(hub_id, wanted, ["config.json"]))
+    families.of(config.get("model_type"), hub_id)
     folder = _fetch(hub_id, wanted)
     if wanted:
         return folder
@@ -272,52 +273,33 @@ def _shape(bundled: Path, seed: int) -> tuple[Path, str]:
 
 def _weight_files(name, folder: Path) -> list[Path]:
     """A folder's files of weights; a folder that cannot be read as a model is refused."""
-    if not (folder / "config.json").is_file():
-        raise CompanionError(
-            f"{folder} has no config.json: give the folder that save_pretrained wrote."
-        )
-    _check_family(name, folder)
+    families.of(config_of(folder).get("model_type"), name)
     weights = _named_weights(folder)
-    if any(folder.glob("*.bin")) and not weights:
+    lacking = [file.name for file in weights if not file.is_file()]
+    if lacking or not weights:
+        pickles = ""
+        if any(folder.glob("*.bin")):
+            pickles = ", and pickles are refused since opening them can run code"
         raise CompanionError(
-            f"{folder} holds only pickled weights, refused since opening them can run code: save "
-            "the model again with save_pretrained, which writes model.safetensors."
-        )
-    if not weights:
-        raise CompanionError(
-            f"{name} has no model.safetensors: save it with save_pretrained, or convert it."
+            f"{folder} lacks {', '.join(lacking or ['model.safetensors'])}{pickles}: fetch the "
+            "model again, or save it with save_pretrained."
         )
     return weights
-
-
-def _check_family(name, folder: Path):
-    """Refuse a family that is not known, before anything is said of weights or of fetching them."""
-    if (folder / "config.json").is_file():
-        families.of(config_of(folder).get("model_type"), name)
 
 
 def _named_weights(folder: Path) -> list[Path]:
     """The files that a folder's weights are read from: model.safetensors, else all that its index
     names. Others beside them, such as a model_old.safetensors, are never read.
-
-    A model of several files of which one is missing is refused.
     """
-    index = folder / "model.safetensors.index.json"
-    shards = []
-    if index.is_file():
-        try:
-            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-            shards = sorted(set(names))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise CompanionError(f"{index} is damaged: fetch or save the model again.") from None
-    missing = [shard for shard in shards if not (folder / shard).is_file()]
-    if missing:
-        raise CompanionError(
-            f"{folder} lacks {len(missing)} of its {len(shards)} files of weights "
-            f"({missing[0]}, ...): fetch or save it again."
-        )
     whole = folder / "model.safetensors"
-    return [whole] if whole.is_file() else [folder / shard for shard in shards]
+    index = folder / "model.safetensors.index.json"
+    if whole.is_file() or not index.is_file():
+        return [whole] if whole.is_file() else []
+    try:
+        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        return [folder / name for name in sorted(set(names))]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CompanionError(f"{index} is damaged: fetch or save the model again.") from None
 
 
 def _short_hash(content: bytes) -> str:
@@ -364,6 +346,10 @@ def config_of(folder: Path) -> dict:
     """The content of a folder's config.json."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CompanionError(
+            f"{folder} has no config.json: give the folder that save_pretrained wrote."
+        ) from None
     except (ValueError, RecursionError):  # no JSON, no UTF-8, or brackets without end
         config = None
     if not isinstance(config, dict):
