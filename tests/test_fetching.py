@@ -19,13 +19,13 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import datasets
-import pandas as pd
 import pooch
 import pytest
 import torch
-from huggingface_hub import HfFileSystem, constants, file_download
+from huggingface_hub import constants, file_download
 from huggingface_hub.utils import _http
 
 from lib import paths
@@ -38,7 +38,6 @@ COMMIT = "c" * 40
 PULL_COMMIT = "e" * 40
 OTHER_COMMIT = "d" * 40
 WEIGHTS = "model.safetensors"
-SPLIT = "train-00000-of-00001.parquet"
 NOWHERE = "http://127.0.0.1:9"  # an address at which nothing answers
 # The error of a full disk: as the system says it, and as hf_xet does, which fetches large files.
 FULL = [
@@ -84,8 +83,6 @@ class Hub(BaseHTTPRequestHandler):
             self.send(b"", code, {"X-Error-Code": reason})
         elif parts[-1] == "discussions":
             self.send_json(self.discussions())
-        elif "/tree/" in self.path:
-            self.send_json(self.tree())
         elif self.path.startswith("/api/"):
             self.send_json(self.repository())
         elif not file.is_file():
@@ -94,14 +91,6 @@ class Hub(BaseHTTPRequestHandler):
             self.send_file(file)
 
     do_HEAD = do_GET
-
-    def tree(self) -> list[dict]:
-        """What the hub says of the files of a folder."""
-        files = []
-        for file in sorted(self.folder.iterdir()):
-            size = file.stat().st_size
-            files.append({"type": "file", "path": file.name, "size": size, "oid": sha1(file)})
-        return files
 
     def repository(self) -> dict:
         """What the hub says of a repository."""
@@ -181,19 +170,11 @@ def hub(tmp_path, monkeypatch):
             "HUGGINGFACE_CO_URL_TEMPLATE": address + "/{repo_id}/resolve/{revision}/{filename}",
             "DOWNLOAD_CHUNK_SIZE": 1_000,  # smaller than the file, as with real weights
         }
-        datasets_constants = {
-            "HF_ENDPOINT": address,
-            "HF_HUB_OFFLINE": False,
-            "HF_DATASETS_CACHE": str(tmp_path / "datasets"),
-        }
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         for name, value in hub_constants.items():
             monkeypatch.setattr(constants, name, value)
-        for name, value in datasets_constants.items():
-            monkeypatch.setattr(datasets.config, name, value)
         for module in (file_download, _http):  # they wait before they try again
             monkeypatch.setattr(module, "time", SimpleNamespace(sleep=lambda seconds: None))
-        HfFileSystem.clear_instance_cache()  # they remember what was where
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -369,39 +350,32 @@ def test_a_model_that_was_fetched_loads_when_the_hub_is_out_of_reach(hub, model,
     assert "or use a bundled model such as mini-bert" in refusal(models.load, "bert-base")
 
 
-@pytest.fixture
-def cola(hub):
-    """GLUE's CoLA, as the hub serves it: a function that says whether it can be had, whole."""
-    table = pd.DataFrame(
-        {"sentence": [f"Sentence {n} of them." for n in range(500)], "label": [0, 1] * 250}
-    )
-    table.to_parquet(hub.folder / SPLIT)
-    (hub.folder / "README.md").write_text(
-        "---\nconfigs:\n- config_name: cola\n  data_files:\n  - split: train\n"
-        "    path: train-*\n---\n"
-    )
-    return lambda: data.hub("hub_glue", "cola", "train").to_pandas().equals(table)
-
-
 @pytest.mark.parametrize("error", FULL, ids=["by http", "by xet"])
 @pytest.mark.filterwarnings("ignore:org/model has no pinned revision")
-def test_on_a_full_disk_models_and_data_sets_are_had_once_there_is_room(hub, model, cola, error):
+def test_on_a_full_disk_a_model_is_had_once_there_is_room(hub, model, error):
     with full_disk(error):
-        of_model = refusal(models.load, "org/model", device="cpu")
-        of_data = refusal(cola)
-    assert re.match("The disk is full, org/model .*free some space, or set HF_HOME", of_model)
-    assert re.match("The disk is full, nyu-mll/glue .*free some space, or set HF_HOME", of_data)
-    assert not {WEIGHTS, SPLIT} & kept(hub)
-    assert loaded(model) and cola()
+        said = refusal(models.load, "org/model", device="cpu")
+    assert re.match("The disk is full, org/model .*free some space, or set HF_HOME", said)
+    assert WEIGHTS not in kept(hub)
+    assert loaded(model)
 
 
-def test_a_data_set_that_breaks_off_is_had_by_the_next_run(hub, cola):
-    hub.breaks = Break(SPLIT, size=3_000, times=99)
-    said = refusal(cola)
-    assert re.match(r"nyu-mll/glue \(cola, train\) could not .*connect to the network", said)
-    assert SPLIT not in kept(hub)
-    hub.breaks = Break()
-    assert cola()
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        *(
+            (full, "The disk is full, nyu-mll/glue .*free some space, or set HF_HOME")
+            for full in FULL
+        ),
+        (ConnectionError, r"nyu-mll/glue \(cola, train\) could not .*connect to the network"),
+    ],
+)
+def test_a_data_set_that_cannot_be_had_is_told_in_a_sentence(monkeypatch, error, said):
+    monkeypatch.setattr(datasets, "load_dataset", Mock(side_effect=error()))
+    assert re.search(said, refusal(data.hub, "hub_glue", "cola", "train"))
+    asked = datasets.load_dataset.call_args
+    assert asked.args == ("nyu-mll/glue", "cola") and asked.kwargs["split"] == "train"
+    assert re.fullmatch("[0-9a-f]{40}", asked.kwargs["revision"])
 
 
 PUBLISHED = b"The published text.\n" * 5_000
