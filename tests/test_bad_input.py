@@ -160,6 +160,8 @@ VECTORS = [
     *((asked(embed.sentences, [wrong]), "is no text") for wrong in (None, 5)),
     (asked(embed.sentences, [LONE]), "lone surrogate"),
     (asked(embed.sentences, ["He."], pooling="max"), "choose token or mean"),
+    (overflowing(embed.sentences, LINES), "are no numbers"),
+    (overflowing(embed.words, {"he": LINES}), "are no numbers"),
     *((asked(embed.words, wrong), "no words") for wrong in ({}, None, ["he"])),
     *((asked(embed.words, {"he": wrong}), "no sentence") for wrong in ([], "he sat")),
     (asked(embed.words, {"he": [None]}), "is no text"),
@@ -179,6 +181,7 @@ LINES_AND_PAIRS = [
     (overflowing(pppl.pseudo_perplexity, LINES), "perplexity of nan"),
     *((asked(nsp.is_next, pairs), "no sentence pairs") for pairs in (None, "ab", [], ("a", "b"))),
     (asked(nsp.is_next, [("a", None)]), "is no text"),
+    (overflowing(nsp.is_next, PAIR), "are no numbers"),
     (at("roberta", nsp.is_next, [("a", "b")]), "no next-sentence head"),
     (lambda bert: nsp.strength(FRAME), "unlike lengths"),
 ]

@@ -83,6 +83,8 @@ class Hub(BaseHTTPRequestHandler):
             self.send(b"", code, {"X-Error-Code": reason})
         elif parts[-1] == "discussions":
             self.send_json(self.discussions())
+        elif "/tree/" in self.path:
+            self.send_json(self.tree())
         elif self.path.startswith("/api/"):
             self.send_json(self.repository())
         elif not file.is_file():
@@ -91,6 +93,14 @@ class Hub(BaseHTTPRequestHandler):
             self.send_file(file)
 
     do_HEAD = do_GET
+
+    def tree(self) -> list[dict]:
+        """What the hub says of the files of a folder."""
+        files = []
+        for file in sorted(self.folder.iterdir()):
+            size = file.stat().st_size
+            files.append({"type": "file", "path": file.name, "size": size, "oid": sha1(file)})
+        return files
 
     def repository(self) -> dict:
         """What the hub says of a repository."""

@@ -40,6 +40,16 @@ def checked(model, texts, what: str = "texts") -> list[str]:
     return list(texts)
 
 
+def finite(model, answers: torch.Tensor) -> torch.Tensor:
+    """What a model answered; what is no number, since it overflowed on its way, is refused."""
+    if not answers.isfinite().all():
+        raise CompanionError(
+            f"{model.name} answers with what are no numbers: make what masks or patches it "
+            "smaller, or mend its config.json."
+        )
+    return answers
+
+
 def encode(model, texts: list, seconds: list | None = None, bos: bool | None = None) -> list[dict]:
     """Texts, or pairs of texts, as token ids: one dict each, not yet padded.
 

@@ -34,7 +34,7 @@ def words(model, contexts: dict[str, list[str]], bos: bool | None = None) -> tor
 
     with torch.no_grad():
         each(model, pairs, add, bos=bos)
-    return (total / count[:, None]).to(model.net.dtype)
+    return batches.finite(model, (total / count[:, None]).to(model.net.dtype))
 
 
 def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -200,4 +200,5 @@ def sentences(
         return states[torch.arange(len(indices)), places].cpu()
 
     encoded = batches.encode(model, texts, bos=bos)
-    return torch.stack(batches.each(model, encoded, at_place, progress=progress))
+    vectors = torch.stack(batches.each(model, encoded, at_place, progress=progress))
+    return batches.finite(model, vectors)

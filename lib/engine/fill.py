@@ -91,12 +91,7 @@ def at_blank(
             places = is_mask.int().argmax(1)
         with hooks.finish(model, places):
             p = logits_at(model, batch, rows, places).float().softmax(-1)
-        if not p.isfinite().all():
-            raise CompanionError(
-                f"{model.name} answers with probabilities that are no numbers: make what masks or "
-                "patches it smaller, or mend its config.json."
-            )
-        return keep(p)
+        return keep(batches.finite(model, p))
 
     return batches.each(model, encoded, read, tokens, progress)
 

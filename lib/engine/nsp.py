@@ -39,7 +39,8 @@ def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Te
         return model.nsp_head(vectors).float().softmax(-1)[:, 0].cpu()
 
     encoded = batches.encode(model, firsts, seconds)
-    return torch.stack(batches.each(model, encoded, p_next, progress=progress))
+    p = torch.stack(batches.each(model, encoded, p_next, progress=progress))
+    return batches.finite(model, p)
 
 
 def _is_pair(pair) -> bool:
