@@ -630,6 +630,12 @@ def test_fewer_layers_are_refused_of_bare_encoders_and_under_a_new_head(tmp_path
     assert "encoder.layer.2" in refused(tmp_path, device="cpu", **options)
 
 
+def test_a_feed_forward_part_sees_all_tokens_at_once(bert, folders):
+    """In chunks of three it fails on texts of other lengths, and hooks would see parts."""
+    change_config(bert, chunk_size_feed_forward=3)
+    assert torch.equal(output(models.load(bert, device="cpu")), output(folders["bert"][1]))
+
+
 def test_weights_beside_the_layers_are_no_reason_to_refuse(bert):
     """Heads of other tasks, and buffers that older versions stored."""
     others = ("classifier.weight", "qa_outputs.9.weight", "bert.embeddings.position_ids")

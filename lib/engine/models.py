@@ -302,6 +302,8 @@ def _network_config(request: _Request):
         ) from error
     if (config.pad_token_id or 0) >= config.vocab_size:
         config.pad_token_id = None  # an added token; padding is masked, so any other token will do
+    if getattr(config, "chunk_size_feed_forward", 0):
+        config.chunk_size_feed_forward = 0  # the same function, on all tokens at once
     for key in ("hidden_act", "activation_function"):
         if getattr(config, key, "") == "gelu_new":
             setattr(config, key, "gelu_pytorch_tanh")  # the same function, one kernel for seven
