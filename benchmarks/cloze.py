@@ -16,7 +16,7 @@ import transformers
 
 from benchmarks import flops, timing
 from lib.counteracts import cloze
-from lib.engine import batches, models
+from lib.engine import batches, folders, models
 
 # The paper's seven, as their published configurations have them.
 LARGE = dict(
@@ -39,7 +39,7 @@ OURS = "one row a prompt"
 
 def masked_head(model) -> torch.nn.Module:
     """The network with the masked-word head alone, as transformers loads it."""
-    folder, _ = models.locate(model.name)
+    folder, _ = folders.locate(model.name)
     return transformers.AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 

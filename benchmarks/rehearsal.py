@@ -146,14 +146,14 @@ def place_of(source: str, options) -> Path:
     if is_folder(source):
         limit = f"-limit{options.items}" if options.items and source.startswith("nli/") else ""
         return options.folder / "made" / f"{source}{limit}"
-    from lib.engine import models
+    from lib.engine import folders
 
-    commit = models.pinned(source) or "0" * 40
+    commit = folders.pinned(source) or "0" * 40
     return options.folder / "hub" / f"models--{source.replace('/', '--')}" / "snapshots" / commit
 
 
 def in_hub(options, hub_id: str, revision: str | None, files: list[str] = ()) -> Path:
-    """What `models._fetch` returns: out of the hub's reach its client may want a look at it."""
+    """What `folders._fetch` returns: out of the hub's reach its client may want a look at it."""
     home = options.folder / "hub" / f"models--{hub_id.replace('/', '--')}"
     folder = home / "snapshots" / (revision or (home / "refs" / "main").read_text())
     if not folder.is_dir():
@@ -191,7 +191,7 @@ def provide(source: str, options):
 def sources_of(job: str) -> list[str]:
     """The models of SHAPES that a job asks for, by the roles that stand in its notebook's code."""
     from companion import profiles
-    from lib.engine import models
+    from lib.engine import folders
 
     chosen = profiles.read("paper").models
     if job in (*DRILLS, "pace"):
@@ -204,7 +204,7 @@ def sources_of(job: str) -> list[str]:
             names += [given] if isinstance(given, str) else given
     sources = []
     for name in dict.fromkeys(names):
-        source = models.REGISTRY[name].source if name in models.REGISTRY else name
+        source = folders.REGISTRY[name].source if name in folders.REGISTRY else name
         if isinstance(source, Path):
             source = f"{source.parent.name}/{source.name}"
         sources.append(source)
@@ -285,12 +285,12 @@ def stand_in(options) -> Absent:
     plt.switch_backend("Agg")
     absent = Absent()
     sys.meta_path.append(absent)
-    from lib.engine import models
+    from lib.engine import folders
     from lib.text import data, readers
 
     data.hub = hub_stand_in
     readers.corpus = lambda stand_ins=True: "bbc_news"
-    models._fetch = partial(in_hub, options)
+    folders._fetch = partial(in_hub, options)
     return absent
 
 

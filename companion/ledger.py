@@ -28,7 +28,8 @@ from companion import claims, results
 from companion.claims import Beside, Claim, Outcome, Test
 from companion.profiles import SWAPPED, UNTRAINED
 from lib import CompanionError
-from lib.engine import models, stats
+from lib.engine import stats
+from lib.engine.folders import REGISTRY, config_of, draw_of
 from lib.engine.stats import Estimate
 
 CONTROLS = {UNTRAINED: "untrained networks", SWAPPED: "the gender-swapped model"}
@@ -179,9 +180,9 @@ def _is_main(rows: pd.DataFrame) -> pd.Series:
 
 def _is_about_bert(test: Test) -> bool:
     """Whether a test is about gender in BERT, or a method with BERT, and about nothing else."""
-    names = [name for name in (test.model, test.against) if name in models.REGISTRY]
+    names = [name for name in (test.model, test.against) if name in REGISTRY]
     claim = claims.claims()[test.claim]
-    is_bert = all(models.REGISTRY[name].family == "bert" for name in names)
+    is_bert = all(REGISTRY[name].family == "bert" for name in names)
     return is_bert and (claim.about_bert or SWAPPED in claim.controls)
 
 
@@ -193,15 +194,15 @@ def family_of(name: str) -> str:
     bare = name.partition("@")[0]
     if not bare:
         return ""
-    if bare in models.REGISTRY:
-        return models.REGISTRY[bare].family
+    if bare in REGISTRY:
+        return REGISTRY[bare].family
     if Path(name).name.startswith(SWAPPED):
         return "bert"  # these all are
-    for entry in models.REGISTRY.values():
+    for entry in REGISTRY.values():
         if entry.source == name:
             return entry.family
     try:
-        return models.config_of(Path(name)).get("model_type") or ""
+        return config_of(Path(name)).get("model_type") or ""
     except (OSError, CompanionError):  # no folder here: one of the hub, or one that was removed
         return ""
 
@@ -258,7 +259,7 @@ def _is_of(control: str, test: Test) -> bool:
         return False
     names = [name for name in (test.model, test.against) if name]
     if control == UNTRAINED:
-        return all(models.draw_of(name) for name in names)
+        return all(draw_of(name) for name in names)
     return all(Path(name).name.startswith(SWAPPED) for name in names)
 
 

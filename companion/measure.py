@@ -30,7 +30,7 @@ from companion.results import place, question, read, write
 from companion.run import Run, versions
 from lib import CompanionError, paths
 from lib.bias_a_head import counter, heads, masking, patching
-from lib.engine import models
+from lib.engine import folders, models
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
@@ -134,7 +134,7 @@ def answers(run: Run, options):
             published.convert(name)
         args = name, alike.Amounts()
         made_from = _made_from(run, alike.measure, args, "alike", "float32")
-        made_from["question"]["weights"] = {name: models.locate(name)[1]}
+        made_from["question"]["weights"] = {name: folders.locate(name)[1]}
         file = place(folder_of(run, options), alike.measure, args)
         if file.exists() and read(file)[1]["question"] == made_from["question"]:
             continue

@@ -37,7 +37,7 @@ from companion import ledger, papers, results, stale
 from companion.report.article import TEMPLATES
 from companion.run import Run
 from lib import CompanionError, paths
-from lib.engine import models
+from lib.engine import folders
 from lib.engine.files import fingerprint, replace
 
 # What `execute` raises where the notebook is to blame.
@@ -345,9 +345,9 @@ def revision(name: str) -> str:
     """
     hub_id = hub_id_of(name)
     if hub_id:
-        return models.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
+        return folders.pinned(hub_id) or str(hub.try_to_load_from_cache(hub_id, "config.json"))
     try:
-        folder, weights = models.locate(name)
+        folder, weights = folders.locate(name)
     except CompanionError:  # a classifier that is not made yet
         return ""
     return f"{weights}, {fingerprint(folder / 'training.json')}"
@@ -355,7 +355,7 @@ def revision(name: str) -> str:
 
 def hub_id_of(name: str) -> str:
     """The hub's id of a model; "" of a folder, a bundled or an untrained one."""
-    source = models.REGISTRY[name].source if name in models.REGISTRY else name
+    source = folders.REGISTRY[name].source if name in folders.REGISTRY else name
     if not isinstance(source, str) or Path(source).is_dir():
         return ""
     return source if re.fullmatch(r"[\w.-]+/[\w.-]+", source) else ""
@@ -375,7 +375,7 @@ def models_of(run: Run, notebooks: list[Notebook]) -> list[str]:
 
 def is_bundled(name: str) -> bool:
     """Whether a model comes with the repository."""
-    return name in models.REGISTRY and (paths.MODELS / name).is_dir()
+    return name in folders.REGISTRY and (paths.MODELS / name).is_dir()
 
 
 def to_make(run: Run, notebooks: list[Notebook]) -> str:
@@ -383,11 +383,11 @@ def to_make(run: Run, notebooks: list[Notebook]) -> str:
     runs; "" where there is none to make.
     """
     name = run.classifier
-    if name in ("", run.model) or is_bundled(name) or models.draw_of(name):
+    if name in ("", run.model) or is_bundled(name) or folders.draw_of(name):
         return ""
     if name not in models_of(run, notebooks):
         return ""
-    folder = models.REGISTRY[name].source if name in models.REGISTRY else Path(name)
+    folder = folders.REGISTRY[name].source if name in folders.REGISTRY else Path(name)
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""
 
 

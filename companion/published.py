@@ -25,7 +25,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from lib import CompanionError, paths
-from lib.engine import families, files, models
+from lib.engine import families, files, folders
 
 LISTED = paths.ROOT / "requirements-published.txt"
 READER = "gguf"
@@ -89,7 +89,7 @@ MODELS = {
 
 def is_encoder(name: str) -> bool:
     """Whether a name is of a published encoder: these have no vocabulary head."""
-    return name in MODELS and not families.of(models.REGISTRY[name].family).is_causal
+    return name in MODELS and not families.of(folders.REGISTRY[name].family).is_causal
 
 
 def is_here(name: str) -> bool:

@@ -34,7 +34,7 @@ from IPython import display
 from companion import claims, ledger, printed, profiles, results, stale
 from companion.results import Rests
 from lib import CompanionError, paths
-from lib.engine import families, models
+from lib.engine import families, folders, models
 from lib.engine.files import replace, room_for, slug
 from lib.engine.stats import Estimate
 from lib.text import readers
@@ -187,7 +187,7 @@ class Run:
             return
         self.encoder = model
         self.debiased = [model]  # beside the profile's encoder, as notebook 06 takes it
-        own = models.REGISTRY.get(f"{model}-nli")  # the profile's classifier is another encoder's
+        own = folders.REGISTRY.get(f"{model}-nli")  # the profile's classifier is another encoder's
         self.classifier = f"{model}-nli" if own and Path(own.source).is_dir() else ""
 
     @property
@@ -209,7 +209,7 @@ class Run:
     def is_control(self) -> bool:
         """Whether its models are controls: claims are then judged without preconditions."""
         for name in (self.model, self.encoder):
-            if models.draw_of(name) or Path(name).name.startswith(ledger.SWAPPED):
+            if folders.draw_of(name) or Path(name).name.startswith(ledger.SWAPPED):
                 return True
         return False
 
@@ -237,7 +237,7 @@ class Run:
     def weights(self, args) -> dict[str, str]:
         """The revisions of this run's models among the arguments of a function."""
         given = {value for value in args if isinstance(value, str)}
-        return {name: models.locate(name)[1] for name in sorted(given & self.models)}
+        return {name: folders.locate(name)[1] for name in sorted(given & self.models)}
 
     # ---- results that are computed once
     def measured(self, function, *args, quick: tuple | None = (), **options):
@@ -557,7 +557,7 @@ def tag(model: str) -> str:
 
 def _at_commit(model: str) -> tuple[str, str]:
     """(name, commit) of "org/name@commit"; no commit of a plain name, of null@3 and of a folder."""
-    if models.draw_of(model) or Path(model).exists():
+    if folders.draw_of(model) or Path(model).exists():
         return model, ""
     name, _, commit = model.rpartition("@")
     if name and re.fullmatch(r"[\w.-]+", commit):
@@ -567,23 +567,23 @@ def _at_commit(model: str) -> tuple[str, str]:
 
 def _pin(name: str, revision: str):
     """Have whatever loads this model by name take this commit of the hub."""
-    source = models.REGISTRY[name].source if name in models.REGISTRY else name
+    source = folders.REGISTRY[name].source if name in folders.REGISTRY else name
     if not isinstance(source, str) or Path(source).is_dir():
         raise CompanionError(f"{name} is a folder, not a model of the hub: leave --revision out.")
-    same = [key for key, entry in models.REGISTRY.items() if entry.source == source]
+    same = [key for key, entry in folders.REGISTRY.items() if entry.source == source]
     if not same:
-        entry = models.Entry(source, "", "at a commit asked for", revision=revision)
-        models.REGISTRY[f"{source} as asked"] = entry
+        entry = folders.Entry(source, "", "at a commit asked for", revision=revision)
+        folders.REGISTRY[f"{source} as asked"] = entry
     for key in same:
-        models.REGISTRY[key] = dataclasses.replace(models.REGISTRY[key], revision=revision)
+        folders.REGISTRY[key] = dataclasses.replace(folders.REGISTRY[key], revision=revision)
 
 
 def _config_of(model: str) -> dict:
     """A model's config; of a paper's language model its family alone, which needs no fetching."""
-    entry = models.REGISTRY.get(model)
+    entry = folders.REGISTRY.get(model)
     if entry and isinstance(entry.source, str):
         return {"model_type": entry.family}
-    return models.config_of(models.locate(model)[0])
+    return folders.config_of(folders.locate(model)[0])
 
 
 # ---- what is said of stored results

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
-from lib.engine import models
+from lib.engine import folders
 from tests import tiny
 
 COMMON = dict(
@@ -69,7 +69,7 @@ def snapshot(folder: Path, hub_id: str) -> Path:
     The commit is the pinned one, or a made-up one.
     """
     home = folder / "hub" / f"models--{hub_id.replace('/', '--')}"
-    commit = models.pinned(hub_id) or hashlib.sha1(hub_id.encode()).hexdigest()
+    commit = folders.pinned(hub_id) or hashlib.sha1(hub_id.encode()).hexdigest()
     (home / "refs").mkdir(parents=True, exist_ok=True)
     (home / "refs" / "main").write_text(commit)
     return home / "snapshots" / commit

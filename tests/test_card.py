@@ -26,7 +26,7 @@ from companion.card.measures import Card
 from companion.card.rows import KINDS, Row, Sample
 from lib import CompanionError, paths
 from lib.bias_a_head import heads
-from lib.engine import embed, fill, models, stats
+from lib.engine import embed, fill, folders, models, stats
 from lib.engine.stats import Estimate
 from lib.text import contexts
 from tests.tiny import COMMON, ENCODERS, FAMILIES, refusal, save_tiny
@@ -228,7 +228,7 @@ def test_a_vocabulary_that_breaks_english_up_is_warned_of(tmp_path):
 def test_a_tokenizer_of_other_words_is_warned_of_with_and_without_a_vocabulary_head(tmp_path):
     for name in card_page.BUNDLED:
         assert card_measures.other_words(models.load(name, device="cpu")) == []
-    folder, _ = models.locate("mini-bert")
+    folder, _ = folders.locate("mini-bert")
     for file in ("config.json", "model.safetensors", "tokenizer_config.json"):
         (tmp_path / file).write_bytes((folder / file).read_bytes())
     vocabulary = json.loads((folder / "tokenizer.json").read_text())
@@ -261,8 +261,8 @@ def test_a_stored_card_stands_beside_others_while_its_weights_are_the_same(
 ):
     save_tiny("bert", tmp_path / "one")
     save_tiny("bert", tmp_path / "two", seed=1)
-    entry = models.Entry(tmp_path / "one", family="bert", note="")
-    monkeypatch.setitem(models.REGISTRY, "known", entry)
+    entry = folders.Entry(tmp_path / "one", family="bert", note="")
+    monkeypatch.setitem(folders.REGISTRY, "known", entry)
     card.write("known", store=True)
     assert [stored.model for stored in card.beside()] == ["known"]
     assert "<span>known</span>" in card.write(str(tmp_path / "two")).read_text()

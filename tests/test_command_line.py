@@ -28,7 +28,7 @@ from companion.estimate import estimate
 from companion.report import readme
 from companion.run import Run
 from lib import paths
-from lib.engine import models
+from lib.engine import folders
 from lib.engine.files import replace
 from tests import hub
 from tests.tiny import refusal, save_tiny
@@ -682,8 +682,8 @@ def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_
         Run(profile="paper"),
         notebook("09", "run.load(run.classifier)"),
     )
-    entry = dataclasses.replace(models.REGISTRY["bert-base-nli"], source=folder)
-    monkeypatch.setitem(models.REGISTRY, "bert-base-nli", entry)
+    entry = dataclasses.replace(folders.REGISTRY["bert-base-nli"], source=folder)
+    monkeypatch.setitem(folders.REGISTRY, "bert-base-nli", entry)
     assert notebooks.to_make(run, [encoder, with_it]) == str(folder)
     assert "40 of them to make bert-base-nli" in "\n".join(estimate(run, [with_it]))
     others = (run, encoder), (Run(), with_it), (Run(profile="paper", model="roberta-base"), with_it)
@@ -696,8 +696,8 @@ def test_what_the_profile_paper_cannot_draw_is_said_before_it_runs(tmp_path, mon
     """Of the notebooks that are still to run, and of other profiles nothing."""
     made = tmp_path / "made"
     for name, folder in {"bert-base-cda": made, "bert-base-dropout": tmp_path / "nowhere"}.items():
-        entry = dataclasses.replace(models.REGISTRY[name], source=folder)
-        monkeypatch.setitem(models.REGISTRY, name, entry)
+        entry = dataclasses.replace(folders.REGISTRY[name], source=folder)
+        monkeypatch.setitem(folders.REGISTRY, name, entry)
 
     def said(*numbers, run=None, **options):
         run = run or Run(profile="paper")

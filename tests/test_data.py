@@ -270,7 +270,7 @@ def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_st
             heads.arguments(paper, "bert-base", "gender")[2].source == "paper"
         )  # its own is fetched
     monkeypatch.setattr(
-        data, "path", lambda file: data._one_of({}, file, "file")
+        data, "path", lambda file: data.one_of({}, file, "file")
     )  # refused, as when out of reach
     setup = glue.Setup("mini-bert", {"heads_contexts": 1}, paths.BUILD, "hub")
     said = refusal(heads.arguments, paper, "bert-base", "gender"), refusal(glue.ranked, setup)

@@ -6,7 +6,7 @@ import pytest
 
 from companion.bias_a_head import debiased, estimators, masked
 from lib.bias_a_head import chat, masking
-from lib.engine import models
+from lib.engine import folders
 from tests.test_bias_a_head import result
 from tests.tiny import refusal, save_tiny
 
@@ -161,7 +161,7 @@ def test_pronounced_heads_are_counted_from_the_bases_fence():
 def test_a_folder_is_compared_with_the_base_it_names_or_that_of_its_shape(tmp_path):
     model = save_tiny("bert", tmp_path / "base")
     model.net.get_parameter("bert.pooler.dense.bias").add_(1)
-    models.save_difference(model, str(tmp_path / "base"), tmp_path / "debiased")
+    folders.save_difference(model, str(tmp_path / "base"), tmp_path / "debiased")
     assert debiased.base_of(str(tmp_path / "debiased"), "mini-bert") == str(tmp_path / "base")
     assert debiased.base_of("mini-bert-nli", "mini-bert") == "mini-bert"
     refusal(debiased.base_of, str(tmp_path / "base"), "mini-bert")

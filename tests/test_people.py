@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
-from lib.engine import models
+from lib.engine import folders, models
 from lib.text import swaps
 from tests.tiny import refusal, save_tiny, tiny
 from training import chat, corpus, people
@@ -155,7 +155,7 @@ def test_a_run_writes_corpus_files_by_its_seed_and_goes_on_where_it_stopped(tmp_
     assert list(first) == ["0", "1", "2"] and first == again != other
     record = json.loads((tmp_path / "first/people.json").read_text())
     assert 0 < record["kept"] == len(sum(first.values(), [])) < 11
-    assert record["revision"] == models.locate(str(model))[1]
+    assert record["revision"] == folders.locate(str(model))[1]
     (tmp_path / "first/people1.txt.xz").unlink()
     (tmp_path / "other/people2.txt.xz").rename(tmp_path / "first/people2.txt.xz")
     resumed = run("first")

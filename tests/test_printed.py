@@ -20,7 +20,7 @@ from companion.printed import Match
 from companion.projective import inference, table7
 from companion.run import Run
 from lib import paths
-from lib.engine import models, nsp, stats
+from lib.engine import folders, nsp, stats
 from lib.engine.stats import Estimate
 from lib.projective import nli
 from tests.tiny import refuses
@@ -193,7 +193,7 @@ test_what_is_not_there_is_named = refuses(
 def test_one_rule_says_whether_a_number_is_of_the_papers_model(
     parameters, model, is_papers, monkeypatch
 ):
-    monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))  # a commit is pinned in it
+    monkeypatch.setattr(folders, "REGISTRY", dict(folders.REGISTRY))  # a commit is pinned in it
     assert Run(**parameters).is_papers(model) == is_papers
     for file in paths.NOTEBOOKS.glob("0[2-9]_*.ipynb"):
         text = file.read_text(encoding="utf-8")

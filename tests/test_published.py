@@ -29,7 +29,7 @@ from companion.report import readme
 from companion.results import write
 from lib import CompanionError, paths
 from lib.counteracts import cloze
-from lib.engine import models
+from lib.engine import folders, models
 from tests.tiny import batch, refusal, save_tiny, tiny, tokenizer_of
 
 MINE = "all-minilm-l6-v2"
@@ -169,7 +169,7 @@ def test_a_package_without_its_part_and_unknown_names_are_refused(index, encoder
 
 def test_every_package_is_listed_with_its_hash_and_every_model_is_registered():
     for name, model in MODELS.items():
-        assert models.REGISTRY[name].source == published.folder_of(name), name
+        assert folders.REGISTRY[name].source == published.folder_of(name), name
         for package in model.packages:
             assert re.search(
                 "==[0-9.]+ --hash=sha256:[0-9a-f]{64}$", published.requirement(package)

@@ -27,7 +27,7 @@ from companion import __main__ as command, look, notebooks, printed, profiles, r
 from companion.run import Run
 from lib import paths
 from lib.bias_a_head import heads, masking, patching
-from lib.engine import models
+from lib.engine import folders, models
 from lib.engine.files import fingerprint, new_folder, replace
 from lib.engine.stats import Estimate
 from tests.tiny import disk, refusal
@@ -209,11 +209,11 @@ def test_models_that_are_named(monkeypatch):
         Run(profile="paper").company == ["bert-base", "gpt2"]
         and Run(profile="paper").classifier == "bert-base-nli"
     )
-    monkeypatch.setattr(models, "REGISTRY", dict(models.REGISTRY))
+    monkeypatch.setattr(folders, "REGISTRY", dict(folders.REGISTRY))
     run = Run(model="roberta-base@0123abc")
     assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
-    assert models.pinned("FacebookAI/roberta-base") == "0123abc"
+    assert folders.pinned("FacebookAI/roberta-base") == "0123abc"
     run = Run(model="null@3")
     assert (run.encoder, run.revision, run.classifier) == (
         "null@3",
@@ -222,15 +222,15 @@ def test_models_that_are_named(monkeypatch):
     ) and run.name.startswith("mini-null-3-")
     assert (
         run.weights(["null@3"])
-        == {"null@3": models.locate("null@3")[1]}
+        == {"null@3": folders.locate("null@3")[1]}
         != Run(model="null").weights(["null"])
     )
     assert (
         Run(model="null-gpt2").decoder == "null-gpt2"
         and Run(model="null-albert@1").encoder == "null-albert@1"
     )
-    models.REGISTRY["seed1"] = dataclasses.replace(
-        models.REGISTRY["seed1"], source=paths.ROOT / "nowhere"
+    folders.REGISTRY["seed1"] = dataclasses.replace(
+        folders.REGISTRY["seed1"], source=paths.ROOT / "nowhere"
     )
     for name, said in {
         "mini-brt": "no model",

@@ -14,7 +14,7 @@ import yaml
 from companion.__main__ import understood
 from companion.notebooks import select
 from lib import paths
-from lib.engine import models
+from lib.engine import folders
 
 WORKFLOW = paths.ROOT / "workflow"
 CONFIG = yaml.safe_load((WORKFLOW / "config.yaml").read_text())
@@ -107,7 +107,7 @@ def test_the_sweep_names_what_there_is():
     assert len(select(there, ",".join(f"{n:02d}" for n in CONFIG["notebooks"]))) == len(
         CONFIG["notebooks"]
     )
-    assert set(CONFIG["models"]) <= models.REGISTRY.keys()
+    assert set(CONFIG["models"]) <= folders.REGISTRY.keys()
     assert (paths.ROOT / "lib" / "profiles" / f"{CONFIG['profile']}.toml").exists()
 
 

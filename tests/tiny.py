@@ -50,149 +50,50 @@ SPECIAL = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
 
 # ---------------------------------------------------------------------------------------- networks
 
-
-def _bert():
-    return transformers.BertForPreTraining(transformers.BertConfig(**SHAPE, **COMMON))
-
-
-def _roberta():
-    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**SHAPE, **COMMON))
-
-
-def _albert():
-    config = transformers.AlbertConfig(**SHAPE, **COMMON, embedding_size=16)
-    return transformers.AlbertForMaskedLM(config)
-
-
-def _distilbert():
-    config = transformers.DistilBertConfig(dim=32, n_layers=3, n_heads=4, hidden_dim=64, **COMMON)
-    return transformers.DistilBertForMaskedLM(config)
-
-
-def _mpnet():
-    return transformers.MPNetForMaskedLM(transformers.MPNetConfig(**SHAPE, **COMMON))
-
-
-def _gpt2():
-    config = transformers.GPT2Config(
-        n_embd=32,
-        n_layer=3,
-        n_head=4,
-        n_positions=COMMON["max_position_embeddings"],
-        vocab_size=400,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return transformers.GPT2LMHeadModel(config)
-
-
-def _llama():
-    config = transformers.LlamaConfig(**SHAPE, **COMMON, num_key_value_heads=2)
-    return transformers.LlamaForCausalLM(config)
-
-
-def _electra():
-    config = transformers.ElectraConfig(**SHAPE, **COMMON, embedding_size=16)
-    return transformers.ElectraForMaskedLM(config)
-
-
-def _xlm_roberta():
-    return transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(**SHAPE, **COMMON))
-
-
-def _modernbert():
-    config = transformers.ModernBertConfig(
-        **SHAPE, **COMMON, **SPECIAL, layer_types=KINDS, local_attention=8
-    )
-    return transformers.ModernBertForMaskedLM(config)
-
-
-def _mistral():
-    config = transformers.MistralConfig(**SHAPE, **COMMON, **GROUPED, head_dim=16, sliding_window=6)
-    return transformers.MistralForCausalLM(config)
-
-
-def _qwen2():
-    config = transformers.Qwen2Config(
-        **SHAPE, **COMMON, **GROUPED, **WINDOWS, use_sliding_window=True
-    )
-    return transformers.Qwen2ForCausalLM(config)
-
-
-def _qwen3():
-    config = transformers.Qwen3Config(
-        **SHAPE, **COMMON, **GROUPED, **WINDOWS, use_sliding_window=True, head_dim=16
-    )
-    return transformers.Qwen3ForCausalLM(config)
-
-
-def _gemma2():
-    config = transformers.Gemma2Config(
-        **SHAPE,
-        **COMMON,
-        **GROUPED,
-        **WINDOWS,
+# What each family's configuration has beside COMMON.
+NETS = {
+    "bert": SHAPE,
+    "roberta": SHAPE,
+    "albert": SHAPE | dict(embedding_size=16),
+    "distilbert": dict(dim=32, n_layers=3, n_heads=4, hidden_dim=64),
+    "electra": SHAPE | dict(embedding_size=16),
+    "xlm-roberta": SHAPE,
+    "mpnet": SHAPE,
+    "modernbert": SHAPE | SPECIAL | dict(layer_types=KINDS, local_attention=8),
+    "gpt2": dict(n_embd=32, n_layer=3, n_head=4, bos_token_id=0, eos_token_id=0),
+    "llama": SHAPE | GROUPED,
+    "mistral": SHAPE | GROUPED | dict(head_dim=16, sliding_window=6),
+    "qwen2": SHAPE | GROUPED | WINDOWS | dict(use_sliding_window=True),
+    "qwen3": SHAPE | GROUPED | WINDOWS | dict(use_sliding_window=True, head_dim=16),
+    "gemma2": SHAPE
+    | GROUPED
+    | WINDOWS
+    | dict(
         head_dim=16,
         query_pre_attn_scalar=20,
         attn_logit_softcapping=2.0,
         final_logit_softcapping=3.0,
-    )
-    return transformers.Gemma2ForCausalLM(config)
-
-
-def _gemma3():
-    config = transformers.Gemma3TextConfig(
-        **SHAPE,
-        **COMMON,
-        **GROUPED,
-        **WINDOWS,
-        head_dim=16,
-        query_pre_attn_scalar=20,
-        final_logit_softcapping=3.0,
-    )
-    return transformers.Gemma3ForCausalLM(config)
-
-
-def _phi3():
-    config = transformers.Phi3Config(
-        **SHAPE,
-        **COMMON,
-        **GROUPED,
-        **SPECIAL | {"pad_token_id": None},
-        original_max_position_embeddings=40,
-        sliding_window=6,
-    )
-    return transformers.Phi3ForCausalLM(config)
-
-
-def _gpt_neox():
-    config = transformers.GPTNeoXConfig(
-        **SHAPE,
-        **COMMON,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
-    )
-    return transformers.GPTNeoXForCausalLM(config)
-
-
-NETS = {
-    "bert": _bert,
-    "roberta": _roberta,
-    "albert": _albert,
-    "distilbert": _distilbert,
-    "electra": _electra,
-    "xlm-roberta": _xlm_roberta,
-    "mpnet": _mpnet,
-    "modernbert": _modernbert,
-    "gpt2": _gpt2,
-    "llama": _llama,
-    "mistral": _mistral,
-    "qwen2": _qwen2,
-    "qwen3": _qwen3,
-    "gemma2": _gemma2,
-    "gemma3_text": _gemma3,
-    "phi3": _phi3,
-    "gpt_neox": _gpt_neox,
+    ),
+    "gemma3_text": SHAPE
+    | GROUPED
+    | WINDOWS
+    | dict(head_dim=16, query_pre_attn_scalar=20, final_logit_softcapping=3.0),
+    "phi3": SHAPE
+    | GROUPED
+    | SPECIAL
+    | dict(pad_token_id=None, original_max_position_embeddings=40, sliding_window=6),
+    "gpt_neox": SHAPE
+    | dict(
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
+    ),
 }
+
+
+def net_of(family: str) -> transformers.PreTrainedModel:
+    """A random network of the family's fullest class."""
+    kind = getattr(transformers, families.FAMILIES[family].classes[0])
+    return kind(kind.config_class(**COMMON, **NETS[family]))
+
 
 # Where W^O of a layer is: spelled out here a second time, so that families.py is checked by it.
 OUTPUT_PROJECTIONS = {
@@ -330,6 +231,8 @@ def opens(family: str) -> bool:
 # From the tokenizers, so that families.py is checked by it: what can mask a word is no decoder.
 ENCODERS = [family for family in FAMILIES if "mask_token" in kind_of(family).special]
 DECODERS = [family for family in FAMILIES if family not in ENCODERS]
+# One family of each kind of tokenizer: for what depends on tokens alone.
+READERS = list({repr(kind_of(family)): family for family in reversed(FAMILIES)}.values())
 
 
 @cache
@@ -400,7 +303,7 @@ def tokenizer_of(family: str) -> transformers.PreTrainedTokenizerFast:
 def tiny(family, attention="sdpa", dtype=torch.float32, seed=0) -> models.Model:
     """A new random model in memory, as models.load returns one, with weights that matter."""
     torch.manual_seed(seed)
-    net = NETS[family]()
+    net = net_of(family)
     for weight in net.parameters():  # biases too, which are zero at the start
         is_scale_of_norm = weight.dim() == 1 and weight[0] == 1
         torch.nn.init.normal_(weight, mean=1.0 if is_scale_of_norm else 0.0, std=0.2)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from lib import CompanionError
 from lib.bias_a_head.chat import FORM
-from lib.engine import models
+from lib.engine import folders, models
 from training import optimise
 from training.packing import IGNORED
 
@@ -116,7 +116,7 @@ def chat(
     before = perplexity(model, heldout, settings.batch)
     tune(model, names, rows, settings, rng, out.name)
     about_text = text / "chat.json"
-    return models.save_difference(
+    return folders.save_difference(
         model,
         name,
         out,

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 from lib import CompanionError, paths
-from lib.engine import files, models, stats
+from lib.engine import files, folders, models, stats
 from lib.text import readers, swaps
 from lib.text.readers import NLI_LABELS
 from training import finetune
@@ -141,7 +141,7 @@ def train(
         checkpoint=out.with_name(out.name + ".checkpoint"),
         progress=out.name,
     )
-    return models.save_difference(
+    return folders.save_difference(
         model,
         name,
         out,
@@ -200,8 +200,8 @@ def make(name: str, out: Path | None = None, device: str | None = None, items: i
 
 def learned_from(name: str) -> str:
     """What a classifier that was made here was trained on, in a sentence; "" of any other."""
-    record = models.locate(name)[0] / "training.json"
-    if models.draw_of(name) or not record.is_file():
+    record = folders.locate(name)[0] / "training.json"
+    if folders.draw_of(name) or not record.is_file():
         return ""
     made = json.loads(record.read_text(encoding="utf-8"))
     if made.get("source") not in PAIRS:

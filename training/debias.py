@@ -6,7 +6,7 @@ twin with all gender words swapped (two-sided; swaps.py). Dropout reads the pass
 the rates of the authors' BERT checkpoint. The authors trained CDA from scratch; here both start
 from the finished model. Trained are the attention of all layers and the layers' norms: a head is
 compared with itself before only while the words and the feed-forward memory around it stay as they
-were. So the difference (models.save_difference) takes a quarter of the base, 8 MB for mini-bert.
+were. So the difference (folders.save_difference) takes a quarter of the base, 8 MB for mini-bert.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from lib import CompanionError, paths
-from lib.engine import models
+from lib.engine import folders, models
 from lib.text import swaps
 from training import corpus, finetune, loop
 from training.corpus import Tokens
@@ -181,7 +181,7 @@ def train(
     before = measure()
     checkpoint = out.with_name(out.name + ".checkpoint")
     done = retrain(task, tokens, choices["longest"], kept, checkpoint=checkpoint, **options)
-    return models.save_difference(
+    return folders.save_difference(
         model,
         name,
         out,

@@ -28,7 +28,7 @@ from torch import nn
 from tqdm import tqdm
 
 from lib import CompanionError
-from lib.engine import batches, files, hooks, models
+from lib.engine import batches, files, folders, hooks
 from training import optimise
 
 # How many batches' examples are sorted by length together: little padding, still well mixed.
@@ -116,7 +116,7 @@ def sign(folder: Path, model, source: str, **about) -> dict:
 def check(folder: Path, name: str) -> dict:
     """What `sign` wrote; refused if it was for another model, which has other tokens."""
     record = read_record(Path(folder) / "prepared.json")
-    _, revision = models.locate(name)
+    _, revision = folders.locate(name)
     if record.get("revision") != revision:
         raise CompanionError(
             f"{folder} holds no text prepared for {name} as it is now: run the command prepare."

@@ -26,7 +26,7 @@ from sklearn import metrics as sklearn_metrics
 
 from lib import paths
 from lib.bias_a_head import heads
-from lib.engine import files, models, stats
+from lib.engine import files, folders, models, stats
 from lib.text import data, readers
 from training import finetune
 
@@ -213,7 +213,7 @@ def stored(setup: Setup) -> tuple[list[dict], int]:
     Those are of other weights, settings or examples.
     """
     places = sorted(setup.out.glob("*_*_*.json"), key=lambda file: (len(file.name), file.name))
-    revision = models.locate(setup.model)[1] if places else ""
+    revision = folders.locate(setup.model)[1] if places else ""
     results = {}
     for file in places:
         result = finetune.read_record(file)
@@ -336,7 +336,7 @@ def ranked(setup: Setup) -> list:
     """The heads of positive bias score on the papers' data, highest first; measured once."""
     question = {
         "model": setup.model,
-        "revision": models.locate(setup.model)[1],
+        "revision": folders.locate(setup.model)[1],
         "bias": "gender",
         "data": "paper",
         "contexts": setup.sizes["heads_contexts"],

@@ -11,7 +11,7 @@ import numpy as np
 from companion.bias_a_head import estimators
 from lib import CompanionError
 from lib.bias_a_head import heads, masking
-from lib.engine import models, stats
+from lib.engine import folders, stats
 
 FOLLOWED = 5  # the base's most anti-biased heads, which Fig. 5 boxes
 BY_CHANCE = 0.025  # of heads without an effect have an interval above 0
@@ -31,7 +31,7 @@ def at_hand(names: list[str]) -> tuple[list[str], list[dict]]:
     missing = []
     for name in names:
         try:
-            models.locate(name)
+            folders.locate(name)
             available.append(name)
         except CompanionError as error:
             missing.append({"model": short(name), "not run, since": str(error)})
@@ -57,11 +57,11 @@ def base_of(name: str, usual: str) -> str:
 
     Where the folder names none, it is `usual` or one of Fig. 5's, whichever has the model's shape.
     """
-    folder, _ = models.locate(name)
-    named = models.base_of(folder)
+    folder, _ = folders.locate(name)
+    named = folders.base_of(folder)
     if named:
         return named
-    usual_folder, _ = models.locate(usual)
+    usual_folder, _ = folders.locate(usual)
     shapes = {usual: _shape(usual_folder)} | SHAPES
     for base, shape in shapes.items():
         if shape == _shape(folder):
@@ -74,7 +74,7 @@ def base_of(name: str, usual: str) -> str:
 
 def _shape(folder: Path) -> tuple[int, int, int]:
     """Layers, heads and width; 0 where the configuration does not say."""
-    config = models.config_of(folder)
+    config = folders.config_of(folder)
     keys = ("num_hidden_layers", "num_attention_heads", "hidden_size")
     return tuple(config.get(key, 0) for key in keys)
 

@@ -20,7 +20,7 @@ from companion.card.every_eval import Stored
 from companion.card.measures import Card, measure, scored_heads
 from companion.run import tag
 from lib import CompanionError, paths
-from lib.engine import models
+from lib.engine import folders, models
 from lib.engine.files import check_writable, replace, slug
 
 STORED = paths.FIGURES / "cards"
@@ -55,7 +55,7 @@ def write_two(names: list[str], device: str | None = None) -> Path:
     if names[0] == names[1]:
         raise CompanionError(f"{names[0]} is named twice: name two models, or one of them alone.")
     for name in names:
-        models.locate(name)  # before minutes are spent on the first
+        folders.locate(name)  # before minutes are spent on the first
     cards = [measure(name, device) for name in names]
     for card in cards:
         card.identical = _identical(card, beside())
@@ -155,13 +155,13 @@ def beside() -> list[Stored]:
 
 def _revision(name: str) -> str:
     """Which weights a name stands for on this machine; "" where it names none that is here."""
-    entry = models.REGISTRY.get(name.partition("@")[0])
+    entry = folders.REGISTRY.get(name.partition("@")[0])
     if entry is None:
         return ""
     if isinstance(entry.source, str):  # of the hub, which is not asked
         return entry.revision
     try:
-        return models.locate(name)[1]
+        return folders.locate(name)[1]
     except CompanionError:
         return ""
 
@@ -178,10 +178,10 @@ def _identical(card: Card, others: list[Stored]) -> list[str]:
 # ---- names
 def canonical(name: str) -> str:
     """One spelling of a model, however its folder is written: its name, where it has one."""
-    if name in models.REGISTRY or not Path(name).expanduser().is_dir():
+    if name in folders.REGISTRY or not Path(name).expanduser().is_dir():
         return name
     folder = Path(name).expanduser().resolve()
-    for key, entry in models.REGISTRY.items():
+    for key, entry in folders.REGISTRY.items():
         if entry.source == folder and not entry.untrained:
             return key
     return str(folder)

@@ -25,7 +25,7 @@ from companion.run import versions
 from lib import CompanionError
 from lib.bias_a_head import heads, masking, seat as association_test
 from lib.counteracts import cloze
-from lib.engine import batches, embed, models, nsp, pppl, stats
+from lib.engine import batches, embed, folders, models, nsp, pppl, stats
 from lib.engine.files import sha256
 from lib.projective import triples
 from lib.text import contexts, data
@@ -127,8 +127,8 @@ def hashes(model) -> dict[str, str]:
     shape and float32 values.
     """
     found = {}
-    if not models.draw_of(model.name):
-        folder, _ = models.locate(model.name)
+    if not folders.draw_of(model.name):
+        folder, _ = folders.locate(model.name)
         for file in sorted(folder.glob("model*.safetensors")):
             found[file.name] = sha256(file).hex()
     content = hashlib.sha256()
@@ -202,7 +202,7 @@ def other_words(model) -> list[str]:
     In eight trained models 74 to 80 % of the first words have their own partner nearest, of all
     partners; with the vocabulary shuffled, and in untrained networks, 0 to 5 %.
     """
-    if models.draw_of(model.name):  # a card says so already
+    if folders.draw_of(model.name):  # a card says so already
         return []
     first, second = _pairs_of_tokens(model)
     if len(first) < FEWEST_PAIRS:
@@ -365,7 +365,7 @@ def head_scores(card: Card, model):
     figure = _head_map(result.scores.numpy(), estimators.heads_including_zero(intervals))
     figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
-    if not model.has_vocabulary_head or models.draw_of(model.name):
+    if not model.has_vocabulary_head or folders.draw_of(model.name):
         place = "last" if model.is_causal else "first"
         _add_heads(card, model, f"heads.{place}.above-0", "token")
         _add_heads(card, model, "heads.mean.above-0", "mean")

@@ -4,13 +4,14 @@ Texts are sorted by length, and a batch holds a fixed number of tokens. A batch 
 into memory is halved and tried again. Padding changes nothing but rounding (tests/test_batches.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
 from lib import CompanionError
+from lib.engine import models
 
 TOKENS = {"cpu": 4_096, "cuda": 65_536}  # padded tokens a batch: enough to keep the device busy
 
@@ -21,6 +22,32 @@ torch.backends.cuda.enable_cudnn_sdp(False)
 def default_tokens(device: torch.device) -> int:
     """How many padded tokens a batch holds on this device, unless the caller says otherwise."""
     return TOKENS.get(device.type, TOKENS["cpu"])
+
+
+def checked(model, texts, what: str = "texts") -> list[str]:
+    """The texts as a list: what asks a model about texts begins here.
+
+    No model, no list of at least one, what is no text and letters that are no Unicode are refused.
+    """
+    models.check(model)
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or not list(texts):
+        raise CompanionError(f"There are no {what}: give a list of at least one.")
+    for text in texts:
+        if not isinstance(text, str):
+            raise CompanionError(f"{text!r} is no text among the {what}: leave it out.")
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise CompanionError(f"{text!r} is no valid Unicode text: take the lone surrogate out.")
+    return list(texts)
+
+
+def finite(model, answers: torch.Tensor) -> torch.Tensor:
+    """What a model answered; what is no number, since it overflowed on its way, is refused."""
+    if not answers.isfinite().all():
+        raise CompanionError(
+            f"{model.name} answers with what are no numbers: make what masks or patches it "
+            "smaller, or mend its config.json."
+        )
+    return answers
 
 
 def encode(model, texts: list, seconds: list | None = None, bos: bool | None = None) -> list[dict]:

@@ -14,18 +14,19 @@ from collections.abc import Callable
 import torch
 
 from lib import CompanionError
-from lib.engine import batches
+from lib.engine import batches, models
 
 CHUNK = 4_096  # sentences tokenized at a time: memory does not grow with the corpus
 
 
 def words(model, contexts: dict[str, list[str]], bos: bool | None = None) -> torch.Tensor:
     """[n_words, hidden]: the static vector of each word; `bos` as in batches.encode."""
+    models.check(model)
+    row, count = rows(contexts)
     pairs = []
     for word, sentences in contexts.items():
         for sentence in sentences:
             pairs.append((word, sentence))
-    row, count = rows(contexts)
     total = torch.zeros(len(contexts), model.net.config.hidden_size, dtype=torch.float64)
 
     def add(vectors, indices):
@@ -33,17 +34,17 @@ def words(model, contexts: dict[str, list[str]], bos: bool | None = None) -> tor
 
     with torch.no_grad():
         each(model, pairs, add, bos=bos)
-    return (total / count[:, None]).to(model.net.dtype)
+    return batches.finite(model, (total / count[:, None]).to(model.net.dtype))
 
 
 def rows(contexts: dict[str, list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
     """For all sentences in one list the number of their word, and how many each word has."""
-    if not contexts:
-        raise CompanionError("There are no words: give at least one with its sentences.")
+    if not isinstance(contexts, dict) or not contexts:
+        raise CompanionError("There are no words: give a dict, each word with its sentences.")
     for word, sentences in contexts.items():
-        if not sentences:
+        if not sentences or isinstance(sentences, str):
             raise CompanionError(
-                f"'{word}' has no sentence to stand in: leave it out, or find it one."
+                f"'{word}' has no sentence to stand in: leave it out, or give a list of some."
             )
     count = torch.tensor([len(sentences) for sentences in contexts.values()])
     return torch.arange(len(count)).repeat_interleave(count), count
@@ -82,7 +83,7 @@ def prepare(
     """For each (word, sentence) the encoded sentence, and the positions of the tokens whose mean
     is its vector; `pooling` as in `each`.
     """
-    texts = [sentence for _, sentence in pairs]
+    texts = batches.checked(model, [sentence for _, sentence in pairs], "sentences")
     if pooling != "word":
         _check_pooling(pooling)
         encoded = batches.encode(model, texts, bos=bos)
@@ -186,12 +187,9 @@ def sentences(
               included, which sentence encoders are trained for
     """
     _check_pooling(pooling)
-    if not texts or isinstance(texts, str):
-        raise CompanionError("There are no sentences: give a list of at least one.")
-    if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise CompanionError(
-            "One of the sentences is empty or no text: leave it out, it has no vector."
-        )
+    texts = batches.checked(model, texts, "sentences")
+    if not all(text.strip() for text in texts):
+        raise CompanionError("One of the sentences is empty: leave it out, it has no vector.")
 
     def at_place(batch, indices):
         lengths = batch["attention_mask"].sum(1)  # padding is on the right
@@ -202,4 +200,5 @@ def sentences(
         return states[torch.arange(len(indices)), places].cpu()
 
     encoded = batches.encode(model, texts, bos=bos)
-    return torch.stack(batches.each(model, encoded, at_place, progress=progress))
+    vectors = torch.stack(batches.each(model, encoded, at_place, progress=progress))
+    return batches.finite(model, vectors)

@@ -73,6 +73,7 @@ class Family:
 
 def of(family: str | None, name: str = "This model") -> Family:
     """The row of a config's model_type. `name` is for the message."""
+    family = str(family)  # a config.json may hold anything
     if family in REFUSED:
         raise CompanionError(f"{name} is of the architecture '{family}', {REFUSED[family]}.")
     if family not in FAMILIES:

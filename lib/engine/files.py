@@ -90,12 +90,16 @@ def read_text(path: Path) -> str:
     If it is missing or damaged, the message says how to restore it from git.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "is not there" if isinstance(error, FileNotFoundError) else "is damaged"
-        raise CompanionError(
-            f"{path} {why}: restore it with `git checkout {_from_root(path)}`."
-        ) from None
+        return path.read_text(encoding="utf-8-sig")  # Excel puts a mark before the first letter
+    except FileNotFoundError:
+        raise to_restore(path, "is not there") from None
+    except (OSError, UnicodeDecodeError):
+        raise to_restore(path, "is damaged") from None
+
+
+def to_restore(path: Path, why: str) -> CompanionError:
+    """What is said of a file of the repository that is missing or damaged."""
+    return CompanionError(f"{path} {why}: restore it with `git checkout {_from_root(path)}`.")
 
 
 def read_toml(path: Path) -> dict:
@@ -147,6 +151,12 @@ def fingerprint(*places: Path) -> str:
             content.update(file.name.encode())
             content.update(sha256(file))
     return content.hexdigest()[:16]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, to be quoted inside a sentence."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def slug(name: str) -> str:

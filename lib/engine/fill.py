@@ -5,7 +5,7 @@ blank by [MASK], whatever the model's own mask token is. A decoder reads what st
 blank and predicts the next token.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 import pandas as pd
 import torch
@@ -30,7 +30,15 @@ def written(model, prompt: str, bos: bool | None = None) -> str:
 
     The space before the blank goes: the token of the missing word may contain it.
     """
-    _check_prompt(model, prompt)
+    if prompt.count(BLANK) != 1:
+        raise CompanionError(
+            f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted."
+        )
+    own = model.tokenizer.mask_token
+    if own and own != BLANK and own in prompt:
+        raise CompanionError(
+            f"'{prompt}' has the model's own mask token {own} beside {BLANK}: write {BLANK} alone."
+        )
     before, after = prompt.split(BLANK)
     if not model.is_causal:
         return before.rstrip() + model.mask_token + after
@@ -42,25 +50,9 @@ def written(model, prompt: str, bos: bool | None = None) -> str:
     return before.rstrip()
 
 
-def _check_prompt(model, prompt: str):
-    """Refuse what is no text, no valid Unicode, or has not exactly one blank."""
-    if not isinstance(prompt, str):
-        raise CompanionError(f"{prompt!r} is no prompt: give a text with one {BLANK}.")
-    if not prompt.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in prompt):
-        raise CompanionError(f"{prompt!r} is no valid Unicode text: take the lone surrogate out.")
-    if prompt.count(BLANK) != 1:
-        raise CompanionError(
-            f"'{prompt}' needs exactly one {BLANK}: put it where the word is wanted."
-        )
-    own = model.tokenizer.mask_token
-    if own and own != BLANK and own in prompt:
-        raise CompanionError(
-            f"'{prompt}' has the model's own mask token {own} beside {BLANK}: write {BLANK} alone."
-        )
-
-
 def _encode(model, prompts: list[str], bos: bool | None) -> list[dict]:
     """Prompts with a blank as token ids, ready for `at_blank`."""
+    prompts = batches.checked(model, prompts, "prompts")
     texts = [written(model, prompt, bos) for prompt in prompts]
     return batches.encode(model, texts, bos=bos)
 
@@ -72,8 +64,6 @@ def probabilities(
 
     `bos` as in batches.encode.
     """
-    if not prompts or isinstance(prompts, str):
-        raise CompanionError("There are no prompts: give a list of at least one.")
     encoded = _encode(model, prompts, bos)
     return torch.stack(at_blank(model, encoded, torch.Tensor.cpu, progress=progress))
 
@@ -101,12 +91,7 @@ def at_blank(
             places = is_mask.int().argmax(1)
         with hooks.finish(model, places):
             p = logits_at(model, batch, rows, places).float().softmax(-1)
-        if not p.isfinite().all():
-            raise CompanionError(
-                f"{model.name} answers with probabilities that are no numbers: make what masks or "
-                "patches it smaller, or mend its config.json."
-            )
-        return keep(p)
+        return keep(batches.finite(model, p))
 
     return batches.each(model, encoded, read, tokens, progress)
 
@@ -116,13 +101,14 @@ def log_odds(model, prompts: list[str], pairs: list[tuple[str, str]], bos: bool 
 
     The words are read as inside a sentence, after a space.
     """
-    if not len(prompts) or isinstance(prompts, str) or len(prompts) != len(pairs):
+    encoded = _encode(model, prompts, bos)
+    if not isinstance(pairs, Sized) or len(encoded) != len(pairs):
         raise CompanionError(
-            f"There are {len(prompts)} prompts and {len(pairs)} pairs of words: give a list of "
-            "at least one prompt, and a pair for each."
+            f"There are {len(encoded)} prompts and as many pairs of words are needed: give a pair "
+            "for each."
         )
     for pair in pairs:
-        if isinstance(pair, str) or len(pair) != 2:  # "ab" would be read as the words a and b
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # "ab" would be a and b
             raise CompanionError(f"{pair!r} is no pair of words: give two, such as ('she', 'he').")
     ids = {}
     for first, second in pairs:
@@ -134,7 +120,7 @@ def log_odds(model, prompts: list[str], pairs: list[tuple[str, str]], bos: bool 
     def keep_log2(p):
         return p[:, kept_ids].double().log2().cpu()
 
-    log_p = torch.stack(at_blank(model, _encode(model, prompts, bos), keep_log2))
+    log_p = torch.stack(at_blank(model, encoded, keep_log2))
     row = range(len(pairs))
     first_log_p = log_p[row, [column[first] for first, _ in pairs]]
     second_log_p = log_p[row, [column[second] for _, second in pairs]]
@@ -161,6 +147,8 @@ def word_probabilities(
     A byte-level vocabulary has a word with and without the space before it: the place of the blank
     says which token is meant. So all prompts open with the blank, or none does.
     """
+    prompts = batches.checked(model, prompts, "prompts")
+    words = batches.checked(model, words, "words")
     opens = {prompt.startswith(BLANK) for prompt in prompts}
     if len(opens) != 1:
         raise CompanionError(

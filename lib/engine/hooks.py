@@ -12,8 +12,8 @@ Nothing else in the project hooks into a network or changes it.
     Projection                        one subspace, how much of it goes, and for which tokens
 
 The first six are context managers, may be nested in any order, and leave no hook behind, whatever
-happens inside. At one location masks and projections come first and `record` last: it keeps what
-really flows on.
+happens inside. They change the model for all who use it meanwhile: a model belongs to one thread.
+At one location masks and projections come first and `record` last: it keeps what really flows on.
 
 Locations count layers FROM 0, like the models' code. Heads written (layer, head), as in
 lib/bias_a_head/heads.py, count both FROM 1, like the papers: layer 11 of the Projective paper is
@@ -36,14 +36,16 @@ import contextlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 
 import torch
 from torch import nn
 
 from lib import CompanionError
+from lib.engine import models
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,8 @@ class Projection:
             raise CompanionError(
                 f"A Projection has no tokens='{self.tokens}': choose 'all' or 'first'."
             )
-        if not self.basis.is_floating_point() or not self.basis.isfinite().all():
+        is_real = self.basis.is_floating_point() and not self.basis.is_meta
+        if not is_real or not self.basis.isfinite().all():
             raise CompanionError(
                 "A Projection's basis has values that are no real numbers: "
                 "take it from a PCA or QR."
@@ -79,9 +82,12 @@ class Projection:
         self._check_orthonormal()
 
     def _check_weight(self):
-        weight = torch.as_tensor(self.weight)
-        is_share = (weight >= 0) & (weight <= 1)  # false for nan
-        if not is_share.all():
+        try:
+            weight = torch.as_tensor(self.weight)
+            is_share = bool(((weight >= 0) & (weight <= 1)).all())  # false for nan
+        except (TypeError, ValueError, RuntimeError):  # no numbers, or complex ones
+            is_share = False
+        if not is_share:
             raise CompanionError(
                 f"A Projection's weight is {self.weight}: give 0 (leaves it) to 1 (takes it out)."
             )
@@ -117,11 +123,11 @@ def head_mask(model, mask: torch.Tensor):
     mask   [n_layers, n_heads]; 0 removes a head. Ones change nothing, bit for bit; their gradients
            are the bias scores of equation 4
     """
+    models.check(model)
     needed = [model.n_layers, model.n_heads]
-    if not isinstance(mask, torch.Tensor) or list(mask.shape) != needed:
-        given = type(mask).__name__
-        if isinstance(mask, torch.Tensor):
-            given = f"tensor {list(mask.shape)}"
+    is_dense = isinstance(mask, torch.Tensor) and mask.layout == torch.strided
+    if not is_dense or list(mask.shape) != needed:
+        given = f"tensor {list(mask.shape)}" if is_dense else type(mask).__name__
         raise CompanionError(
             f"This head mask is a {given}: {model.name} needs a tensor {needed}, one row per layer."
         )
@@ -148,12 +154,24 @@ def patch(model, layer: int, head: int, value: torch.Tensor | float):
     value   what broadcasts to [batch, tokens, head size]: 0 removes the head, its mean output takes
             out what depends on the text, its output for other texts puts these in
     """
-    if not (0 <= layer < model.n_layers and 0 <= head < model.n_heads):
+    models.check(model)
+    are_numbers = isinstance(layer, Integral) and isinstance(head, Integral)
+    if not are_numbers or not (0 <= layer < model.n_layers and 0 <= head < model.n_heads):
         raise CompanionError(
             f"{model.name} has no head {head} of layer {layer}, both from 0: "
             f"it has {model.n_layers} layers of {model.n_heads} heads."
         )
-    value = torch.as_tensor(value)
+    size = _find(model, f"attn.out.{layer}").head_size
+    try:
+        value = torch.as_tensor(value)
+        fits = value.dim() <= 3 and (value.dim() == 0 or value.shape[-1] in (1, size))
+    except (TypeError, ValueError, RuntimeError):  # no numbers
+        fits = False
+    if not fits:
+        raise CompanionError(
+            f"What takes the place of head {head} of layer {layer} does not fit: give a number, or "
+            f"a tensor that broadcasts to [batch, tokens, {size}]."
+        )
     if not value.to(model.net.dtype).isfinite().all():  # as it is put in
         raise CompanionError(
             f"What takes the place of head {head} of layer {layer} has values that are nan or "
@@ -176,6 +194,7 @@ def project(model, interventions: dict[str, Projection]):
     The model continues with the projected vectors. Where two nested blocks project at one location,
     the inner one acts first.
     """
+    models.check(model)
     if not isinstance(interventions, dict) or not all(
         isinstance(one, Projection) for one in interventions.values()
     ):
@@ -228,6 +247,9 @@ def _n_key_heads(model) -> int:
 @contextlib.contextmanager
 def record(model, locations: list[str]):
     """Yield a dict: for each location the tensor that passed it in the last forward, with graph."""
+    models.check(model)
+    if isinstance(locations, str) or not isinstance(locations, Iterable):
+        raise CompanionError('record takes a list: write record(model, ["layer.11"]).')
     seen = {}
 
     def keep(value: torch.Tensor, location: str):
@@ -354,7 +376,7 @@ def _find(model, location: str) -> _Site:
     """The site of a location; a name that is none is refused."""
     base = model.net.base_model
     n_layers = len(model.anatomy.layers(base))
-    match = _LOCATION.fullmatch(location)
+    match = _LOCATION.fullmatch(str(location))
     if not match or int(match["n"] or 0) >= n_layers:
         raise CompanionError(
             f"{model.name} has no location '{location}': name embeddings, pooler, layer.N, "

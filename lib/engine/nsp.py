@@ -9,13 +9,11 @@ and unrelated sentence, then of the same three on the gender-swapped side (gs_).
 labels of the file, although the swap reverses the stereotype; `strengths` sets the signs right.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
 from lib import CompanionError
-from lib.engine import batches
+from lib.engine import batches, models
 
 # label in the file: name in a frame
 LABELS = {"stereotype": "stereo", "anti-stereotype": "anti", "unrelated": "unrelated"}
@@ -25,31 +23,28 @@ COLUMNS = ["stereo", "anti", "unrelated", "gs_stereo", "gs_anti", "gs_unrelated"
 @torch.inference_mode()
 def is_next(model, pairs: list[tuple[str, str]], progress: str = "") -> torch.Tensor:
     """p(B follows A) for every pair (A, B), on the CPU. BERT's head has class 0 for "follows"."""
+    models.check(model)
     if not model.has_nsp:
         raise CompanionError(
             f"{model.name} has no next-sentence head: "
             "choose a BERT, such as mini-bert or bert-base."
         )
-    if not _is_sequence(pairs) or not len(pairs) or not all(_is_pair(pair) for pair in pairs):
+    if not isinstance(pairs, (list, tuple)) or not pairs or not all(map(_is_pair, pairs)):
         raise CompanionError("These are no sentence pairs: give a list of at least one (A, B).")
+    firsts = batches.checked(model, [first for first, _ in pairs], "sentences")
+    seconds = batches.checked(model, [second for _, second in pairs], "sentences")
 
     def p_next(batch, indices):
         vectors = model.net.base_model(**batch).pooler_output
         return model.nsp_head(vectors).float().softmax(-1)[:, 0].cpu()
 
-    firsts = [first for first, _ in pairs]
-    seconds = [second for _, second in pairs]
     encoded = batches.encode(model, firsts, seconds)
-    return torch.stack(batches.each(model, encoded, p_next, progress=progress))
-
-
-def _is_sequence(values) -> bool:
-    return isinstance(values, Sequence) and not isinstance(values, str)
+    p = torch.stack(batches.each(model, encoded, p_next, progress=progress))
+    return batches.finite(model, p)
 
 
 def _is_pair(pair) -> bool:
-    """Whether this is a sequence of two texts."""
-    return _is_sequence(pair) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
+    return isinstance(pair, (list, tuple)) and len(pair) == 2
 
 
 def strengths(frame) -> np.ndarray:

@@ -49,8 +49,9 @@ def pseudo_perplexity(
              the tokenizer's special tokens, and for the first token of a decoder's window, if
              nothing stands before it
     """
-    if isinstance(texts, str):
-        raise CompanionError("pseudo_perplexity takes a list of lines: put the text in brackets.")
+    texts = batches.checked(model, texts, "lines")
+    if after:
+        batches.checked(model, [after], "prompts")
     windows, lines, asked = encode_windows(model, texts, after)
     if not any(asked):
         raise CompanionError(
@@ -82,8 +83,6 @@ def perplexity(likelihoods: np.ndarray, lengths: np.ndarray) -> float:
 
 def encode_windows(model, texts: list[str], after: str = "") -> tuple[list, list, list]:
     """Encoded windows, the number of each one's line, and the places whose tokens are predicted."""
-    if not texts:
-        return [], [], []
     n_prompt = _prompt_length(model, after)
     if after:
         texts = [f"{after} {text}" for text in texts]

@@ -6,7 +6,7 @@ f"{gap}", f"{gap:+.3f}", gap - .05, -gap               # printed and shifted wit
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -120,7 +120,7 @@ def bootstrap(statistic, *samples, draws: int = 2_000, seed: int = 0) -> Estimat
 
 def _check_samples(samples: tuple):
     """Refuse samples that a paired bootstrap cannot draw from."""
-    if not samples or len(samples[0]) < 2:
+    if not samples or not isinstance(samples[0], Sized) or len(samples[0]) < 2:
         raise CompanionError(
             "There is too little to draw from: a bootstrap needs two values or more."
         )
@@ -131,9 +131,13 @@ def _check_samples(samples: tuple):
             "paired bootstrap needs as many of each."
         )
     for sample in samples:
-        if np.isnan(np.asarray(sample, dtype=float)).any():
+        try:
+            has_all = not np.isnan(np.asarray(sample, dtype=float)).any()
+        except (TypeError, ValueError):
+            has_all = False
+        if not has_all:
             raise CompanionError(
-                "A sample has values that are not numbers (nan): leave those items out first."
+                "A sample has values that are not numbers, or nan: leave those items out first."
             )
 
 

@@ -26,7 +26,7 @@ import pooch
 from requests import exceptions
 
 from lib import CompanionError, paths
-from lib.engine.files import is_full, read_text, read_toml, replace, sha256
+from lib.engine.files import first_line, is_full, read_text, read_toml, replace, sha256, to_restore
 
 BY_HAND = "set COMPANION_DATA to a folder that has it"
 FEW = 20  # names that an error message lists in full
@@ -78,7 +78,7 @@ def path(name: str) -> Path:
     """Where the outside file `name` ("wikitext2_raw/wiki.test.raw") lies, downloaded if needed."""
     entry = _file(name)
     given = _given_folder()
-    if given and (given / name).exists():
+    if given and (given / name).is_file():
         _check_hash(given / name, entry)
         return given / name
     if "url" not in entry:
@@ -111,14 +111,14 @@ def _digest(file: Path, entry: dict) -> str:
         with gzip.open(file) as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except (OSError, EOFError, zlib.error) as error:
-        return f"none, {_short(error)}"
+        return f"none, {first_line(error)}"
 
 
 def available(name: str) -> bool:
     """Whether `path(name)` would need no download, by presence and size; `path` checks the hash."""
     entry = _file(name)
     for folder in (_given_folder(), paths.CACHE / "sources"):
-        if folder and (folder / name).exists():
+        if folder and (folder / name).is_file():
             size = (folder / name).stat().st_size
             return "members" in entry or size == entry.get("bytes", size)
     return False
@@ -127,8 +127,8 @@ def available(name: str) -> bool:
 def hub(name: str, config: str, split: str):
     """One split of a hub set of data/sources.toml, at its pinned revision: a `datasets.Dataset`."""
     sets = {key: entry for key, entry in _table().items() if "hub" in entry}
-    entry = _one_of(sets, name, "hub data set")
-    _one_of(dict.fromkeys(entry["configs"]), config, f"configuration of {name}")
+    entry = one_of(sets, name, "hub data set")
+    one_of(dict.fromkeys(entry["configs"]), config, f"configuration of {name}")
     import datasets  # slow to import, and needed by the paper profile alone
 
     try:
@@ -141,7 +141,7 @@ def hub(name: str, config: str, split: str):
             ) from error
         raise CompanionError(
             f"{entry['hub']} ({config}, {split}) could not be had from the model hub "
-            f"({_short(error)}): connect to the network and run again, or use --data mini."
+            f"({first_line(error)}): connect to the network and run again, or use --data mini."
         ) from error
 
 
@@ -156,8 +156,7 @@ def words(name: str) -> pd.DataFrame:
 def rows(name: str, folder: Path | None = None) -> list[dict[str, str]]:
     """The same list as `words`, one dict per row, every value a string."""
     folder = folder or paths.LISTS
-    lines = read_text(folder / f"{name}.csv").splitlines(keepends=True)
-    return list(csv.DictReader(dropwhile(_is_header, lines)))
+    return list(csv.DictReader(_lines(folder / f"{name}.csv")))
 
 
 def demo(name: str) -> pd.DataFrame | list[str]:
@@ -170,23 +169,29 @@ def _bundled(folder: Path, name: str, kind: str) -> pd.DataFrame | list[str]:
     for file in sorted(folder.glob("*")):
         if file.suffix in (".csv", ".txt"):
             files[file.stem] = file
-    file = _one_of(files, name, kind)
-    lines = read_text(file).splitlines()
-    content = list(dropwhile(_is_header, lines))
+    file = one_of(files, name, kind)
     if file.suffix == ".txt":
-        return [line for line in content if line.strip()]
+        return [line.strip("\n") for line in _lines(file) if line.strip()]
     # An empty percentage is a missing number; anything else empty, or spelled "nan" or "null", is
     # a string.
     return pd.read_csv(
-        file,
-        skiprows=len(lines) - len(content),
+        io.StringIO("".join(_lines(file))),
         keep_default_na=False,
         na_values={"percent_women": [""]},
     )
 
 
-def _is_header(line: str) -> bool:
-    return line.startswith("#")
+def _lines(file: Path) -> list[str]:
+    """The lines of a bundled file after its # header; a table that is none is refused."""
+    text = read_text(file)
+    lines = list(dropwhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
+    if file.suffix == ".csv":
+        rows = [row for row in csv.reader(lines) if row]
+        is_table = len({len(row) for row in rows}) == 1 and len(rows) > 1
+        # a spreadsheet may have saved it with other separators
+        if not is_table or ";" in lines[0] or "\0" in text:
+            raise to_restore(file, "is damaged")
+    return lines
 
 
 def _table() -> dict:
@@ -209,14 +214,14 @@ def _file(name: str) -> dict:
     for entry in _table().values():
         for file in entry.get("files", []):
             files[file["name"]] = file
-    return _one_of(files, name, "data file")
+    return one_of(files, name, "data file")
 
 
-def _one_of(known: dict, name: str, kind: str):
+def one_of(known: dict, name: str, kind: str):
     """known[name]; an unknown name is refused in a sentence that suggests known ones."""
-    if name in known:
+    if isinstance(name, str) and name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    close = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
     guess = f" (is it {' or '.join(map(repr, close))}?)" if close else ""
     if len(known) <= FEW:
         fix = f"choose one of {', '.join(known) or 'none'}"
@@ -345,14 +350,8 @@ def _why_not(error: OSError | ValueError, name: str, entry: dict) -> str:
     if is_full(error):
         fix = "the disk is full: free some space"
     else:
-        fix = f"{_short(error)}: make that folder writable"
+        fix = f"{first_line(error)}: make that folder writable"
     return (
         f"{name} could not be written to {paths.CACHE / 'sources'}, {fix}, "
         "or set COMPANION_CACHE to another folder."
     )
-
-
-def _short(error: Exception) -> str:
-    """The first line of what an error says, to be quoted inside a sentence."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__

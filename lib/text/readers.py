@@ -88,11 +88,8 @@ def stereoset(part: str = "dev") -> pd.DataFrame:
     part: "dev" (234 triples, what Projective Methods uses, as inferred: it prints 242 before
           screening), "test" (749 more, by the same authors) or "both" (983)
     """
-    if part not in TRIPLE_PARTS:
-        raise CompanionError(
-            f"The gender-swapped StereoSet has no part {part!r}: take 'dev', 'test' or 'both'."
-        )
-    return pd.concat([_triples(file) for file in TRIPLE_PARTS[part]], ignore_index=True)
+    files = data.one_of(TRIPLE_PARTS, part, "part of the gender-swapped StereoSet")
+    return pd.concat([_triples(file) for file in files], ignore_index=True)
 
 
 def _triples(file: str) -> pd.DataFrame:
