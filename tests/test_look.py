@@ -14,7 +14,7 @@ from matplotlib.font_manager import findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
-from companion import claims, look, printed
+from companion import claims, look
 from lib import paths
 
 WIDEST = 1.28 * look.PAGE  # inches
@@ -299,14 +299,11 @@ def test_contrast_is_21_for_black_on_white_and_1_for_a_colour_on_itself():
     assert contrast(look.GOOD, look.GOOD) == 1
 
 
-def test_every_outcome_and_every_match_has_one_sign_that_can_be_read():
-    signs = look.OUTCOMES | look.MATCHES
-    assert set(look.OUTCOMES) == set(map(str, claims.Outcome))
-    matches = set(printed.Match) - {printed.Match.NOT_RUN}  # of these there is no number to show
-    assert set(look.MATCHES) == set(map(str, matches))
-    for shown in (look.OUTCOMES, look.MATCHES):
-        assert len({sign.mark for sign in shown.values()}) == len(shown)
-        assert len({sign.tile for sign in shown.values()}) == len(shown)
+def test_every_outcome_has_one_sign_that_can_be_read():
+    signs = look.OUTCOMES
+    assert set(signs) == set(map(str, claims.Outcome))
+    assert len({sign.mark for sign in signs.values()}) == len(signs)
+    assert len({sign.tile for sign in signs.values()}) == len(signs)
     glyphs = FT2Font(findfont("DejaVu Sans")).get_charmap()
     for kind, sign in signs.items():
         assert contrast(sign.tile, sign.ink) >= 3, kind  # as WCAG 2 asks of a mark
