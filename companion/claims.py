@@ -227,7 +227,10 @@ def _within(distance: float, smallest: float) -> bool:
 
 # ---- kept as measured
 def write(path: Path, tests: Sequence[Test]):
-    """Keep a notebook's tests, unrounded, in a form that a person can read."""
+    """Keep a notebook's tests, unrounded, in a form that a person can read; none: no file."""
+    if not tests:
+        path.unlink(missing_ok=True)
+        return
     rows = []
     for test in tests:
         said = {name: value for name, value in asdict(test).items() if value not in (None, "", {})}
@@ -237,8 +240,11 @@ def write(path: Path, tests: Sequence[Test]):
 
 
 def read(path: Path) -> list[Test]:
+    """The tests that a notebook kept: a list of none is a file that somebody emptied."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(rows, list) or not rows:
+            raise ValueError(f"{path} lists no tests")
         return [_test(row) for row in rows]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise CompanionError(
