@@ -306,16 +306,23 @@ def cells(tests: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (_, id), of_claim in by_claim.items():
         main = [row for row in of_claim if row["is_main"]]
-        found = combined([row["outcome"] for row in main])
-        first = next((row for row in main if row["outcome"] == found), main[0])
+        row = _came_to(main)
+        found = row["outcome"]
         marks = ""
         if found in DECIDED:
-            marks += NO_CONTROL if found == Outcome.SUPPORTED and _lacks_control(first) else ""
+            marks += NO_CONTROL if found == Outcome.SUPPORTED and _lacks_control(row) else ""
             marks += ONE_TRAINING if over.get(id) != found else ""
             marks += OTHER_READING if _has_other_reading(of_claim) else ""
-        counts = Counter(row["outcome"] for row in main)
-        rows.append(first | {"outcome": str(found), "marks": marks, "counts": dict(counts)})
+        counts = Counter(one["outcome"] for one in main)
+        rows.append(row | {"marks": marks, "counts": dict(counts)})
     return pd.DataFrame(rows, columns=[*tests.columns, "marks", "counts"])
+
+
+def _came_to(of_claim: Sequence[dict]) -> dict:
+    """The first test of a claim that came to what all of them together do, with that outcome."""
+    found = combined([row["outcome"] for row in of_claim])
+    first = next((row for row in of_claim if row["outcome"] == found), of_claim[0])
+    return first | {"outcome": str(found)}
 
 
 def combined(outcomes: Sequence[str]) -> Outcome:
@@ -463,11 +470,8 @@ def trainings(tests: pd.DataFrame) -> pd.DataFrame:
 
 def of_claims(over: pd.DataFrame) -> pd.DataFrame:
     """What claims come to over trainings: a row each, with the first test that came to it."""
-    rows = []
-    for _, of_claim in over[over["is_main"].astype(bool)].groupby("claim", sort=False):
-        found = combined(of_claim["outcome"])
-        of_kind = of_claim[of_claim["outcome"] == found]
-        rows.append((of_kind if len(of_kind) else of_claim).iloc[0].to_dict() | {"outcome": found})
+    by_claim = over[over["is_main"].astype(bool)].groupby("claim", sort=False)
+    rows = [_came_to(of_claim.to_dict("records")) for _, of_claim in by_claim]
     return pd.DataFrame(rows, columns=over.columns)
 
 
