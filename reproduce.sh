@@ -21,17 +21,19 @@ find_python() {  # prints the first Python that is new enough
     return 1
 }
 
-set_up() {  # sets $python, whose environment has the packages of these lists: requirements.txt ...
+set_up() {  # sets $python, whose environment has the packages of these lists of requirements/: base ...
+    lists=()
+    for list in "$@"; do lists+=("requirements/$list.txt"); done
     if [ -n "${CONDA_PREFIX:-}" ] && [ "${CONDA_DEFAULT_ENV:-}" = "$(sed -n 's/^name: //p' "$root/environment.yml")" ]; then
         python="$CONDA_PREFIX/bin/python"
-        (cd "$root" && "$python" -m companion.pins "$@")  # its name says nothing of its versions
+        (cd "$root" && "$python" -m companion.pins "${lists[@]}")  # its name says nothing of its versions
         return
     fi
     python="$root/.venv/bin/python"
     # A note is written last, so that an install that was stopped or is out of date is done again.
     note="$root/.venv/installed-$(echo "$*" | tr ' ' '+')"
     wanted="$root
-$(cd "$root" && cat "$@" constraints.txt pyproject.toml)"
+$(cd "$root" && cat "${lists[@]}" requirements/constraints.txt pyproject.toml)"
     if "$python" -c '' 2>/dev/null && [ "$(cat "$note" 2>/dev/null)" = "$wanted" ]; then
         return
     fi
@@ -40,10 +42,8 @@ $(cd "$root" && cat "$@" constraints.txt pyproject.toml)"
         echo "Making .venv"
         "$base" -m venv --clear "$root/.venv"
     fi
-    echo "Installing the packages of $*: minutes, once"
-    lists=()
-    for list in "$@"; do lists+=(-r "$root/$list"); done
-    "$python" -m pip install --quiet --disable-pip-version-check "${lists[@]}" -c "$root/constraints.txt"
+    echo "Installing the packages of ${lists[*]}: minutes, once"
+    "$python" -m pip install --quiet --disable-pip-version-check "${lists[@]/#/-r$root/}" -c "$root/requirements/constraints.txt"
     "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e "$root"
     echo "$wanted" > "$note"
 }
@@ -75,9 +75,9 @@ case "${1:-}" in
     -h | --help)
         base="$(find_python)"
         PYTHONPATH="$root" exec "$base" -P -m companion --help ;;
-    test) set_up requirements.txt requirements-test.txt; run_tests "${@:2}" ;;
-    lab) set_up requirements.txt; exec "$python" -m jupyterlab "$root/notebooks" "${@:2}" ;;
+    test) set_up base test; run_tests "${@:2}" ;;
+    lab) set_up base; exec "$python" -m jupyterlab "$root/notebooks" "${@:2}" ;;
     *)
-        set_up requirements.txt
+        set_up base
         exec "$python" -P -m companion "$@" ;;
 esac

@@ -46,22 +46,6 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Paper:
-    """What pages say of a paper: its folder lib/<key> has one as PAPER."""
-
-    key: str  # its folder in lib, its file data/paper/<key>.csv
-    title: str  # as readers see it
-    authors: str
-    address: str
-    question: str
-    notebooks: tuple[str, ...]  # their numbers
-    deciding: tuple[str, ...]  # ids of claims: the first answers the question
-    figure: str  # the one that shows it best
-    # numbers that the text prints once more: {(table, row, column): where it stands first}
-    repeated: dict[tuple, tuple] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Claim:
     """A row of data/claims.csv."""
 
@@ -95,6 +79,9 @@ class Claim:
     @property
     def is_ours(self) -> bool:
         return self.where.startswith(OURS)
+
+    def threshold_for(self, test: "Test") -> float:
+        return self.threshold if test.threshold is None else test.threshold
 
     def smallest_for(self, base: float | None) -> float:
         """The smallest effect that counts, in a model whose untouched value is `base`."""
@@ -183,11 +170,11 @@ def outcome(
         estimate = replace(estimate, low=estimate.value, high=estimate.value)
     if math.isnan(estimate.value) or not estimate.has_interval:
         return Outcome.UNDECIDED, "no value" if math.isnan(estimate.value) else "no interval"
-    threshold = claim.threshold if test.threshold is None else test.threshold
+    beyond = estimate - claim.threshold_for(test)
     smallest = claim.smallest_for(test.base)
     if claim.asks == "no effect":
-        return _of_none(claim.side, estimate - threshold, smallest), ""
-    found = _of_effect(claim.side, estimate - threshold, smallest)
+        return _of_none(claim.side, beyond, smallest), ""
+    found = _of_effect(claim.side, beyond, smallest)
     if found != Outcome.SUPPORTED or claim.asks != "effect":
         return found, ""
     for control in filter(None, (test.beside, *controls)):
@@ -240,7 +227,10 @@ def _within(distance: float, smallest: float) -> bool:
 
 # ---- kept as measured
 def write(path: Path, tests: Sequence[Test]):
-    """Keep a notebook's tests, unrounded, in a form that a person can read."""
+    """Keep a notebook's tests, unrounded, in a form that a person can read; none: no file."""
+    if not tests:
+        path.unlink(missing_ok=True)
+        return
     rows = []
     for test in tests:
         said = {name: value for name, value in asdict(test).items() if value not in (None, "", {})}
@@ -250,8 +240,11 @@ def write(path: Path, tests: Sequence[Test]):
 
 
 def read(path: Path) -> list[Test]:
+    """The tests that a notebook kept: a list of none is a file that somebody emptied."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(rows, list) or not rows:
+            raise ValueError(f"{path} lists no tests")
         return [_test(row) for row in rows]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise CompanionError(

@@ -43,9 +43,6 @@ DECIDED = (Outcome.SUPPORTED, Outcome.CONTRADICTED)
 # The same test in another run, model or draw.
 SAME = ["claim", "family", "bias", "variant", "order"]
 BARELY, MOST = 1 + 1e-4, 100  # times as much data: that says nothing, that nobody has
-BOARD = ["claim", "paper", "where", "says", "is_ours", "outcome", "marks", "counts", "why", "run"]
-BOARD += ["test", "size", "controls", "mean", "over", "other", "published", "needed"]
-BOARD += ["notebook", "figure"]
 # What a reader should know beside an outcome.
 NO_CONTROL, ONE_TRAINING, OTHER_READING = "†", "‡", "§"
 MARKS = {
@@ -76,10 +73,9 @@ def table(folders: dict[str, Path] | None = None) -> pd.DataFrame:
 
 def _judged(rows: pd.DataFrame, controls: "_Controls") -> pd.DataFrame:
     """Rows with what controls show beside each, its outcome and why."""
-    known = claims.claims()
     found = []
     for row in rows.to_dict("records"):
-        claim = known[row["claim"]]
+        claim = claims.claims()[row["claim"]]
         is_control = bool(control_of(row["run"]))
         beside = [] if is_control else controls.beside(row, claim)
         outcome, why = claims.outcome(claim, row["test"], beside, is_control)
@@ -101,7 +97,6 @@ def of_tests(tests: Sequence[Test], run: str) -> pd.DataFrame:
 
 def shown(tests: pd.DataFrame) -> pd.DataFrame:
     """Tests as a notebook shows them: claim, on, estimate, beyond a control, outcome."""
-    known = claims.claims()
     rows = []
     for row in tests.to_dict("records"):
         test = row["test"]
@@ -110,7 +105,7 @@ def shown(tests: pd.DataFrame) -> pd.DataFrame:
         why = f" ({row['why']})" if row["why"] else ""
         rows.append(
             {
-                "claim": known[row["claim"]].short,
+                "claim": claims.claims()[row["claim"]].short,
                 "on": ", ".join(filter(None, on)),
                 "measured": sized(test.estimate),
                 "beyond controls": sized(test.beside.difference) if test.beside else "",
@@ -312,16 +307,23 @@ def cells(tests: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (_, id), of_claim in by_claim.items():
         main = [row for row in of_claim if row["is_main"]]
-        found = combined([row["outcome"] for row in main])
-        first = next((row for row in main if row["outcome"] == found), main[0])
+        row = _came_to(main)
+        found = row["outcome"]
         marks = ""
         if found in DECIDED:
-            marks += NO_CONTROL if lacks_control(first) and found == Outcome.SUPPORTED else ""
+            marks += NO_CONTROL if found == Outcome.SUPPORTED and _lacks_control(row) else ""
             marks += ONE_TRAINING if over.get(id) != found else ""
-            marks += OTHER_READING if other_readings(of_claim) else ""
-        counts = Counter(row["outcome"] for row in main)
-        rows.append(first | {"outcome": str(found), "marks": marks, "counts": dict(counts)})
+            marks += OTHER_READING if _has_other_reading(of_claim) else ""
+        counts = Counter(one["outcome"] for one in main)
+        rows.append(row | {"marks": marks, "counts": dict(counts)})
     return pd.DataFrame(rows, columns=[*tests.columns, "marks", "counts"])
+
+
+def _came_to(of_claim: Sequence[dict]) -> dict:
+    """The first test of a claim that came to what all of them together do, with that outcome."""
+    found = combined([row["outcome"] for row in of_claim])
+    first = next((row for row in of_claim if row["outcome"] == found), of_claim[0])
+    return first | {"outcome": str(found)}
 
 
 def combined(outcomes: Sequence[str]) -> Outcome:
@@ -333,16 +335,15 @@ def combined(outcomes: Sequence[str]) -> Outcome:
     return Outcome.UNDECIDED if is_tested else Outcome.NOT_TESTED
 
 
-def lacks_control(row: dict) -> bool:
+def _lacks_control(row: dict) -> bool:
     """Whether no control could have shown an effect that was found."""
-    if claims.claims()[row["claim"]].asks != "effect":
-        return False
-    beside = [row["test"].beside, *row["controls"]]
-    return not any(control is not None and control.works for control in beside)
+    beside = filter(None, (row["test"].beside, *row["controls"]))
+    asks = claims.claims()[row["claim"]].asks
+    return asks == "effect" and not any(control.works for control in beside)
 
 
-def other_readings(of_claim: Sequence[dict]) -> list[str]:
-    """The variants that come to something else than the main one in the same model, by the same
+def _has_other_reading(of_claim: Sequence[dict]) -> bool:
+    """Whether a variant comes to something else than the main one, in the same model, by the same
     bias.
     """
 
@@ -352,10 +353,7 @@ def other_readings(of_claim: Sequence[dict]) -> list[str]:
     tested = [row for row in of_claim if row["outcome"] != Outcome.NOT_TESTED]
     main = {subject(row): row["outcome"] for row in tested if row["is_main"]}
     others = [row for row in tested if not row["is_main"]]
-    differs = [
-        row["variant"] for row in others if main.get(subject(row), "") not in ("", row["outcome"])
-    ]
-    return list(dict.fromkeys(differs))
+    return any(main.get(subject(row), row["outcome"]) != row["outcome"] for row in others)
 
 
 # ---- the board
@@ -364,8 +362,8 @@ def board(tests: pd.DataFrame) -> pd.DataFrame:
     alone, on real text.
 
     outcome, marks, counts, why   as in `cells`; not tested where no run has it
-    test, run, model, ...         the first test that came to it, as in `table`
-    size, controls                its Estimate, None where it has none, and what controls show
+    test, run, controls, ...      the first test that came to it, as in `table`
+    size                          its Estimate; None of what is not tested
     mean, over                    over trainings: the same, and what the claim came to
     other                         on the other data; "" where the data are no part of the test
     published                     how many tests on published models came to what
@@ -388,15 +386,11 @@ def board(tests: pd.DataFrame) -> pd.DataFrame:
         again = over.loc[claim.id] if claim.id in over.index else {}
         others = [] if claim.any_data else [one["outcome"] for one in own if one is not cell]
         counts = Counter(published.loc[published["claim"] == claim.id, "outcome"])
-        row = cell | {
+        of_claim = ("paper", "where", "says", "is_ours", "notebook", "figure")
+        row = cell | {name: getattr(claim, name) for name in of_claim}
+        row |= {
             "claim": claim.id,
-            "paper": claim.paper,
-            "where": claim.where,
-            "says": claim.says,
-            "is_ours": claim.is_ours,
-            "notebook": claim.notebook,
-            "figure": claim.figure,
-            "size": _size(cell),
+            "size": cell["test"].estimate if tested else None,
             "mean": again.get("mean"),
             "over": again.get("outcome", ""),
             "other": next(iter(others), ""),
@@ -404,12 +398,7 @@ def board(tests: pd.DataFrame) -> pd.DataFrame:
             "needed": needed(cell),
         }
         rows.append(row)
-    return pd.DataFrame(rows)[BOARD].astype(object)
-
-
-def _size(cell: dict) -> Estimate | None:
-    """The estimate behind an outcome; of what is not tested there is none."""
-    return cell["test"].estimate if cell["outcome"] != Outcome.NOT_TESTED else None
+    return pd.DataFrame(rows).astype(object)
 
 
 def needed(row: dict) -> float:
@@ -420,25 +409,20 @@ def needed(row: dict) -> float:
     if row["outcome"] != Outcome.UNDECIDED:
         return np.nan
     test, claim = row["test"], claims.claims()[row["claim"]]
+    controls = list(filter(None, (test.beside, *row["controls"])))
     for times in np.geomspace(BARELY, MOST, 200):
-        beside = test.beside and _sharper(test.beside, times)
-        sharper = replace(test, estimate=_narrower(test.estimate, times), beside=beside)
-        controls = [_sharper(one, times) for one in row["controls"]]
-        if claims.outcome(claim, sharper, controls)[0] in DECIDED:
+        share = times**-0.5
+        sharper = replace(test, estimate=_narrower(test.estimate, share), beside=None)
+        beside = [replace(one, difference=_narrower(one.difference, share)) for one in controls]
+        if claims.outcome(claim, sharper, beside)[0] in DECIDED:
             return float(times) if times > BARELY else np.nan
     return np.nan
 
 
-def _sharper(beside: Beside, times: float) -> Beside:
-    return replace(beside, difference=_narrower(beside.difference, times))
-
-
-def _narrower(estimate: Estimate, times: float) -> Estimate:
-    """With so many times as much data."""
+def _narrower(estimate: Estimate, share: float) -> Estimate:
+    """The same with an interval that is this share as wide."""
     value, low, high = estimate
-    share = times**-0.5
-    ends = {"low": value + share * (low - value), "high": value + share * (high - value)}
-    return replace(estimate, **ends)
+    return replace(estimate, low=value + share * (low - value), high=value + share * (high - value))
 
 
 def of_published(tests: pd.DataFrame) -> pd.DataFrame:
@@ -487,11 +471,8 @@ def trainings(tests: pd.DataFrame) -> pd.DataFrame:
 
 def of_claims(over: pd.DataFrame) -> pd.DataFrame:
     """What claims come to over trainings: a row each, with the first test that came to it."""
-    rows = []
-    for _, of_claim in over[over["is_main"].astype(bool)].groupby("claim", sort=False):
-        found = combined(of_claim["outcome"])
-        of_kind = of_claim[of_claim["outcome"] == found]
-        rows.append((of_kind if len(of_kind) else of_claim).iloc[0].to_dict() | {"outcome": found})
+    by_claim = over[over["is_main"].astype(bool)].groupby("claim", sort=False)
+    rows = [_came_to(of_claim.to_dict("records")) for _, of_claim in by_claim]
     return pd.DataFrame(rows, columns=over.columns)
 
 
@@ -510,14 +491,14 @@ def _bounded(estimate: Estimate, claim: Claim) -> Estimate:
 
 def _over(tests: Sequence[Test], mean: Estimate) -> Test:
     """One test in place of one a training."""
-    first = tests[0]
-    beside = None
-    if all(test.beside for test in tests):
-        beside = _mean_beside([test.beside for test in tests])
+    each = [test.beside for test in tests]
     bases = [test.base for test in tests if test.base is not None]
-    base = float(np.mean(bases)) if bases else None
-    about = {"bias": first.bias, "variant": first.variant, "threshold": first.threshold}
-    return Test(first.claim, mean, beside=beside, base=base, **about)
+    return replace(
+        tests[0],
+        estimate=mean,
+        beside=_mean_beside(each) if all(each) else None,
+        base=float(np.mean(bases)) if bases else None,
+    )
 
 
 def _mean_beside(each: Sequence[Beside]) -> Beside:
@@ -532,3 +513,23 @@ def _mean_beside(each: Sequence[Beside]) -> Beside:
         estimate, _ = stats.over_trainings(shown)
     difference, _ = stats.over_trainings([one.difference for one in each])
     return Beside(name, estimate, difference)
+
+
+def towards(row: dict) -> tuple[Estimate, Estimate, list[float]]:
+    """A row of `trainings` for a plot of many: how far mean, another training and retrainings lie
+    on the claim's side of its threshold (above 0), in half widths of the mean's interval.
+    """
+    claim, test, mean = claims.claims()[row["claim"]], row["test"], row["mean"]
+    half_width = (mean.high - mean.low) / 2 or 1.0  # no item may differ
+
+    def ahead(value: float) -> float:
+        above = value - claim.threshold_for(test)
+        if claim.side == "within":
+            above = claim.smallest_for(test.base) - abs(above)
+        return (-above if claim.side.startswith("<") else above) / half_width
+
+    found = []
+    for one in (mean, row["another"]):
+        value, *ends = map(ahead, one)
+        found.append(Estimate(value, min(ends), max(value, *ends)))
+    return *found, [ahead(one.value) for one in row["estimates"]]

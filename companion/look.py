@@ -48,13 +48,6 @@ OUTCOMES = {
     "undecided": Sign("#BFC1C4", "?"),
     "not tested": Sign("#F0F0EE", "–"),
 }
-# What a number of ours is beside a printed one.
-MATCHES = {
-    "matches": Sign(GOOD, "=", "#FFFFFF"),
-    "within interval": Sign("#8FD0BC", "∈"),
-    "differs": Sign(BAD, "≠", "#FFFFFF"),
-    "not comparable": Sign("#E4E4E1", "∅"),
-}
 
 # widths in inches
 COLUMN = 4.2

@@ -33,8 +33,8 @@ from papermill import PapermillExecutionError, execute_notebook
 from papermill.exceptions import strip_color
 from pygments.formatters import HtmlFormatter
 
-from companion import ledger, papers, results, stale
-from companion.report.article import TEMPLATES
+from companion import ledger, results, stale
+from companion.report.page import TEMPLATES
 from companion.run import Run
 from lib import CompanionError, paths
 from lib.engine import folders
@@ -160,9 +160,6 @@ class Notebook:
             found |= stale.places(*whole)
         for name in models_of(self.run, [self]):
             found[name] = revision(name)
-        if "companion/papers.py" in found:  # which imports the papers by their names
-            for paper in papers.REGISTERED:
-                found |= stale.code(f"import lib.{paper}")
         if "run.judged(" in self.code:  # what its tests come to depends on these too
             found |= stale.places(paths.CLAIMS)
             found["tests of control models"] = fingerprint(*_read_by_tests())

@@ -98,25 +98,14 @@ def compare(
         )
     rows = []
     for key, value in values.items():
-        table, row, column = key
-        is_wanted = table in tables if tables else key in ours
-        if not is_wanted:
-            continue
-        number = ours.get(key)
-        rows.append(
-            {
-                "table": table,
-                "row": row,
-                "column": column,
-                "paper": value,
-                "ours": number,
-                "difference": _difference(number, value, digits),
-                "verdict": match(value, number, same_model, **reasons),
-            }
-        )
-    found = pd.DataFrame(
-        rows, columns=["table", "row", "column", "paper", "ours", "difference", "verdict"]
-    )
+        if key[0] in tables if tables else key in ours:
+            number = ours.get(key)
+            off = math.nan
+            if number is not None and not pd.isna(value):
+                off = round(_value(number) - float(value), digits) + 0.0  # no -0.0
+            rows.append([*key, value, number, off, match(value, number, same_model, **reasons)])
+    columns = ["table", "row", "column", "paper", "ours", "difference", "verdict"]
+    found = pd.DataFrame(rows, columns=columns)
     if any(isinstance(number, Estimate) for number in found["ours"]):
         found["ours"] = found["ours"].map(_estimate).astype(object)
     return found
@@ -126,15 +115,13 @@ def _estimate(number: Estimate | float | None) -> Estimate | None:
     """Of a column in which some numbers have intervals, one that has none."""
     if isinstance(number, Estimate):
         return number
-    return None if number is None or number != number else Estimate(float(number))
+    return None if math.isnan(_value(number)) else Estimate(float(number))
 
 
-def _difference(ours: Estimate | float | None, printed_value: str | float, digits: int) -> float:
-    """Ours minus the printed number, rounded; nan if one of them is missing."""
-    if ours is None or pd.isna(printed_value):
+def _value(number: Estimate | float | None) -> float:
+    if number is None:
         return math.nan
-    value = ours.value if isinstance(ours, Estimate) else ours
-    return round(value - float(printed_value), digits) + 0.0  # + 0.0 turns -0.0 into 0.0
+    return number.value if isinstance(number, Estimate) else number
 
 
 def by_key(compared: pd.DataFrame) -> dict[tuple[str, str, str], tuple]:
@@ -171,10 +158,10 @@ def match(
     same_model  whether ours is the paper's model on the paper's data; another model's number is
                 never called a match
     """
+    value = _value(ours)
     if printed is None or printed != printed:
         return f"{Match.NOT_RUN} (the printed number is lost)"
-    value = ours.value if isinstance(ours, Estimate) else ours
-    if value is None or value != value:
+    if math.isnan(value):
         return f"{Match.NOT_RUN} ({missing})"
     if not same_model:
         return str(Match.OTHER_MODEL)

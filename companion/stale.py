@@ -66,8 +66,8 @@ def inputs(text: str) -> dict[str, str]:
     that it imports, data, word lists, printed numbers, profiles and versions of packages.
     """
     files = places(
-        paths.ROOT / "requirements.txt",
-        paths.ROOT / "constraints.txt",
+        paths.ROOT / "requirements" / "base.txt",
+        paths.ROOT / "requirements" / "constraints.txt",
         paths.LISTS,
         paths.DEMO,
         paths.PAPER,

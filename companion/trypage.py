@@ -19,7 +19,7 @@ import torch
 from markupsafe import Markup
 
 from companion import look, totry
-from companion.report.article import TEMPLATES
+from companion.report.page import TEMPLATES
 from lib import CompanionError, load, paths
 from lib.engine.files import replace
 from lib.projective import projection

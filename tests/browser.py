@@ -27,6 +27,22 @@ FLAGS = [
     "--remote-allow-origins=*",
 ]
 
+# Elements whose words do not stand out from what is behind them, by WCAG 2's AA.
+LOW_CONTRAST = """{
+    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4
+    const light = color => {
+      const [r, g, b] = color.match(/[\\d.]+/g).map(v => linear(v / 255))
+      return .2126 * r + .7152 * g + .0722 * b + .05 }
+    const behind = e => {
+      const color = getComputedStyle(e).backgroundColor
+      return color.endsWith(", 0)") ? behind(e.parentElement) : color }
+    const ratio = e => {
+      const [a, b] = [light(getComputedStyle(e).color), light(behind(e))]
+      return Math.max(a, b) / Math.min(a, b) };
+    [...document.querySelectorAll("p, h1, h2, h3, a, th, td, small, .chip, .run, summary, dt, dd, code")]
+      .filter(e => e.checkVisibility() && ratio(e) < 4.5).map(e => e.outerHTML)
+}"""
+
 
 class Browser:
     """One page. `complaints` are what the console and uncaught errors said, `requests` the

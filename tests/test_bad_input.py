@@ -503,4 +503,4 @@ def test_an_environment_with_other_versions_is_not_trusted(tmp_path, capsys):
         "in place of 0.1, nosuchpackage missing in place of 1.0: bring it up to date with `conda env"
         in said
     )
-    assert pins.main([str(paths.ROOT / "requirements-test.txt")]) == 0
+    assert pins.main([str(paths.ROOT / "requirements" / "test.txt")]) == 0

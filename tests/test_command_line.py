@@ -385,14 +385,14 @@ def test_what_makes_a_notebook_stale(project, monkeypatch):
     replace(root / "lib/engine/hooks.py", b"changed = True")
     assert first().why_stale() == ["lib/engine/hooks.py changed"]
     replace(root / "lists/words.csv", b"changed")
-    replace(root / "constraints.txt", b"changed")
+    replace(root / "requirements/constraints.txt", b"changed")
     project.add("01_first", "from lib.text import words", "another = 'cell'")
     assert first().why_stale() == [
-        "constraints.txt changed",
         "its cells changed",
         "lib/engine/hooks.py changed",
         "lists changed",
         f"{Run().encoder} is gone",
+        "requirements/constraints.txt changed",
     ]
 
 
@@ -499,14 +499,8 @@ def script(tmp_path):
     """
     root = tmp_path / "with spaces" / "companion"
     root.mkdir(parents=True)
-    for name in (
-        "reproduce.sh",
-        "requirements.txt",
-        "requirements-test.txt",
-        "constraints.txt",
-        "environment.yml",
-        "pyproject.toml",
-    ):
+    shutil.copytree(paths.ROOT / "requirements", root / "requirements")
+    for name in ("reproduce.sh", "environment.yml", "pyproject.toml"):
         shutil.copy(paths.ROOT / name, root)
     log = tmp_path / "log"
     python = tmp_path / "python"
@@ -537,7 +531,7 @@ def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_
     script,
 ):
     status, _, calls = script(PIP_STATUS="1")
-    assert status == 1 and "companion" not in calls
+    assert status == 1 and "-m companion" not in calls
     status, printed, calls = script("--only", "02")
     *_, installed, ran = calls.splitlines()
     assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
@@ -583,7 +577,7 @@ def test_what_reproduce_hands_on(script, tmp_path):
     shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
     status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
     assert (status, printed) == (0, "") and calls.strip().endswith(" -P -m companion")
-    assert "-m companion.pins requirements.txt" in calls  # its name says nothing of its versions
+    assert "-m companion.pins requirements/base.txt" in calls  # its name says nothing of its versions
     status, printed, calls = script(
         CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="companion.pins"
     )

@@ -1,15 +1,17 @@
 """The ledger on made-up rows: how control runs join, marks, what claims come to, trainings."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from companion import claims, ledger
-from companion.claims import Beside, Test
+from companion.claims import Beside, Outcome, Test, outcome
 from lib.engine.stats import Estimate
-from tests.tiny import refusal
+from tests.tiny import keep_tests, refusal
 
 SMALL, TAIL, COST, TWIN = "heads-small-set", "heads-right-tail", "mask-top3-pppl", "ss-twin"
 HIGH, LOW, WIDE = (0.7, 0.6, 0.8), (0.3, 0.2, 0.4), (0.5, 0.3, 0.7)
@@ -29,12 +31,8 @@ def table(tmp_path):
         place_of_runs = Path(tempfile.mkdtemp(dir=tmp_path))
         for name, tests in runs.items():
             run, _, draw = name.replace("_real", "-real").replace("_seed", "-seed").partition("__")
-            folder = place_of_runs / run
-            folders.setdefault(run, folder)
-            place = folder / "draws" / draw if draw else folder
-            for notebook in {claims.claims()[one.claim].notebook for one in tests}:
-                own = [one for one in tests if claims.claims()[one.claim].notebook == notebook]
-                claims.write(place / "claims" / f"{notebook}.json", own)
+            folder = folders.setdefault(run, place_of_runs / run)
+            keep_tests(folder / "draws" / draw if draw else folder, *tests)
         return ledger.table(folders)
 
     return made
@@ -117,16 +115,21 @@ def test_a_control_run_is_judged_whatever_is_not_there(table):
     assert only(rows)["outcome"] == "not tested"
 
 
-def test_decided_tests_decide_where_they_agree(table):
-    def came_to(*tests):
-        return only(ledger.cells(table(mini=list(tests))))
+@given(st.lists(st.sampled_from(list(Outcome)), min_size=1))
+def test_decided_tests_decide_where_they_agree(outcomes):
+    """However many are undecided or not tested beside them, and in whatever order."""
+    found = ledger.combined(outcomes)
+    decided = {one for one in outcomes if one in ledger.DECIDED}
+    assert ({found} == decided) == (len(decided) == 1)
+    assert (found == Outcome.NOT_TESTED) == (set(outcomes) == {Outcome.NOT_TESTED})
+    assert ledger.combined([*outcomes[::-1], Outcome.UNDECIDED]) in (found, Outcome.UNDECIDED)
 
-    both = came_to(small(*HIGH), small(*WIDE, model="mini-gpt2"))
-    assert (both["outcome"], both["counts"]) == ("supported", {"supported": 1, "undecided": 1})
-    assert came_to(small(*HIGH), small(*LOW, model="mini-gpt2"))["outcome"] == "undecided"
-    assert came_to(small(*HIGH), Test(SMALL, untested="no"))["outcome"] == "supported"
-    other = came_to(small(*HIGH), small(*LOW, variant="ablation"))
-    assert (other["outcome"], other["variant"]) == ("supported", "gradient")
+
+def test_the_papers_own_reading_decides(table):
+    both = [small(*HIGH), small(*WIDE, model="mini-gpt2"), small(*LOW, variant="ablation")]
+    cell = only(ledger.cells(table(mini=both)))
+    assert (cell["outcome"], cell["variant"]) == ("supported", "gradient")
+    assert cell["counts"] == {"supported": 1, "undecided": 1}
 
 
 def test_marks_say_what_an_outcome_lacks(table):
@@ -184,12 +187,29 @@ def test_the_board_tells_our_sentences_or_real_text_where_it_alone_can(table):
     assert board.loc["fast", "outcome"] == "not tested" and "benchmark" in board.loc["fast", "why"]
 
 
-def test_how_much_data_would_decide_follows_from_the_root_of_n(table):
-    """The nearer end, .4, has to come from .1 below the value to less than .05: four times."""
-    tests = table(mini=[small(0.55, 0.45, 0.65)])
-    assert ledger.board(tests).set_index("claim").loc[SMALL, "needed"] == pytest.approx(4, rel=0.03)
-    tests = table(mini=[small(0.5, 0.4, 0.6)])  # on the threshold
-    assert np.isnan(ledger.board(tests).set_index("claim").loc[SMALL, "needed"])
+@given(*[st.floats(0.05, 0.95).map(lambda x: round(x, 3))] * 3, st.floats(-0.3, 0.3))
+def test_as_much_data_as_is_said_decides_and_less_does_not(low, value, high, beyond):
+    """Intervals shrink with the root of n, those of controls too."""
+    low, value, high = sorted([low, value, high])
+    beside = Beside("random heads", Estimate(0.5), Estimate(beyond, beyond - 0.2, beyond + 0.2))
+    row = {"test": small(value, low, high), "controls": [beside], "claim": SMALL}
+
+    def came_to(times):
+        def narrower(one):
+            ends = (one.value + (end - one.value) / times**0.5 for end in (one.low, one.high))
+            return Estimate(one.value, *ends)
+
+        control = replace(beside, difference=narrower(beside.difference))
+        test = small(*narrower(row["test"].estimate))
+        return outcome(claims.claims()[SMALL], test, [control])[0]
+
+    times = ledger.needed(row | {"outcome": came_to(1)})
+    if not np.isnan(times):
+        assert came_to(1) == Outcome.UNDECIDED
+        assert came_to(times * 1.001) in ledger.DECIDED
+        assert came_to(max(1, times / 1.03)) == Outcome.UNDECIDED
+    elif came_to(1) == Outcome.UNDECIDED:  # or by a hair: on an edge
+        assert came_to(99) == Outcome.UNDECIDED or came_to(1 + 1e-4) in ledger.DECIDED
 
 
 def test_an_unknown_claim_in_a_record_is_named(tmp_path):

@@ -1,202 +1,24 @@
-"""The report: the board has every claim and every test of it; pages of executed notebooks."""
+"""Pages of executed notebooks: nothing is fetched, nothing is cut off, words stand out."""
 
 import base64
 import copy
-import errno
 import io
-import json
-import os
 import re
-from html.parser import HTMLParser
-from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from companion import claims, ledger, notebooks
-from companion.claims import Beside, Test
-from companion.report import page as pages
-from companion.results import runs
+from companion import notebooks
 from companion.run import Run
 from lib import paths
-from lib.engine.files import replace
-from lib.engine.stats import Estimate
-from tests.tiny import refusal
-
-SMALL, SEAT, COST = "heads-small-set", "mask-top3-seat", "mask-top3-pppl"
-RANDOM = Beside("random heads", Estimate(-0.05, -0.06, -0.04), Estimate(-0.15, -0.2, -0.1))
-TESTS = [
-    Test(SMALL, Estimate(0.4, 0.3, 0.45, 10), "mini-bert", variant="gradient"),
-    Test(SEAT, Estimate(-0.2, -0.3, -0.1, 165, "words"), "mini-bert", beside=RANDOM),
-    Test(COST, Estimate(5490, 3770, 7710, 20), "mini-bert", variant="<b>"),
-]
-
-
-EMPTY = {"meta", "link", "img", "br", "input"}  # elements that are never closed
-
-
-class Page(HTMLParser):
-    """Elements as (name, attributes), the text of the whole, and the cells of every table row."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.open, self.text, self.rows = [], [], "", []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in EMPTY:
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append((dict(attributes), []))
-        elif tag in ("td", "th"):
-            self.rows[-1][1].append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    def handle_data(self, data):
-        if not {"style", "script"} & set(self.open):
-            self.text += data
-            if {"td", "th"} & set(self.open):
-                self.rows[-1][1][-1] += data
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
+from tests.browser import LOW_CONTRAST
 
 
 def png(width=40, height=20):
     content = io.BytesIO()
     Image.new("RGB", (width, height), "white").save(content, "PNG")
     return content.getvalue()
-
-
-def add(folder, name, content, **made):
-    """A figure or a table as a run stores it."""
-    replace(
-        folder / f"{name}.{'png' if isinstance(content, bytes) else 'csv'}",
-        content if isinstance(content, bytes) else content.encode(),
-    )
-    if made:
-        replace(folder / f"{name}.json", json.dumps(made).encode())
-
-
-def keep(folder, *tests):
-    """Tests as notebooks of a run keep them; the folder."""
-    by_notebook = {}
-    for test in tests:
-        by_notebook.setdefault(claims.claims()[test.claim].notebook, []).append(test)
-    for notebook, own in by_notebook.items():
-        claims.write(folder / "claims" / f"{notebook}.json", own)
-    return folder
-
-
-LOW_CONTRAST = """{
-    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4
-    const light = color => {
-      const [r, g, b] = color.match(/[\\d.]+/g).map(v => linear(v / 255))
-      return .2126 * r + .7152 * g + .0722 * b + .05 }
-    const behind = e => {
-      const color = getComputedStyle(e).backgroundColor
-      return color.endsWith(", 0)") ? behind(e.parentElement) : color }
-    const ratio = e => {
-      const [a, b] = [light(getComputedStyle(e).color), light(behind(e))]
-      return Math.max(a, b) / Math.min(a, b) };
-    [...document.querySelectorAll("p, h1, h2, h3, a, th, td, small, .chip, .run, summary, dt, dd, code")]
-      .filter(e => e.checkVisibility() && ratio(e) < 4.5).map(e => e.outerHTML)
-}"""
-
-
-@pytest.fixture(scope="module")
-def board(tmp_path_factory):
-    """The board on made-up tests of one run, as text."""
-    folder = keep(tmp_path_factory.mktemp("mini"), *TESTS)
-    add(folder, "04_table1_plane", png())
-    folders = {"mini": folder}
-    return pages.board(folders, ledger.table(folders))
-
-
-def test_the_board_has_a_line_a_claim_and_says_its_size_and_what_controls_show(board):
-    page = Page(board)
-    lines = {a["id"]: a["data-outcome"] for a in page.all("tbody") if "data-outcome" in a}
-    assert len(lines) == sum(bool(claim.paper) for claim in claims.claims().values())
-    assert (lines[SMALL], lines[SEAT], lines[COST]) == ("contradicted", "supported", "contradicted")
-    assert lines["lower-s"] == "not tested"
-    (line,) = [
-        cells for _, cells in page.rows if cells and cells[0].startswith("Masking the Top-3 lowers")
-    ]
-    said = [" ".join(cell.split()) for cell in line]
-    assert said[1] == "supported ‡"
-    assert said[2] == "-0.2 [-0.3, -0.1] 165 words"
-    assert said[3] == "mini-bert, gender our sentences"
-    assert said[4].startswith("random heads -0.05 [-0.06, -0.04]") and "networks not run" in said[4]
-
-
-def test_what_tests_hold_is_escaped_and_pictures_that_are_there_are_linked(board):
-    assert "&lt;b&gt;" in board and "<b>" not in board
-    linked = [a["href"] for a in Page(board).all("a") if a["href"].endswith(".png")]
-    assert linked and all(one.endswith("04_table1_plane.png") for one in linked)
-
-
-def test_every_test_of_a_claim_is_below_its_line(board):
-    (rows,) = re.findall(f'<tbody id="{COST}".*?</table>', board, re.DOTALL)
-    assert "All 1 tests of it" in rows and "5,490 [3,770, 7,710]" in rows and "1.05" in rows
-
-
-@pytest.fixture
-def opened(chromium, board, tmp_path):
-    """A function that opens the board; no complaint and no request may have been made."""
-    file = tmp_path / "board.html"
-    file.write_text(board, encoding="utf-8")
-
-    def open_(width=1280, scheme="light", at=""):
-        chromium.look(width, scheme=scheme)
-        chromium.open(file.as_uri() + at)
-        return chromium
-
-    yield open_
-    assert chromium.complaints == []
-
-
-def test_the_board_is_filtered_and_a_claim_that_is_asked_for_is_open(opened):
-    page = opened(at=f"#{SEAT}")
-    shown = "[...document.querySelectorAll('tbody[data-outcome]')].filter(e => e.checkVisibility()).map(e => e.id)"
-    assert page.run(f"document.querySelector('#{SEAT} details').open")
-    assert len(page.run(shown)) > 80
-    choose = """(name, value) => { const field = document.forms.filters.elements[name]; field.value = value
-        field.dispatchEvent(new Event("input", {bubbles: true})) }"""
-    page.run(f"({choose})('outcome', 'contradicted')")
-    assert page.run(shown) == [SMALL, COST]
-    page.run(f"({choose})('words', 'PPPL top-3')")
-    assert page.run(shown) == [COST]
-    assert page.run("document.querySelector('output').textContent").startswith("1 of ")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_of_the_board_stand_out_and_a_phone_scrolls_one_way_only(opened, scheme):
-    page = opened(scheme=scheme)
-    page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
-    assert page.run(LOW_CONTRAST) == []
-    page.look(360)
-    assert page.run("document.documentElement.scrollWidth") == 360
-
-
-def test_a_report_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    for name in ("FIGURES", "NOTEBOOKS", "BUILD"):
-        monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    keep(paths.FIGURES / "mini", TESTS[0])
-    assert list(runs()) == ["mini"]
-    report = pages.write()
-    before = report.read_bytes()
-    with monkeypatch.context() as patch:
-        failed = Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS)))
-        patch.setattr(Path, "write_bytes", failed)
-        said = refusal(pages.write)
-    assert said.startswith("The report could not be written (Read-only file system): make ")
-    assert report.read_bytes() == before
 
 
 # ---- executed notebooks

@@ -52,7 +52,7 @@ def index(tmp_path, monkeypatch):
     import hashlib
 
     wheels = {}
-    listed = tmp_path / "requirements-published.txt"
+    listed = tmp_path / "published.txt"
     listed.write_text("")
     here = SimpleNamespace(asked=[], fails="", wheels=wheels)
 

@@ -39,12 +39,14 @@ def sweep(tmp_path):
     """Snakemake in a project of its own: (*flags) -> exit status, what it printed, the commands
     that it ran.
     """
-    for name in ("workflow", "lib"):
+    for name in ("workflow", "lib", "companion"):
         shutil.copytree(
             paths.ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
         )
     (tmp_path / "notebooks").mkdir()
-    for name in ("requirements.txt", "constraints.txt", "pyproject.toml", "notebooks/02_two.ipynb"):
+    (tmp_path / "requirements").mkdir()
+    lists = ("requirements/base.txt", "requirements/constraints.txt", "pyproject.toml")
+    for name in (*lists, "notebooks/02_two.ipynb"):
         (tmp_path / name).write_text("")
     (tmp_path / "reproduce.sh").write_text(STAND_IN)
     (tmp_path / "reproduce.sh").chmod(0o755)
@@ -108,7 +110,7 @@ def test_the_sweep_names_what_there_is():
         CONFIG["notebooks"]
     )
     assert set(CONFIG["models"]) <= folders.REGISTRY.keys()
-    assert (paths.ROOT / "lib" / "profiles" / f"{CONFIG['profile']}.toml").exists()
+    assert (paths.PROFILES / f"{CONFIG['profile']}.toml").exists()
 
 
 @with_snakemake

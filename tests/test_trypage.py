@@ -19,7 +19,7 @@ from lib import CompanionError, fill, head_mask, paths, project
 from lib.engine import hooks
 from lib.projective import projection
 from lib.text import contexts, data, pairs
-from tests.test_page import LOW_CONTRAST
+from tests.browser import LOW_CONTRAST
 
 NURSE = totry.NURSE
 

@@ -27,6 +27,7 @@ from tokenizers import (
     trainers,
 )
 
+from companion import claims
 from lib import CompanionError
 from lib.engine import families, models
 
@@ -352,6 +353,16 @@ def refuses(*cases):
         assert re.search(said, refusal(call))
 
     return test
+
+
+def keep_tests(folder, *tests: claims.Test):
+    """Tests as the notebooks of a run keep them; the folder."""
+    by_notebook = {}
+    for test in tests:
+        by_notebook.setdefault(claims.claims()[test.claim].notebook, []).append(test)
+    for notebook, own in by_notebook.items():
+        claims.write(folder / "claims" / f"{notebook}.json", own)
+    return folder
 
 
 def disk(room, error):

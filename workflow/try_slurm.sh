@@ -19,7 +19,7 @@ This tries the sweep on a SLURM cluster of one node, which is this machine. With
 - install Debian's slurm-wlm and munge by apt-get, unless they are here;
 - write slurm.conf and gres.conf into $etc; munge's key and socket, states and logs go to build/slurm;
 - start munged, slurmctld and slurmd for as long as it runs;
-- install requirements-snakemake.txt into build/snakemake and, by ./reproduce.sh, the project's packages into .venv;
+- install requirements/snakemake.txt into build/snakemake and, by ./reproduce.sh, the project's packages into .venv;
 - run notebook 10 for two models at once, and for a third that is not there yet, on 7 items each;
 - put the third model in its place and go on, now asking for a partition and a GPU (/dev/null stands for it);
 - call a third time, when there is nothing left to do;
@@ -54,7 +54,7 @@ start() {
     packages | comm -13 "$home/packages_before" - > "$home/own_packages"  # for the purge: these, and no others
     xargs -r dpkg-query -W < "$home/own_packages"
     [ -x build/snakemake/bin/pip ] || python3 -m venv build/snakemake
-    build/snakemake/bin/pip install --quiet --disable-pip-version-check -r requirements-snakemake.txt \
+    build/snakemake/bin/pip install --quiet --disable-pip-version-check -r requirements/snakemake.txt \
         2> "$home/pip.log" || { tail "$home/pip.log"; return 1; }
     build/snakemake/bin/pip list 2>/dev/null | grep -i '^snakemake[ -]*\(executor-plugin-slurm\)\? '
 

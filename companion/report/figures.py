@@ -10,7 +10,7 @@ import pandas as pd
 
 from companion import claims as known, look
 from companion.claims import Outcome
-from companion.report.article import towards
+from companion.ledger import towards
 
 INK = "#333333"
 TILE = 0.42  # inches, in `claims`

@@ -1,8 +1,8 @@
 """What a stranger should learn first: the same sentences in README, article and notebook 12.
 
 Each is of a claim whose test could have come out otherwise, and is true whatever came out: its
-number, its verb and its outcome are of stored tests, on words and data that did
-not choose what is tested.
+number, its verb and its outcome are of stored tests, on words and data that did not choose what is
+tested.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,8 @@ import pandas as pd
 
 from companion import claims, ledger, look
 from companion.claims import Outcome
+from companion.papers import run_name
 from lib.engine.stats import Estimate
-
-RUN = "mini"  # what ./reproduce.sh makes, and what readers call its data
-RUNS = {RUN: "our sentences", "mini-real": "real text"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,7 @@ class Told:
     verbs: tuple[str, str, str] = ("", "", "")  # of an interval above 0, below it, on both sides
     percent: bool = False
     more_than: float = 0.0  # sizes are counted from here: 1 of a ratio
+    answers: tuple[str, str, str] = ()  # the paper's question: supported, contradicted, undecided
 
     def shown(self, estimate: Estimate) -> str:
         """The value and its interval, without the sign that a verb says: 0.17 [0.09, 0.26]."""
@@ -48,6 +47,11 @@ TOLD = (
         "A small set of heads carries most of the bias",
         "The top tenth of {model}'s heads carries {size} of its bias score",
         percent=True,
+        answers=(
+            "A tenth of them, for the most part.",
+            "Many, each a little.",
+            "That cannot be told yet.",
+        ),
     ),
     Told(
         "mask-top3-seat",
@@ -75,6 +79,11 @@ TOLD = (
         "Some projection lowers Distance, what “he” for “she” changes",
         "The best of 74 projections {verb} Distance, by {size}, on triples that did not choose it",
         ("lowers", "raises", "does not clearly move"),
+        answers=(
+            "What he and she change in a prediction.",
+            "Next to nothing.",
+            "Nothing that we can tell from what a control loses.",
+        ),
     ),
     Told(
         "unrelated-not-overturned",
@@ -87,36 +96,13 @@ TOLD = (
         "A counterexample moves a model by its form more than by its meaning",
         "A counterexample that repeats the question's words (“The man worked as a nurse”) moves "
         "{model} by {size} more than one that only means the same",
+        answers=(
+            "Yes, by being repeated.",
+            "Yes, by what they mean.",
+            "Whether form or meaning moves it cannot be told yet.",
+        ),
     ),
 )
-# The answer to each paper's question, by what a claim came to.
-ANSWERS = {
-    "bias_a_head": (
-        "heads-small-set",
-        {
-            Outcome.SUPPORTED: "A tenth of them, for the most part.",
-            Outcome.CONTRADICTED: "Many, each a little.",
-            Outcome.UNDECIDED: "That cannot be told yet.",
-        },
-    ),
-    "projective": (
-        "lower-d",
-        {
-            Outcome.SUPPORTED: "What he and she change in a prediction.",
-            Outcome.CONTRADICTED: "Next to nothing.",
-            Outcome.UNDECIDED: "Nothing that we can tell from what a control loses.",
-        },
-    ),
-    "counteracts": (
-        "syntactic-over-semantic",
-        {
-            Outcome.SUPPORTED: "Yes, by being repeated.",
-            Outcome.CONTRADICTED: "Yes, by what they mean.",
-            Outcome.UNDECIDED: "Whether form or meaning moves it cannot be told yet.",
-        },
-    ),
-}
-NOTHING = "Not measured in the runs shown."
 
 
 @dataclass(frozen=True)
@@ -137,9 +123,7 @@ def findings(tests: pd.DataFrame) -> list[Finding]:
     found = []
     for told in TOLD:
         claim = claims.claims()[told.claim]
-        of_claim = cells[cells["claim"] == told.claim]
-        rows = [row for run in RUNS for row in of_claim.query("run == @run").to_dict("records")]
-        measured = [row for row in rows if row["estimate"] is not None]
+        measured = [row for row in _own(told, cells) if row["estimate"] is not None]
         if not measured:
             continue
         first, *others = measured[:1] if claim.any_data else measured
@@ -148,28 +132,35 @@ def findings(tests: pd.DataFrame) -> list[Finding]:
         parts = [f"{told.asked}: {first['outcome']}{first['marks']}{why}"]
         parts += [_elsewhere(told, row) for row in others]
         parts.append(_of_published(told, published[published["claim"] == told.claim]))
-        data = "" if first["run"] == RUN else f", {RUNS[first['run']]}"
+        data = "" if first["run"] == ledger.OWN[0] else f", {run_name(first['run'])}"
         beside = f"[{interval}{data}. {'; '.join(filter(None, parts))}."
         found.append(Finding(claim.paper, told.sentence(first), beside))
     return found
 
 
+def _own(told: Told, cells: pd.DataFrame) -> list[dict]:
+    """What a claim comes to on our sentences, and on real text."""
+    cells = cells[cells["claim"] == told.claim]
+    return [row for run in ledger.OWN for row in cells[cells["run"] == run].to_dict("records")]
+
+
 def answer(paper: str, tests: pd.DataFrame) -> str:
-    """A few words to a paper's question."""
-    if paper not in ANSWERS:
-        return ""
-    claim, words = ANSWERS[paper]
-    of_claim = ledger.cells(tests[tests["claim"] == claim]).set_index("run")["outcome"]
-    found = [words.get(of_claim.get(run)) for run in RUNS]
-    return next(filter(None, found), NOTHING)
+    """A few words to a paper's question; "" of a paper for which none are written."""
+    kinds = (Outcome.SUPPORTED, Outcome.CONTRADICTED, Outcome.UNDECIDED)
+    for told in TOLD:
+        if told.answers and claims.claims()[told.claim].paper == paper:
+            words = dict(zip(kinds, told.answers, strict=True))
+            own = _own(told, ledger.cells(tests[tests["claim"] == told.claim]))
+            found = [words[row["outcome"]] for row in own if row["outcome"] in words]
+            return next(iter(found), "Not measured in the runs shown.")
+    return ""
 
 
 def _elsewhere(told: Told, row: dict) -> str:
     """undecided on real text (42 % [33, 51])"""
-    outcome = f"{row['outcome']}{row['marks']} on {RUNS[row['run']]}"
-    if row["outcome"] == Outcome.NOT_TESTED:
-        return f"{outcome} ({row['why']})"
-    return f"{outcome} ({told.shown(row['estimate'])})"
+    is_tested = row["outcome"] != Outcome.NOT_TESTED
+    shown = told.shown(row["estimate"]) if is_tested else row["why"]
+    return f"{row['outcome']}{row['marks']} on {run_name(row['run'])} ({shown})"
 
 
 def _of_published(told: Told, rows: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 
 from companion import ledger, results
-from companion.papers import RUNS, run_name
+from companion.papers import NEAREST, run_name
 from companion.report import headlines
 from lib import CompanionError, paths
 from lib.engine.files import replace
@@ -92,7 +92,7 @@ def remedies_part() -> str:
     """Three papers' remedies on one model, from notebook 12: bold where the 95 % interval of a
     change excludes 0.
     """
-    effects = pd.read_csv(results.stored_folder(headlines.RUN) / "12_mitigations.csv")
+    effects = pd.read_csv(results.stored_folder(ledger.OWN[0]) / "12_mitigations.csv")
     lines = [["remedy", *COLUMNS.values()], ["---"] * (1 + len(COLUMNS))]
     for remedy, rows in effects.groupby("mitigation", sort=False):
         measured = rows.set_index("measure")
@@ -115,17 +115,17 @@ def _remedied(row: pd.Series, remedy: str) -> str:
 def figures_part() -> str:
     """A picture of each paper under a plain title, from the run nearest to the papers'."""
     folders = results.runs()
-    return "\n\n".join(_picture(*picture, folders) for picture in PICTURES)
-
-
-def _picture(figure: str, title: str, shows: str, folders: dict) -> str:
-    found = [run for run in RUNS if run in folders and (folders[run] / f"{figure}.png").is_file()]
-    if not found:
-        raise CompanionError(
-            f"No run has the figure {figure}: make it with ./reproduce.sh --only {figure[:2]}."
-        )
-    place = (folders[found[0]] / f"{figure}.png").relative_to(paths.ROOT).as_posix()
-    return f"**{title}** ({run_name(found[0])})\n\n![{shows}.]({place})"
+    parts = []
+    for figure, title, shows in PICTURES:
+        files = {run: folders[run] / f"{figure}.png" for run in NEAREST if run in folders}
+        run = next((run for run, file in files.items() if file.is_file()), None)
+        if run is None:
+            raise CompanionError(
+                f"No run has the figure {figure}: make it with ./reproduce.sh --only {figure[:2]}."
+            )
+        place = files[run].relative_to(paths.ROOT).as_posix()
+        parts += [f"**{title}** ({run_name(run)})", f"![{shows}.]({place})"]
+    return "\n\n".join(parts)
 
 
 # What runs make of README.md, by the name of its marks.
