@@ -9,6 +9,8 @@ pages          report/ card/ try/ look
 
 from importlib import import_module
 
+QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
+
 
 def __getattr__(name):
     """Import `Run` when it is first used, so that `import companion` stays light."""

@@ -9,14 +9,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from companion import QUICK
 from lib import CompanionError, paths
+from lib.paths import short
 
 COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "readme")
 CARD = "what the papers' measures say of any model, or of two side by side"
 HEADS = "the bias score of every attention head of a model"
 # what `measure` takes: its functions stand in measure.py, which is slow to import
 MEASUREMENTS = ("ablation", "alike", "counter", "patching", "table1")
-QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
 class Parser(argparse.ArgumentParser):
@@ -159,7 +160,6 @@ def _add_measure(measure: Parser):
     measure.add_argument(
         "--precision", default="float32", help="of PPPL's arithmetic: float32, tf32 or bfloat16"
     )
-    measure.add_argument("--part", metavar="I/N", default="1/1", help="do the I-th of N shares")
     measure.add_argument(
         "--out", metavar="FOLDER", default="", help="in place of build/<run>/measured"
     )
@@ -207,13 +207,28 @@ def understood(arguments: list[str]) -> argparse.Namespace:
     if first not in COMMANDS:
         arguments = ["run", *arguments]
     options = parser().parse_args(arguments)
-    if getattr(options, "model", "") and Path(options.model).is_dir():
+    asked = [getattr(options, role, None) or "" for role in ("model", "name", "other")]
+    is_folder = [_is_folder(name) for name in asked]
+    if is_folder[0]:
         options.model = str(Path(options.model).resolve())  # notebooks run in another folder
     return options
 
 
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).is_dir()
+    except OSError as error:  # thousands of letters
+        raise CompanionError(
+            f"{name[:40]}... cannot be looked for ({error.strerror}): name a model or its folder."
+        ) from None
+
+
 def carry_out(options: argparse.Namespace) -> int:
     """One command; exit status. Modules are imported where they are needed: --help needs none."""
+    if options.command in ("report", "page"):
+        from lib.engine.files import check_writable
+
+        check_writable(paths.BUILD)
     match options.command:
         case "run":
             from companion import reproduce
@@ -273,11 +288,6 @@ def _fetch_published(names: list[str], device: str | None):
     missing = [name for name in names if name in published.MODELS and not published.is_here(name)]
     if missing:
         reproduce.fetch(missing, device or None)
-
-
-def short(path: Path) -> Path:
-    """A path as seen from the repository, where it lies in it."""
-    return path.relative_to(paths.ROOT) if path.is_relative_to(paths.ROOT) else path
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import os
 import random
 import re
 import shlex
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ import joblib
 import matplotlib.pyplot as plt
 import pandas as pd
 from IPython import display
+from tqdm import tqdm
 
 from companion import claims, ledger, printed, profiles, results, stale
 from companion.results import Rests
@@ -43,6 +45,7 @@ TOLD = "mini"  # the run whose outputs stand in notebooks/
 SAMPLE = 2  # items of a stored measurement that a run computes again
 # What a run is called whose data are not its profile's own: mini-real, ...
 DATA_NAMES = {"mini": "demo", "paper": "real"}
+OTHER = "what it was made from"  # arguments, weights or data
 DPI = 150  # of a figure's png as it is saved
 SCREEN_DPI = 110  # as large as a notebook shows it
 CELL = 160  # letters of a table's cell that are shown: a claim, and what was found
@@ -254,11 +257,9 @@ class Run:
         weights = self.weights([*args, *options.values()])
         self.revisions |= weights
         if not self.recompute:
-            for asked in filter(None, (args, quick)):
-                result = self._kept(function, asked, weights)
-                if result is not None:
-                    return result
-            self._refuse_others(function, args)
+            result = self._kept(function, [args, quick or args], weights)
+            if result is not None:
+                return result
         name = results.place(self.out, function, args).stem
         if quick == () or self.recompute and models.usable_device(self.device) != "cpu":
             quick = args
@@ -271,57 +272,69 @@ class Run:
             print(f"{name}: computed here in the size that a CPU can bear: {self.cut[name]}")
         elif self.recompute:
             print(f"{name}: computed here in full")
-        return self._computed(function, quick, options, weights)
+        return self.computed(function, quick, options)
 
-    def _computed(self, function, args: tuple, options: dict, weights: dict):
-        """The result, from joblib's store where it has been computed before."""
+    def computed(self, function, args: tuple, options: dict | None = None):
+        """The result, from joblib's store where it has been computed before. What says of itself
+        how it is made `in_steps` is kept step by step too, so that it goes on where it was stopped.
+        """
+        options = (options or {}) | {"device": self.device}
+        given = [*args, *options.values()]
         key = [
             results.name_of(function),
             stale.of_function(function),
             stale.data_hash(),
-            weights,
+            self.weights(given),
             versions("torch", "transformers"),
             self.sizes.items,
             self.news,
         ]
-        options = options | {"device": self.device}
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever fetched.
         with room_for(paths.CACHE / "results"):
             memory = joblib.Memory(paths.CACHE / "results", verbose=0)
             fresh = _since_it_began if self.recompute else None
             kept = memory.cache(_call, ignore=["function"], cache_validation_callback=fresh)
-            return kept(function, args, options, key)
+            if not hasattr(function, "in_steps") or "only" in options:
+                return kept(function, args, options, key)
 
-    def _kept(self, function, args: tuple, weights: dict):
-        """What was measured without a notebook, here or by who stored it; None: nothing of use."""
-        asked = results.question(function, args, weights)
-        here = results.place(paths.BUILD / self.name / "measured", function, args)
-        if here.exists():
-            result, made_from = results.read(here)
-            if made_from["question"] == asked and made_from["code"] == stale.of_function(function):
-                print(results.said_of(here, made_from))
+            def in_steps(*args, **options):
+                prepare, under, columns = function.in_steps
+                bench = prepare(*args, **options)
+                rows = []
+                for step in tqdm(range(len(bench.plan)), desc="masks", leave=False):
+                    whose = [*key, args, options, step]
+                    rows.append(kept(partial(under, bench, step), (), {}, whose))
+                return columns(rows)
+
+            return kept(in_steps, args, options, key)
+
+    def _kept(self, function, choices: list[tuple], weights: dict):
+        """What was measured without a notebook, here or by who stored it, of one of these choices
+        of arguments; None: nothing of use, which is said of what is stored.
+        """
+        here = paths.BUILD / self.name
+        for folder in (here, self.stored):
+            file = results.place(folder / "measured", function, choices[0])
+            if not file.exists():
+                continue
+            result, made_from = results.read(file)
+            asked = made_from["question"]
+            same = [args for args in choices if results.question(function, args, weights) == asked]
+            if folder == here:
+                if same and made_from["code"] == stale.of_function(function):
+                    print(results.said_of(file, made_from))
+                    return result
+                continue
+            sample = {"items": 0, "sampled": 0, "agrees": False, "differs": [OTHER]}
+            if same:
+                sample = self._sampled(function, same[0], result, file.stem)
+            self.taken[file.stem] = results.about(made_from) | sample
+            print(results.said_of(file, made_from, sample))
+            if sample["agrees"]:
                 return result
-        stored = results.place(self.stored / "measured", function, args)
-        if not stored.exists():
-            return None
-        result, made_from = results.read(stored)
-        if made_from["question"] != asked:
-            return None
-        sample = self._sampled(function, args, weights, result, stored.stem)
-        self.taken[stored.stem] = results.about(made_from) | sample
-        print(results.said_of(stored, made_from, sample))
-        return result if sample["agrees"] else None
+        return None
 
-    def _refuse_others(self, function, args: tuple):
-        """Say that what is stored under these names is of other arguments, weights or data."""
-        stored = results.place(self.stored / "measured", function, args)
-        if stored.exists() and stored.stem not in self.taken:
-            _, made_from = results.read(stored)
-            none = {"items": 0, "sampled": 0, "agrees": False, "differs": ["what it was made from"]}
-            self.taken[stored.stem] = results.about(made_from) | none
-            print(results.said_of(stored, made_from, none))
-
-    def _sampled(self, function, args, weights, result: dict, name: str) -> dict:
+    def _sampled(self, function, args, result: dict, name: str) -> dict:
         """Some items of a stored result computed again, and whether they are the same.
 
         They are drawn by `--sample-seed`, today's date unless it is given; joblib's store has them
@@ -331,7 +344,7 @@ class Run:
         items = function.items(result)
         drawn = random.Random(f"{seed} {name}").sample(range(items), min(SAMPLE, items))
         try:
-            again = self._computed(function, args, {"only": sorted(drawn)}, weights)
+            again = self.computed(function, args, {"only": sorted(drawn)})
             differs = results.differing(result, again)
         except CompanionError as error:  # a network that is none any more, say
             differs = [f"all, since none could be computed ({error})"]
@@ -591,7 +604,7 @@ def _made_by(record: Path) -> str:
     """made by ./reproduce.sh ... (models ...; data ...): the caption."""
     made = json.loads(record.read_text(encoding="utf-8"))
     ((data, files),) = made["data"].items()
-    changed = ", whose files have changed since" if stale.data_changed(files, data) else ""
+    changed = ", whose files have changed since" if files != stale.data_hash() else ""
     models_of = f"models {', '.join(made['models'])}; " if made["models"] else ""
     return f"made by {made['command']} ({models_of}data {data}{changed}): {made['caption']}"
 

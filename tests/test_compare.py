@@ -59,7 +59,7 @@ def test_last_digits_are_the_same_number_and_the_largest_difference_is_named(run
     found = compare.run(run, ["02"])
     assert found.sentence == (
         "Reproduced: 2 of 2 tables (2 without a model), 1 of 1 titles, 1 of 1 tests (1 without a model); "
-        "largest difference 6e-06 (heads-near-zero mini-bert gender, estimate, value)"
+        "largest difference 6e-06 (numbers/02, bias_a_head Table 1 full SEAT, ours)"
     )
 
 
@@ -114,8 +114,8 @@ def test_tables_that_are_missing_new_or_shorter_depart(run, change):
     else:
         replace(run.out / "02_heads.csv", b"head,score,share\n9-12,0.412345,0.5\n")
     said = {
-        "missing": "02_heads: a table stored, none now",
-        "new": "02_other: no table stored, a table now",
+        "missing": "02_heads: 3 rows of 3 stored, no table now",
+        "new": "02_other: no table stored, 2 rows of 1 now",
         "shorter": "02_heads: 3 rows of 3 stored, 2 rows of 3 now",
     }
     assert f"  {said[change]}" in str(compare.run(run, ["02"]))
@@ -124,7 +124,7 @@ def test_tables_that_are_missing_new_or_shorter_depart(run, change):
 def test_only_notebooks_that_ran_are_compared(run):
     replace(run.stored / "07_other.csv", b"a\n1\n")
     assert "2 of 2 tables" in compare.run(run, ["02"]).sentence
-    assert "07_other: a table stored, none now" in str(compare.run(run, ["02", "07"]))
+    assert "07_other: 2 rows of 1 stored, no table now" in str(compare.run(run, ["02", "07"]))
 
 
 def test_what_was_not_run_or_is_not_stored_is_said(run, capsys):

@@ -277,7 +277,7 @@ def noisy(load):
 MASKED = (heads.measure_ablation, masking.measure, masking.measure_facts)
 
 
-STORED = list(asked(Run()))
+STORED = [one for one in asked(Run()) if "gpt2" not in one[0]]  # one of each function
 OF_MASKS = [one for one in STORED if one[1] in MASKED]
 
 
@@ -339,7 +339,6 @@ def test_parameters_that_would_be_misread_are_refused(given):
     assert "recompute True or False" in refusal(Run, **given)
 
 
-@pytest.mark.parametrize("flag", ["--part 1/2", "--precision bfloat16"])
-def test_flags_of_one_measurement_are_refused_of_others(flag, capsys):
-    assert command.main(["measure", "patching", *flag.split()]) == 2
+def test_a_flag_of_one_measurement_is_refused_of_others(capsys):
+    assert command.main(["measure", "patching", "--precision", "bfloat16"]) == 2
     assert "table1 alone" in capsys.readouterr().err

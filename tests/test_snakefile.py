@@ -108,7 +108,7 @@ def test_the_sweep_names_what_there_is():
         CONFIG["notebooks"]
     )
     assert set(CONFIG["models"]) <= models.REGISTRY.keys()
-    assert (paths.ROOT / "lib" / "profiles" / f"{CONFIG['profile']}.toml").exists()
+    assert (paths.PROFILES / f"{CONFIG['profile']}.toml").exists()
 
 
 @with_snakemake
