@@ -1,7 +1,7 @@
 """What turns arrays into tables, outcomes and pages, and what ./reproduce.sh calls.
 
 command line   __main__ reproduce notebooks estimate measure pins
-runs           run results stale compare profiles/
+runs           run results formats stale compare profiles/
 outcomes       claims ledger printed papers
 papers         bias_a_head/ projective/ counteracts/: estimators, tables, figures, a folder each
 pages          report/ card/ try/ look

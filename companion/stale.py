@@ -60,7 +60,7 @@ def of_function(function) -> str:
     """One hash of the code behind a function of lib: the engine, words and its own folder. Of one
     of companion: lib, and its own folder.
     """
-    file = Path(inspect.getsourcefile(function))
+    file = Path(inspect.getsourcefile(function) or "")
     if "<" in function.__qualname__ or not file.is_file():
         raise CompanionError(
             f"{function.__qualname__} stands in no module of lib, so that nothing says when its "

@@ -189,9 +189,12 @@ def test_a_damaged_or_foreign_file_is_noticed(stored):
     assert "not a stored result" in refusal(results.read, file)
 
 
-def test_functions_without_a_name_of_their_own_are_refused():
-    """Two lambdas of one file would share a place."""
-    assert "give it a name" in refusal(Run().measured, lambda n, device=None: n, 3)
+def test_functions_without_a_module_of_their_own_are_refused():
+    """Two lambdas of one file would share a place; a cell of a notebook is no file."""
+    names = {"__name__": "__main__"}
+    exec("def of_a_cell(n, device=None): return n", names)
+    for function in (lambda n, device=None: n, names["of_a_cell"]):
+        assert "give it a name" in refusal(Run().measured, function, 3)
 
 
 def test_tables_and_verdicts_are_counted_by_what_they_rest_on(stored, monkeypatch):

@@ -17,7 +17,7 @@ from lib.engine.files import read_toml
 
 UNTRAINED, SWAPPED = "null", "balanced"  # profiles of models that cannot have an effect
 LIMITED = re.compile(r"(?P<profile>.+)-limit(?P<items>\d+)")
-CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d{1,9}))?|{SWAPPED}")
+CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d{{1,9}}))?|{SWAPPED}")
 
 # How a limit cuts sizes: those that multiply others to a quarter of it, those that count no items
 # not at all.
