@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -49,13 +50,13 @@ def reproduce(options) -> int:
     run = chosen_run(options, with_model=not lacks_model)
     asked = applicable(options, run)
     wanted = [Notebook(path, run, options.recompute) for path in asked]
-    missing = to_fetch(run, wanted, options.model)
+    lacking = to_fetch(run, wanted, options.model)
     models.usable_device(run.device)
     if options.list:
-        say_what_would_run(run, wanted, missing, options.model if lacks_model else "")
+        say_what_would_run(run, wanted, lacking, options.model if lacks_model else "")
         return 0
-    if missing:
-        fetch(missing, run.device)
+    if lacking:
+        fetch(lacking, run.device)
         run = chosen_run(options)
         wanted = [Notebook(path, run, options.recompute) for path in asked]
     print(run)
@@ -103,13 +104,20 @@ def to_fetch(run: Run, wanted: list[Notebook], model: str) -> list[str]:
         is_encoder = published.is_encoder(model)
         names -= {run.encoder} if is_encoder else {run.decoder, *run.cloze, *run.llama}
         names.add(model)
+    return missing(names)
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those of these models that are published ones and not here yet."""
     return [name for name in published.MODELS if name in names and not published.is_here(name)]
 
 
-def fetch(missing: list[str], device: str | None):
-    """Fetch and convert published models, once the device is known to be there."""
-    models.usable_device(device)
-    for name in missing:
+def fetch(names: Iterable[str], device: str | None):
+    """Fetch and convert what is missing, once the device is known to be there."""
+    lacking = missing(names)
+    if lacking:
+        models.usable_device(device)
+    for name in lacking:
         published.convert(name)
 
 
@@ -151,9 +159,9 @@ def speaks(encoder: str, is_own: bool) -> bool:
     return models.load(encoder, device="cpu").has_vocabulary_head
 
 
-def say_what_would_run(run: Run, wanted: list[Notebook], missing: list[str], lacks: str):
+def say_what_would_run(run: Run, wanted: list[Notebook], lacking: list[str], lacks: str):
     """What --list says: of a run that lacks its own model no more than what there is to fetch."""
-    for line in published.to_fetch(missing):
+    for line in published.to_fetch(lacking):
         print(line)
     if lacks:
         print(f"{lacks} is fetched and converted first; then --list says the rest.")

@@ -459,24 +459,17 @@ def test_only(only, numbers):
 
 @pytest.fixture
 def script(tmp_path):
-    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting
-    its calls.
+    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting its calls:
+    (*arguments, **environment) -> exit status, what it printed, the calls.
     """
-    root = tmp_path / "with spaces" / "companion"
-    root.mkdir(parents=True)
-    for name in (
-        "reproduce.sh",
-        "requirements.txt",
-        "requirements-test.txt",
-        "constraints.txt",
-        "environment.yml",
-        "pyproject.toml",
-    ):
-        shutil.copy(paths.ROOT / name, root)
-    log = tmp_path / "log"
-    python = tmp_path / "python"
+    root, log, python = tmp_path / "with spaces" / "it", tmp_path / "log", tmp_path / "python"
+    named = re.findall(r"[\w/-]+\.(?:txt|yml|toml)\b", (paths.ROOT / "reproduce.sh").read_text())
+    for name in {"reproduce.sh", *(place.removeprefix("root/") for place in named)}:
+        if (paths.ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(paths.ROOT / name, root / name)
     python.write_text(f"""#!/bin/bash
-        echo "$PWD: PYTHONPATH=$PYTHONPATH $*" >> {shlex.quote(str(log))}
+        echo "PYTHONPATH=$PYTHONPATH $*" >> {shlex.quote(str(log))}
         if [ "$1 $2" = "-m venv" ]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi
         if [ "$1 $2 $3" = "-m pip install" ]; then exit ${{PIP_STATUS:-0}}; fi
         if [[ "$*" = *"${{FAILS:-none}}"* ]]; then echo "1 failed"; exit 1; fi""")
@@ -484,82 +477,69 @@ def script(tmp_path):
 
     def call(*args, **environment):
         log.write_text("")
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
-        done = subprocess.run(
-            [call.path, *args],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=clean | {"PYTHON": str(python)} | environment,
-        )
-        return done.returncode, done.stdout + done.stderr, log.read_text()
+        known = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
+        known |= {"PYTHON": str(python)} | environment
+        heard = dict(capture_output=True, text=True, cwd=tmp_path, env=known)
+        done = subprocess.run([call.path, *args], **heard)
+        return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
 
-    call.root, call.path = root, root / "reproduce.sh"
+    call.root, call.path, call.python = root, root / "reproduce.sh", python
     return call
 
 
-def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_nothing_heavy(
-    script,
-):
+def test_the_environment_is_set_up_once_and_again_after_a_stop_or_a_change(script):
     status, _, calls = script(PIP_STATUS="1")
-    assert status == 1 and "-m companion" not in calls
+    assert status == 1 and not any("-m companion" in call for call in calls)
     status, printed, calls = script("--only", "02")
-    *_, installed, ran = calls.splitlines()
-    assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
-    assert installed.endswith(f"--no-deps --no-build-isolation -e {script.root}")
-    assert ran.endswith(" -P -m companion --only 02")
-    status, printed, calls = script()
-    assert (status, printed) == (0, "") and "pip" not in calls and "venv" not in calls
+    assert status == 0 and printed.count("\n") == 1
+    assert calls[-2].endswith(f"--no-deps --no-build-isolation -e {script.root}")
+    assert calls[-1].endswith(" -P -m companion --only 02")
+    status, printed, calls = script(PYTHONPATH="/somewhere/with/another/lib")
+    assert (status, printed, calls[-1]) == (0, "", "PYTHONPATH= -P -m companion")
+    assert not any("pip" in call for call in calls)
     with open(script.root / "pyproject.toml", "a") as stream:
         stream.write("# changed")
-    assert "-m pip install" in script()[2]
-    code = "import sys; import companion.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    assert any("-m pip install" in call for call in script()[2])
+
+
+def test_help_imports_nothing_heavy_and_needs_no_environment(script):
+    assert not any("venv" in call for call in script("--help")[2])
+    heavy = "bool({'torch', 'numpy'} & sys.modules.keys())"
+    code = f"import sys; import companion.__main__; sys.exit({heavy})"
     assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
+    said = "There is no Python 3.11 or newer here"
+    assert script(PYTHON="/nowhere/python")[1].startswith(said)
 
 
-def test_what_reproduce_hands_on(script, tmp_path):
-    """The tests' outcome, conda's environment, and --help without any."""
-    assert "venv" not in script("--help")[2]
-    status, printed, _ = script(PYTHON="/nowhere/python")
-    assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")
+def test_the_tests_outcome_is_handed_on_and_whatever_fails_all_are_run(script):
     script()
     assert script("test")[0] == 0
     for failing in ("-m pytest tests", "-m tests.notebooks"):
         status, printed, calls = script("test", FAILS=failing)
-        assert (
-            status == 1
-            and printed.count("1 failed") == 1
-            and "-m ruff check" in calls
-            and "importlinter" in calls
-        )
-        assert calls.strip().endswith("-m tests.notebooks")  # whatever fails, all of it is tried
-    assert script("test", "--quick")[2].strip().endswith("-m tests.notebooks --quick")
-    assert script("test", "--numerics")[2].strip().endswith("-m tests.numerics")
-    assert script("test", "--slowly")[:2] == (
-        2,
-        "There is no ./reproduce.sh test --slowly: choose --quick or --numerics, or leave it out.\n",
-    )
-    assert (
-        script(PYTHONPATH="/somewhere/with/another/lib")[2]
-        .strip()
-        .endswith("PYTHONPATH= -P -m companion")
-    )
+        assert status == 1 and printed.count("1 failed") == 1
+        assert calls[-1].endswith("-m tests.notebooks") and any("ruff" in call for call in calls)
+    assert script("test", "--quick")[2][-1].endswith("-m tests.notebooks --quick")
+    assert script("test", "--numerics")[2][-1].endswith("-m tests.numerics")
+    status, printed, _ = script("test", "--slowly")
+    assert status == 2 and "choose --quick or --numerics, or leave it out" in printed
+    lab = script("lab", "--no-browser", "--port", "9")[2][-1]
+    assert lab.endswith("it/notebooks --no-browser --port 9")
+
+
+def test_an_environment_of_conda_is_used_where_its_versions_are_those_pinned(script, tmp_path):
     (tmp_path / "bin").mkdir()
-    shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
-    status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
-    assert (status, printed) == (0, "") and calls.strip().endswith(" -P -m companion")
-    assert "-m companion.pins requirements.txt" in calls  # its name says nothing of its versions
-    status, printed, calls = script(
-        CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="companion.pins"
-    )
-    assert status == 1 and not calls.strip().endswith("-m companion")
+    shutil.copy(script.python, tmp_path / "bin" / "python")
+    conda = {"CONDA_DEFAULT_ENV": "companion", "CONDA_PREFIX": str(tmp_path)}
+    status, printed, calls = script(**conda)
+    assert (status, printed) == (0, "") and calls[-1].endswith(" -P -m companion")
+    assert "-m companion.pins" in calls[0]  # its name says nothing of its versions
+    status, _, calls = script(**conda, FAILS="companion.pins")
+    assert status == 1 and len(calls) == 1
     assert script(CONDA_DEFAULT_ENV="companion")[0] == 0  # without its prefix
-    assert (
-        script("lab", "--no-browser", "--port", "9")[2]
-        .strip()
-        .endswith("companion/notebooks --no-browser --port 9")
-    )
-    (tmp_path / "link").symlink_to(script.root / "reproduce.sh")
+
+
+def test_it_may_be_called_through_links(script, tmp_path):
+    (tmp_path / "link").symlink_to(script.path)
     (tmp_path / "again").symlink_to("link")
     script.path = tmp_path / "again"
     assert script("--only", "02")[0] == 0
