@@ -1,22 +1,19 @@
 """`--profile paper` in earnest, without the authors' models: random weights of their shapes.
 
-    python -m benchmarks.rehearsal --out rehearsal.json      notebooks 01 to 11, then three drills
-    python -m benchmarks.rehearsal --only 04,table1 --limit-seconds 300
-    python -m benchmarks.rehearsal --memory-gb 22 --kill-after 40    as on a card of 24 GB, killed
-    python -m benchmarks.rehearsal --tiny --items 8 --device cpu --compare    a try
+    python -m benchmarks.rehearsal --out rehearsal.json      notebooks 01 to 11, then pace
+    python -m benchmarks.rehearsal --only 04,pace --limit-seconds 300
+    python -m benchmarks.rehearsal --memory-gb 22            as on a card of 24 GB
+    python -m benchmarks.rehearsal --tiny --items 8 --device cpu    a try
 
 Every notebook runs as a plain script in a process of its own, with an empty cache: seconds, the
-GPU's peak memory, the process's, and how it ended. With --kill-after it is killed (kill -9) and run
-again. With --compare it runs undisturbed first, is killed after a third of that time, run again,
-and what both saved is compared. A drill does so with a measurement that has a checkpoint: table1,
-glue, nli. The job pace trains on a part of every GLUE task and of SNLI, since 05 and the classifier
-of 09 take hours: their times are counted from it.
+GPU's peak memory, the process's, and how it ended. The job pace trains on a part of every GLUE task
+and of SNLI, since 05 and the classifier of 09 take hours: their times are counted from it.
 
 Real are the code, the files that COMPANION_DATA holds, the shapes and the vocabularies' sizes.
 Stand-ins, in the rehearsal's processes alone: a hub's cache that holds random weights at the pinned
 commits; tokens of the bundled models; the BBC's articles for News-commentary; SNLI and GLUE by
 drawing from the files at hand as many rows as the hub has. Packages that only show things (Jupyter,
-seaborn) may be missing: what asks for them gets nothing.
+seaborn) may be missing: what asks for them gets nothing. pytest has to be there, for tests/hub.py.
 """
 
 import argparse
@@ -38,12 +35,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
-from benchmarks import same
+from tests import hub
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = [f"{number:02d}" for number in range(1, 12)]
-DRILLS = ("table1", "glue", "nli")
-DRILL_ITEMS = 64  # of a drill: texts of each part
 PACE_ITEMS = 3_200  # examples that pace trains on, of each task
 GRACE = 60  # seconds after which a process that does not stop by itself is killed
 SHOWS = (
@@ -146,16 +141,12 @@ def place_of(source: str, options) -> Path:
     if is_folder(source):
         limit = f"-limit{options.items}" if options.items and source.startswith("nli/") else ""
         return options.folder / "made" / f"{source}{limit}"
-    from lib.engine import folders
-
-    commit = folders.pinned(source) or "0" * 40
-    return options.folder / "hub" / f"models--{source.replace('/', '--')}" / "snapshots" / commit
+    return hub.snapshot(options.folder, source)
 
 
 def in_hub(options, hub_id: str, revision: str | None, files: list[str] = ()) -> Path:
     """What `folders._fetch` returns: out of the hub's reach its client may want a look at it."""
-    home = options.folder / "hub" / f"models--{hub_id.replace('/', '--')}"
-    folder = home / "snapshots" / (revision or (home / "refs" / "main").read_text())
+    folder = hub.snapshot(options.folder, hub_id)
     if not folder.is_dir():
         raise FileNotFoundError(f"{hub_id} at {revision} was not made")
     return folder
@@ -182,10 +173,6 @@ def provide(source: str, options):
     place.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):  # it is there by now
         new.rename(place)
-    if not is_folder(source):
-        refs = place.parents[1] / "refs"
-        refs.mkdir(parents=True, exist_ok=True)
-        (refs / "main").write_text(place.name)
 
 
 def sources_of(job: str) -> list[str]:
@@ -194,7 +181,7 @@ def sources_of(job: str) -> list[str]:
     from lib.engine import folders
 
     chosen = profiles.read("paper").models
-    if job in (*DRILLS, "pace"):
+    if job == "pace":
         return ["google-bert/bert-base-uncased"]
     code = "\n".join(cells_of(job))
     names = []
@@ -310,12 +297,7 @@ def child(job: dict, options) -> dict:
         whole = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(options.memory_gb * 2**30 / whole)
     try:
-        if job["kind"] == "drill":
-            from training import finetune
-
-            finetune.fit = partial(finetune.fit, every=0)  # a checkpoint an epoch, however short
-            DRILL_JOBS[job["name"]](job, options)
-        elif job["kind"] == "pace":
+        if job["kind"] == "pace":
             pace(job, options, record)
         else:
             run_notebook(job, options, record)
@@ -365,49 +347,7 @@ def run_notebook(job: dict, options, record: dict):
             names |= given
 
 
-# ---- drills: killed, taken up again, and compared
-def _drill_table1(job: dict, options):
-    from companion import measure
-
-    measure.measure(
-        SimpleNamespace(
-            name="table1",
-            profile=f"paper-limit{job['items']}",
-            data="paper",
-            model="bert-base",
-            device=options.device or None,
-            precision="float32",
-            part="1/1",
-            limit=0,
-            store=False,
-            out=job["out"],
-        )
-    )
-
-
-def _drill_glue(job: dict, options):
-    from companion import profiles
-    from training import glue
-
-    setup = glue.Setup(
-        model="bert-base",
-        sizes=profiles.read(f"paper-limit{job['items']}").sizes,
-        out=Path(job["out"]),
-        source="hub",
-        items=job["items"],
-        device=options.device or None,
-    )
-    glue.prepare(setup, ["RTE"])
-    glue.run(setup, "RTE", "top3", seed=0)
-
-
-def _drill_nli(job: dict, options):
-    from training import classifier
-
-    out = Path(job["out"])
-    classifier.make("bert-base", out / "kept", options.device or None, items=job["items"])
-
-
+# ---- hours of training, counted from minutes
 # training rows of GLUE's tasks; the stand-ins have as many of some and fewer of others
 GLUE_ROWS = {
     **{"RTE": 2_490, "SST-2": 67_349, "WNLI": 635, "QNLI": 104_743, "CoLA": 8_551},
@@ -457,91 +397,23 @@ def pace(job: dict, options, record: dict):
         }
 
 
-DRILL_JOBS = {"table1": _drill_table1, "glue": _drill_glue, "nli": _drill_nli}
-CHECKPOINTS = {
-    "table1": "out/**/*.part.npz",
-    "glue": "out/**/*.checkpoint",
-    "nli": "cache/**/*.checkpoint*",
-}
-
-
-def drill(name: str, options) -> dict:
-    """A measurement undisturbed; again, killed once it has a checkpoint; taken up from there."""
-    items = options.items or DRILL_ITEMS
-    seconds = options.limit_seconds
-    job = {"kind": "drill", "name": name, "items": items, "seconds": seconds}
-    whole = run_child(job | {"id": f"{name}-whole"}, options, seconds)
-    killed = run_child(job | {"id": f"{name}-killed"}, options, seconds, CHECKPOINTS[name])
-    again = run_child(job | {"id": f"{name}-killed"}, options, seconds, goes_on=True)
-    return compared(
-        name, {"undisturbed": whole, "killed": killed["ended"], "resumed": again}, options
-    )
-
-
-def notebook(name: str, options) -> dict:
-    """A notebook, killed after --kill-after seconds of its cells and run again; with --compare it
-    runs undisturbed first, and is killed after a third of that time."""
-    job = {"kind": "notebook", "name": name}
-    seconds = options.limit_seconds
-    if not options.kill_after and not options.compare:
-        return run_child(job, options, seconds)
-    record = {}
-    kill_after = options.kill_after
-    if options.compare:
-        record["undisturbed"] = run_child(job | {"id": f"{name}-whole"}, options, seconds)
-        kill_after = record["undisturbed"]["seconds"] / 3
-    job = job | {"id": f"{name}-killed"}
-    first = run_child(job, options, seconds, kill_after=kill_after)
-    if not first["ended"].startswith("killed after"):  # it was over before, or failed
-        return record | first
-    again = run_child(job, options, seconds, goes_on=True)
-    there = first.get("cell begun at, s", [])
-    begun = again.get("cell begun at, s", [])
-    record |= {"killed": first["ended"], "in cell": len(there), "resumed": again}
-    if there and len(begun) >= len(there):
-        record["in this cell again after, s"] = begun[len(there) - 1]
-    return compared(name, record, options)
-
-
-def compared(name: str, record: dict, options) -> dict:
-    """The record of a run that was killed and run again, with its difference from the other."""
-    record["ended"] = record["resumed"]["ended"]
-    if record["ended"] == record.get("undisturbed", {}).get("ended") == "done":
-        jobs = options.folder / "jobs"
-        folders = [jobs / f"{name}-{kind}" / "out" for kind in ("whole", "killed")]
-        record["largest difference"] = same.difference(*folders)
-    return record
-
-
 # ---- the processes
-def run_child(
-    job: dict,
-    options,
-    seconds: int,
-    kill_at: str = "",
-    kill_after: float = 0,
-    goes_on: bool = False,
-) -> dict:
-    """A job in a process of its own, with a cache and an output folder of its own, empty at first.
-
-    kill_at      end it by kill -9 as soon as a file of its folder matches this
-    kill_after   or so many seconds after a notebook's first cell began
-    goes_on      take up what was killed, with what it left
+def run_child(job: dict, options, seconds: int) -> dict:
+    """A job in a process of its own, with a cache and an output folder of its own, empty at
+    first.
     """
-    name = job.get("id") or job.get("name") or job["source"].replace("/", "--")
+    name = job.get("name") or job["source"].replace("/", "--")
     home = options.folder / "jobs" / name
-    if not goes_on:  # of an earlier rehearsal, which may have been stopped
-        shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(home, ignore_errors=True)  # of an earlier rehearsal, which may have been stopped
     for folder in (home / "out", home / "cache", options.folder / "new"):
         folder.mkdir(parents=True, exist_ok=True)
     for made in ("nli", "debias"):
         for model in (options.folder / "made" / made).glob("*"):
             link = home / "cache" / made / model.name
             link.parent.mkdir(exist_ok=True)
-            if not link.exists():
-                link.symlink_to(model)
-    progress = home / "progress.json"
-    job = job | {"out": str(home / "out"), "result": str(home / "result.json"), "seconds": seconds}
+            link.symlink_to(model)
+    result, progress = home / "result.json", home / "progress.json"
+    job = job | {"out": str(home / "out"), "result": str(result), "seconds": seconds}
     job["progress"] = str(progress)
     environment = os.environ | {
         "HF_HUB_OFFLINE": "1",
@@ -553,45 +425,25 @@ def run_child(
     command += ["--folder", str(options.folder), "--device", options.device]
     command += ["--items", str(options.items)] + ["--tiny"] * options.tiny
     command += ["--memory-gb", str(options.memory_gb)]
-    for file in (Path(job["result"]), progress):
-        file.unlink(missing_ok=True)
     with open(home / "log.txt", "ab") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        ended = _wait(process, home, seconds + GRACE, kill_at, kill_after)
-    tail = (home / "log.txt").read_bytes()[-1_500:].decode(errors="replace")
-    if not Path(job["result"]).exists():
-        known = json.loads(progress.read_text()) if progress.exists() else {}
-        return known | {"ended": ended, "log": tail}
-    record = json.loads(Path(job["result"]).read_text())
-    return record if record["ended"] == "done" else record | {"log": tail}
-
-
-def _wait(process, home: Path, seconds: float, kill_at: str, kill_after: float) -> str:
-    """Until a process ends or is killed: how that came."""
-    end = time.monotonic() + seconds
-    cells_begun = None
-    while process.poll() is None:
-        now = time.monotonic()
-        if cells_begun is None and (home / "progress.json").exists():
-            cells_begun = now
-        reason = ""
-        if kill_at and any(home.glob(kill_at)):
-            reason = "killed with a checkpoint there"
-        elif kill_after and cells_begun and now > cells_begun + kill_after:
-            reason = f"killed after {kill_after:.0f} s"
-        elif now > end:
-            reason = f"stopped by force after {seconds} s"
-        if reason:
+        try:
+            ended = f"exit {process.wait(seconds + GRACE)}"
+        except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            return reason
-        time.sleep(0.01)
-    return f"exit {process.returncode}"
+            ended = f"stopped by force after {seconds + GRACE} s"
+    tail = {"log": (home / "log.txt").read_bytes()[-1_500:].decode(errors="replace")}
+    if not result.exists():
+        known = json.loads(progress.read_text()) if progress.exists() else {}
+        return known | {"ended": ended} | tail
+    record = json.loads(result.read_text())
+    return record if record["ended"] == "done" else record | tail
 
 
 def rehearse(options):
     """Every job that is asked for; what is known is written after each."""
-    every = [*NOTEBOOKS, *DRILLS, "pace"]
+    every = [*NOTEBOOKS, "pace"]
     chosen = options.only.split(",") if options.only else every
     unknown = set(chosen) - set(every)
     if unknown:
@@ -605,13 +457,9 @@ def rehearse(options):
             for source in sources_of(name):
                 provide(source, options)
             making = round(time.perf_counter() - start, 1)
-            if name in DRILLS:
-                done[name] = drill(name, options)
-            elif name == "pace":
-                job = {"kind": "pace", "name": name}
-                done[name] = run_child(job, options, options.limit_seconds)
-            else:
-                done[name] = notebook(name, options)
+            kind = "pace" if name == "pace" else "notebook"
+            job = {"kind": kind, "name": name}
+            done[name] = run_child(job, options, options.limit_seconds)
             done[name]["models made in, s"] = making
         except Exception:  # the next job may well do
             done[name] = {"ended": "failed", "error": traceback.format_exc()[-2_000:]}
@@ -622,21 +470,16 @@ def rehearse(options):
         options.out.write_text(json.dumps(done, indent=1) + "\n")
         print(name, json.dumps(done[name], indent=1), flush=True)
         for place in ("cache", "out"):  # checkpoints and kept results take room
-            for home in (options.folder / "jobs").glob(f"{name}*"):
-                shutil.rmtree(home / place, ignore_errors=True)
+            shutil.rmtree(options.folder / "jobs" / name / place, ignore_errors=True)
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rehearsal")
-    parser.add_argument(
-        "--only", default="", help="04,06,table1: of 01 to 11, table1, glue, nli, pace"
-    )
+    parser.add_argument("--only", default="", help="04,06,pace: of 01 to 11, pace")
     parser.add_argument("--limit-seconds", type=int, default=120, help="of every notebook")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "rehearsal.json")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "rehearsal")
     parser.add_argument("--memory-gb", type=float, default=0, help="GiB that torch may take")
-    parser.add_argument("--kill-after", type=float, default=0, help="seconds of every notebook")
-    parser.add_argument("--compare", action="store_true", help="killed against undisturbed")
     parser.add_argument("--items", type=int, default=0, help="of everything, for a try")
     parser.add_argument("--tiny", action="store_true", help="two layers, for a try")
     parser.add_argument("--device", default="")

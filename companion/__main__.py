@@ -9,14 +9,13 @@ import argparse
 import sys
 from pathlib import Path
 
+from companion import QUICK
 from lib import CompanionError, paths
+from lib.paths import short
 
 COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "readme")
-CARD = "what the papers' measures say of any model, or of two side by side"
-HEADS = "the bias score of every attention head of a model"
 # what `measure` takes: its functions stand in measure.py, which is slow to import
 MEASUREMENTS = ("ablation", "alike", "counter", "patching", "table1")
-QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 
 class Parser(argparse.ArgumentParser):
@@ -30,13 +29,20 @@ class Parser(argparse.ArgumentParser):
             f"{message[0].upper()}{message[1:]}: {self.prog} --help says what it takes."
         )
 
+    def text(self, flag: str, metavar: str | None, help: str, default: str = ""):
+        """A flag that takes a word."""
+        self.add_argument(flag, metavar=metavar, default=default, help=help)
+
+    def switch(self, flag: str, help: str):
+        """A flag that takes none."""
+        self.add_argument(flag, action="store_true", help=help)
+
 
 def parser() -> Parser:
     """All commands; `run` is the one that is meant where none is named."""
-    what = "Recreate the tables and figures of three papers on bias in language models."
     every = Parser(
         prog="./reproduce.sh",
-        description=what,
+        description="Recreate the tables and figures of three papers on bias in language models.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = every.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -51,8 +57,13 @@ def parser() -> Parser:
     )
     commands.add_parser("report", help="make build/report again, from what is stored or made here")
     commands.add_parser("page", help="make build/report/try.html: a model that runs in a browser")
-    add_card(commands.add_parser("card", help=CARD))
-    add_heads(commands.add_parser("heads", help=HEADS))
+    what = "what the papers' measures say of any model, or of two side by side"
+    card = commands.add_parser("card", help=what)
+    _add_model(card)
+    card.add_argument("other", metavar="OTHER", nargs="?", help="a second model: both side by side")
+    card.switch("--store", "for developers: keep it in figures/cards, to stand beside others")
+    what = "the bias score of every attention head of a model"
+    _add_model(commands.add_parser("heads", help=what))
     _add_measure(commands.add_parser("measure", help="a heavy measurement, stored for notebooks"))
     commands.add_parser("readme", help="for developers: write what the runs found into README.md")
     return every
@@ -60,112 +71,50 @@ def parser() -> Parser:
 
 def _add_run(run: Parser):
     _add_choice_of_run(run)
-    run.add_argument(
-        "--only", metavar="02,04", default="", help="these notebooks; 02-05 is a range"
-    )
-    run.add_argument("--quick", action="store_true", help=f"the same as --only {QUICK}")
-    run.add_argument(
-        "--revision",
-        metavar="COMMIT",
-        default="",
-        help="of a --model of the hub, in place of the pinned one",
-    )
-    run.add_argument(
-        "--recompute",
-        action="store_true",
-        help="believe nothing stored but GLUE's fine-tunings: compute all, in full on a GPU",
-    )
-    run.add_argument(
-        "--sample-seed",
-        metavar="TEXT",
-        default="",
-        help="draws what is computed again of stored measurements; left out, the date does",
-    )
-    run.add_argument(
-        "--keep-going", action="store_true", help="after a notebook that fails, run the others"
-    )
-    run.add_argument(
-        "--list",
-        action="store_true",
-        help="say what would run, be fetched and take how long, and stop",
-    )
-    run.add_argument(
-        "--store",
-        action="store_true",
-        help="for developers: put the results into figures/, and those of the run "
-        "mini into notebooks/ and README.md too",
-    )
-    run.add_argument(
-        "--without-pictures",
-        action="store_true",
-        help="with --store: pictures stay as they are stored, since every version of one is kept",
-    )
+    run.text("--only", "02,04", "these notebooks; 02-05 is a range")
+    run.switch("--quick", f"the same as --only {QUICK}")
+    run.text("--revision", "COMMIT", "of a --model of the hub, in place of the pinned one")
+    believed = "believe nothing stored but GLUE's fine-tunings"
+    run.switch("--recompute", f"{believed}: compute all, in full on a GPU")
+    drawn = "draws what is computed again of stored measurements; left out, the date does"
+    run.text("--sample-seed", "TEXT", drawn)
+    run.switch("--keep-going", "after a notebook that fails, run the others")
+    run.switch("--list", "say what would run, be fetched and take how long, and stop")
+    stored = "figures/, and those of the run mini into notebooks/ and README.md too"
+    run.switch("--store", f"for developers: put the results into {stored}")
+    kept = "pictures stay as they are stored, since every version of one is kept"
+    run.switch("--without-pictures", f"with --store: {kept}")
 
 
 def _add_choice_of_run(command: Parser):
     """The flags that say which models and data are meant."""
-    command.add_argument(
-        "--profile",
-        default="mini",
-        help="mini (the default), paper, null, or one of companion/profiles",
-    )
-    command.add_argument(
-        "--model", metavar="NAME_OR_FOLDER", default="", help="this model, where it fits"
-    )
-    command.add_argument(
-        "--data", choices=["mini", "paper"], default="", help="what is bundled, or the papers' own"
-    )
-    command.add_argument(
-        "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
-    )
-    command.add_argument(
-        "--limit",
-        metavar="N",
-        type=_at_least_two,
-        default=0,
-        help="a try: at most N items in a measurement; nothing is stored",
-    )
-
-
-def add_card(card: Parser, stores: bool = True):
-    """The card's options. stores: whether there is a repository to store it in."""
-    _add_model(card)
-    card.add_argument("other", metavar="OTHER", nargs="?", help="a second model: both side by side")
-    if stores:
-        card.add_argument(
-            "--store",
-            action="store_true",
-            help="for developers: keep it in figures/cards, to stand beside others",
-        )
-
-
-def add_heads(heads: Parser):
-    """The options of the scores of heads."""
-    _add_model(heads)
+    profiles = "mini (the default), paper, null, or one of companion/profiles"
+    command.text("--profile", None, profiles, default="mini")
+    command.text("--model", "NAME_OR_FOLDER", "this model, where it fits")
+    data = "what is bundled, or the papers' own"
+    command.add_argument("--data", choices=["mini", "paper"], default="", help=data)
+    _add_device(command)
+    few = "a try: at most N items in a measurement; nothing is stored"
+    command.add_argument("--limit", metavar="N", type=_at_least_two, default=0, help=few)
 
 
 def _add_model(command: Parser):
-    command.add_argument(
-        "name", metavar="NAME_OR_FOLDER", help="a bundled model, a folder, or an id of the hub"
-    )
-    command.add_argument(
-        "--device", default="", help="cpu, cuda, ...; left out, a GPU if there is one"
-    )
+    name = "a bundled model, a folder, or an id of the hub"
+    command.add_argument("name", metavar="NAME_OR_FOLDER", help=name)
+    _add_device(command)
+
+
+def _add_device(command: Parser):
+    command.text("--device", None, "cpu, cuda, ...; left out, a GPU if there is one")
 
 
 def _add_measure(measure: Parser):
     measure.add_argument("name", metavar="NAME", help=", ".join(MEASUREMENTS))
     _add_choice_of_run(measure)
-    measure.add_argument(
-        "--precision", default="float32", help="of PPPL's arithmetic: float32, tf32 or bfloat16"
-    )
-    measure.add_argument("--part", metavar="I/N", default="1/1", help="do the I-th of N shares")
-    measure.add_argument(
-        "--out", metavar="FOLDER", default="", help="in place of build/<run>/measured"
-    )
-    measure.add_argument(
-        "--store", action="store_true", help="for developers: into figures/<run>/measured"
-    )
+    precision = "of PPPL's arithmetic: float32, tf32 or bfloat16"
+    measure.text("--precision", None, precision, default="float32")
+    measure.text("--out", "FOLDER", "in place of build/<run>/measured")
+    measure.switch("--store", "for developers: into figures/<run>/measured")
 
 
 def _at_least_two(text: str) -> int:
@@ -176,15 +125,10 @@ def _at_least_two(text: str) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what a command line asks for; exit status."""
-    return done(lambda: understood(sys.argv[1:] if arguments is None else arguments))
-
-
-def done(understand) -> int:
-    """Carry out what a command line is understood to ask for; exit status."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no "·" shows a question mark
     try:
-        return carry_out(understand())
+        return carry_out(understood(sys.argv[1:] if arguments is None else arguments))
     except CompanionError as error:
         print(error, file=sys.stderr)
         return 2
@@ -207,13 +151,28 @@ def understood(arguments: list[str]) -> argparse.Namespace:
     if first not in COMMANDS:
         arguments = ["run", *arguments]
     options = parser().parse_args(arguments)
-    if getattr(options, "model", "") and Path(options.model).is_dir():
+    asked = [getattr(options, role, None) or "" for role in ("model", "name", "other")]
+    is_folder = [_is_folder(name) for name in asked]
+    if is_folder[0]:
         options.model = str(Path(options.model).resolve())  # notebooks run in another folder
     return options
 
 
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).is_dir()
+    except OSError as error:  # thousands of letters
+        raise CompanionError(
+            f"{name[:40]}... cannot be looked for ({error.strerror}): name a model or its folder."
+        ) from None
+
+
 def carry_out(options: argparse.Namespace) -> int:
     """One command; exit status. Modules are imported where they are needed: --help needs none."""
+    if options.command in ("report", "page"):
+        from lib.engine.files import check_writable
+
+        check_writable(paths.BUILD)
     match options.command:
         case "run":
             from companion import reproduce
@@ -236,9 +195,9 @@ def carry_out(options: argparse.Namespace) -> int:
         case "card":
             print(f"The card: {short(_card(options))}")
         case "heads":
-            from companion import card
+            from companion import card, reproduce
 
-            _fetch_published([options.name], options.device)
+            reproduce.fetch([options.name], options.device or None)
             print(f"All heads: {short(card.write_heads(options.name, options.device or None))}")
         case "measure":
             from companion import measure
@@ -253,31 +212,16 @@ def carry_out(options: argparse.Namespace) -> int:
 
 def _card(options: argparse.Namespace) -> Path:
     """The page of one model, or of two."""
-    from companion import card
+    from companion import card, reproduce
 
     device = options.device or None
-    stores = getattr(options, "store", False)
-    if not options.other:
-        _fetch_published([options.name], device)
-        return card.write(options.name, device, stores)
-    if stores:
+    names = [options.name, options.other] if options.other else [options.name]
+    if options.other and options.store:
         raise CompanionError("Cards are stored one at a time: leave the second model or --store.")
-    _fetch_published([options.name, options.other], device)
-    return card.write_two([options.name, options.other], device)
-
-
-def _fetch_published(names: list[str], device: str | None):
-    """Fetch and convert those of these models that are published ones and not here yet."""
-    from companion import published, reproduce
-
-    missing = [name for name in names if name in published.MODELS and not published.is_here(name)]
-    if missing:
-        reproduce.fetch(missing, device or None)
-
-
-def short(path: Path) -> Path:
-    """A path as seen from the repository, where it lies in it."""
-    return path.relative_to(paths.ROOT) if path.is_relative_to(paths.ROOT) else path
+    reproduce.fetch(names, device)
+    if options.other:
+        return card.write_two(names, device)
+    return card.write(options.name, device, options.store)
 
 
 if __name__ == "__main__":

@@ -127,10 +127,24 @@ class Comparison:
             lines.append(f"  and {len(listed) - SHOWN} more")
         return "\n".join(lines)
 
-    def compare_texts(self, where: str, stored: str, new: str, unit: float | None = None) -> bool:
-        """Whether two texts say the same; departures and the largest difference are kept."""
+    def compare(self, where: str, stored, made, unit: float | None = None) -> bool:
+        """Whether two values say the same: texts and numbers, or records of them, however deep.
+        Departures and the largest difference are kept.
+        """
+        if isinstance(stored, dict) and isinstance(made, dict):
+            names = dict.fromkeys([*stored, *made])
+            pairs = [(f", {name}", stored.get(name, ""), made.get(name, "")) for name in names]
+        elif isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
+            pairs = [("", *both) for both in zip(stored, made, strict=True)]
+        else:
+            return self._compare_texts(where, stored, made, unit)
+        return all([self.compare(where + name, old, new, unit) for name, old, new in pairs])
+
+    def _compare_texts(self, where: str, stored, made, unit: float | None) -> bool:
+        if unit is None and not isinstance(stored, str):
+            unit = 0.0  # a number of a record is not rounded
         is_same = True
-        for found in tolerance.compare(stored, new, unit):
+        for found in tolerance.compare(str(stored), str(made), unit):
             if found.is_departure:
                 self.departures.append(Departure(where, found.stored, found.new))
                 is_same = False
@@ -173,16 +187,17 @@ def folders(name: str, stored: Path, made: Path, numbers: set[str] | None = None
         return found
     for old, new in _both(stored, made, "[0-9][0-9]_*.csv", numbers):
         _compare_tables(found, old, new)
-    if _has_titles(stored):
+    if any(map(_title, stored.glob("[0-9][0-9]_*.json"))):  # else it is stored without figures
         for old, new in _both(stored, made, "[0-9][0-9]_*.json", numbers):
             _compare_titles(found, old, new)
-    for file in sorted(made.glob("measured/[0-9][0-9].json")):
-        if file.stem in numbers:
-            taken = _json(file)
-            found.samples |= taken["measured"]
-            found.cut |= taken.get("cut", {})
     for old, new in _both(stored, made, "numbers/[0-9][0-9].json", numbers):
-        _compare_numbers(found, old, new)
+        is_same = found.compare(f"numbers/{old.stem}", _by_place(old), _by_place(new))
+        if old.is_file():
+            found.tables.add(is_same, _rests(new))
+    for _, new in _both(made, made, "measured/[0-9][0-9].json", numbers):
+        taken = _json(new)
+        found.samples |= taken["measured"]
+        found.cut |= taken.get("cut", {})
     _compare_tests(found, _both(stored, made, "claims/[0-9][0-9].json", numbers))
     return found
 
@@ -202,37 +217,70 @@ def _number(name: Path) -> str:
     return next(part[:2] for part in (name.name, name.parts[0]) if part[:2].isdigit())
 
 
+def _json(file: Path):
+    """What a record holds; nothing where there is none."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except ValueError:
+        raise CompanionError(
+            f"{file} is damaged: restore it with git, or run its notebook again."
+        ) from None
+
+
+def _title(record: Path) -> str:
+    """What a figure says above it; a table has no title."""
+    return _json(record).get("finding", "")
+
+
+def _compare_titles(found: Comparison, old: Path, new: Path):
+    is_same = found.compare(f"title of {old.stem}", _title(old), _title(new))
+    if _title(old):
+        found.titles.add(is_same)
+
+
+def _by_place(record: Path) -> dict[str, dict]:
+    """What stands beside each printed number."""
+    rows = {}
+    for row in _json(record):
+        place = " ".join(row[part] for part in ("paper", "table", "row", "column"))
+        rows[place] = {part: row.get(part, "") for part in ("ours", "low", "high", "match")}
+    return rows
+
+
+def _rests(record: Path) -> str:
+    """What a notebook's tests, or its numbers beside printed ones, rest on."""
+    return _json(record.parents[1] / "measured" / record.name).get("rests", "")
+
+
+# ---- tables
 def _rows(file: Path) -> list[list[str]]:
+    if not file.is_file():
+        return []
     with open(file, newline="", encoding="utf-8") as stream:
         return list(csv.reader(stream))
 
 
 def _compare_tables(found: Comparison, old: Path, new: Path):
     """Cell by cell. A column knows how far its numbers are rounded; a text knows it of its own."""
-    name = old.stem
-    if not old.is_file():
-        found.departures.append(Departure(name, "no table", "a table"))
-        return
-    if not new.is_file():
-        found.tables.add(False)
-        found.departures.append(Departure(name, "a table", "none"))
-        return
     stored, made = _rows(old), _rows(new)
-    shapes = [(len(rows), len(rows[0]) if rows else 0) for rows in (stored, made)]
-    if shapes[0] != shapes[1]:
-        sizes = ["{} rows of {}".format(*shape) for shape in shapes]
-        found.departures.append(Departure(name, *sizes))
-        found.tables.add(False)
-        return
-    units = _units(stored, made)
-    is_same = True
-    for before, after in zip(stored, made, strict=True):
-        for column, (old_cell, new_cell) in enumerate(zip(before, after, strict=True)):
-            where = ", ".join(filter(None, [name, _label(before), stored[0][column]]))
-            is_number = tolerance.parse(old_cell) is not None
-            unit = units[column] if is_number else None
-            is_same &= found.compare_texts(where, old_cell, new_cell, unit)
-    found.tables.add(is_same, _json(new.with_suffix(".json")).get("rests", ""))
+    shapes = [_shape(rows) for rows in (stored, made)]
+    is_same = shapes[0] == shapes[1]
+    if not is_same:
+        found.departures.append(Departure(old.stem, *shapes))
+    else:
+        units = _units(stored, made)
+        for before, after in zip(stored, made, strict=True):
+            for column, (old_cell, new_cell) in enumerate(zip(before, after, strict=True)):
+                where = ", ".join(filter(None, [old.stem, _label(before), stored[0][column]]))
+                is_number = tolerance.parse(old_cell) is not None
+                unit = units[column] if is_number else None
+                is_same &= found.compare(where, old_cell, new_cell, unit)
+    if old.is_file():
+        found.tables.add(is_same, _json(new.with_suffix(".json")).get("rests", ""))
+
+
+def _shape(rows: list[list[str]]) -> str:
+    return f"{len(rows)} rows of {len(rows[0])}" if rows else "no table"
 
 
 def _units(*tables: list[list[str]]) -> list[float]:
@@ -257,54 +305,7 @@ def _label(row: list[str]) -> str:
     return " ".join(filter(None, words))
 
 
-def _has_titles(stored: Path) -> bool:
-    """Whether a run is stored with figures; of controls and published models only tables are."""
-    return any(_json(file).get("finding") for file in stored.glob("[0-9][0-9]_*.json"))
-
-
-def _compare_titles(found: Comparison, old: Path, new: Path):
-    """What figures say above them; a table has no title."""
-    before, after = (_json(file).get("finding", "") for file in (old, new))
-    if not before and not after:
-        return
-    is_same = found.compare_texts(f"title of {old.stem}", before, after)
-    if before:
-        found.titles.add(is_same)
-
-
-def _json(file: Path):
-    """What a record holds; nothing where there is none."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    except ValueError:
-        raise CompanionError(
-            f"{file} is damaged: restore it with git, or run its notebook again."
-        ) from None
-
-
-def _compare_numbers(found: Comparison, old: Path, new: Path):
-    """What stands beside each printed number: a table with a row a number."""
-    before = {_key(row): row for row in _json(old)}
-    after = {_key(row): row for row in _json(new)}
-    is_same = True
-    for key in dict.fromkeys([*before, *after]):
-        where = f"{old.parent.name}/{old.stem}, {' '.join(key)}"
-        kept = [of_run.get(key, {}) for of_run in (before, after)]
-        for field_ in ("ours", "low", "high", "match"):
-            is_same &= found.compare_texts(where, *(str(row.get(field_, "")) for row in kept))
-    if before:
-        found.tables.add(is_same, _rests(new))
-
-
-def _rests(record: Path) -> str:
-    """What a notebook's tests, or its numbers beside printed ones, rest on."""
-    return _json(record.parents[1] / "measured" / record.name).get("rests", "")
-
-
-def _key(row: dict) -> tuple[str, ...]:
-    return tuple(row[part] for part in ("paper", "table", "row", "column"))
-
-
+# ---- tests
 def _compare_tests(found: Comparison, files: list[tuple[Path, Path]]):
     """Test by test, in the order that notebooks keep; then what each rests on."""
     paired = []
@@ -323,7 +324,7 @@ def _compare_tests(found: Comparison, files: list[tuple[Path, Path]]):
         where = " ".join(filter(None, (stored.claim, stored.model, stored.bias, stored.variant)))
         is_same = was == now
         if is_same:
-            is_same = _compare_fields(found, where, asdict(stored), asdict(made))
+            is_same = found.compare(where, asdict(stored), asdict(made))
         else:
             found.changed_tests.append(Departure(where, was, now))
         found.tests.add(is_same, _rests(file))
@@ -333,19 +334,6 @@ def _outcomes(run: str, tests: list[claims.Test]) -> list[str]:
     """What tests come to, held against the stored control models."""
     judged = ledger.of_tests(tests, run) if tests else {"claim": [], "outcome": []}
     return [" ".join(both) for both in zip(judged["claim"], judged["outcome"], strict=True)]
-
-
-def _compare_fields(found: Comparison, where: str, stored, made) -> bool:
-    """Numbers and words of a record, however deep: whether all are the same."""
-    if isinstance(stored, dict) and isinstance(made, dict):
-        keys = dict.fromkeys([*stored, *made])
-        pairs = [(f", {key}", stored.get(key, ""), made.get(key, "")) for key in keys]
-    elif isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
-        pairs = [("", *both) for both in zip(stored, made, strict=True)]
-    else:
-        unit = None if isinstance(stored, str) else 0.0
-        return found.compare_texts(where, str(stored), str(made), unit)
-    return all([_compare_fields(found, where + name, old, new) for name, old, new in pairs])
 
 
 # ---- storing
@@ -385,5 +373,5 @@ def _agree(old: Path, new: Path) -> bool:
     if old.suffix == ".csv":
         _compare_tables(found, old, new)
     else:
-        _compare_fields(found, "", _json(old), _json(new))
+        found.compare("", _json(old), _json(new))
     return not found.departures

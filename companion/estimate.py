@@ -16,13 +16,6 @@ from lib import paths
 from lib.engine.files import read_toml
 from lib.text import data, readers
 
-# By notebook, what the profile paper draws of other sentences and models than the paper.
-OTHERWISE = {
-    "03": "Fig. 4a and b take posts of six subreddits, 500 sentences, for GPT-2 339, and 4c this "
-    "project's written sentences, since the paper's are not at hand",
-    "06": "Fig. 5 has no panel of Context-Debias or Auto-Debias, and none of BERT-large, which the "
-    "paper's CDA and Dropout are of",
-}
 SPARE = 4  # GB of GPU memory beside the weights: one batch, and what PyTorch itself takes
 
 
@@ -35,7 +28,7 @@ def estimate(run: Run, notebooks: list[Notebook]) -> list[str]:
     names = [name for name in models_of(run, waiting) if not is_bundled(name)]
     lines = _models(names, known["models"]) + _data(run, waiting, known["data"])
     if run.profile == "paper":
-        lines += _otherwise(run, waiting) + _on_a_gpu(run, waiting, names, known)
+        lines += _debiased(run, waiting) + _on_a_gpu(run, waiting, names, known)
     elif run.profile == published.PROFILE:
         lines.append(
             "Published models take their time: 01 and 06 about 2 minutes on an idle core, 02 and "
@@ -118,19 +111,16 @@ def _data(run: Run, notebooks: list[Notebook], known: dict) -> list[str]:
     ]
 
 
-def _otherwise(run: Run, notebooks: list[Notebook]) -> list[str]:
-    """What these notebooks cannot draw as the paper does, and what of it somebody could add."""
-    numbers = [notebook.number for notebook in notebooks]
-    told = [number for number in numbers if number in OTHERWISE]
-    lines = [f"Otherwise than in the paper, {number}: {OTHERWISE[number]}" for number in told]
-    if "06" in numbers and not run.model:
-        _, missing = debiased.at_hand(run.debiased)
-        if missing:
-            lacks = "lacks a panel more" if len(missing) < len(run.debiased) else "is not drawn yet"
-            whys = "; ".join(one["not run, since"].removesuffix(".") for one in missing)
-            lines.append(f"Fig. 5 {lacks}: {whys}")
-        lines.append("Fig. 6 and 7 show SmolLM2's pair where LLaMA-2's licence is not accepted")
-    return lines
+def _debiased(run: Run, notebooks: list[Notebook]) -> list[str]:
+    """Which panels of Fig. 5 are not drawn, since nobody has trained their models here."""
+    if run.model or "06" not in [notebook.number for notebook in notebooks]:
+        return []
+    _, missing = debiased.at_hand(run.debiased)
+    if not missing:
+        return []
+    lacks = "lacks a panel more" if len(missing) < len(run.debiased) else "is not drawn yet"
+    whys = "; ".join(one["not run, since"].removesuffix(".") for one in missing)
+    return [f"Fig. 5 {lacks}: {whys}"]
 
 
 def _on_a_gpu(run: Run, notebooks: list[Notebook], names: list[str], known: dict) -> list[str]:

@@ -1,15 +1,14 @@
 """The notebooks of a run: which of them are up to date and why not, executing one, keeping its
 outputs.
 
-A notebook is up to date while its cells and parameters, the data, the weights and records of the
-run's models and the modules that it imports are what they were when it ran (companion/stale.py),
-and its results are the files that it wrote.
+A notebook is up to date while its cells and parameters, the weights and records of the run's
+models, the data and the code of lib and companion are what they were when it ran
+(companion/stale.py), and its results are the files that it wrote.
 """
 
 import base64
 import contextlib
 import hashlib
-import html
 import json
 import os
 import re
@@ -150,21 +149,16 @@ class Notebook:
     @property
     def components(self) -> dict[str, str]:
         """What its outputs depend on, by name."""
-        found = {"its cells": self._cells_hash(), "its parameters": _hash(self.parameters)}
-        found["the run's folder"] = str(self.run.out)
-        found["the news corpus"] = self.run.news
-        found |= stale.inputs(self.code)
-        made = paths.BUILD / self.run.name / "measured"
-        for folder in (self.run.stored / "measured", made):
-            whole = (file for file in folder.glob("*.npz") if not file.stem.endswith(".part"))
-            found |= stale.places(*whole)
+        asked = [self.parameters, str(self.run.out), self.run.news]
+        found = {"its cells": self._cells_hash(), "its parameters": _hash(asked)}
+        found |= stale.inputs()
+        for folder in (self.run.stored, paths.BUILD / self.run.name):
+            found |= stale.hashes(*folder.glob("measured/*.npz"))
         for name in models_of(self.run, [self]):
             found[name] = revision(name)
         if "run.judged(" in self.code:  # what its tests come to depends on these too
-            found |= stale.places(paths.CLAIMS)
             found["tests of control models"] = fingerprint(*_read_by_tests())
         if "ledger.table(" in self.code:
-            found |= stale.places(paths.CLAIMS)
             found["results of other notebooks"] = fingerprint(*_read_by_the_board(self.run))
         return found
 
@@ -388,15 +382,6 @@ def to_make(run: Run, notebooks: list[Notebook]) -> str:
     return str(folder) if isinstance(folder, Path) and not folder.is_dir() else ""
 
 
-def takes_hours_of_masks(notebook: Notebook) -> bool:
-    """Whether a notebook reads WikiText-2 under every mask of Table 1 with a model of the papers'
-    size. A try does so on few lines, and a run told to recompute does it in the notebook.
-    """
-    run = notebook.run
-    is_whole = run.profile == "paper" and not run.sizes.items
-    return is_whole and not notebook.recompute and "masking.measure," in notebook.code
-
-
 def select(notebooks: list[Path], only: str) -> list[Path]:
     """Those of the notebooks that `only` names, by numbers and ranges; all of them where it names
     none.
@@ -409,7 +394,7 @@ def select(notebooks: list[Path], only: str) -> list[Path]:
     there = ", ".join(f"{number:02d}" for number in numbers)
     chosen = set()
     for part in only.split(","):
-        bounds = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        bounds = re.fullmatch(r"\s*(\d{1,4})\s*(?:-\s*(\d{1,4})\s*)?", part)
         if not bounds or int(bounds[1]) > int(bounds[2] or bounds[1]):
             raise CompanionError(
                 f"'{only}' names no notebooks: write --only 02,05-07, from {there}."
@@ -442,7 +427,6 @@ def as_page(content: nbformat.NotebookNode, other_models: str = "") -> bytes:
 
     other_models   those that it ran on, where these are not the ones that its text speaks of
     """
-    captions = iter(_captions(content))
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_mathml, cell.source)
@@ -452,10 +436,6 @@ def as_page(content: nbformat.NotebookNode, other_models: str = "") -> bytes:
     cells = (Path(__file__).parent / "report" / "notebook_cells.html").read_text(encoding="utf-8")
     exporter = nbconvert.HTMLExporter(raw_template=cells, filters={"clean_html": lambda code: code})
     body, _ = exporter.from_notebook_node(content, {"folded_above": UNFOLDED})
-    body = re.sub(
-        r'(?<=<img alt=")No description[^"]*', lambda _: html.escape(next(captions, "")), body
-    )
-    body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)
     body = re.sub(r'(?<=src=")\.\./(figures/[\w.-]+\.svg)', _embedded, body)
     body = NEIGHBOUR.sub(r'href="\1.html', body)
     body = body.replace(
@@ -469,6 +449,12 @@ def as_page(content: nbformat.NotebookNode, other_models: str = "") -> bytes:
         dark_highlighting=Markup(_highlighting("github-dark")),
     )
     return page.encode()
+
+
+def _embedded(drawing: re.Match) -> str:
+    """A drawing that the text shows, as part of the page, which fetches nothing."""
+    content = (paths.ROOT / drawing[1]).read_bytes()
+    return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
 
 
 def _heading(content: nbformat.NotebookNode) -> str:
@@ -491,26 +477,12 @@ def _with_files_here(page: bytes, run: Run) -> bytes:
     return own.replace(b'href="../figures/', b'href="../../figures/')
 
 
-def _captions(content: nbformat.NotebookNode) -> list[str]:
-    """Of all pictures, in their order."""
-    found = []
-    for cell in content.cells:
-        for output in cell.get("outputs", []):
-            if "image/png" in output.get("data", {}):
-                about = output.metadata.get("image/png", {})
-                found.append(about.get("alt", "a stored figure, described above it"))
-    return found
-
-
-def _embedded(drawing: re.Match) -> str:
-    """A drawing that the text shows, as part of the page, which fetches nothing."""
-    content = (paths.ROOT / drawing[1]).read_bytes()
-    return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
-
-
 def _mathml(found: re.Match) -> str:
     display = "block" if found[1] else "inline"
-    formula = latex2mathml.converter.convert(found[1] or found[2], display=display)
+    try:
+        formula = latex2mathml.converter.convert(found[1] or found[2], display=display)
+    except Exception:  # no formula: it stays as it was typed
+        return found[0]
     formula = formula.replace("&#x029F5;", "&#x0005C;")  # few fonts have the sign of "without"
     return f'<span class="formula">{formula}</span>' if found[1] else formula
 

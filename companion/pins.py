@@ -12,19 +12,15 @@ from pathlib import Path
 
 def wrong(*lists: Path) -> list[str]:
     """What is not as pinned, "torch 2.11.0 in place of 2.13.0", in the order of the lists."""
+    pins = "\n".join(file.read_text(encoding="utf-8") for file in lists)
     found = []
-    for file in lists:
-        for name, pinned in re.findall(
-            r"^([\w.-]+)==([\w.]+)", file.read_text(encoding="utf-8"), re.M
-        ):
-            try:
-                here = version(name).partition("+")[
-                    0
-                ]  # torch 2.13.0+cpu and 2.13.0 are one release
-            except PackageNotFoundError:
-                here = "missing"
-            if here != pinned:
-                found.append(f"{name} {here} in place of {pinned}")
+    for name, pinned in re.findall(r"^([\w.-]+)==([\w.]+)", pins, re.M):
+        try:
+            here = version(name).partition("+")[0]  # torch 2.13.0+cpu and 2.13.0 are one release
+        except PackageNotFoundError:
+            here = "missing"
+        if here != pinned:
+            found.append(f"{name} {here} in place of {pinned}")
     return found
 
 

@@ -12,14 +12,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
 from tqdm import tqdm
 
-from companion import compare, notebooks, published, trypage
-from companion.__main__ import QUICK, short
+from companion import QUICK, compare, notebooks, published, trypage
 from companion.estimate import estimate
 from companion.notebooks import Notebook
 from companion.report import page, readme
@@ -27,6 +27,7 @@ from companion.run import Run
 from lib import CompanionError, paths
 from lib.engine import models
 from lib.engine.files import check_writable, is_full
+from lib.paths import short
 
 BOARD = "12"  # reads what all others found, so it runs alone and last
 # What others take over comes first, so that two lanes end about together: head scores (02) serve
@@ -49,12 +50,13 @@ def reproduce(options) -> int:
     run = chosen_run(options, with_model=not lacks_model)
     asked = applicable(options, run)
     wanted = [Notebook(path, run, options.recompute) for path in asked]
-    missing = to_fetch(run, wanted, options.model)
+    lacking = to_fetch(run, wanted, options.model)
+    models.usable_device(run.device)
     if options.list:
-        say_what_would_run(run, wanted, missing, options.model if lacks_model else "")
+        say_what_would_run(run, wanted, lacking, options.model if lacks_model else "")
         return 0
-    if missing:
-        fetch(missing, run.device)
+    if lacking:
+        fetch(lacking, run.device)
         run = chosen_run(options)
         wanted = [Notebook(path, run, options.recompute) for path in asked]
     print(run)
@@ -102,13 +104,20 @@ def to_fetch(run: Run, wanted: list[Notebook], model: str) -> list[str]:
         is_encoder = published.is_encoder(model)
         names -= {run.encoder} if is_encoder else {run.decoder, *run.cloze, *run.llama}
         names.add(model)
+    return missing(names)
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those of these models that are published ones and not here yet."""
     return [name for name in published.MODELS if name in names and not published.is_here(name)]
 
 
-def fetch(missing: list[str], device: str | None):
-    """Fetch and convert published models, once the device is known to be there."""
-    models.usable_device(device)
-    for name in missing:
+def fetch(names: Iterable[str], device: str | None):
+    """Fetch and convert what is missing, once the device is known to be there."""
+    lacking = missing(names)
+    if lacking:
+        models.usable_device(device)
+    for name in lacking:
         published.convert(name)
 
 
@@ -150,9 +159,9 @@ def speaks(encoder: str, is_own: bool) -> bool:
     return models.load(encoder, device="cpu").has_vocabulary_head
 
 
-def say_what_would_run(run: Run, wanted: list[Notebook], missing: list[str], lacks: str):
+def say_what_would_run(run: Run, wanted: list[Notebook], lacking: list[str], lacks: str):
     """What --list says: of a run that lacks its own model no more than what there is to fetch."""
-    for line in published.to_fetch(missing):
+    for line in published.to_fetch(lacking):
         print(line)
     if lacks:
         print(f"{lacks} is fetched and converted first; then --list says the rest.")
@@ -174,8 +183,7 @@ def said(reasons: list[str]) -> str:
 
 
 def check(run: Run):
-    """Refuse a device that is not there and folders that cannot be written, before anything."""
-    models.usable_device(run.device)
+    """Refuse folders that cannot be written, before anything."""
     check_writable(run.out, "COMPANION_OUT")
     check_writable(paths.BUILD)
     check_writable(paths.CACHE, "COMPANION_CACHE")
@@ -247,8 +255,6 @@ class Lanes:
             return 0, "up to date"
         if make_classifier(notebook):
             return 1, f"needs {notebook.run.classifier}, which could not be made"
-        if measure_masks(notebook):
-            return 1, "needs the masks of Table 1, which could not all be measured"
         lane = int(threading.current_thread().name.rpartition("_")[2])
         threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, (os.cpu_count() or 1) // self.n))
         notebook.execute(threads, lane)
@@ -298,16 +304,6 @@ def make_classifier(notebook: Notebook) -> int:
             status = 0
     notebooks.revision.cache_clear()
     return status
-
-
-def measure_masks(notebook: Notebook) -> int:
-    """Measure Table 1 on the papers' models before its notebook, which takes hours: mask by mask,
-    so that a run that was stopped goes on after the last one; exit status."""
-    if not notebooks.takes_hours_of_masks(notebook):
-        return 0
-    tqdm.write(f"{'Table 1':22}  to be measured first, mask by mask")
-    command = [sys.executable, "-m", "companion", "measure", "table1", *notebook.run.flags]
-    return subprocess.run(command, cwd=paths.ROOT).returncode
 
 
 # ---- saying what came of it

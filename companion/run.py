@@ -15,57 +15,36 @@ one: "org/name@commit".
 import dataclasses
 import datetime
 import hashlib
-import io
 import json
-import math
 import os
 import random
 import re
 import shlex
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import joblib
-import matplotlib.pyplot as plt
 import pandas as pd
 from IPython import display
+from tqdm import tqdm
 
-from companion import claims, ledger, printed, profiles, results, stale
+from companion import claims, formats, ledger, printed, profiles, results, stale
 from companion.results import Rests
 from lib import CompanionError, paths
 from lib.engine import families, folders, models
 from lib.engine.files import replace, room_for, slug
-from lib.engine.stats import Estimate
 from lib.text import readers
 
 TOLD = "mini"  # the run whose outputs stand in notebooks/
 SAMPLE = 2  # items of a stored measurement that a run computes again
 # What a run is called whose data are not its profile's own: mini-real, ...
 DATA_NAMES = {"mini": "demo", "paper": "real"}
-DPI = 150  # of a figure's png as it is saved
-SCREEN_DPI = 110  # as large as a notebook shows it
-CELL = 160  # letters of a table's cell that are shown: a claim, and what was found
+OTHER = "what it was made from"  # arguments, weights or data
 # The models that the papers print numbers of, as far as a run can have them
 PRINTED = {"bert-base", "gpt2", "bert-base-nli", "llama-2-7b", "llama-2-7b-chat"}
 CLASSIFIER = "ForSequenceClassification"  # how transformers calls a fine-tuned network's class
-
-
-def _whole_cells():
-    """While it lasts, tables are shown with whole cells, and not with their first 50 letters."""
-    return pd.option_context("display.max_colwidth", CELL)
-
-
-class _Whole(pd.DataFrame):
-    """A table that is shown with whole cells."""
-
-    def __repr__(self):
-        with _whole_cells():
-            return super().__repr__()
-
-    def _repr_html_(self):
-        with _whole_cells():
-            return super()._repr_html_()
 
 
 class Run:
@@ -254,11 +233,9 @@ class Run:
         weights = self.weights([*args, *options.values()])
         self.revisions |= weights
         if not self.recompute:
-            for asked in filter(None, (args, quick)):
-                result = self._kept(function, asked, weights)
-                if result is not None:
-                    return result
-            self._refuse_others(function, args)
+            result = self._kept(function, [args, quick or args], weights)
+            if result is not None:
+                return result
         name = results.place(self.out, function, args).stem
         if quick == () or self.recompute and models.usable_device(self.device) != "cpu":
             quick = args
@@ -271,57 +248,69 @@ class Run:
             print(f"{name}: computed here in the size that a CPU can bear: {self.cut[name]}")
         elif self.recompute:
             print(f"{name}: computed here in full")
-        return self._computed(function, quick, options, weights)
+        return self.computed(function, quick, options)
 
-    def _computed(self, function, args: tuple, options: dict, weights: dict):
-        """The result, from joblib's store where it has been computed before."""
+    def computed(self, function, args: tuple, options: dict | None = None):
+        """The result, from joblib's store where it has been computed before. What says of itself
+        how it is made `in_steps` is kept step by step too, so that it goes on where it was stopped.
+        """
+        options = (options or {}) | {"device": self.device}
+        given = [*args, *options.values()]
         key = [
             results.name_of(function),
             stale.of_function(function),
             stale.data_hash(),
-            weights,
+            self.weights(given),
             versions("torch", "transformers"),
             self.sizes.items,
             self.news,
         ]
-        options = options | {"device": self.device}
         # joblib keeps pickles: the user's own, in a folder that git ignores. None is ever fetched.
         with room_for(paths.CACHE / "results"):
             memory = joblib.Memory(paths.CACHE / "results", verbose=0)
             fresh = _since_it_began if self.recompute else None
             kept = memory.cache(_call, ignore=["function"], cache_validation_callback=fresh)
-            return kept(function, args, options, key)
+            if not hasattr(function, "in_steps") or "only" in options:
+                return kept(function, args, options, key)
 
-    def _kept(self, function, args: tuple, weights: dict):
-        """What was measured without a notebook, here or by who stored it; None: nothing of use."""
-        asked = results.question(function, args, weights)
-        here = results.place(paths.BUILD / self.name / "measured", function, args)
-        if here.exists():
-            result, made_from = results.read(here)
-            if made_from["question"] == asked and made_from["code"] == stale.of_function(function):
-                print(results.said_of(here, made_from))
+            def in_steps(*args, **options):
+                prepare, under, columns = function.in_steps
+                bench = prepare(*args, **options)
+                rows = []
+                for step in tqdm(range(len(bench.plan)), desc="masks", leave=False):
+                    whose = [*key, args, options, step]
+                    rows.append(kept(partial(under, bench, step), (), {}, whose))
+                return columns(rows)
+
+            return kept(in_steps, args, options, key)
+
+    def _kept(self, function, choices: list[tuple], weights: dict):
+        """What was measured without a notebook, here or by who stored it, of one of these choices
+        of arguments; None: nothing of use, which is said of what is stored.
+        """
+        here = paths.BUILD / self.name
+        for folder in (here, self.stored):
+            file = results.place(folder / "measured", function, choices[0])
+            if not file.exists():
+                continue
+            result, made_from = results.read(file)
+            asked = made_from["question"]
+            same = [args for args in choices if results.question(function, args, weights) == asked]
+            if folder == here:
+                if same and made_from["code"] == stale.of_function(function):
+                    print(results.said_of(file, made_from))
+                    return result
+                continue
+            sample = {"items": 0, "sampled": 0, "agrees": False, "differs": [OTHER]}
+            if same:
+                sample = self._sampled(function, same[0], result, file.stem)
+            self.taken[file.stem] = results.about(made_from) | sample
+            print(results.said_of(file, made_from, sample))
+            if sample["agrees"]:
                 return result
-        stored = results.place(self.stored / "measured", function, args)
-        if not stored.exists():
-            return None
-        result, made_from = results.read(stored)
-        if made_from["question"] != asked:
-            return None
-        sample = self._sampled(function, args, weights, result, stored.stem)
-        self.taken[stored.stem] = results.about(made_from) | sample
-        print(results.said_of(stored, made_from, sample))
-        return result if sample["agrees"] else None
+        return None
 
-    def _refuse_others(self, function, args: tuple):
-        """Say that what is stored under these names is of other arguments, weights or data."""
-        stored = results.place(self.stored / "measured", function, args)
-        if stored.exists() and stored.stem not in self.taken:
-            _, made_from = results.read(stored)
-            none = {"items": 0, "sampled": 0, "agrees": False, "differs": ["what it was made from"]}
-            self.taken[stored.stem] = results.about(made_from) | none
-            print(results.said_of(stored, made_from, none))
-
-    def _sampled(self, function, args, weights, result: dict, name: str) -> dict:
+    def _sampled(self, function, args, result: dict, name: str) -> dict:
         """Some items of a stored result computed again, and whether they are the same.
 
         They are drawn by `--sample-seed`, today's date unless it is given; joblib's store has them
@@ -331,7 +320,7 @@ class Run:
         items = function.items(result)
         drawn = random.Random(f"{seed} {name}").sample(range(items), min(SAMPLE, items))
         try:
-            again = self._computed(function, args, {"only": sorted(drawn)}, weights)
+            again = self.computed(function, args, {"only": sorted(drawn)})
             differs = results.differing(result, again)
         except CompanionError as error:  # a network that is none any more, say
             differs = [f"all, since none could be computed ({error})"]
@@ -368,16 +357,18 @@ class Run:
                 f"A {type(result).__name__} cannot be saved: give a figure or a DataFrame."
             )
         if is_table:
-            contents = {".csv": _csv(_numbers(result))}
-            result = _as_text(result, digits)
+            contents = {".csv": formats.csv(formats.numbers(result))}
+            result = formats.as_text(result, digits)
             about = {}
         else:
             figure = result.figure  # of a figure, of axes, or of a seaborn grid
             title = figure.get_suptitle().replace("-\n", "-").replace("\n", " ")
-            contents = _images(figure)
+            contents = formats.images(figure)
             about = {"finding": title}
         about["rests"] = rests or self.rests
-        contents[".json"] = _json({"caption": caption, **about} | self.provenance(about["rests"]))
+        contents[".json"] = formats.record(
+            {"caption": caption, **about} | self.provenance(about["rests"])
+        )
         if not self.draw:  # other draws of untrained networks keep their tests alone
             for suffix, content in contents.items():
                 replace(self.out / f"{name}{suffix}", content)
@@ -387,13 +378,13 @@ class Run:
         elif is_table and rows is not None:
             self._show_first(result, rows, f"{self.stored.name}/{name}.csv")
         else:
-            display.display(result if is_table else _image(contents.get(".png"), caption))
+            display.display(result if is_table else formats.image(contents.get(".png"), caption))
 
     def _show_first(self, table: pd.DataFrame | pd.Series, rows: int, file: str):
         """The first rows of a table, and where all of them are: a file of the stored run, which
         the page of a notebook that was executed here links in its own folder.
         """
-        with _whole_cells():
+        with formats.whole_cells():
             display.display(table.head(rows))
         if len(table) > rows:
             here = f"[figures/{file}](../figures/{file})"
@@ -406,7 +397,7 @@ class Run:
         claims.write(self._record("claims", notebook), tests)
         self._keep_taken(notebook)
         rows = ledger.of_tests(tests, self.name)
-        with _whole_cells():
+        with formats.whole_cells():
             display.display(ledger.shown(rows[rows["is_main"]] if main_alone else rows))
 
     def tell(self, text: str):
@@ -427,12 +418,12 @@ class Run:
         known = self._compared.setdefault(notebook, {})
         for key, (ours, match) in numbers.items():
             kind = next(kind for kind in printed.Match if match.startswith(kind))
-            known[paper, *key] = _kept_number(ours) | {"match": match, "kind": str(kind)}
+            known[paper, *key] = formats.number(ours) | {"match": match, "kind": str(kind)}
         rows = []
         for (name, table, row, column), said in known.items():
             rows.append({"paper": name, "table": table, "row": row, "column": column} | said)
         if not self.draw:
-            replace(self._record("numbers", notebook), _json(rows))
+            replace(self._record("numbers", notebook), formats.record(rows))
         self._keep_taken(notebook)
 
     def _record(self, folder: str, notebook: str) -> Path:
@@ -463,7 +454,7 @@ class Run:
             taken = {"rests": self.rests, "measured": self.taken}
             if self.cut:
                 taken["cut"] = self.cut
-            replace(self._record("measured", notebook), _json(taken))
+            replace(self._record("measured", notebook), formats.record(taken))
 
     @property
     def shown(self) -> Path:
@@ -500,9 +491,9 @@ class Run:
             print(f"As stored in figures/{other}, {_made_by(file.with_suffix('.json'))}")
             if file.suffix != ".csv":
                 return display.Image(file)
-            table = _folded(pd.read_csv(file, keep_default_na=False), digits)
+            table = formats.folded(pd.read_csv(file, keep_default_na=False), digits)
             if rows is None:
-                return _Whole(table)
+                return formats.Whole(table)
             return self._show_first(table, rows, f"{other}/{name}.csv")
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise CompanionError(
@@ -591,7 +582,7 @@ def _made_by(record: Path) -> str:
     """made by ./reproduce.sh ... (models ...; data ...): the caption."""
     made = json.loads(record.read_text(encoding="utf-8"))
     ((data, files),) = made["data"].items()
-    changed = ", whose files have changed since" if stale.data_changed(files, data) else ""
+    changed = ", whose files have changed since" if files != stale.data_hash() else ""
     models_of = f"models {', '.join(made['models'])}; " if made["models"] else ""
     return f"made by {made['command']} ({models_of}data {data}{changed}): {made['caption']}"
 
@@ -613,98 +604,3 @@ def _since_it_began(kept: dict) -> bool:
     that was opened by hand.
     """
     return kept.get("time", 0) > float(os.environ.get("COMPANION_RECOMPUTE_SINCE") or "inf")
-
-
-# ---- files
-def _kept_number(ours: Estimate | float | str | None) -> dict[str, float | str]:
-    """A number beside a printed one, as records have it: unrounded, with its interval."""
-    if isinstance(ours, Estimate) and ours.has_interval:
-        return dict(zip(("ours", "low", "high"), map(float, ours), strict=True))
-    value = ours.value if isinstance(ours, Estimate) else ours
-    if value is None or value != value:
-        return {}
-    return {"ours": value if isinstance(value, str) else float(value)}
-
-
-def _is_estimates(column: pd.Series) -> bool:
-    return column.dtype == object and any(isinstance(value, Estimate) for value in column)
-
-
-def _numbers(table: pd.DataFrame | pd.Series) -> pd.DataFrame | pd.Series:
-    """A table whose Estimates are columns of numbers: SEAT, SEAT low, SEAT high, SEAT n."""
-    if isinstance(table, pd.Series) or not any(_is_estimates(table[name]) for name in table):
-        return table
-    columns = {}
-    for name in table:
-        columns[name] = table[name]
-        if not _is_estimates(table[name]):
-            continue
-        for part in ("value", "low", "high", "n"):
-            values = table[name].map(lambda one, part=part: getattr(one, part, None))
-            if part != "n" or values.any():
-                columns[name if part == "value" else f"{name} {part}"] = values
-    return pd.DataFrame(columns)
-
-
-def _as_text(table: pd.DataFrame | pd.Series, digits: int) -> pd.DataFrame | pd.Series:
-    """A table whose Estimates are text: 0.58 [0.51, 0.63]."""
-    if isinstance(table, pd.Series):
-        return table
-    shown = table.copy()
-    for name in table:
-        if _is_estimates(table[name]):
-            shown[name] = table[name].map(lambda one: _text(one, digits))
-    return shown
-
-
-def _folded(table: pd.DataFrame, digits: int) -> pd.DataFrame:
-    """A stored table whose columns x, x low and x high are text again, as they were shown."""
-    shown = table.copy()
-    for name in table:
-        ends = [f"{name} low", f"{name} high"]
-        if set(ends) <= set(table):
-            numbers = table[[name, *ends]].apply(pd.to_numeric, errors="coerce")
-            shown[name] = [_text(Estimate(*row), digits) for row in numbers.to_numpy()]
-            shown = shown.drop(columns=[*ends, f"{name} n"], errors="ignore")
-    return shown
-
-
-def _text(value, digits: int) -> str:
-    if not isinstance(value, Estimate):
-        return "" if value is None or value != value else str(value)
-    return "" if math.isnan(value.value) else format(value, f"z,.{digits}f")
-
-
-def _csv(table: pd.DataFrame | pd.Series) -> bytes:
-    """Six digits: what follows differs from machine to machine."""
-    has_names = not isinstance(table.index, pd.RangeIndex)
-    return table.to_csv(index=has_names, float_format="%.6g", lineterminator="\n").encode()
-
-
-def _json(made) -> bytes:
-    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _images(figure) -> dict[str, bytes]:
-    """The same bytes for the same figure: no date, version or random ids."""
-    svg = io.BytesIO()
-    png = io.BytesIO()
-    figure.draw_without_rendering()  # laid out once for both: the slowest part
-    figure.set_layout_engine(None)  # "none" would lay it out once more in each savefig
-    frame = figure.get_tightbbox().padded(plt.rcParams["savefig.pad_inches"])
-    with plt.rc_context({"svg.hashsalt": "companion"}):
-        no_versions = {"Date": None, "Creator": None}
-        figure.savefig(svg, format="svg", bbox_inches=frame, metadata=no_versions)
-        figure.savefig(png, format="png", bbox_inches=frame, metadata={"Software": None}, dpi=DPI)
-    plt.close(figure)  # or Jupyter would show it a second time
-    return {".svg": svg.getvalue(), ".png": png.getvalue()}
-
-
-def _image(png: bytes | None, caption: str) -> display.Image | None:
-    """A figure as it was saved, as large as a screen wants it; a png's bytes 16 to 19 say
-    how wide.
-    """
-    if not png:
-        return None
-    pixels = int.from_bytes(png[16:20])
-    return display.Image(png, width=round(pixels / DPI * SCREEN_DPI), alt=caption)

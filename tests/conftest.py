@@ -22,7 +22,7 @@ sys.modules.setdefault(
 )  # a grammar that jsonschema, of nbformat, builds for seconds
 import nbformat  # noqa: E402
 
-from companion import run  # noqa: E402
+from companion import formats  # noqa: E402
 
 plt.switch_backend("agg")
 os.environ["MPLBACKEND"] = "agg"  # in processes that tests start
@@ -75,7 +75,7 @@ def cells(tmp_path, monkeypatch):
     """
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr("IPython.display.display", lambda *shown, **about: None)
-    monkeypatch.setattr(run, "_images", lambda figure: plt.close(figure) or {})
+    monkeypatch.setattr(formats, "images", lambda figure: plt.close(figure) or {})
 
     def execute(number, after=lambda names: None, **parameters):
         (file,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from companion.__main__ import QUICK
+from companion import QUICK
 from companion.reproduce import BOARD, FIRST
 from lib import paths
 

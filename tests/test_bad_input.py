@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion import __main__ as command, card, pins, stale
+from companion import __main__ as command, card, pins
 from companion.card import every_eval, measures as card_measures
 from companion.estimate import estimate
 from companion.run import Run
@@ -341,19 +341,6 @@ def test_a_stored_card_with_a_sign_turned_round_stands_beside_no_other(small_car
 
 
 # ---- a sentence in place of a traceback
-@pytest.mark.parametrize(
-    "code",
-    [
-        "%matplotlib inline\nfrom lib.engine import fill",
-        "!ls\nfrom lib.engine import fill",
-        "fill?\nfrom lib.engine import fill",
-    ],
-)
-def test_magics_of_a_notebook_hide_no_import(code):
-    assert paths.ROOT / "lib" / "engine" / "fill.py" in stale.modules(code)
-    assert stale.modules("this is no code (") == set()
-
-
 @pytest.mark.parametrize("name", ["card", "report", "run"])
 def test_ctrl_c_is_130_and_no_traceback(monkeypatch, capsys, name):
     def stop(options):

@@ -23,7 +23,7 @@ import pytest
 from huggingface_hub import constants
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from companion import __main__ as command, measure, notebooks, reproduce
+from companion import __main__ as command, measure, notebooks, stale
 from companion.estimate import estimate
 from companion.report import readme
 from companion.run import Run
@@ -87,7 +87,8 @@ def project(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
     for name in ("JPY_SESSION_NAME", "COMPANION_RECOMPUTE_SINCE"):
         monkeypatch.setenv(name, "")  # restored afterwards
-    return Project(folder, capsys)
+    yield Project(folder, capsys)
+    stale.inputs.cache_clear()  # of this project
 
 
 def text(content):
@@ -128,51 +129,41 @@ def test_each_notebook_runs_once_in_order(project, monkeypatch):
 
 
 def test_a_failure_stops_and_the_next_run_goes_on_from_there(project):
-    flag = project.folder / "flag"
-    project.add("01_first", "print(profile, data)")
-    table = project.folder / "out" / "02_table.csv"
-    cells = "print('so far')", f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'"
-    project.add("02_second", *cells, f"open({str(table)!r}, 'w').write('good')")
+    flag, table = project.folder / "flag", project.folder / "out" / "02_table.csv"
+    check = f"import os\nassert os.path.exists({str(flag)!r}), 'no flag'"
+    project.add("01_first")
+    project.add("02_second", "print('so far')", check, f"open({str(table)!r}, 'w').write('good')")
     project.add("03_third")
     status, printed, ran = project.run()
     assert (status, ran) == (1, ["01", "02"])
-    assert (
-        "In [4]  AssertionError: no flag" in printed
-        and "import os" in printed
-        and "\x1b" not in printed
-    )
-    assert len(printed.splitlines()) <= 40
-    assert "build" in printed and printed.endswith("To go on from there: ./reproduce.sh\n")
+    assert "In [4]  AssertionError: no flag" in printed and "import os" in printed
+    assert "\x1b" not in printed and len(printed.splitlines()) <= 40
+    assert printed.endswith("To go on from there: ./reproduce.sh\n")
     assert "so far" in text(project.copy("02_second.part"))
-    assert project.run("--recompute", "--only", "02-03")[1].endswith(
-        " ./reproduce.sh --recompute --only 02,03\n"
-    )
     flag.touch()
     assert project.run()[::2] == (0, ["02", "03"])
     good = {file: file.read_bytes() for file in [table, *paths.BUILD.rglob("02_second.*")]}
+    assert len(good) == 4  # its copy, page, stamp, and what it had written
     project.add("02_second", f"open({str(table)!r}, 'w').write('half')", "assert False")
     status, printed, ran = project.run("--keep-going", "--recompute", "--only", "02-03")
-    assert (status, ran) == (1, ["02", "03"]) and len(
-        good
-    ) == 4  # its copy, page, stamp, and what it had written
+    assert (status, ran) == (1, ["02", "03"])
     assert {file: file.read_bytes() for file in good} == good
     assert "1 of 2 failed: 02_second.\n" in printed
-    assert printed.endswith(
-        "To try these again: ./reproduce.sh --recompute --keep-going --only 02\n"
-    )
+    again = "./reproduce.sh --recompute --keep-going --only 02"
+    assert printed.endswith(f"To try these again: {again}\n")
+
+
+def test_a_try_is_said_to_be_one_and_how_a_notebook_failed_is_said_in_a_line(project):
+    project.add("01_first", "print(profile, data)")
     status, printed, ran = project.run("--limit", "8", "--only", "01")
     assert (status, ran) == (0, ["01"]) and "This was a try on 8 items" in printed
-    assert (
-        text(nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4))
-        == "mini-limit8 mini\n"
-    )
+    copy = nbformat.read(paths.BUILD / "mini-limit8" / "01_first.ipynb", as_version=4)
+    assert text(copy) == "mini-limit8 mini\n"
     project.add("04_ours", "import lib", "raise lib.CompanionError('No network: connect it.')")
     project.add("05_dead", "import os; os.kill(os.getpid(), 9)")
     status, printed, _ = project.run("--only", "04,05", "--keep-going")
-    assert (
-        status == 1 and "\n\nNo network: connect it.\n\n" in printed and "Traceback" not in printed
-    )
-    assert "Its Python process died" in printed
+    assert status == 1 and "\n\nNo network: connect it.\n\n" in printed
+    assert "Traceback" not in printed and "Its Python process died" in printed
 
 
 def test_where_models_are_small_two_notebooks_run_at_a_time_and_the_board_last_and_alone(
@@ -210,56 +201,38 @@ def test_after_a_failure_what_runs_beside_it_ends_and_no_other_begins(project, m
     assert printed.endswith("To go on from there: ./reproduce.sh\n")
 
 
-def test_a_copy_that_cannot_be_written_is_not_done(project, monkeypatch):
-    """A full disk is said in a line, and so is anything else that the system refuses."""
-
-    def write(place, copy, *args, **kwargs):
-        copy.write_text('{"cells": [')
-        raise OSError(number, os.strerror(number), str(copy))
-
-    project.add("01_first")
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(notebooks, "execute_notebook", write)
-        number = errno.EACCES
-        status, printed, _ = project.run()
-        assert status == 1 and re.search(r"01_first +failed: PermissionError: .*denied", printed)
-        assert printed.endswith("To go on from there: ./reproduce.sh\n")
-        number = errno.ENOSPC
-        status, printed, _ = project.run()
-    assert status == 1 and re.search(
-        "01_first +failed, the disk is full: free some space\n", printed
-    )
-    assert printed.endswith("To go on from there: ./reproduce.sh\n")
-    assert project.run()[::2] == (0, ["01"])
-
-
-def test_a_kernel_that_does_not_start_stops_the_run_at_once(project, monkeypatch):
-    """None of those that wait begins, and the end is that of a notebook that failed."""
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (OSError(errno.EACCES, "denied"), "failed: PermissionError: .*denied"),
+        (OSError(errno.ENOSPC, "full"), "failed, the disk is full: free some space"),
+        (RuntimeError("Kernel didn't respond\nin 60 s"), "Kernel didn't respond in 60 s"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_a_line_and_no_other_notebook_begins(
+    project, monkeypatch, error, said
+):
     begun = []
 
-    def start(path, copy, *args, **kwargs):
+    def fail(path, copy, *args, **kwargs):
         begun.append(path.name[:2])
-        raise RuntimeError("Kernel didn't respond\nin 60 seconds")
+        copy.write_text('{"cells": [')
+        raise error
 
     for name in ("01_first", "02_second", "12_board"):
         project.add(name)
-    monkeypatch.setattr(notebooks, "execute_notebook", start)
+    monkeypatch.setattr(notebooks, "execute_notebook", fail)
     status, printed, _ = project.run()
-    assert (status, begun) == (1, ["01"])
-    assert re.search(
-        "01_first +failed: RuntimeError: Kernel didn't respond in 60 seconds\n"
-        r"To go on from there: ./reproduce.sh\n$",
-        printed,
-    )
+    assert (status, begun) == (1, ["01"]) and re.search(f"01_first +.*{said}\n", printed)
+    assert printed.endswith("To go on from there: ./reproduce.sh\n")
     status, printed, _ = project.run("--keep-going")
     assert (status, begun) == (1, ["01", "01", "02", "12"])
     assert "3 of 3 failed: 01_first, 02_second, 12_board.\n" in printed
 
 
 @pytest.mark.parametrize(
-    "sent, expected", [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+    "sent, expected, lanes", [(signal.SIGINT, 130, 2), (signal.SIGKILL, -signal.SIGKILL, 1)]
 )
-@pytest.mark.parametrize("lanes", [1, 2])
 def test_a_run_that_is_stopped_leaves_nothing_that_looks_complete(project, sent, expected, lanes):
     for name in ("01_slow", "02_slow")[:lanes]:
         pid = f"import os, time; open({str(project.log)!r}, 'a').write(f'{{os.getpid()}} ')"
@@ -316,7 +289,7 @@ def test_stored_outputs_are_clean_and_the_same_each_time(project):
 
 @pytest.mark.parametrize(
     "flags, is_default",
-    [("--device cpu", True), ("--profile null", False), ("--data paper", False)],
+    [("--device cpu", True), ("--profile null", False)],
 )
 def test_outputs_are_stored_in_notebooks_where_figures_of_the_run_mini_are(
     project, flags, is_default
@@ -330,81 +303,55 @@ def test_outputs_are_stored_in_notebooks_where_figures_of_the_run_mini_are(
 
 
 def test_what_makes_a_notebook_stale(project, monkeypatch):
-    """Its cells, its parameters, the data and the modules that it imports; no other module, and no
-    page.
-    """
+    """Its cells, its parameters, the data, the models, and the code of lib and companion."""
 
     def first(run=None):
-        notebooks.revision.cache_clear()  # as in a new process
+        for known in (notebooks.revision, stale.inputs):
+            known.cache_clear()  # as in a new process
         return notebooks.Notebook(paths.NOTEBOOKS / "01_first.ipynb", run or Run())
 
-    root = project.folder / "root"
-    for name, content in {
-        "lib/__init__": "",
-        "lib/engine/hooks": "",
-        "lib/text/words": "from lib.engine import hooks",
-        "companion/page": "",
-    }.items():
-        replace(root / f"{name}.py", content.encode())
+    def finish(run):
+        done = {"components": first(run).components, "files": {}}
+        replace(first(run).copy, b"{}")
+        replace(first(run).done, json.dumps(done).encode())
+
+    root, model = project.folder / "root", project.folder / "model"
+    save_tiny("bert", model)
+    replace(root / "lib/engine/hooks.py", b"n = 1")
+    replace(root / "lists/words.csv", b"word")
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setattr(paths, "LISTS", root / "lists")
-    project.add("01_first", "from lib.text import words", "run.encoder")
-    model = project.folder / "model"
-    replace(model / "config.json", b'{"model_type": "bert"}')
-    replace(model / "model.safetensors", b"trained")
-
-    def finish(run):
-        replace(first(run).copy, b"{}")
-        replace(
-            first(run).done, json.dumps({"components": first(run).components, "files": {}}).encode()
-        )
-        return first(run).done
-
-    assert not first().is_done()
-    for name in (
-        "model.safetensors",
-        "training.json",
-    ):  # the record is what notebooks show of a model
-        assert finish(Run(model=str(model))) and first(Run(model=str(model))).is_done()
+    project.add("01_first", "run.encoder")
+    assert first().why_stale() == ["never run here"]
+    for name in ("model.safetensors", "training.json"):  # the record is what notebooks show
+        run = Run(model=str(model))
+        finish(run)
+        assert first(run).is_done()
         replace(model / name, b"trained again")  # in place
-        assert not first(Run(model=str(model))).is_done()
+        assert first(run).why_stale() == [f"{model} changed"]
     for damaged in (b"", b"[]", b'{"components": 1}'):
-        replace(finish(Run()), damaged)
+        replace(first().done, damaged)
         assert not first().is_done()
-    assert finish(Run()) and first().is_done()
-    for run in (
-        Run(device="cpu"),
-        Run(out=project.folder / "elsewhere"),
-        Run(profile="mini-limit8"),
-    ):
-        assert not first(run).is_done()
-    replace(root / "companion/report/page.py", b"changed = True")  # which it does not import
+    finish(Run())
     assert first().is_done()
-    replace(root / "lib/engine/hooks.py", b'"""Said better."""  # and in a comment')
+    elsewhere = Run(out=project.folder / "elsewhere")
+    for other in (Run(device="cpu"), elsewhere, Run(profile="mini-limit8")):
+        assert not first(other).is_done()
+    replace(root / "lib/engine/hooks.py", b"n = 1  # said better")
     assert first().is_done()
-    replace(root / "lib/engine/hooks.py", b"changed = True")
+    replace(root / "lib/engine/hooks.py", b"n = 2")
     assert first().why_stale() == ["lib/engine/hooks.py changed"]
     replace(root / "lists/words.csv", b"changed")
-    replace(root / "requirements/constraints.txt", b"changed")
-    project.add("01_first", "from lib.text import words", "another = 'cell'")
+    replace(root / "companion/look.py", b"")
+    replace(paths.BUILD / "mini" / "measured" / "heads.npz", b"made by measure")
+    project.add("01_first", "run.encoder", "another = 'cell'")
     assert first().why_stale() == [
+        f"{paths.BUILD}/mini/measured/heads.npz is new",
+        "companion/look.py is new",
         "its cells changed",
         "lib/engine/hooks.py changed",
-        "lists changed",
-        f"{Run().encoder} is gone",
-        "requirements/constraints.txt changed",
+        "lists/words.csv changed",
     ]
-
-
-def test_a_notebook_is_stale_after_a_measurement_here_and_not_after_a_part_of_one(project):
-    project.add("01_first", "1")
-    assert project.run()[0] == 0
-    measured = paths.BUILD / "mini" / "measured"
-    replace(measured / "masking.measure_any_mini.0a.1-of-2.part.npz", b"new")
-    assert re.search("01_first +up to date", project.run("--list")[1])
-    replace(measured / "heads.measure_any_mini.npz", b"new")
-    said = project.run("--list")[1]
-    assert re.search("01_first +stale: .*heads.measure_any_mini.npz is new", said)
 
 
 def test_what_a_notebook_no_longer_makes_is_gone_but_not_where_it_fails_nor_what_took_days(project):
@@ -424,14 +371,11 @@ def test_what_a_notebook_no_longer_makes_is_gone_but_not_where_it_fails_nor_what
     assert {file for file in out.rglob("*.*") if file.is_file()} == {out / "01_new.csv"} | others
 
 
-def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_on_the_others():
-    def components(name):
-        return notebooks.Notebook(paths.NOTEBOOKS / f"{name}.ipynb", Run()).components
-
-    board = components("12_scoreboard")
-    assert {"data/claims.csv", "companion/ledger.py"} <= board.keys()
-    assert "results of other notebooks" in board
-    assert "results of other notebooks" not in components("01_models_and_data")
+def test_the_board_alone_depends_on_what_other_notebooks_found():
+    for name in ("12_scoreboard", "01_models_and_data"):
+        found = notebooks.Notebook(paths.NOTEBOOKS / f"{name}.ipynb", Run()).components
+        assert {"data/claims.csv", "companion/ledger.py", "mini-bert"} <= found.keys()
+        assert ("results of other notebooks" in found) == name.startswith("12")
 
 
 @pytest.mark.parametrize(
@@ -456,7 +400,8 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
             "one of ablation, alike, counter, patching, table1",
         ),
         ("report 02", "02"),
-        ("measure table1 --part 5/4", "is no part"),
+        ("measure table1 --part 1/4", "Unrecognized"),
+        ("measure table1 --store --limit 8", "never stored"),
         ("measure table1 --precision float8", "choose float32, tf32"),
         ("card mini-bert --limit 2", "--limit 2"),
         ("card mini-bert --profile nope", "--profile nope"),
@@ -464,6 +409,11 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         ("card mini-bert --list", "--list"),
         ("card", "required"),
         ("compare null", "came to its end here"),
+        ("--device tpu --list", "no device 'tpu'"),
+        ("--profile null@99999999999999999999999 --list", "no profile null@9"),
+        (f"--only {'9' * 5000}", "names no notebooks"),
+        (f"card {'x' * 5000}", "File name too long"),
+        (f"--model ./{'x' * 300}", "File name too long"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(project, flags, message):
@@ -481,6 +431,21 @@ def test_a_notebook_that_is_none_and_a_folder_that_is_a_file_are_named_at_once(p
     project.refused("01_first.ipynb is not a notebook")
 
 
+@pytest.mark.parametrize("command_", [[], ["report"], ["page"]])
+def test_a_full_disk_is_said_before_anything_is_computed(project, monkeypatch, command_):
+    """It takes a file without content, as a full one does."""
+    write = Path.write_bytes
+
+    def full(self, content):
+        if len(content) > 1_000_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, content)
+
+    project.add("01_first")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    project.refused("The disk is full", *command_)
+
+
 @pytest.mark.parametrize(
     "only, numbers",
     [("", "01 02 12"), ("2", "02"), ("12,01", "01 12"), ("02-12", "02 12"), ("01-02, 2", "01 02")],
@@ -494,18 +459,17 @@ def test_only(only, numbers):
 
 @pytest.fixture
 def script(tmp_path):
-    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting
-    its calls.
+    """reproduce.sh in a folder with spaces, called from elsewhere, with a Python noting its calls:
+    (*arguments, **environment) -> exit status, what it printed, the calls.
     """
-    root = tmp_path / "with spaces" / "companion"
-    root.mkdir(parents=True)
-    shutil.copytree(paths.ROOT / "requirements", root / "requirements")
-    for name in ("reproduce.sh", "environment.yml", "pyproject.toml"):
-        shutil.copy(paths.ROOT / name, root)
-    log = tmp_path / "log"
-    python = tmp_path / "python"
+    root, log, python = tmp_path / "with spaces" / "it", tmp_path / "log", tmp_path / "python"
+    named = re.findall(r"[\w/-]+\.(?:txt|yml|toml)\b", (paths.ROOT / "reproduce.sh").read_text())
+    for name in {"reproduce.sh", *(place.removeprefix("root/") for place in named)}:
+        if (paths.ROOT / name).is_file():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(paths.ROOT / name, root / name)
     python.write_text(f"""#!/bin/bash
-        echo "$PWD: PYTHONPATH=$PYTHONPATH $*" >> {shlex.quote(str(log))}
+        echo "PYTHONPATH=$PYTHONPATH $*" >> {shlex.quote(str(log))}
         if [ "$1 $2" = "-m venv" ]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi
         if [ "$1 $2 $3" = "-m pip install" ]; then exit ${{PIP_STATUS:-0}}; fi
         if [[ "$*" = *"${{FAILS:-none}}"* ]]; then echo "1 failed"; exit 1; fi""")
@@ -513,82 +477,69 @@ def script(tmp_path):
 
     def call(*args, **environment):
         log.write_text("")
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
-        done = subprocess.run(
-            [call.path, *args],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=clean | {"PYTHON": str(python)} | environment,
-        )
-        return done.returncode, done.stdout + done.stderr, log.read_text()
+        known = {key: value for key, value in os.environ.items() if not key.startswith("CONDA")}
+        known |= {"PYTHON": str(python)} | environment
+        heard = dict(capture_output=True, text=True, cwd=tmp_path, env=known)
+        done = subprocess.run([call.path, *args], **heard)
+        return done.returncode, done.stdout + done.stderr, log.read_text().splitlines()
 
-    call.root, call.path = root, root / "reproduce.sh"
+    call.root, call.path, call.python = root, root / "reproduce.sh", python
     return call
 
 
-def test_the_environment_is_set_up_once_and_again_after_a_stop_and_help_imports_nothing_heavy(
-    script,
-):
+def test_the_environment_is_set_up_once_and_again_after_a_stop_or_a_change(script):
     status, _, calls = script(PIP_STATUS="1")
-    assert status == 1 and "-m companion" not in calls
+    assert status == 1 and not any("-m companion" in call for call in calls)
     status, printed, calls = script("--only", "02")
-    *_, installed, ran = calls.splitlines()
-    assert status == 0 and "-m pip install" in calls and printed.count("\n") == 1
-    assert installed.endswith(f"--no-deps --no-build-isolation -e {script.root}")
-    assert ran.endswith(" -P -m companion --only 02")
-    status, printed, calls = script()
-    assert (status, printed) == (0, "") and "pip" not in calls and "venv" not in calls
+    assert status == 0 and printed.count("\n") == 1
+    assert calls[-2].endswith(f"--no-deps --no-build-isolation -e {script.root}")
+    assert calls[-1].endswith(" -P -m companion --only 02")
+    status, printed, calls = script(PYTHONPATH="/somewhere/with/another/lib")
+    assert (status, printed, calls[-1]) == (0, "", "PYTHONPATH= -P -m companion")
+    assert not any("pip" in call for call in calls)
     with open(script.root / "pyproject.toml", "a") as stream:
         stream.write("# changed")
-    assert "-m pip install" in script()[2]
-    code = "import sys; import companion.__main__; sys.exit(bool({'torch', 'numpy'} & sys.modules.keys()))"
+    assert any("-m pip install" in call for call in script()[2])
+
+
+def test_help_imports_nothing_heavy_and_needs_no_environment(script):
+    assert not any("venv" in call for call in script("--help")[2])
+    heavy = "bool({'torch', 'numpy'} & sys.modules.keys())"
+    code = f"import sys; import companion.__main__; sys.exit({heavy})"
     assert subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT).returncode == 0
+    said = "There is no Python 3.11 or newer here"
+    assert script(PYTHON="/nowhere/python")[1].startswith(said)
 
 
-def test_what_reproduce_hands_on(script, tmp_path):
-    """The tests' outcome, conda's environment, and --help without any."""
-    assert "venv" not in script("--help")[2]
-    status, printed, _ = script(PYTHON="/nowhere/python")
-    assert status == 1 and printed.startswith("There is no Python 3.11 or newer here")
+def test_the_tests_outcome_is_handed_on_and_whatever_fails_all_are_run(script):
     script()
     assert script("test")[0] == 0
     for failing in ("-m pytest tests", "-m tests.notebooks"):
         status, printed, calls = script("test", FAILS=failing)
-        assert (
-            status == 1
-            and printed.count("1 failed") == 1
-            and "-m ruff check" in calls
-            and "importlinter" in calls
-        )
-        assert calls.strip().endswith("-m tests.notebooks")  # whatever fails, all of it is tried
-    assert script("test", "--quick")[2].strip().endswith("-m tests.notebooks --quick")
-    assert script("test", "--numerics")[2].strip().endswith("-m tests.numerics")
-    assert script("test", "--slowly")[:2] == (
-        2,
-        "There is no ./reproduce.sh test --slowly: choose --quick or --numerics, or leave it out.\n",
-    )
-    assert (
-        script(PYTHONPATH="/somewhere/with/another/lib")[2]
-        .strip()
-        .endswith("PYTHONPATH= -P -m companion")
-    )
+        assert status == 1 and printed.count("1 failed") == 1
+        assert calls[-1].endswith("-m tests.notebooks") and any("ruff" in call for call in calls)
+    assert script("test", "--quick")[2][-1].endswith("-m tests.notebooks --quick")
+    assert script("test", "--numerics")[2][-1].endswith("-m tests.numerics")
+    status, printed, _ = script("test", "--slowly")
+    assert status == 2 and "choose --quick or --numerics, or leave it out" in printed
+    lab = script("lab", "--no-browser", "--port", "9")[2][-1]
+    assert lab.endswith("it/notebooks --no-browser --port 9")
+
+
+def test_an_environment_of_conda_is_used_where_its_versions_are_those_pinned(script, tmp_path):
     (tmp_path / "bin").mkdir()
-    shutil.copy(tmp_path / "python", tmp_path / "bin" / "python")
-    status, printed, calls = script(CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path))
-    assert (status, printed) == (0, "") and calls.strip().endswith(" -P -m companion")
-    assert "-m companion.pins requirements/base.txt" in calls  # its name says nothing of its versions
-    status, printed, calls = script(
-        CONDA_DEFAULT_ENV="companion", CONDA_PREFIX=str(tmp_path), FAILS="companion.pins"
-    )
-    assert status == 1 and not calls.strip().endswith("-m companion")
+    shutil.copy(script.python, tmp_path / "bin" / "python")
+    conda = {"CONDA_DEFAULT_ENV": "companion", "CONDA_PREFIX": str(tmp_path)}
+    status, printed, calls = script(**conda)
+    assert (status, printed) == (0, "") and calls[-1].endswith(" -P -m companion")
+    assert "-m companion.pins" in calls[0]  # its name says nothing of its versions
+    status, _, calls = script(**conda, FAILS="companion.pins")
+    assert status == 1 and len(calls) == 1
     assert script(CONDA_DEFAULT_ENV="companion")[0] == 0  # without its prefix
-    assert (
-        script("lab", "--no-browser", "--port", "9")[2]
-        .strip()
-        .endswith("companion/notebooks --no-browser --port 9")
-    )
-    (tmp_path / "link").symlink_to(script.root / "reproduce.sh")
+
+
+def test_it_may_be_called_through_links(script, tmp_path):
+    (tmp_path / "link").symlink_to(script.path)
     (tmp_path / "again").symlink_to("link")
     script.path = tmp_path / "again"
     assert script("--only", "02")[0] == 0
@@ -598,111 +549,70 @@ def test_help_names_every_measurement_and_each_has_a_function(capsys):
     with pytest.raises(SystemExit):
         command.main(["measure", "--help"])
     assert ", ".join(command.MEASUREMENTS) in " ".join(capsys.readouterr().out.split())
-    assert tuple(measure.by_name()) == command.MEASUREMENTS
+    assert tuple(measure.MEASUREMENTS) == command.MEASUREMENTS
 
 
 def notebook(number, *cells, done=False):
     return SimpleNamespace(number=number, code="\n".join(cells), is_done=lambda: done)
 
 
-def test_the_masks_of_the_papers_models_are_measured_before_their_notebook(monkeypatch):
-    """In a process that keeps each of them; not in a try, nor for bundled models."""
-    asked = []
-
-    def started(command, cwd):
-        asked.append(command[3:])
-        return SimpleNamespace(returncode=1)
-
-    monkeypatch.setattr(reproduce.subprocess, "run", started)
-
-    def status(number="04", recompute=False, **parameters):
-        (path,) = paths.NOTEBOOKS.glob(f"{number}_*.ipynb")
-        return reproduce.measure_masks(
-            notebooks.Notebook(path, Run(profile="paper", **parameters), recompute)
-        )
-
-    assert status("02") == status(recompute=True) == 0
-    (bundled,) = paths.NOTEBOOKS.glob("04_*.ipynb")
-    assert reproduce.measure_masks(notebooks.Notebook(bundled, Run())) == 0 and asked == []
-    assert status(device="cpu") == 1
-    assert asked == [["measure", "table1", "--profile", "paper", "--device", "cpu"]]
-    parsed = command.parser().parse_args(asked[0])
-    assert (parsed.name, parsed.profile, parsed.store) == ("table1", "paper", False)
-
-
-def test_what_is_missing_is_named_and_summed_and_the_classifier_made_before(tmp_path, monkeypatch):
-    """On a machine that has fetched nothing; what is here already, or of notebooks that are done,
-    is not.
-    """
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """The lines that a run of these notebooks begins with, where nothing has been fetched."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.delenv("COMPANION_DATA", raising=False)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=10e9))
 
-    def said(*notebooks_, **parameters):
-        return estimate(Run(profile="paper", **parameters), list(notebooks_))
+    def lines(*notebooks_, profile="paper", **parameters):
+        return estimate(Run(profile=profile, **parameters), list(notebooks_))
 
-    both, encoder = (
-        notebook("02", "f(run.encoder)", "g(run.decoder)"),
-        notebook("07", "run.encoder"),
-    )
+    return lines
+
+
+def test_what_is_missing_is_named_and_summed(said, tmp_path):
+    """What is here already, or of notebooks that are done, is not."""
+    both = notebook("02", "f(run.encoder)", "g(run.decoder)")
+    encoder, done = notebook("07", "run.encoder"), notebook("02", "run.decoder", done=True)
     fetched, news, minutes, memory = said(both)
-    assert (
-        "bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all" in fetched and "5 GB, for gpt2" in memory
-    )
-    assert "news_commentary 30" in news and "minutes: 02 6)" in minutes
-    assert "hub_glue" not in news and "bbc_news" not in news
-    (small,) = estimate(Run(data="paper"), [notebook("06", "")])  # BBC's articles and word lists
+    assert "bert-base 0.44 GB, gpt2 0.55 GB; 1.0 GB in all" in fetched
+    assert "5 GB, for gpt2" in memory and "minutes: 02 6)" in minutes
+    assert "news_commentary 30" in news and "bbc_news" not in news
+    (small,) = said(notebook("06", ""), profile="mini", data="paper")  # BBC's articles, word lists
     assert small.endswith(": 2 MB (most: bbc_news 2, context_debias 0)")
-    place, done = (
-        hub.snapshot(tmp_path, "google-bert/bert-base-uncased"),
-        notebook("02", "run.decoder", done=True),
-    )
+    place = hub.snapshot(tmp_path, "google-bert/bert-base-uncased")
     replace(place / "config.json", b"{}")
     assert "bert-base 0.44 GB" in said(encoder)[0]  # has no weights yet
     replace(place / "model.safetensors", b"")
     assert not any("hub" in line for line in said(encoder, done)[:-2]) and said(done) == []
     large = said(both, model="llama-2-7b")
-    assert (
-        "13.5 GB in all, 10 GB are free: set HF_HOME" in large[0] and "`hf auth login`" in large[1]
-    )
+    assert "13.5 GB in all, 10 GB are free: set HF_HOME" in large[0]
+    assert "`hf auth login`" in large[1]
     assert large[-1] == "GPU memory: 17 GB, for llama-2-7b"  # in bfloat16: a card of 24 GB holds it
-    (bundled,) = estimate(
-        Run(), [notebook("02", "run.encoder, run.decoder, run.cloze, run.classifier")]
-    )
+    (bundled,) = said(notebook("02", "run.encoder, run.classifier"), profile="mini")
     assert bundled.startswith("About 3 minutes on two slow cores")
-    folder, run, with_it = (
-        tmp_path / "made",
-        Run(profile="paper"),
-        notebook("09", "run.load(run.classifier)"),
-    )
+
+
+def test_a_classifier_that_is_missing_is_made_before_its_notebook(said, tmp_path, monkeypatch):
+    folder, run = tmp_path / "made", Run(profile="paper")
+    with_it, without = notebook("09", "run.load(run.classifier)"), notebook("07", "run.encoder")
     entry = dataclasses.replace(folders.REGISTRY["bert-base-nli"], source=folder)
     monkeypatch.setitem(folders.REGISTRY, "bert-base-nli", entry)
-    assert notebooks.to_make(run, [encoder, with_it]) == str(folder)
-    assert "40 of them to make bert-base-nli" in "\n".join(estimate(run, [with_it]))
-    others = (run, encoder), (Run(), with_it), (Run(profile="paper", model="roberta-base"), with_it)
+    assert notebooks.to_make(run, [without, with_it]) == str(folder)
+    assert "40 of them to make bert-base-nli" in "\n".join(said(with_it))
+    others = (run, without), (Run(), with_it), (Run(profile="paper", model="roberta-base"), with_it)
     assert [notebooks.to_make(run, [one]) for run, one in others] == [""] * 3
     folder.mkdir()
     assert notebooks.to_make(run, [with_it]) == ""
 
 
-def test_what_the_profile_paper_cannot_draw_is_said_before_it_runs(tmp_path, monkeypatch):
-    """Of the notebooks that are still to run, and of other profiles nothing."""
+def test_panels_that_cannot_be_drawn_are_named_before_hours_on_a_gpu(said, tmp_path, monkeypatch):
     made = tmp_path / "made"
     for name, folder in {"bert-base-cda": made, "bert-base-dropout": tmp_path / "nowhere"}.items():
         entry = dataclasses.replace(folders.REGISTRY[name], source=folder)
         monkeypatch.setitem(folders.REGISTRY, name, entry)
-
-    def said(*numbers, run=None, **options):
-        run = run or Run(profile="paper")
-        return "\n".join(estimate(run, [notebook(number, **options) for number in numbers]))
-
-    fig4, fig5 = said("03"), said("06")
-    assert "six subreddits" in fig4 and "339" in fig4 and "Fig. 5" not in fig4
-    assert "Context-Debias, Auto-Debias" in fig5.replace(" or ", ", ") and "BERT-large" in fig5
-    assert "Fig. 5 is not drawn yet: bert-base-cda is not on this machine" in fig5
-    assert "SmolLM2's pair" in fig5 and "subreddits" not in fig5
+    printed = "\n".join(said(notebook("06")))
+    assert "Fig. 5 is not drawn yet: bert-base-cda is not on this machine" in printed
     save_tiny("bert", made)
-    assert "Fig. 5 lacks a panel more: bert-base-dropout is not" in said("06")
-    assert "is not on this machine" not in said("06", run=Run(profile="paper", model="bert-base"))
-    assert said("03", "06", done=True) == "" and "Fig." not in said("03", "06", run=Run())
+    assert "lacks a panel more: bert-base-dropout" in "\n".join(said(notebook("06")))
+    assert "Fig." not in "\n".join([*said(notebook("03")), *said(notebook("06"), profile="mini")])

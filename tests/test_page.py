@@ -4,6 +4,7 @@ import base64
 import copy
 import io
 import re
+import time
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -78,6 +79,42 @@ def test_the_page_of_a_notebook_fetches_nothing_and_describes_its_figures(execut
     assert links == ["03_next.html#x", "../../LIMITS.md"]
     assert "<title>02 · &lt;Heads&gt;</title>" in text
     assert "open in Jupyter" in text and "Box()" not in text
+
+
+@pytest.mark.parametrize("typed", ["costs $5 and \\frac{ $", "$x^$", "$\\sqrt$", "$\\left( x$"])
+def test_what_is_no_formula_stays_as_it_was_typed(typed):
+    text = notebooks.as_page(new_notebook(cells=[new_markdown_cell(typed)])).decode()
+    assert typed.split("$")[1].strip() in text and "<math" not in text
+
+
+def test_pictures_of_other_kinds_and_without_a_caption_fail_no_page():
+    """In version 0.19.0 they ended a notebook that had run well."""
+    of_png = {"image/png": base64.b64encode(png()).decode()}
+    svg = {"image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg'></svg>"}
+    outputs = [new_output("display_data", data) for data in (svg, of_png)]
+    cells = [new_markdown_cell('<img src="x.png">'), new_code_cell("draw()", outputs=outputs)]
+    text = notebooks.as_page(new_notebook(cells=cells)).decode()
+    assert 'alt="a figure, described above it"' in text and "data:image/svg+xml" in text
+
+
+def test_no_script_of_a_notebook_runs_in_its_page(chromium, tmp_path):
+    """Whatever a notebook of somebody else shows."""
+    ran = "document.title = 'ran'"
+    shown = [
+        f"<script>{ran}</script>",
+        f'<img src="x.png" onerror="{ran}">',
+        f'<svg onload="{ran}"></svg>',
+        f'<a id="link" href="javascript:{ran}">a link</a>',
+        f'<iframe srcdoc="<script>parent.{ran}</script>"></iframe>',
+    ]
+    outputs = [new_output("display_data", {"text/html": html}) for html in shown]
+    page = notebooks.as_page(new_notebook(cells=[new_code_cell("1", outputs=outputs)]))
+    (tmp_path / "page.html").write_bytes(page)
+    chromium.open((tmp_path / "page.html").as_uri())
+    chromium.run("document.querySelector('#link').click()")
+    time.sleep(0.5)
+    assert chromium.run("document.title") != "ran"
+    chromium.complaints.clear()  # of all that was refused
 
 
 @pytest.mark.parametrize(

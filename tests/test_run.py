@@ -6,13 +6,11 @@ import dataclasses
 import errno
 import importlib.util
 import json
-import multiprocessing
 import os
 import pathlib
 import re
 import runpy
 import shutil
-import signal
 import time
 from types import SimpleNamespace
 
@@ -21,9 +19,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from joblib._store_backends import CacheWarning, FileSystemStoreBackend
+from joblib._store_backends import FileSystemStoreBackend
 
-from companion import __main__ as command, look, notebooks, printed, profiles, results
+from companion import __main__ as command, look, notebooks, printed, profiles, results, stale
 from companion.run import Run
 from lib import paths
 from lib.bias_a_head import heads, masking, patching
@@ -67,45 +65,24 @@ def test_name_and_place_and_whether_it_is_a_control(
     assert Run(**parameters, out="figures/mine").out == paths.ROOT / "figures" / "mine"
 
 
-def test_untrained_networks_are_a_profile_and_their_other_draws_keep_verdicts_alone(tmp_path):
-    drawn, first, few = (Run(profile=name) for name in ("null@3", "null", "null@3-limit8"))
-    assert (drawn.encoder, drawn.decoder, drawn.classifier) == (
-        "null@3",
-        "null-gpt2@3",
-        "null-nli@3",
-    )
-    assert drawn.models > {
-        "null-nli@3",
-        "null@103",
-        "null-roberta@3",
-        "null-albert@3",
-        "null-gpt2@103",
+def test_untrained_networks_are_a_profile_and_their_other_draws_keep_tests_alone(tmp_path):
+    drawn, first, balanced = (Run(profile=name) for name in ("null@3", "null", "balanced"))
+    assert drawn.models == {
+        *("null@3", "null-gpt2@3", "null-nli@3", "null-roberta@3", "null-albert@3"),
+        *("null@103", "null-gpt2@103"),
     }
     assert (first.debiased, first.llama) == (["null@100"], ["null-gpt2", "null-gpt2@100"])
     assert vars(drawn.sizes) == vars(Run().sizes) and drawn.flags == ["--profile", "null@3"]
-    assert (drawn.stored, first.stored) == (
-        paths.FIGURES / "null" / "draws" / "3",
-        paths.FIGURES / "null",
-    )
+    assert drawn.stored == paths.FIGURES / "null" / "draws" / "3" and balanced.is_control
+    assert (balanced.cloze, balanced.decoder) == (["balanced"], "null-gpt2")
     assert Run(profile="null@3", data="paper").stored == paths.FIGURES / "null-real" / "draws" / "3"
-    assert few.out == paths.BUILD / "null@3-limit8" / "figures" and few.name == "null@3-limit8"
-    assert "no profile null@x" in refusal(Run, profile="null@x")
-    balanced = Run(profile="balanced")
-    assert (balanced.encoder, balanced.cloze, balanced.decoder) == (
-        "balanced",
-        ["balanced"],
-        "null-gpt2",
-    )
-    assert (
-        balanced.is_control and drawn.is_control and balanced.stored == paths.FIGURES / "balanced"
-    )
+    assert Run(profile="null@3-limit8").name == "null@3-limit8"
     run = Run(profile="null@3", out=tmp_path)
     run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
     run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "not comparable")})
     run.judged("02", [])
-    assert [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.*")] == [
-        "claims/02.json"
-    ]
+    (kept,) = tmp_path.rglob("*.*")
+    assert kept.relative_to(tmp_path).as_posix() == "claims/02.json"
 
 
 def test_no_two_models_share_a_run_and_a_relative_cache_is_one_of_the_repository(
@@ -144,31 +121,17 @@ def test_on_the_papers_data_table_3_has_the_rows_that_the_paper_prints(profile):
 
 def test_a_try_is_a_profile_of_its_own():
     full, few = (profiles.read(name).sizes for name in ("paper", "paper-limit8"))
-    assert full["items"] == 0 and full.keys() == few.keys()
-    assert (
-        few
-        | {
-            "items": 8,
-            "counter_sentences": 8,
-            "nsp_examples": 4,
-            "masking_lines": {"paper": 8},
-            "heads_contexts": 2,
-            "masking_draws": {"paper": 2},
-        }
-        == few
-    )
+    assert full["items"] == 0 and few["items"] == 8 and full.keys() == few.keys()
+    assert (few["counter_sentences"], few["heads_contexts"]) == (8, 2)
+    assert (few["masking_lines"]["paper"], few["masking_draws"]["paper"]) == (8, 2)
     assert all(few[name] == full[name] for name in profiles.NOT_ITEMS - {"items"})
     for name in few.keys() - profiles.NOT_ITEMS:
         assert all(1 <= int(n) <= 8 for n in re.findall(r"\d+", str(few[name]))), name
     run = Run(profile="paper-limit8", model="roberta-base")
-    assert run.name == "paper-roberta-base-limit8" and run.out == paths.BUILD / run.name / "figures"
-    assert (
-        run.flags == ["--profile", "paper", "--model", "roberta-base", "--limit", "8"]
-        and run.profile == "paper"
-    )
-    assert Run(profile="paper-limit8").classifier == str(
-        paths.CACHE / "nli" / "bert-base-nli-limit8"
-    )
+    assert run.name == "paper-roberta-base-limit8" and run.profile == "paper"
+    assert run.flags == ["--profile", "paper", "--model", "roberta-base", "--limit", "8"]
+    made = paths.CACHE / "nli" / "bert-base-nli-limit8"  # one trained on few examples
+    assert Run(profile="paper-limit8").classifier == str(made)
     assert Run(profile="mini-limit8").classifier == "mini-bert-nli"  # ships
     assert "--limit 2 or more" in refusal(Run, profile="mini-limit1")
 
@@ -205,42 +168,20 @@ def test_a_model_takes_the_place_of_its_kind(tmp_path, architecture, roles):
 def test_models_that_are_named(monkeypatch):
     assert Run().company == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
     assert Run(model="mini-albert").company == ["mini-albert", "mini-gpt2"]
-    assert (
-        Run(profile="paper").company == ["bert-base", "gpt2"]
-        and Run(profile="paper").classifier == "bert-base-nli"
-    )
-    monkeypatch.setattr(folders, "REGISTRY", dict(folders.REGISTRY))
+    assert Run(profile="paper").company == ["bert-base", "gpt2"]
+    monkeypatch.setattr(models, "REGISTRY", dict(folders.REGISTRY))
     run = Run(model="roberta-base@0123abc")
     assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
     assert folders.pinned("FacebookAI/roberta-base") == "0123abc"
     run = Run(model="null@3")
-    assert (run.encoder, run.revision, run.classifier) == (
-        "null@3",
-        "",
-        "",
-    ) and run.name.startswith("mini-null-3-")
-    assert (
-        run.weights(["null@3"])
-        == {"null@3": folders.locate("null@3")[1]}
-        != Run(model="null").weights(["null"])
-    )
-    assert (
-        Run(model="null-gpt2").decoder == "null-gpt2"
-        and Run(model="null-albert@1").encoder == "null-albert@1"
-    )
-    folders.REGISTRY["seed1"] = dataclasses.replace(
-        folders.REGISTRY["seed1"], source=paths.ROOT / "nowhere"
-    )
-    for name, said in {
-        "mini-brt": "no model",
-        "mini-bert@0123abc": "is a folder",
-        "seed1": "train it",
-    }.items():
+    assert (run.encoder, run.revision, run.classifier) == ("null@3", "", "")
+    assert run.weights(["null@3"])["null@3"] != Run(model="null").weights(["null"])["null"]
+    nowhere = dataclasses.replace(folders.REGISTRY["seed1"], source=paths.ROOT / "nowhere")
+    folders.REGISTRY["seed1"] = nowhere
+    refused = {"mini-brt": "no model", "mini-bert@0123abc": "is a folder", "seed1": "train it"}
+    for name, said in refused.items():
         assert said in refusal(Run, data="paper", model=name)
-
-
-MODELS = 'encoder = "x"\ndecoder = "y"\nclassifier = ""\ncloze = []\ndebiased = []\nllama = []\n'
 
 
 @pytest.mark.parametrize(
@@ -248,20 +189,21 @@ MODELS = 'encoder = "x"\ndecoder = "y"\nclassifier = ""\ncloze = []\ndebiased = 
     [
         ('data = ["mini"]\nspeed = 1\n', "unknown key speed"),
         ("[sizes]\ndrows = 5\n", "unknown key sizes.drows"),
-        (
-            f"data = []\nstand_ins = true\n[models]\n{MODELS}[sizes]\nitems = 0\n",
-            "lacks the key sizes.draws",
-        ),
         ("data = [", "is not TOML"),
     ],
 )
-def test_a_wrong_profile_is_named(tmp_path, monkeypatch, text, message):
-    """Beside mini.toml, whose keys are those that there are."""
-    monkeypatch.setattr(paths, "PROFILES", tmp_path)
-    mini = f'data = ["mini", "paper"]\nstand_ins = true\n[models]\n{MODELS}[sizes]\nitems = 0\ndraws = 5\n'
-    (tmp_path / "mini.toml").write_text(mini)
+def test_a_profile_says_what_differs_from_mini_and_a_wrong_one_is_named(
+    tmp_path, monkeypatch, text, message
+):
+    shutil.copytree(paths.PROFILES, tmp_path / "profiles")
+    monkeypatch.setattr(paths, "PROFILES", tmp_path / "profiles")
+    mine = paths.PROFILES / "mine.toml"
     assert "no profile mine: choose one of mini" in refusal(Run, profile="mine")
-    (tmp_path / "mine.toml").write_text(text)
+    mine.write_text('data = ["paper"]\n[sizes]\nglue_small = {rate = 1e-5}\n')
+    run = Run(profile="mine")
+    assert run.data == "paper" and run.encoder == "mini-bert"
+    assert vars(run.sizes) == vars(Run().sizes) | {"glue_small": {"rate": 1e-5}}
+    mine.write_text(text)
     said = refusal(Run, profile="mine")
     assert "mine.toml" in said and message in said
 
@@ -293,94 +235,51 @@ def test_figures_are_the_same_to_the_byte_and_a_result_says_what_it_is(tmp_path)
     )
 
 
-def test_a_result_says_what_it_was_made_from_and_that_of_another_run_its_command(
-    monkeypatch, capsys
-):
+def test_a_result_says_what_it_was_made_from(monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "notebooks/03_counter_stereotype.ipynb")
-    monkeypatch.setattr(
-        models, "load", lambda name, device: SimpleNamespace(revision=f"{name} on {device}")
-    )
+    loaded = SimpleNamespace(revision="r1")
+    monkeypatch.setattr(models, "load", lambda name, device: loaded)
     run = Run(profile="paper", model="gpt2-large", device="cuda", seed=7)
     run.load(run.decoder)
-    run.save(
-        pd.DataFrame({"x": [1 / 3]}, index=pd.Index(["nurse"], name="word")),
-        "table",
-        "Said in one line.",
-    )
+    words = pd.Index(["nurse"], name="word")
+    run.save(pd.DataFrame({"x": [1 / 3]}, index=words), "table", "Said in one line.")
     assert (run.out / "table.csv").read_text() == "word,x\nnurse,0.333333\n"
     made = json.loads((run.out / "table.json").read_text())
-    assert (
-        made
-        | {
-            "caption": "Said in one line.",
-            "models": {"gpt2-large": "gpt2-large on cuda"},
-            "run": "paper-gpt2-large",
-            "command": "./reproduce.sh --only 03 --profile paper --model gpt2-large --device cuda",
-            "notebook": "03_counter_stereotype",
-            "seed": 7,
-        }
-        == made
-    )
-    assert (
-        made["versions"].keys() >= {"torch", "transformers"}
-        and "+" not in made["versions"]["torch"]
-    )
-    assert list(made["data"]) == ["paper"]
-    made |= dict(
-        command="./reproduce.sh --only 09 --data paper",
-        models={"mini-bert-nli": "x"},
-        caption="A table.",
-    )
-    for file, content in (
-        ("09_a.csv", b"level,eta\n+ attn,0.5\nnull,\n"),
-        ("09_b.png", b"\x89PNG\r\n\x1a\n"),
-    ):
-        replace(paths.FIGURES / "mini-real" / file, content)
-        replace(
-            (paths.FIGURES / "mini-real" / file).with_suffix(".json"), json.dumps(made).encode()
-        )
-    assert Run().show_other("09_a").to_dict("list") == {
-        "level": ["+ attn", "null"],
-        "eta": ["0.5", ""],
-    }
-    assert "--data paper (models mini-bert-nli; data paper): A table." in capsys.readouterr().out
+    assert (made["caption"], made["models"]) == ("Said in one line.", {"gpt2-large": "r1"})
+    assert (made["run"], made["seed"], list(made["data"])) == ("paper-gpt2-large", 7, ["paper"])
+    command = "./reproduce.sh --only 03 --profile paper --model gpt2-large --device cuda"
+    assert made["command"] == command and "+" not in made["versions"]["torch"]
+
+
+def test_what_another_run_has_stored_is_shown_with_its_command(capsys):
+    other = Run(data="paper")
     long = "a cell of more than fifty letters, which a table of claims has in each row"
-    replace(paths.FIGURES / "mini-real" / "09_a.csv", f'claim\n"{long}"\n'.encode())
+    Run(out=other.stored, data="paper").save(pd.DataFrame({"level": [long, "null"]}), "09_a", "A.")
     shown = Run().show_other("09_a")
+    assert shown["level"].tolist() == [long, "null"]  # a word, not a missing value
     assert long in repr(shown) and long in shown._repr_html_()
-    assert Run().show_other("09_b").data.startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    assert "./reproduce.sh --data paper (data paper): A." in printed
+    record = other.stored / "09_a.json"
+    record.write_text(record.read_text().replace(stale.data_hash(), "0"))
+    Run().show_other("09_a")
+    assert "data paper, whose files have changed since" in capsys.readouterr().out
     for damaged in (b"", b"[]"):
-        replace(paths.FIGURES / "mini-real" / "09_b.json", damaged)
-        assert "figures/mini-real/09_b is damaged: restore it with" in refusal(
-            Run().show_other, "09_b"
-        )
-    assert (
-        Run().show_other("09_c") is None
-        and "./reproduce.sh --only 09 --data paper" in capsys.readouterr().out
-    )
-    assert Run(data="paper").show_other("09_a") is None and "itself" in capsys.readouterr().out
+        replace(record, damaged)
+        assert "09_a is damaged: restore it with" in refusal(Run().show_other, "09_a")
+    assert Run().show_other("09_c") is None and other.show_other("09_a") is None
+    printed = capsys.readouterr().out
+    assert "./reproduce.sh --only 09 --data paper" in printed and "itself" in printed
 
 
 def test_of_a_long_table_ten_rows_are_shown_and_all_are_linked(monkeypatch):
     shown = []
     monkeypatch.setattr("companion.run.display.display", shown.append)
-    table = pd.DataFrame({"x": range(1234)})
-    Run().save(table, "09_a", "Long.", rows=10)
+    Run().save(pd.DataFrame({"x": range(1234)}), "09_a", "Long.", rows=10)
     first, link = shown
     assert first["x"].tolist() == list(range(10))
     assert "10 of 1,234 rows" in link.data and "(../figures/mini/09_a.csv)" in link.data
     assert len(pd.read_csv(Run().out / "09_a.csv")) == 1234
-    shown.clear()
-    Run().save(table[:10], "09_b", "Short.", rows=10)
-    assert [len(one) for one in shown] == [10]  # nothing is left out, so nothing is said
-    shown.clear()
-    Run().save(table, "09_c", "For few.", show=False)
-    assert shown[0].data == "[figures/mini/09_c.csv](../figures/mini/09_c.csv): For few."
-    assert (Run().out / "09_c.csv").is_file()
-    shutil.copytree(Run().out, paths.FIGURES / "mini-real")
-    shown.clear()
-    assert Run().show_other("09_a", rows=3) is None
-    assert len(shown[0]) == 3 and "(../figures/mini-real/09_a.csv)" in shown[1].data
 
 
 def test_links_of_an_executed_page_lead_to_the_results_made_here():
@@ -415,17 +314,16 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_files(monkeypatch):
 
 
 def test_two_processes_may_make_the_same_folder(tmp_path, monkeypatch):
-    with new_folder(tmp_path / "made") as folder:
+    made = tmp_path / "made"
+    with new_folder(made) as folder:
         (folder / "x").write_text("one")
         monkeypatch.setattr(os, "getpid", lambda: 1)
-        with new_folder(tmp_path / "made") as other:
+        with new_folder(made) as other:
             (other / "x").write_text("other")
-        assert (tmp_path / "made" / "x").read_text() == "other"
-    with pytest.raises(KeyError), new_folder(tmp_path / "made"):
+        assert (made / "x").read_text() == "other"
+    with pytest.raises(KeyError), new_folder(made):
         raise KeyError
-    assert [file.name for file in tmp_path.iterdir()] == ["made"] and (
-        tmp_path / "made" / "x"
-    ).read_text() == "one"
+    assert [*tmp_path.iterdir()] == [made] and (made / "x").read_text() == "one"
 
 
 def noted(log, value, name="", device=None):
@@ -462,116 +360,93 @@ def test_a_result_is_computed_once(tmp_path, monkeypatch):
     assert calls(run, 21) == 1
 
 
-def test_a_result_is_computed_again_when_code_changes(tmp_path, monkeypatch):
-    """Code of a module that it imports, however deep and in whatever folder; and of no other."""
+@pytest.mark.parametrize(
+    "folder, changed, again",
+    [
+        ("lib/paper", "lib/paper/main.py", True),
+        ("lib/paper", "lib/engine/hooks.py", True),
+        ("lib/paper", "lib/text/words.py", True),
+        ("lib/paper", "lib/other/main.py", False),
+        ("companion", "lib/other/main.py", True),
+        ("companion", "companion/main.py", True),
+    ],
+)
+def test_a_result_is_computed_again_when_its_code_changes(
+    tmp_path, monkeypatch, folder, changed, again
+):
+    """That of the engine, of words and of its own paper; a comment is no code."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    for name, content in {
-        "engine/__init__": "",
-        "engine/hooks": "n = 1",
-        "text/words": "from lib.engine import hooks",
-        "text/other": "n = 1",
-    }.items():
-        replace(tmp_path / "lib" / f"{name}.py", content.encode())
-    file, log = tmp_path / "lib" / "paper" / "main.py", tmp_path / "log"
-    replace(
-        file,
-        b"from lib.text.words import n\ndef answer(log, device=None):\n    open(log, 'a').write('x')\n",
-    )
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("main", None, origin=str(file))
-    )
-    exec(compile(file.read_text().split("\n", 1)[1], str(file), "exec"), module.__dict__)
+    for name in {"lib/engine/hooks.py", "lib/text/words.py", "lib/other/main.py", changed}:
+        replace(tmp_path / name, b"n = 1")
+    file, log = tmp_path / folder / "main.py", tmp_path / "log"
+    replace(file, b"def answer(log, device=None):\n    open(log, 'a').write('x')\n")
+    spec = importlib.util.spec_from_file_location("main", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
 
     def calls():
+        stale._of_folders.cache_clear()  # as in a new process
         log.write_text("")
         Run().measured(module.answer, str(log))
         return len(log.read_text())
 
     assert (calls(), calls()) == (1, 0)
-    replace(tmp_path / "lib" / "text" / "other.py", b"n = 2")
-    assert calls() == 0
-    for name in ("engine/hooks.py", "text/words.py", "engine/__init__.py"):
-        with open(tmp_path / "lib" / name, "a") as stream:
-            stream.write("\nm = 2\n")
-        assert (calls(), calls()) == (1, 0), name
+    for text, expected in (("\n# said better\n", 0), ("\nm = 2\n", int(again))):
+        with open(tmp_path / changed, "a") as stream:
+            stream.write(text)
+        assert calls() == expected
 
 
-def test_a_full_disk_keeps_no_half_result(tmp_path, monkeypatch):
-    """What was computed is handed out all the same; what cannot even be begun is said before it is
-    computed.
-    """
-    log, room = tmp_path / "log", 0
-    monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(
-            FileSystemStoreBackend,
-            "_open_item",
-            lambda self, name, mode: (
-                disk(room, OSError(errno.ENOSPC, "No space left on device"))
-                if "w" in mode
-                else open
-            )(name, mode),
-        )
-        assert refusal(Run().measured, noted, str(log), 21).startswith("The disk is full, ")
-        assert not log.exists()
-        room = 400  # enough for joblib's note of the code, not for this result
-        with pytest.warns(CacheWarning, match="No space left on device"):
-            assert Run().measured(noted, str(log), "long " * 100) == "long " * 200
-    assert not [*paths.CACHE.rglob("output.pkl")]
-    for _ in range(2):
-        assert Run().measured(noted, str(log), "long " * 100) == "long " * 200
-    assert (
-        log.read_text().count("called") == 2
-    )  # once when it could not be kept, once when it could
+def plan_of(log, n, device=None):
+    return SimpleNamespace(plan=range(n), log=log)
 
 
-class Last:
-    """Stands at the end of a result. Where `stop` says so, the process waits there, its file half
-    written.
-    """
-
-    stop, reached = 0, multiprocessing.Event()
-
-    def __init__(self, n):
-        self.n = n
-
-    def __reduce__(self):  # called when all that stands before it is written
-        if self.n == self.stop:
-            self.reached.set()
-            time.sleep(60)  # till it is killed
-        return str, (str(self.n),)
+def noted_step(bench, step):
+    if step == int(os.environ.get("STOP_AT", -1)):
+        raise KeyboardInterrupt
+    with open(bench.log, "a") as stream:
+        stream.write(f"{step} ")
+    return 2 * step
 
 
-def measured(log, n, device=None):
-    with open(log, "a") as stream:
-        stream.write(f"{n} ")
-    return ["long " * 10_000 * n, Last(n)]
+def doubled(log, n, device=None):
+    raise AssertionError("it is made in steps")
 
 
-def four(log, stop=0):
-    Last.stop = stop
-    return [Run().measured(measured, str(log), n)[0] for n in (1, 2, 3, 4)]
+doubled.in_steps = plan_of, noted_step, list
 
 
-def test_a_run_that_is_killed_computes_only_what_it_had_not_finished(tmp_path):
-    """Four measurements: killed in the third, in the middle of its result's file."""
+def test_a_measurement_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
     log = tmp_path / "log"
-    child = multiprocessing.get_context("fork").Process(target=four, args=(log, 3))
-    child.start()
-    assert Last.reached.wait(60)
-    child.kill()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-    assert log.read_text() == "1 2 3 " and len([*paths.CACHE.rglob("output.pkl")]) == 2
-    assert [*paths.CACHE.rglob("output.pkl.*")]  # half a file, under another name
-    log.unlink()
+    monkeypatch.setenv("STOP_AT", "2")
+    with pytest.raises(KeyboardInterrupt):
+        Run().measured(doubled, str(log), 4)
+    monkeypatch.delenv("STOP_AT")
     for _ in range(2):
-        assert four(log) == ["long " * 10_000 * n for n in (1, 2, 3, 4)]
-        assert log.read_text() == "3 4 "
+        assert Run().measured(doubled, str(log), 4) == [0, 2, 4, 6]
+    assert log.read_text() == "0 1 2 3 "
+
+
+def test_on_a_full_disk_nothing_is_begun(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    monkeypatch.setattr(joblib.memory, "_FUNCTION_HASHES", {})  # as in a new process
+    full = disk(0, OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr(
+        FileSystemStoreBackend, "_open_item", lambda self, name, mode: full(name, mode)
+    )
+    assert refusal(Run().measured, noted, str(log), 21).startswith("The disk is full, ")
+    assert not log.exists()
 
 
 SCORES = np.linspace(-1, 1, 144).reshape(12, 12)
 RESULT = {"scores": SCORES, "folds": np.stack([SCORES, SCORES])}
+
+
+def under(plan, step):
+    chosen = plan.plan[step]
+    row = {"step": step, "strategy": chosen.strategy, "k": len(chosen.heads), "seat": step / 10}
+    plan.steps.append(step)
+    return row
 
 
 def no_facts(*args, **options):
@@ -584,30 +459,18 @@ def counted(monkeypatch):
     gave.
     """
     steps = []
-
-    def under(bench, step):
-        steps.append(step)
-        strategy, draw, factor, chosen, _ = bench[step]
-        return {
-            "step": step,
-            "strategy": strategy,
-            "k": len(chosen),
-            "seat": step / 10,
-            "pppl": 2.0,
-        }
-
     real = Run.measured
     known = {heads.measure: RESULT, patching.measure: None}
-    monkeypatch.setattr(
-        Run,
-        "measured",
-        lambda self, asked, *args, **options: (
-            known[asked] if asked in known else real(self, asked, *args, **options)
-        ),
-    )
+
+    def measured(self, asked, *args, **options):
+        return known[asked] if asked in known else real(self, asked, *args, **options)
+
+    def prepare(name, plan, *args, **options):
+        return SimpleNamespace(plan=plan, steps=steps)
+
+    monkeypatch.setattr(Run, "measured", measured)
     monkeypatch.setattr(masking, "measure_facts", no_facts)
-    monkeypatch.setattr(masking, "prepare", lambda name, plan, *args, **options: plan)
-    monkeypatch.setattr(masking, "under", under)
+    monkeypatch.setattr(masking.measure, "in_steps", (prepare, under, masking.columns))
     return SimpleNamespace(steps=steps, known=known)
 
 
@@ -615,37 +478,24 @@ def table1(*flags):
     assert command.main(["measure", "table1", *flags]) == 0
 
 
-def test_parts_share_the_masks_and_the_last_one_assembles_and_a_try_stores_nothing(
-    counted, tmp_path, capsys
-):
-    table1("--limit", "2")
-    assert counted.steps == [0, 1] and not list(tmp_path.rglob("*.npz"))
-    assert (
-        command.main(["measure", "table1", "--part", "5/4"]) == 2
-        and "no part" in capsys.readouterr().err
-    )
-    counted.steps.clear()
+def test_table_1_is_measured_once_and_its_notebook_takes_it(counted, capsys):
     run = Run()
     args = masking.arguments(run, RESULT, whole=True)
-    file, n = (
-        results.place(paths.BUILD / "mini" / "measured", masking.measure, args),
-        len(args[1]),
-    )
-    table1("--part", "2/3")
-    assert counted.steps == list(range(1, n, 3)) and not file.exists()
-    table1("--part", "1/3", "--model", "mini-bert")
-    table1("--part", "3/3")
-    assert sorted(counted.steps) == list(range(n))
-    found, _ = results.read(file)
-    np.testing.assert_allclose(found["seat"], np.arange(n) / 10)
+    table1("--model", "mini-bert")
+    n = len(args[1])
+    assert counted.steps == list(range(n))
+    file = results.place(paths.BUILD / "mini" / "measured", masking.measure, args)
+    np.testing.assert_allclose(results.read(file)[0]["seat"], np.arange(n) / 10)
     assert run.measured(masking.measure, *args)["step"].tolist() == list(range(n))
     assert "measured here by ./reproduce.sh measure table1" in capsys.readouterr().out
     table1()
-    assert (
-        len(counted.steps) == n
-    )  # nothing is done twice, in however many parts it was done or whenever it was stopped
+    assert len(counted.steps) == n
     table1("--precision", "bfloat16")  # another measurement: nothing of the first is taken
     assert len(counted.steps) == 2 * n
+    assert results.read(file)[1]["precision"] == "bfloat16"
+    table1("--limit", "8")  # a try is a run of its own
+    assert [*paths.BUILD.glob("mini-limit8/measured/masking*")]
+    assert len(counted.steps) < 3 * n
 
 
 def test_the_papers_models_are_masked_by_the_profiles_own_sizes_with_or_without_measure():

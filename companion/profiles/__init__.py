@@ -1,7 +1,7 @@
 """Profiles: which models a run takes, on which data sets, and how much of everything it measures.
 
-A profile is a file of this folder and has the keys of mini.toml, no more and no fewer. Three
-kinds of names stand for no file of their own:
+A profile is a file of this folder that says what differs from mini.toml. Three kinds of names stand
+for no file of their own:
 
     paper-limit8        the profile paper on few items, for a try: sizes.items is 8, and all other
                         sizes are cut to match
@@ -17,7 +17,7 @@ from lib.engine.files import read_toml
 
 UNTRAINED, SWAPPED = "null", "balanced"  # profiles of models that cannot have an effect
 LIMITED = re.compile(r"(?P<profile>.+)-limit(?P<items>\d+)")
-CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d+))?|{SWAPPED}")
+CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d{{1,9}}))?|{SWAPPED}")
 
 # How a limit cuts sizes: those that multiply others to a quarter of it, those that count no items
 # not at all.
@@ -70,10 +70,10 @@ def read(name: str) -> Profile:
             )
     control = CONTROL.fullmatch(name)
     if name in names():
-        content = _checked(name)
+        content = _content(name)
         draw = ""
     elif control:
-        content = _checked("mini")
+        content = _content("mini")
         content["models"] |= _control_models(name)
         draw = control["draw"] or ""
     else:
@@ -93,32 +93,20 @@ def read(name: str) -> Profile:
     )
 
 
-def _checked(name: str) -> dict:
-    """The content of a profile's file, which has to have the keys of mini.toml."""
-    content = read_toml(paths.PROFILES / f"{name}.toml")
-    has = _keys(content)
-    wanted = _keys(read_toml(paths.PROFILES / "mini.toml"))
-    for key in sorted(has - wanted):
-        raise CompanionError(
-            f"companion/profiles/{name}.toml has the unknown key {key}: remove it, or add it to "
-            "mini.toml."
-        )
-    for key in sorted(wanted - has):
-        raise CompanionError(
-            f"companion/profiles/{name}.toml lacks the key {key}: take it over from mini.toml."
-        )
+def _content(name: str) -> dict:
+    """The content of a profile's file: mini.toml's, but for what the file says itself."""
+    content = read_toml(paths.PROFILES / "mini.toml")
+    for key, value in read_toml(paths.PROFILES / f"{name}.toml").items():
+        own = value if isinstance(value, dict) else {}
+        known = content.get(key, {})
+        unknown = [f"{key}.{inner}" for inner in own if inner not in known]
+        if key not in content or unknown:
+            raise CompanionError(
+                f"companion/profiles/{name}.toml has the unknown key {(unknown or [key])[0]}: "
+                "remove it, or add it to mini.toml."
+            )
+        content[key] = known | own if own else value
     return content
-
-
-def _keys(content: dict) -> set[str]:
-    """data, models.encoder, models.decoder, sizes.nsp_examples, ..."""
-    keys = set()
-    for key, value in content.items():
-        if isinstance(value, dict):
-            keys |= {f"{key}.{inner}" for inner in value}
-        else:
-            keys.add(key)
-    return keys
 
 
 def _control_models(profile: str) -> dict:

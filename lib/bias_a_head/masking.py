@@ -375,6 +375,9 @@ def columns(rows: list[dict]) -> dict[str, np.ndarray]:
     return found
 
 
+measure.in_steps = prepare, under, columns  # how it is made mask by mask, each of them kept
+
+
 def signed_seat(associations: np.ndarray, in_x: np.ndarray) -> float:
     """SEAT from the association of each target word, and whether it is of X."""
     in_x = in_x.astype(bool)  # the bootstrap hands it on as numbers

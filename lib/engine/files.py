@@ -120,11 +120,14 @@ def _from_root(path: Path) -> str:
     return shlex.quote(str(path))
 
 
+TRIAL = 4_000_000  # bytes that a folder has to have room for
+
+
 def check_writable(folder: Path, variable: str = ""):
     """Refuse a folder that cannot be written; `variable` of the environment can name another."""
     trial = folder / ".try"
     try:
-        replace(trial, b"")
+        replace(trial, bytes(TRIAL))  # a full disk takes an empty file
         trial.unlink(missing_ok=True)  # another process may try it too
     except OSError as error:
         other = f", or set {variable} to another" if variable else ""
