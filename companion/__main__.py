@@ -15,7 +15,7 @@ COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "rea
 CARD = "what the papers' measures say of any model, or of two side by side"
 HEADS = "the bias score of every attention head of a model"
 # what `measure` takes: its functions stand in measure.py, which is slow to import
-MEASUREMENTS = ("ablation", "alike", "counter", "patching", "table1")
+MEASUREMENTS = ("ablation", "counter", "patching", "table1")
 QUICK = "00,02,11"  # notebooks for the impatient: one head by hand, head scores, cloze prompts
 
 

@@ -3,7 +3,6 @@
     ./reproduce.sh measure ablation                          every head switched off, notebook 02
     ./reproduce.sh measure counter                           written sentences of notebook 03
     ./reproduce.sh measure patching                          every head patched, three ways
-    ./reproduce.sh measure alike --profile published         published models beside bundled ones
     ./reproduce.sh measure table1 --data paper --part 2/4    Table 1 of notebook 04, the second of
                                                              four processes
     ./reproduce.sh measure table1 --data paper --limit 2     a try: 2 masks, 2 lines of text,
@@ -51,7 +50,7 @@ def measure(options):
     own = Run(
         profile=options.profile
     )  # to ask for one of its models is to ask for the profile's run
-    is_own = options.name == "alike" or options.model in (own.encoder, own.decoder)
+    is_own = options.model in (own.encoder, own.decoder)
     model = "" if is_own else options.model
     run = Run(profile=options.profile, data=options.data, device=options.device, model=model)
     measurements[options.name](run, options)
@@ -61,7 +60,6 @@ def by_name() -> dict[str, Callable]:
     """Every measurement, by what the command line calls it."""
     return {
         "ablation": ablations,
-        "alike": answers,
         "counter": written_sentences,
         "patching": patches,
         "table1": table1,
@@ -121,27 +119,6 @@ def _kept(run: Run, options, name: str, function, args):
 def _on_few(arg, items: int):
     """A sample on so many items; any other argument as it is."""
     return replace(arg, items=items) if isinstance(arg, heads.Sample) else arg
-
-
-def answers(run: Run, options):
-    """`alike.measure` of bundled, published and untrained models, each kept as soon as it is
-    done: minutes each on a CPU.
-    """
-    from companion import alike, published  # draws figures, which no other measurement does
-
-    for name in [options.model] if options.model else alike.NAMES:
-        if name in published.MODELS:
-            published.convert(name)
-        args = name, alike.Amounts()
-        made_from = _made_from(run, alike.measure, args, "alike", "float32")
-        made_from["question"]["weights"] = {name: models.locate(name)[1]}
-        file = place(folder_of(run, options), alike.measure, args)
-        if file.exists() and read(file)[1]["question"] == made_from["question"]:
-            continue
-        write(file, alike.measure(*args, device=run.device), made_from)
-        print(file, flush=True)
-    if options.store:
-        print(f"{alike.TABLE}; the figure: {alike.write()}")
 
 
 def table1(run: Run, options):

@@ -453,7 +453,7 @@ def test_the_board_is_stale_when_a_claim_changes_and_no_other_notebook_depends_o
         ("03", "leave it out"),
         (
             "measure everything",
-            "one of ablation, alike, counter, patching, table1",
+            "one of ablation, counter, patching, table1",
         ),
         ("report 02", "02"),
         ("measure table1 --part 5/4", "is no part"),
