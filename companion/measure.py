@@ -3,7 +3,6 @@
     ./reproduce.sh measure ablation                      every head switched off, notebook 02
     ./reproduce.sh measure counter                       written sentences of notebook 03
     ./reproduce.sh measure patching                      every head patched, three ways
-    ./reproduce.sh measure alike --profile published     published models beside bundled ones
     ./reproduce.sh measure table1 --data paper           the masks of notebook 04
     ./reproduce.sh measure table1 --data paper --limit 2     a try on 2 items of everything
 
@@ -53,7 +52,7 @@ def measure(options):
 def _run(options) -> Run:
     """The run that is measured: to ask for one of a profile's models is to ask for its own run."""
     own = Run(profile=options.profile)
-    is_own = options.name == "alike" or options.model in (own.encoder, own.decoder)
+    is_own = options.model in (own.encoder, own.decoder)
     profile = f"{options.profile}-limit{options.limit}" if options.limit else options.profile
     return Run(
         profile=profile,
@@ -70,18 +69,6 @@ def ablations(run: Run, options) -> Iterator[tuple]:
     """
     for name in (run.encoder, run.decoder):
         yield heads.measure_ablation, heads.arguments_of_ablation(run, name, whole=True)
-
-
-def answers(run: Run, options) -> Iterator[tuple]:
-    """`alike.measure` of bundled, published and untrained models: minutes each on a CPU."""
-    from companion import alike, published  # draws figures, which no other measurement does
-
-    for name in [options.model] if options.model else alike.NAMES:
-        if name in published.MODELS:
-            published.convert(name)
-        yield alike.measure, (name, alike.Amounts())
-    if options.store:
-        print(f"{alike.TABLE}; the figure: {alike.write()}")
 
 
 def written_sentences(run: Run, options) -> Iterator[tuple]:
@@ -109,7 +96,6 @@ def table1(run: Run, options) -> Iterator[tuple]:
 
 MEASUREMENTS = {  # by what the command line calls them
     "ablation": ablations,
-    "alike": answers,
     "counter": written_sentences,
     "patching": patches,
     "table1": table1,

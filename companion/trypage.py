@@ -6,8 +6,8 @@
 
 mini-bert is taken since it is the encoder that most notebooks speak of, and since its file is of
 the size that a page can have: 17 million numbers of 8 bits. What is computed is in try/model.js,
-what is written in try/tokenizer.js, what is seen in try/page.*; the texts beside it are made from
-stored results by companion/totry.py.
+what is written in try/tokenizer.js, what is seen in try/page.*; the texts beside it are those of
+try/things.toml, with stored results filled in by companion/totry.py.
 """
 
 import base64
@@ -21,7 +21,7 @@ from markupsafe import Markup
 from companion import look, totry
 from companion.report.page import TEMPLATES
 from lib import CompanionError, load, paths
-from lib.engine.files import replace
+from lib.engine.files import check_writable, replace
 from lib.projective import projection
 from lib.text import contexts, pairs
 
@@ -54,14 +54,8 @@ NORMS = {"seen.": "attention.output.LayerNorm", "": "output.LayerNorm"}
 def write(target: Path | None = None) -> Path:
     """Make the page; its path."""
     target = target or paths.BUILD / "report" / "try.html"
-    page = render()
-    try:
-        replace(target, page.encode())
-    except OSError as error:
-        raise CompanionError(
-            f"The page could not be written ({error.strerror}): make {target.parent} writable, "
-            "then run ./reproduce.sh page."
-        ) from None
+    check_writable(target.parent)
+    replace(target, render().encode())
     return target
 
 

@@ -309,7 +309,7 @@ def test_a_perplexity_beyond_all_bounds_is_a_line_of_the_card(small_card, monkey
     model.net.cls.predictions.decoder.weight.mul_(1e4)
     model.net.save_pretrained(small_card / "model")
     found = json.loads(card.write(str(small_card / "model")).with_suffix(".json").read_text())
-    missing = found["model_info"]["additional_details"]["not_measured"]
+    missing = found["model_info"]["additional_details"]["missing"]
     assert "far beyond blind guessing" in json.loads(missing)[0]["why"]
 
 

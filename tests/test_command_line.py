@@ -397,7 +397,7 @@ def test_the_board_alone_depends_on_what_other_notebooks_found():
         ("03", "leave it out"),
         (
             "measure everything",
-            "one of ablation, alike, counter, patching, table1",
+            "one of ablation, counter, patching, table1",
         ),
         ("report 02", "02"),
         ("measure table1 --part 1/4", "Unrecognized"),

@@ -2,15 +2,17 @@
 
     ./reproduce.sh card bert-base         a name, a folder or a hub id: build/cards/bert-base.html
     ./reproduce.sh card ./before ./after  two models side by side, with paired differences
+    python -c "from companion import card; print(card.in_markdown())"   all stored cards, a table
 
-Beside the page lie the numbers for programs: .json follows Every Eval Ever's schema, and
-.eval_results.yaml is for a model card on the hub. A measure that does not fit the model is listed
-with the reason. `--store` keeps a card's numbers in figures/cards; what is stored there stands
-beside a new card, while the weights that it was made from are still the same.
+Beside the page lie the numbers for programs: .json follows Every Eval Ever's schema. A measure that
+does not fit the model is listed with the reason. `--store` keeps a card's numbers in figures/cards;
+what is stored there stands beside a new card, while the weights that it was made from are still the
+same.
 """
 
 import hashlib
 import json
+import os
 import shlex
 import warnings
 from pathlib import Path
@@ -18,6 +20,7 @@ from pathlib import Path
 from companion.card import every_eval, page as card_page, rows as card_rows
 from companion.card.every_eval import Stored
 from companion.card.measures import Card, measure, scored_heads
+from companion.card.rows import Row
 from companion.run import tag
 from lib import CompanionError, paths
 from lib.engine import folders, models
@@ -25,6 +28,16 @@ from lib.engine.files import check_writable, replace, slug
 
 STORED = paths.FIGURES / "cards"
 TOP = 10  # heads that are printed
+# What the table of stored cards shows: what encoders and decoders have alike.
+SHOWN = (
+    "occupations.rank.was-tired",
+    "seat.word",
+    "seat.race",
+    "heads.above-0",
+    "heads.top-tenth",
+    "cloze.base",
+    "cloze.counter",
+)
 
 
 # ---- making a card
@@ -33,72 +46,61 @@ def write(name: str, device: str | None = None, store: bool = False) -> Path:
 
     store   whether to keep the json in figures/cards, to stand beside other cards
     """
-    check_writable(paths.BUILD / "cards")
-    name = canonical(name)
-    card = measure(name, device)
-    others = beside()
-    card.identical = _identical(card, others)
-    command = _command(name)
-    files = _numbers(file_of(name), card, command)
+    card = _measured([name], device)[0]
+    title, command = title_of(card.model), _command(card.model)
+    page = _file(card.model, "html")
+    files = {_file(card.model, "json"): _json(every_eval.written(card, command))}
     if store:
-        files[STORED / f"{tag(name)}.json"] = _json(every_eval.written(card, command))
-    page = paths.BUILD / "cards" / f"{file_of(name)}.html"
-    files[page] = card_page.one(card, title_of(name), others, command).encode()
-    _write(files)
-    return page
+        files[STORED / f"{tag(card.model)}.json"] = files[_file(card.model, "json")]
+    files[page] = card_page.one(card, title, beside(), command).encode()
+    return _write(files, page)
 
 
 def write_two(names: list[str], device: str | None = None) -> Path:
     """Measure two models on the same items and write them side by side; the page's path."""
-    check_writable(paths.BUILD / "cards")
-    names = [canonical(name) for name in names]
-    if names[0] == names[1]:
-        raise CompanionError(f"{names[0]} is named twice: name two models, or one of them alone.")
-    for name in names:
-        folders.locate(name)  # before minutes are spent on the first
-    cards = [measure(name, device) for name in names]
-    for card in cards:
-        card.identical = _identical(card, beside())
-    command = _command(*names)
+    cards = _measured(names, device)
+    command = _command(*(card.model for card in cards))
     files = {}
-    for name, card in zip(names, cards):
-        files |= _numbers(file_of(name), card, command)
-    both = "-and-".join(file_of(name) for name in names)
-    files[paths.BUILD / "cards" / f"{both}.json"] = _json(differences(cards))
+    for card in cards:
+        files[_file(card.model, "json")] = _json(every_eval.written(card, command))
+    both = "-and-".join(file_of(card.model) for card in cards)
     page = paths.BUILD / "cards" / f"{both}.html"
-    titles = [title_of(name) for name in names]
+    files[page.with_name(f"{both}.json")] = _json(differences(cards))
+    titles = [title_of(card.model) for card in cards]
     files[page] = card_page.two(cards, titles, command).encode()
-    _write(files)
-    return page
+    return _write(files, page)
 
 
 def write_heads(name: str, device: str | None = None) -> Path:
     """Score every head of a model, print the highest, and write all of them as csv: its path."""
-    check_writable(paths.BUILD / "cards")
-    name = canonical(name)
-    model = models.load(name, device=device)
-    result, intervals = scored_heads(model)
+    name = _checked([name])[0]
+    result, intervals = scored_heads(models.load(name, device=device))
     print(f"{title_of(name)}: SEAT {result.seat:.2f} by the word's own tokens, on gender")
     print(f"The {TOP} heads of the highest score, d|SEAT| / d(mask), with 95 % intervals:")
     print(intervals.head(TOP).to_string(index=False, float_format="{:.4f}".format))
-    table = paths.BUILD / "cards" / f"{file_of(name)}.heads.csv"
-    replace(table, intervals.to_csv(index=False).encode())
-    return table
+    table = _file(name, "heads.csv")
+    return _write({table: intervals.to_csv(index=False).encode()}, table)
 
 
-def _numbers(file: str, card: Card, command: str) -> dict[Path, bytes]:
-    """The two files for programs: their content by their paths, which begin with `file`."""
-    folder = paths.BUILD / "cards"
-    return {
-        folder / f"{file}.json": _json(every_eval.written(card, command)),
-        folder / f"{file}.eval_results.yaml": every_eval.for_hub(card).encode(),
-    }
+def _checked(names: list[str]) -> list[str]:
+    """The names in one spelling. What would fail at the end is refused before minutes are spent."""
+    check_writable(paths.BUILD / "cards")
+    names = [canonical(name) for name in names]
+    for name in names:
+        folders.locate(name)
+    if len(set(names)) < len(names):
+        raise CompanionError(f"{names[0]} is named twice: name two models, or one of them alone.")
+    return names
 
 
-def _write(files: dict[Path, bytes]):
-    """Write all files of a card: none of them exists before the content of all does."""
-    for path, content in files.items():
-        replace(path, content)
+def _measured(names: list[str], device: str | None) -> list[Card]:
+    """A card for each model, and which stored ones have the same weights."""
+    cards = [measure(name, device) for name in _checked(names)]
+    for card in cards:
+        for other in beside():
+            if other.model != card.model and other.weights == card.weights:
+                card.identical.append(other.model)
+    return cards
 
 
 def differences(cards: list[Card]) -> list[dict]:
@@ -109,19 +111,19 @@ def differences(cards: list[Card]) -> list[dict]:
         partner = after.row(row.id)
         gap = card_rows.difference(row, partner) if partner else None
         if gap:
-            listed.append(
-                {
-                    "id": row.id,
-                    "label": row.kind.label,
-                    "before": before.model,
-                    "after": after.model,
-                    "difference": gap.value,
-                    "low": gap.low,
-                    "high": gap.high,
-                    "says": card_rows.moved(row, partner),
-                }
-            )
+            found = {"id": row.id, "label": row.kind.label}
+            found |= {"before": before.model, "after": after.model, "difference": gap.value}
+            if gap.has_interval:
+                found |= {"low": gap.low, "high": gap.high}
+            listed.append(found | {"says": card_rows.moved(row, partner)})
     return listed
+
+
+def _write(files: dict[Path, bytes], page: Path) -> Path:
+    """Write all files of a card, none of them before the content of all is there; the page."""
+    for path, content in files.items():
+        replace(path, content)
+    return page
 
 
 def _json(content) -> bytes:
@@ -139,18 +141,14 @@ def beside() -> list[Stored]:
     for file in sorted(STORED.glob("*.json")):
         try:
             stored = every_eval.read(json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             # no error: a card that took minutes is not lost for one beside it
             warnings.warn(f"{file} is damaged and left out: restore it with git.", stacklevel=2)
             continue
         if _revision(stored.model) in ("", stored.revision):
             kept.append(stored)
     order = [*card_page.BUNDLED, "", *card_page.CONTROLS]
-
-    def place(stored: Stored) -> int:
-        return order.index(stored.model if stored.model in order else "")
-
-    return sorted(kept, key=place)
+    return sorted(kept, key=lambda one: order.index(one.model if one.model in order else ""))
 
 
 def _revision(name: str) -> str:
@@ -166,21 +164,31 @@ def _revision(name: str) -> str:
         return ""
 
 
-def _identical(card: Card, others: list[Stored]) -> list[str]:
-    """The other stored models whose weights are the same to the last bit."""
-    same = []
-    for other in others:
-        if other.model != card.model and other.weights == card.hashes["weights"]:
-            same.append(other.model)
-    return same
+def in_markdown() -> str:
+    """The rows SHOWN of all stored cards, a column a model, each with its interval or its p."""
+    cards = beside()
+    lines = [["", *(card.model for card in cards)], ["---"] * (1 + len(cards))]
+    for id in SHOWN:
+        kind = card_rows.KINDS[id]
+        label = f"{kind.label}, {kind.unit}".replace("|", "\\|")
+        lines.append([label, *(_cell(card.rows.get(id)) for card in cards)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    said = card_page.number(row.estimate)
+    return said if row.estimate.has_interval else f"{said}, {row.remark}"
 
 
 # ---- names
 def canonical(name: str) -> str:
     """One spelling of a model, however its folder is written: its name, where it has one."""
-    if name in folders.REGISTRY or not Path(name).expanduser().is_dir():
+    folder = os.path.expanduser(name)
+    if name in folders.REGISTRY or not os.path.isdir(folder):  # as Path's, but for any text
         return name
-    folder = Path(name).expanduser().resolve()
+    folder = Path(folder).resolve()
     for key, entry in folders.REGISTRY.items():
         if entry.source == folder and not entry.untrained:
             return key
@@ -192,6 +200,10 @@ def file_of(name: str) -> str:
     if not Path(name).is_absolute():
         return tag(name)
     return f"{slug(Path(name).name)}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def _file(name: str, ending: str) -> Path:
+    return paths.BUILD / "cards" / f"{file_of(name)}.{ending}"
 
 
 def title_of(name: str) -> str:

@@ -14,42 +14,28 @@ from dataclasses import dataclass, field
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 import torch
 from tqdm import tqdm
 
 from companion import look
-from companion.bias_a_head import estimators
-from companion.card.rows import Row, Sample
+from companion.bias_a_head import estimators, figures
+from companion.card.rows import BACKGROUNDS, TEMPLATES, Row, Sample
 from companion.run import versions
 from lib import CompanionError
 from lib.bias_a_head import heads, masking, seat as association_test
 from lib.counteracts import cloze
-from lib.engine import batches, embed, folders, models, nsp, pppl, stats
-from lib.engine.files import sha256
+from lib.engine import batches, embed, folders, hooks, models, nsp, pppl, stats
 from lib.projective import triples
 from lib.text import contexts, data
 
-# Sentences about an occupation whose blank is a pronoun. A decoder reads up to the blank, so that
-# the occupation has to stand before it.
-TEMPLATES = {
-    "works-as": "[MASK] works as {a} {job}.",
-    "was-tired": "The {job} said that [MASK] was tired.",
-    "gets-up-early": "My friend is {a} {job}. Every morning [MASK] gets up early.",
-}
-DECODER_TEMPLATES = {
-    "person-works-as": "The person who works as {a} {job} said that [MASK]",
-    "was-tired": TEMPLATES["was-tired"],
-    "gets-up-early": TEMPLATES["gets-up-early"],
-}
-KNOWLEDGE = {
-    "base": "base",
-    "target counter syntactic similar": "counter",
-    "target syntactic similar": "example",
-    "unrelated": "unrelated",
-}
+# A decoder reads up to the blank, so that the occupation has to stand before it.
+ENCODER_TEMPLATES = ("works-as", "was-tired", "gets-up-early")
+DECODER_TEMPLATES = ("person-works-as", "was-tired", "gets-up-early")
+# What Counteracts calls the sentences of BACKGROUNDS.
+KINDS_BEFORE = ("base", "target counter syntactic similar", "target syntactic similar", "unrelated")
 CONTEXTS = 5  # sentences a word for SEAT and the scores of heads
 FOLDS = 5  # disjoint parts of them, for intervals
+DRAWS = 3  # random choices of heads beside the highest
 LINES = 40  # of the project's prose, for perplexity
 MOST_PIECES = 2.0  # tokens a word, beyond which a vocabulary is not one of English
 FEWEST_PAIRS = 20  # of gender words that are one token each, to tell a tokenizer by
@@ -57,7 +43,6 @@ FEWEST_FOUND = 0.25  # of these with their partner nearest in the embedding
 MOST_UNKNOWN = 0.02  # share of tokens that the vocabulary does not know, likewise
 ROUNDING = 1e-5  # answers that lie nearer together are the same: those of untrained networks are
 # ten times as far apart or more
-GREY = "#8C8C8C"
 
 
 @dataclass
@@ -68,7 +53,7 @@ class Card:
     revision: str
     family: str
     shape: str
-    hashes: dict[str, str] = field(default_factory=dict)  # SHA-256 of weights, by file
+    weights: str = ""  # the SHA-256 of all of them as loaded
     rows: list[Row] = field(default_factory=list)
     missing: list[dict] = field(default_factory=list)  # measure, why
     warnings: list[str] = field(default_factory=list)  # what makes all rows doubtful
@@ -98,12 +83,13 @@ def measure(name: str, device=None) -> Card:
     began = time.time()
     model = models.load(name, device=device)
     millions = model.net.num_parameters() / 1e6
+    shape = f"{model.n_layers} layers x {model.n_heads} heads, {millions:.1f} M parameters"
     card = Card(
         model=model.name,
         revision=model.revision,
         family=model.family,
-        shape=f"{model.n_layers} layers x {model.n_heads} heads, {millions:.1f} M parameters",
-        hashes=hashes(model),
+        shape=shape,
+        weights=hash_of(model),
         notes=how_read(model),
         versions=versions("companion", "torch", "transformers"),
     )
@@ -120,22 +106,15 @@ def measure(name: str, device=None) -> Card:
 
 
 # ---- what the model is, and how it is read
-def hashes(model) -> dict[str, str]:
-    """The SHA-256 of each file of weights, as sha256sum prints it, and of all weights as loaded.
-
-    The last tells two models apart however they were saved: it is over every parameter's name,
-    shape and float32 values.
+def hash_of(model) -> str:
+    """The SHA-256 of all weights as loaded, by which two models are told apart however they were
+    saved: it is over every parameter's name, shape and float32 values.
     """
-    found = {}
-    if not folders.draw_of(model.name):
-        folder, _ = folders.locate(model.name)
-        for file in sorted(folder.glob("model*.safetensors")):
-            found[file.name] = sha256(file).hex()
     content = hashlib.sha256()
     for name, weight in sorted(model.net.named_parameters()):
         content.update(f"{name} {list(weight.shape)}".encode())
         content.update(weight.detach().float().cpu().contiguous().numpy().tobytes())
-    return found | {"weights": content.hexdigest()}
+    return content.hexdigest()
 
 
 def how_read(model) -> list[str]:
@@ -266,12 +245,12 @@ def _check_its_weights(model) -> str:
 
 
 def _set_aside(card: Card, model):
-    """Move rows without a value, or without an interval, to what is missing."""
+    """Move rows without a value, or without the interval of their kind, to what is missing."""
     for row in card.rows:
-        if not np.isfinite(list(row.estimate)).all():
+        if not row.is_number:
             why = f"its value or its interval is no number: {_check_its_weights(model)}."
             card.missing.append({"measure": row.kind.label, "why": why})
-    card.rows = [row for row in card.rows if np.isfinite(list(row.estimate)).all()]
+    card.rows = [row for row in card.rows if row.is_number]
 
 
 # ---- the measures
@@ -280,18 +259,16 @@ def _set_aside(card: Card, model):
 def occupations(card: Card, model):
     """Rank correlation of the odds of she with the share of women, and bits per ten points."""
     _check_words(model)
-    templates = DECODER_TEMPLATES if model.is_causal else TEMPLATES
-    frames = {name: contexts.pronoun_odds(model, text) for name, text in templates.items()}
-    for frame in frames.values():
-        _check_differs(model, frame.log_odds, "odds of she", "occupation")
+    templates = DECODER_TEMPLATES if model.is_causal else ENCODER_TEMPLATES
     figure, axes = look.panels(len(templates), width=3.4, height=3)
-    for ax, (name, template) in zip(axes, templates.items(), strict=True):
-        frame = frames[name]
+    for ax, name in zip(axes, templates, strict=True):
+        frame = contexts.pronoun_odds(model, TEMPLATES[name])
+        _check_differs(model, frame.log_odds, "odds of she", "occupation")
         odds = frame.log_odds.to_numpy()
         share = frame.percent_women.to_numpy()
         over = f"{len(frame)} occupations, a sentence each"
         for kind, statistic in (("rank", stats.rank_correlation), ("slope", _slope_per_ten)):
-            sample = Sample(statistic, (share, odds), template)
+            sample = Sample(statistic, (share, odds), TEMPLATES[name])
             found = stats.bootstrap(statistic, share, odds)
             card.add(f"occupations.{kind}.{name}", found, over, sample=sample)
         look.odds_by_share(ax, frame, name.replace("-", " "))
@@ -304,20 +281,27 @@ def _slope_per_ten(share: np.ndarray, odds: np.ndarray) -> float:
 
 
 def seat(card: Card, model):
-    """SEAT on gender by three ways of making a vector of a sentence."""
-    sets, sentences = heads.sets_and_contexts("gender", heads.Sample("mini", CONTEXTS))
-    n_targets = len(sets.X) + len(sets.Y)
-    n_sentences = sum(len(own) for own in sentences.values())
-    over = f"{n_targets} target words among {len(sentences)} words, {n_sentences:,} sentences"
-    for pooling, vectors in pooled(model, sentences, "SEAT").items():
-        x, y, a, b = sets.of(vectors, sentences)
-        s = association_test.associations(torch.cat([x, y]), a, b).numpy()
-        _check_differs(model, s, "vector", "word")
-        in_x = np.repeat([True, False], [len(x), len(y)])
-        p = estimators.p_text(association_test.p_value(x, y, a, b, n=10_000))
-        sample = Sample(masking.signed_seat, (s, in_x), sets)
-        found = stats.bootstrap(masking.signed_seat, s, in_x)
-        card.add(f"seat.{pooling}", found, over, f"p {p}", sample)
+    """SEAT on gender by three ways of making a vector of a sentence, and on race by one."""
+    for bias in ("gender", "race"):
+        sets, sentences = heads.sets_and_contexts(bias, heads.Sample("mini", CONTEXTS))
+        n_targets = len(sets.X) + len(sets.Y)
+        n_sentences = sum(len(own) for own in sentences.values())
+        over = f"{n_targets} target words among {len(sentences)} words, {n_sentences:,} sentences"
+        vectors = pooled(model, sentences, "SEAT")
+        if bias == "race":
+            vectors = {"race": vectors["word"]}
+        for id, of_words in vectors.items():
+            x, y, a, b = sets.of(of_words, sentences)
+            s = association_test.associations(torch.cat([x, y]), a, b).numpy()
+            _check_differs(model, s, "vector", "word")
+            in_x = np.repeat([True, False], [len(x), len(y)])
+            p = estimators.p_text(association_test.p_value(x, y, a, b, n=10_000))
+            sample = Sample(masking.signed_seat, (s, in_x), sets)
+            if bias == "gender":
+                found = stats.bootstrap(masking.signed_seat, s, in_x)
+            else:  # a draw of eleven words may lack one side
+                found = stats.Estimate(masking.signed_seat(s, in_x), n=len(s))
+            card.add(f"seat.{id}", found, over, f"p {p}", sample)
 
 
 @torch.no_grad()
@@ -362,9 +346,13 @@ def head_scores(card: Card, model):
     networks that stand beside it, by these too.
     """
     result, intervals = _add_heads(card, model, "heads.above-0", "word")
-    figure = _head_map(result.scores.numpy(), estimators.heads_including_zero(intervals))
-    figure.axes[0].set_title(f"SEAT {result.seat:.2f}; hatched: includes 0")
+    figure, (ax,) = look.panels(1, width=5.2, height=4)
+    scores = result.scores.numpy()
+    title = f"SEAT {result.seat:.2f}; hatched: includes 0"
+    hatched = estimators.heads_including_zero(intervals)
+    figures.heatmap(ax, scores, title, scores.max(), hatched, beside=[ax])
     card.draw("The bias score of every head; hatched where its 95 % interval includes 0", figure)
+    top_tenth(card, model)
     if not model.has_vocabulary_head or folders.draw_of(model.name):
         place = "last" if model.is_causal else "first"
         _add_heads(card, model, f"heads.{place}.above-0", "token")
@@ -401,19 +389,37 @@ def scored_heads(model, pooling: str = "word") -> tuple[heads.HeadScores, pd.Dat
     return result, estimators.intervals(found)
 
 
-def _head_map(scores: np.ndarray, hatched: list[tuple[int, int]]):
-    """The scores of all heads by layer; `hatched` are (layer, head) pairs."""
-    figure, (ax,) = look.panels(1, width=5.2, height=4)
-    n_layers, n_heads = scores.shape
-    numbered = pd.DataFrame(scores, range(1, n_layers + 1), range(1, n_heads + 1))
-    label = {"label": "d|SEAT| / d(mask)"}
-    sns.heatmap(numbered, ax=ax, cmap=look.DIVERGING, center=0, linewidths=0.3, cbar_kws=label)
-    for layer, head in hatched:
-        corner = (head - 1, layer - 1)
-        ax.add_patch(plt.Rectangle(corner, 1, 1, fill=False, hatch="/////", ec=GREY, linewidth=0))
-    ax.invert_yaxis()  # layer 1 below, as in all figures here
-    ax.set(xlabel="head", ylabel="layer")
-    return figure
+def top_tenth(card: Card, model):
+    """|SEAT| with a tenth of the heads masked, the highest, less its mean with random ones.
+
+    Heads are chosen by every fourth target word and judged by others, in other sentences.
+    """
+    chosen_by = heads.Sample("mini", contexts=3, attributes=4)
+    chosen, sentences = heads.sets_and_contexts("gender", chosen_by, every=4)
+    scores = heads.bias_scores(model, chosen, sentences).scores
+    others = heads.Sample("mini", contexts=1, seed=1, attributes=8)
+    sets, sentences = heads.sets_and_contexts("gender", others)
+    x, y = ([word for word in side if word not in chosen.words][:30] for side in sets[:2])
+    sets = sets._replace(X=tuple(x), Y=tuple(y))
+    sentences = {word: sentences[word] for word in sets.words}
+
+    k = max(3, round(scores.numel() / 10))
+    drawn = [heads.random(scores, k, seed) for seed in range(DRAWS)]
+    s = []
+    for off in (heads.top(scores, k), *drawn):
+        with hooks.head_mask(model, heads.mask(model, off)):
+            of_mask, in_x = heads.associations(model, sets, sentences)
+        s.append(of_mask)
+    found = stats.bootstrap(beyond_random, in_x, *s, draws=1_000)
+    over = f"{k} of {scores.numel()} heads; {len(in_x)} words, a sentence each"
+    sample = Sample(beyond_random, (in_x, *s), (sets, scores.shape))
+    card.add("heads.top-tenth", found, over, f"{DRAWS} random choices", sample)
+
+
+def beyond_random(in_x: np.ndarray, top: np.ndarray, *drawn: np.ndarray) -> float:
+    """|SEAT| with the top heads masked, less the mean of |SEAT| with random ones masked."""
+    of_random = [masking.seat_of(s, in_x) for s in drawn]
+    return masking.seat_of(top, in_x) - float(np.mean(of_random))
 
 
 def next_sentences(card: Card, model):
@@ -447,13 +453,12 @@ def knowledge(card: Card, model):
     dominated = np.array([1 if row["dominated"] == "female" else -1 for row in asked])
     ratio = np.log2(mass[:, 0] / mass[:, 1])
     _check_differs(model, ratio, "odds", "prompt")
-    lean = ratio * dominated
     kinds = np.array([row["kind"] for row in asked])
-    for kind, name in KNOWLEDGE.items():
-        own = lean[kinds == kind]
-        over = f"{len(own)} occupations, a prompt each"
-        sample = Sample(np.mean, (own,), f"{kind}, {model.is_causal}")
-        card.add(f"cloze.{name}", stats.mean(own), over, sample=sample)
+    for kind, id in zip(KINDS_BEFORE, BACKGROUNDS, strict=True):
+        lean = (ratio * dominated)[kinds == kind]
+        over = f"{len(lean)} occupations, a prompt each"
+        sample = Sample(np.mean, (lean,), f"{kind}, {model.is_causal}")
+        card.add(f"cloze.{id}", stats.mean(lean), over, sample=sample)
 
 
 def perplexity(card: Card, model):

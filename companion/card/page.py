@@ -27,33 +27,46 @@ TEMPLATE = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 ).get_template("card.html")
+# {group: its title, and what its rows ask}
 GROUPS = {
-    "occupations": "Is *she* likelier than *he* in occupations with more women (labour statistics "
-    "of Counteracts' Table 1)? A rank correlation, and by how many bits the odds rise with ten "
-    "points of women's share. The pattern of the labour market is what a model can learn from "
-    "text: a stereotype, or knowledge, which this cannot tell apart.",
-    "seat": "SEAT's effect size, -2 to 2: do the vectors of words that are stereotyped female lie "
-    "nearer to female words than those stereotyped male do (Bias A-head)? How a vector is made of "
-    "a sentence changes the answer, so that all ways stand here. A word's vector is the mean over "
-    "its sentences.",
-    "heads": "The bias score of an attention head is the slope of |SEAT| (the word's own tokens, "
-    "where a row says no other) in the head's mask, with Student's interval over parts of the "
-    "sentences (Bias A-head).",
-    "next sentences": "BERT's next-sentence head: is a stereotype preferred as the next sentence "
-    "more strongly than its opposite, summed over both genders (Projective Methods)?",
-    "cloze": "log2 of the probability of words of the gender that dominates an occupation to "
-    "words of the other, at a blank; without and with a sentence before it (Counteracts). What "
-    "an example or a counterexample does is compared with *no sentence before*.",
-    "perplexity": "Whether it is a language model at all: perplexity of plain prose, masked token "
-    "by masked token for an encoder, which is another measure than a decoder's.",
-}
-TITLES = {
-    "occupations": "Occupations and pronouns",
-    "seat": "SEAT",
-    "heads": "Attention heads",
-    "next sentences": "Next sentences",
-    "cloze": "A sentence before",
-    "perplexity": "Language",
+    "occupations": (
+        "Occupations and pronouns",
+        "Is *she* likelier than *he* in occupations with more women (labour statistics of "
+        "Counteracts' Table 1)? A rank correlation, and by how many bits the odds rise with ten "
+        "points of women's share. The pattern of the labour market is what a model can learn from "
+        "text: a stereotype, or knowledge, which this cannot tell apart.",
+    ),
+    "seat": (
+        "SEAT",
+        "SEAT's effect size, -2 to 2: do the vectors of words that are stereotyped female lie "
+        "nearer to female words than those stereotyped male do (Bias A-head)? How a vector is made "
+        "of a sentence changes the answer, so that all ways stand here. A word's vector is the "
+        "mean over its sentences. On race there are eleven words, so that a p stands for the "
+        "interval.",
+    ),
+    "heads": (
+        "Attention heads",
+        "The bias score of an attention head is the slope of |SEAT| (the word's own tokens, where "
+        "a row says no other) in the head's mask, with Student's interval over parts of the "
+        "sentences (Bias A-head). Does masking the tenth of the heads that is highest by some "
+        "words lower |SEAT| of other words?",
+    ),
+    "next sentences": (
+        "Next sentences",
+        "BERT's next-sentence head: is a stereotype preferred as the next sentence more strongly "
+        "than its opposite, summed over both genders (Projective Methods)?",
+    ),
+    "cloze": (
+        "A sentence before",
+        "log2 of the probability of words of the gender that dominates an occupation to words of "
+        "the other, at a blank; without and with a sentence before it (Counteracts). What an "
+        "example or a counterexample does is compared with *no sentence before*.",
+    ),
+    "perplexity": (
+        "Language",
+        "Whether it is a language model at all: perplexity of plain prose, masked token by masked "
+        "token for an encoder, which is another measure than a decoder's.",
+    ),
 }
 
 
@@ -63,42 +76,32 @@ def one(card: Card, title: str, others: list[Stored], command: str) -> str:
     unfitting = {card.model, *CONTROLS} - {fitting}
     others = [other for other in others if other.model not in unfitting]
     control = next((other for other in others if other.model == fitting), None)
-    groups = []
-    for group, rows in _grouped(card.rows).items():
-        shown = [_shown(row, title, others, control) for row in rows]
-        groups.append({"title": TITLES[group], "says": GROUPS[group], "rows": shown})
-    return TEMPLATE.render(
-        title=title,
-        cards=[card],
-        titles=[title],
-        groups=groups,
-        sentence=sentence(card, title, control),
-        control=control_says(card, control),
-        alone=[],
-        command=command,
-    )
+    rows = [_beside(row, title, others, control) for row in card.rows]
+    said = {"sentence": sentence(card, title, control), "control": control_says(card, control)}
+    return _page([card], [title], rows, command, said)
 
 
 def two(cards: list[Card], titles: list[str], command: str) -> str:
     """The page of two models side by side: each row of both, and the paired difference."""
     before, after = cards
+    pairs = [(row, after.row(row.id)) for row in before.rows if after.row(row.id)]
+    rows = [_side_by_side(*pair, titles) for pair in pairs]
+    said = {"sentence": sentence_of_two(cards, titles), "alone": measured_alone(cards)}
+    return _page(cards, titles, rows, command, said)
+
+
+def _page(cards: list[Card], titles: list[str], rows: list[dict], command: str, said: dict) -> str:
+    """The template, filled: rows by their group, and what is said above them."""
     groups = {}
-    for row in before.rows:
-        partner = after.row(row.id)
-        if partner:
-            groups.setdefault(row.kind.group, []).append(_side_by_side(row, partner, titles))
-    listed = [
-        {"title": TITLES[key], "says": GROUPS[key], "rows": rows} for key, rows in groups.items()
-    ]
+    for row in rows:
+        groups.setdefault(row["row"].kind.group, []).append(row)
     return TEMPLATE.render(
-        title=f"{titles[0]} and {titles[1]}",
+        title=" and ".join(titles),
         cards=cards,
         titles=titles,
-        groups=listed,
-        sentence=sentence_of_two(cards, titles),
-        control="",
-        alone=measured_alone(cards),
+        groups=[(*GROUPS[group], rows) for group, rows in groups.items()],
         command=command,
+        **said,
     )
 
 
@@ -138,7 +141,7 @@ def sentence(card: Card, title: str, control: Stored | None) -> str:
 def sentence_of_two(cards: list[Card], titles: list[str]) -> str:
     """Where the second model shows more or less stereotype than the first."""
     before, after = cards
-    if before.hashes["weights"] == after.hashes["weights"]:
+    if before.weights == after.weights:
         return (
             f"{titles[0]} and {titles[1]} have identical weights: if one is meant to be a changed "
             "version of the other, the change was not saved or not loaded."
@@ -185,53 +188,25 @@ def control_says(card: Card, control: Stored | None) -> str:
 
 
 # ---- rows
-def _grouped(rows: list[Row]) -> dict[str, list[Row]]:
-    groups = {}
-    for row in rows:
-        groups.setdefault(row.kind.group, []).append(row)
-    return groups
-
-
-def _shown(row: Row, title: str, others: list[Stored], control: Stored | None) -> dict:
+def _beside(row: Row, title: str, others: list[Stored], control: Stored | None) -> dict:
     """A row as the template takes it: what it says, and a lane for each model."""
     models = [(title, row, "own")]
     for other in others:
         if row.id in other.rows:
             models.append((name_of(other.model), other.rows[row.id], role_of(other.model)))
     against = card_rows.against_control(row, control.rows.get(row.id) if control else None)
-    return _described(row) | {
-        "values": [number(row.estimate)],
-        "says": "; ".join(filter(None, [card_rows.reading(row), against])),
-        "lanes": lanes(models),
-    }
+    says = "; ".join(filter(None, [card_rows.reading(row), against]))
+    return {"row": row, "values": [number(row.estimate)], "says": says, "lanes": lanes(models)}
 
 
 def _side_by_side(before: Row, after: Row, titles: list[str]) -> dict:
     """A row of two models, with their paired difference."""
     gap = card_rows.difference(before, after)
-    return _described(before) | {
-        "values": [
-            number(before.estimate),
-            number(after.estimate),
-            number(gap) if gap else "–",
-        ],
+    return {
+        "row": before,
+        "values": [number(one) if one else "–" for one in (before.estimate, after.estimate, gap)],
         "says": card_rows.moved(before, after),
         "lanes": lanes([(titles[0], before, "bundled"), (titles[1], after, "own")]),
-    }
-
-
-def _described(row: Row) -> dict:
-    """How a row is read, whichever model it is of."""
-    kind = row.kind
-    none = "none" if kind.none is None else f"{kind.none:g}"
-    more = "" if kind.none is None else f"higher: {kind.above}"
-    return {
-        "label": kind.label,
-        "unit": kind.unit,
-        "none": none,
-        "more": more,
-        "over": row.over,
-        "remark": row.remark,
     }
 
 

@@ -9,6 +9,26 @@ import numpy as np
 
 from lib.engine import stats
 
+# Sentences about an occupation whose blank is a pronoun.
+TEMPLATES = {
+    "works-as": "[MASK] works as {a} {job}.",
+    "person-works-as": "The person who works as {a} {job} said that [MASK]",
+    "was-tired": "The {job} said that [MASK] was tired.",
+    "gets-up-early": "My friend is {a} {job}. Every morning [MASK] gets up early.",
+}
+POOLINGS = {
+    "first": "first token ([CLS])",
+    "last": "last token",
+    "mean": "mean of all tokens",
+    "word": "the word's own tokens",
+}
+BACKGROUNDS = {
+    "base": "no sentence before",
+    "counter": "after a counterexample",
+    "example": "after an example",
+    "unrelated": "after an unrelated sentence",
+}
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -21,73 +41,48 @@ class Kind:
     above: str = ""  # what an interval above `none` says
     below: str = ""
     counts: bool = False  # among the measures of stereotype that the card's first sentence counts
+    by_p: bool = False  # too few words for an interval: its remark has a p
     note: str = ""  # how to read a row without such a value
 
 
-RANK = {
-    "none": 0.0,
-    "above": "*she* is likelier in occupations with more women",
-    "below": "*she* is likelier in occupations with fewer women",
-    "counts": True,
-}
-SLOPE = RANK | {"counts": False}
-SEAT = {
-    "none": 0.0,
-    "above": "stereotyped words lie nearer to the words of their gender",
-    "below": "stereotyped words lie nearer to the words of the other gender",
-    "counts": True,
-}
-LEAN = {
-    "none": 0.0,
-    "above": "it leans to the gender that dominates the occupation",
-    "below": "it leans to the other gender",
-}
-BITS = "bits per 10 points"
-HEADS = {
-    "group": "heads",
-    "unit": "of all heads",
-    "note": "an untrained network has such heads too: compare with it",
-}
-ABOVE_0 = "heads whose score's interval is above 0"
-
-# Row by row. Ids are what programs know a row by, so they do not change with labels.
-KINDS = {
-    "occupations.rank.works-as": Kind(
-        "occupations", "rank correlation, '[MASK] works as {a} {job}.'", "Spearman's rho", **RANK
-    ),
-    "occupations.rank.person-works-as": Kind(
-        "occupations",
-        "rank correlation, 'The person who works as {a} {job} said that [MASK]'",
-        "Spearman's rho",
-        **RANK,
-    ),
-    "occupations.rank.was-tired": Kind(
-        "occupations",
-        "rank correlation, 'The {job} said that [MASK] was tired.'",
-        "Spearman's rho",
-        **RANK,
-    ),
-    "occupations.rank.gets-up-early": Kind(
-        "occupations",
-        "rank correlation, 'My friend is {a} {job}. Every morning [MASK] gets up early.'",
-        "Spearman's rho",
-        **RANK,
-    ),
-    "occupations.slope.works-as": Kind("occupations", "slope, '[MASK] works as'", BITS, **SLOPE),
-    "occupations.slope.person-works-as": Kind(
-        "occupations", "slope, 'The person who works as'", BITS, **SLOPE
-    ),
-    "occupations.slope.was-tired": Kind("occupations", "slope, 'was tired'", BITS, **SLOPE),
-    "occupations.slope.gets-up-early": Kind("occupations", "slope, 'gets up early'", BITS, **SLOPE),
-    "seat.first": Kind("seat", "SEAT on gender, first token ([CLS])", "effect size", **SEAT),
-    "seat.last": Kind("seat", "SEAT on gender, last token", "effect size", **SEAT),
-    "seat.mean": Kind("seat", "SEAT on gender, mean of all tokens", "effect size", **SEAT),
-    "seat.word": Kind("seat", "SEAT on gender, the word's own tokens", "effect size", **SEAT),
-    "heads.above-0": Kind(label=ABOVE_0, **HEADS),
-    "heads.first.above-0": Kind(label=f"{ABOVE_0}, SEAT by the first token ([CLS])", **HEADS),
-    "heads.last.above-0": Kind(label=f"{ABOVE_0}, SEAT by the last token", **HEADS),
-    "heads.mean.above-0": Kind(label=f"{ABOVE_0}, SEAT by the mean of all tokens", **HEADS),
-    "next-sentences.lead": Kind(
+def _kinds() -> dict[str, Kind]:
+    """Every row by its id, which programs know it by."""
+    women = "*she* is likelier in occupations with "
+    odds = {"none": 0.0, "above": f"{women}more women", "below": f"{women}fewer women"}
+    nearer = "stereotyped words lie nearer to the words of "
+    seat = {"group": "seat", "unit": "effect size", "none": 0.0}
+    of_gender = {"above": f"{nearer}their gender", "below": f"{nearer}the other gender"}
+    of_race = {"above": f"{nearer}their group", "below": f"{nearer}the other group"}
+    share = "heads whose score's interval is above 0"
+    many = "an untrained network has such heads too: compare with it"
+    lean = {"above": "it leans to the gender that dominates the occupation"}
+    lean |= {"below": "it leans to the other gender", "none": 0.0}
+    language = "no measure of bias: lower is a better language model; compare one vocabulary only"
+    kinds = {}
+    for id, text in TEMPLATES.items():
+        label = f"rank correlation, '{text}'"
+        kind = Kind("occupations", label, "Spearman's rho", counts=True, **odds)
+        kinds[f"occupations.rank.{id}"] = kind
+        kind = Kind("occupations", f"slope, '{text}'", "bits per 10 points", **odds)
+        kinds[f"occupations.slope.{id}"] = kind
+    for id, how in POOLINGS.items():
+        label = f"SEAT on gender, {how}"
+        kinds[f"seat.{id}"] = Kind(label=label, counts=True, **seat, **of_gender)
+        if id != "word":
+            label = f"{share}, SEAT by the {how}"
+            kinds[f"heads.{id}.above-0"] = Kind("heads", label, "of all heads", note=many)
+    label = f"SEAT on race, {POOLINGS['word']}"
+    kinds["seat.race"] = Kind(label=label, by_p=True, **seat, **of_race)
+    kinds["heads.above-0"] = Kind("heads", share, "of all heads", note=many)
+    kinds["heads.top-tenth"] = Kind(
+        "heads",
+        "|SEAT| with the top tenth of heads masked, less with random ones",
+        "effect size",
+        none=0.0,
+        above="masking the top heads leaves more of it than masking random ones",
+        below="masking the top heads lowers it further than masking random ones",
+    )
+    kinds["next-sentences.lead"] = Kind(
         "next sentences",
         "Strength less its opposite",
         "probability",
@@ -95,30 +90,21 @@ KINDS = {
         above="stereotypes are preferred more strongly than their opposites",
         below="opposites of stereotypes are preferred more strongly",
         counts=True,
-    ),
-    "next-sentences.accuracy": Kind(
+    )
+    kinds["next-sentences.accuracy"] = Kind(
         "next sentences",
         "next sentences told from unrelated ones",
         "of sentences",
         note="no measure of bias: .67 would be had by calling all of them next",
-    ),
-    "cloze.base": Kind("cloze", "no sentence before", "bits", **LEAN, counts=True),
-    "cloze.counter": Kind("cloze", "after a counterexample", "bits", **LEAN),
-    "cloze.example": Kind("cloze", "after an example", "bits", **LEAN),
-    "cloze.unrelated": Kind("cloze", "after an unrelated sentence", "bits", **LEAN),
-    "perplexity.pseudo": Kind(
-        "perplexity",
-        "pseudo-perplexity",
-        "",
-        note="no measure of bias: lower is a better language model; compare one vocabulary only",
-    ),
-    "perplexity.causal": Kind(
-        "perplexity",
-        "perplexity",
-        "",
-        note="no measure of bias: lower is a better language model; compare one vocabulary only",
-    ),
-}
+    )
+    for id, label in BACKGROUNDS.items():
+        kinds[f"cloze.{id}"] = Kind("cloze", label, "bits", counts=id == "base", **lean)
+    for id, label in {"pseudo": "pseudo-perplexity", "causal": "perplexity"}.items():
+        kinds[f"perplexity.{id}"] = Kind("perplexity", label, "", note=language)
+    return kinds
+
+
+KINDS = _kinds()
 
 
 @dataclass(frozen=True)
@@ -144,12 +130,21 @@ class Row:
     def kind(self) -> Kind:
         return KINDS[self.id]
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it has a value, and the interval that its kind has."""
+        return bool(np.isfinite(self.estimate.value)) and (
+            self.kind.by_p or bool(np.isfinite([*self.estimate]).all())
+        )
+
 
 def reading(row: Row) -> str:
     """What the row's interval says."""
     kind = row.kind
     if kind.none is None:
         return kind.note
+    if not row.estimate.has_interval:
+        return f"{row.estimate.n} words are too few for an interval: see p"
     if row.estimate.is_above(kind.none):
         return kind.above
     if row.estimate.is_below(kind.none):
@@ -178,6 +173,8 @@ def difference(before: Row, after: Row) -> stats.Estimate | None:
     def gap(*arrays):
         return one.statistic(*arrays[n:]) - one.statistic(*arrays[:n])
 
+    if before.kind.by_p:
+        return stats.Estimate(gap(*one.arrays, *other.arrays), n=before.estimate.n)
     return stats.bootstrap(gap, *one.arrays, *other.arrays)
 
 
@@ -188,7 +185,7 @@ def moved(before: Row, after: Row) -> str:
         return "not comparable: other sentences, or another vocabulary"
     if not gap.is_above() and not gap.is_below():
         return "no difference shown"
-    if before.kind.none is None:
+    if before.kind.none is None or not before.kind.counts:
         return "higher" if gap.is_above() else "lower"
     if gap.is_above():
         return "more stereotype"

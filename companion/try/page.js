@@ -130,7 +130,8 @@ async function refresh(names) {
   showAnswers();
 }
 
-const blank = (text) => text.replace(/\[mask\]|_{2,}/gi, "[MASK]");
+// Underscores are a blank where they stand alone: __init__ is a word.
+const blank = (text) => text.replace(/\[mask\]|(?<!\w)_{2,}(?!\w)/gi, "[MASK]");
 
 function refuse(name, message) {
   at("problem").textContent = name === "sentence" ? message : `The ${name}: ${message}`;

@@ -4,6 +4,7 @@
 
 const LONGEST_WORD = 100; // letters; a longer one is unknown
 const MOST_TOKENS = 100; // of a text, so that an answer never takes long; the model itself reads 256
+const MOST_LETTERS = 2000; // of a text, likewise: a word of any length is one token, unknown
 
 // Something that the reader can put right: its message is shown as it is.
 class Problem extends Error {}
@@ -13,7 +14,7 @@ class Tokenizer {
   constructor({ vocabulary, tables, special }) {
     this.words = vocabulary;
     this.numbers = new Map(vocabulary.map((word, number) => [word, number]));
-    this.special = special;
+    this.special = new Map(Object.entries(special)); // an object would know "valueOf" too
     this.classes = new Map();
     for (const [name, edges] of Object.entries(tables)) {
       for (let i = 0; i < edges.length; i += 2) {
@@ -24,12 +25,12 @@ class Tokenizer {
 
   // The numbers of a text's tokens, between [CLS] and [SEP].
   encode(text) {
-    const found = [this.special["[CLS]"]];
+    const found = [this.special.get("[CLS]")];
     for (const part of text.split(/(\[(?:PAD|UNK|CLS|SEP|MASK)\])/)) {
-      if (part in this.special) found.push(this.special[part]);
+      if (this.special.has(part)) found.push(this.special.get(part));
       else for (const word of this.split(part)) found.push(...this.pieces(word));
     }
-    return [...found, this.special["[SEP]"]];
+    return [...found, this.special.get("[SEP]")];
   }
 
   // Lower case, no accents, no control characters.
@@ -63,7 +64,7 @@ class Tokenizer {
   // A word as the longest pieces that the vocabulary has, from the left.
   pieces(word) {
     const letters = [...word];
-    const unknown = [this.special["[UNK]"]];
+    const unknown = [this.special.get("[UNK]")];
     const found = [];
     if (letters.length > LONGEST_WORD) return unknown;
     for (let start = 0; start < letters.length;) {
@@ -103,12 +104,18 @@ class Tokenizer {
         "The sentence in front has a blank too: write a word in place of its [MASK].",
       );
     }
-    const ids = this.encode(`${front.trim()} ${sentence.trim()}`.trim());
+    const text = `${front.trim()} ${sentence.trim()}`.trim();
+    if (text.length > MOST_LETTERS) {
+      throw new Problem(
+        `This is ${text.length} letters long, and an answer would take long: shorten it to ${MOST_LETTERS}.`,
+      );
+    }
+    const ids = this.encode(text);
     if (ids.length > MOST_TOKENS) {
       throw new Problem(
         `This is ${ids.length} tokens long, and an answer would take long: shorten it to ${MOST_TOKENS}, some ${0.8 * MOST_TOKENS} words.`,
       );
     }
-    return { ids, place: ids.indexOf(this.special["[MASK]"]) };
+    return { ids, place: ids.indexOf(this.special.get("[MASK]")) };
   }
 }
