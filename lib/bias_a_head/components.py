@@ -45,8 +45,8 @@ def measure_seat(
 
     only   the patches to make, numbered by kind, then part: nan stands for all others
     Keys: in_x, whether a target is of X; for each kind [1 + parts, targets], of which the first row
-    is the full model; swapped, how many sentences have a counterpart as long, of how many sentences
-    with an attribute word
+    is the full model; sentences, how many with an attribute word have a counterpart as long, and how
+    many there are
     """
     sets, sentences = heads.sets_and_contexts("gender", sample)
     model = models.load(name, device=device)
@@ -72,7 +72,7 @@ def measure_seat(
         result[kind] = np.where(vectors.numpy().any((1, 2))[:, None], found, np.nan)
     attributes = {*sets.A, *sets.B}
     n_attributes = sum(len(own) for word, own in sentences.items() if word in attributes)
-    return result | {"swapped": np.array([n_swapped, n_attributes])}
+    return result | {"sentences": np.array([n_swapped, n_attributes])}
 
 
 measure_seat.items = lambda result: sum(result[kind][1:, 0].size for kind in KINDS)
