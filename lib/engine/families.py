@@ -47,7 +47,8 @@ class Family:
     k: str
     v: str
     out: str
-    ffn: str
+    ffn: str  # what the feed-forward part enters by
+    ffn_out: str  # the module whose output it gives to the stream
     norm: str | None = None  # closes the last layer
     pooler: str | None = None  # the module whose output is the sentence vector
     # (base model, first tokens [n, hidden]) -> the same sentence vectors
@@ -99,6 +100,7 @@ _BERT = Family(
     v="attention.self.value",
     out="attention.output.dense",
     ffn="intermediate",
+    ffn_out="output.dense",
     pooler="pooler",
     next_sentence="cls.seq_relationship",
     has_segments=True,
@@ -148,6 +150,7 @@ _ALBERT = Family(
     v="attention.value",
     out="attention.dense",
     ffn="ffn",
+    ffn_out="ffn_output",
     pooler="pooler_activation",
     pool=lambda base, first: base.pooler_activation(base.pooler(first)),
     has_segments=True,
@@ -179,6 +182,7 @@ _DISTILBERT = Family(
     v="attention.v_lin",
     out="attention.out_lin",
     ffn="ffn",
+    ffn_out="ffn",
     classifier=_distilbert_classifier,
 )
 
@@ -234,6 +238,7 @@ _MODERNBERT = Family(
     v="attn.Wqkv",
     out="attn.Wo",
     ffn="mlp",
+    ffn_out="mlp",
     norm="final_norm",
     classifier=_modernbert_classifier,
 )
@@ -264,6 +269,7 @@ _GPT2 = Family(
     v="attn.c_attn",
     out="attn.c_proj",
     ffn="mlp",
+    ffn_out="mlp",
     norm="ln_f",
     classifier=None,
     is_causal=True,
@@ -280,6 +286,7 @@ _LLAMA = Family(
     v="self_attn.v_proj",
     out="self_attn.o_proj",
     ffn="mlp",
+    ffn_out="mlp",
     norm="norm",
     classifier=None,
     is_causal=True,
@@ -330,6 +337,7 @@ _GPT_NEOX = Family(
     qkv_by_head=True,
     out="attention.dense",
     ffn="mlp",
+    ffn_out="mlp",
     norm="final_layer_norm",
     classifier=None,
     is_causal=True,

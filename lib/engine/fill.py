@@ -68,6 +68,14 @@ def probabilities(
     return torch.stack(at_blank(model, encoded, torch.Tensor.cpu, progress=progress))
 
 
+def place_of_blank(model, batch) -> torch.Tensor:
+    """Which token of each text is the blank, or for a decoder the last one before it."""
+    if model.is_causal:
+        return batch["attention_mask"].sum(1) - 1  # padding is on the right
+    is_mask = batch["input_ids"] == model.tokenizer.mask_token_id
+    return is_mask.int().argmax(1)
+
+
 @torch.inference_mode()
 def at_blank(
     model, encoded: list[dict], keep: Callable, tokens: int | None = None, progress: str = ""
@@ -84,11 +92,7 @@ def at_blank(
 
     def read(batch, indices):
         rows = torch.arange(len(indices), device=model.device)
-        if model.is_causal:
-            places = batch["attention_mask"].sum(1) - 1  # padding is on the right
-        else:
-            is_mask = batch["input_ids"] == model.tokenizer.mask_token_id
-            places = is_mask.int().argmax(1)
+        places = place_of_blank(model, batch)
         with hooks.finish(model, places):
             p = logits_at(model, batch, rows, places).float().softmax(-1)
         return keep(batches.finite(model, p))

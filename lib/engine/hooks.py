@@ -4,6 +4,7 @@ Nothing else in the project hooks into a network or changes it.
 
     head_mask(model, mask)            multiply each head's output (Bias A-head, equation 2)
     patch(model, layer, head, value)  put something else in a head's place
+    put(model, location, value)       put something else in the place of all that passes a location
     project(model, interventions)     remove a subspace of hidden states (Projective Methods, eq. 5)
     record(model, locations)          keep what passed a location in the last forward
     resume(model, layer, states)      start a forward half way, from recorded states
@@ -11,7 +12,7 @@ Nothing else in the project hooks into a network or changes it.
     pool(model, first)                an encoder's sentence vectors, from its last layer
     Projection                        one subspace, how much of it goes, and for which tokens
 
-The first six are context managers, may be nested in any order, and leave no hook behind, whatever
+The first seven are context managers, may be nested in any order, and leave no hook behind, whatever
 happens inside. They change the model for all who use it meanwhile: a model belongs to one thread.
 At one location masks and projections come first and `record` last: it keeps what really flows on.
 
@@ -28,6 +29,7 @@ lib/bias_a_head/heads.py, count both FROM 1, like the papers: layer 11 of the Pr
     attn.v.N     values, likewise
     attn.out.N   each head's output, as it enters the output projection W^O; likewise
     ffn.N        what enters the feed-forward part of layer N: [batch, tokens, hidden]
+    ffn.out.N    what that part gives, before it is added to the stream; likewise
     pooler       an encoder's sentence vector, [batch, hidden]: the pooler's output, or in a model
                  without a pooler the first token of the last layer
 """
@@ -184,6 +186,26 @@ def patch(model, layer: int, head: int, value: torch.Tensor | float):
         return patched
 
     with _edit(model, {f"attn.out.{layer}": replaced}):
+        yield
+
+
+@contextlib.contextmanager
+def put(model, location: str, value: torch.Tensor | float):
+    """Put `value` in the place of all that passes a location; 0 removes it.
+
+    value   what broadcasts to the location's tensor
+    """
+    value = torch.as_tensor(value)
+    if not value.to(model.net.dtype).isfinite().all():
+        raise CompanionError(
+            f"What takes the place of {location} has values that are nan or infinite in "
+            f"{model.net.dtype}: give finite ones."
+        )
+
+    def replaced(states: torch.Tensor) -> torch.Tensor:
+        return value.to(states).expand_as(states)
+
+    with _edit(model, {location: replaced}):
         yield
 
 
@@ -369,7 +391,9 @@ class _Site:
         return whole.unflatten(-1, (-1, 3 * self.head_size))
 
 
-_LOCATION = re.compile(r"embeddings|pooler|(?P<kind>layer|ffn|attn\.(?:q|k|v|out))\.(?P<n>\d+)")
+_LOCATION = re.compile(
+    r"embeddings|pooler|(?P<kind>layer|ffn(?:\.out)?|attn\.(?:q|k|v|out))\.(?P<n>\d+)"
+)
 
 
 def _find(model, location: str) -> _Site:
@@ -380,7 +404,8 @@ def _find(model, location: str) -> _Site:
     if not match or int(match["n"] or 0) >= n_layers:
         raise CompanionError(
             f"{model.name} has no location '{location}': name embeddings, pooler, layer.N, "
-            f"ffn.N, attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to {n_layers - 1}."
+            "ffn.N, ffn.out.N, attn.q.N, attn.k.N, attn.v.N or attn.out.N, N from 0 to "
+            f"{n_layers - 1}."
         )
     if location == "embeddings":
         first = model.anatomy.layers(base)[0]
@@ -412,7 +437,7 @@ def _turn(model, n: int) -> dict:
 
 
 def _layer_site(model, kind: str, n: int) -> _Site:
-    """A location of layer n. kind: "layer", "ffn", "attn.q", "attn.k", "attn.v" or "attn.out"."""
+    """A location of layer n. kind: "layer", "ffn", "ffn.out", "attn.q", "attn.k", ... "attn.out"."""
     parts = model.anatomy
     base = model.net.base_model
     layers = parts.layers(base)
@@ -420,6 +445,8 @@ def _layer_site(model, kind: str, n: int) -> _Site:
     shared = _turn(model, n)
     if kind == "ffn":
         return _Site(layer.get_submodule(parts.ffn), entering=True, **shared)
+    if kind == "ffn.out":
+        return _Site(layer.get_submodule(parts.ffn_out), **shared)
     if kind == "layer":
         is_last = n == len(layers) - 1
         if parts.norm and is_last:
