@@ -15,7 +15,7 @@ from lib.paths import short
 
 COMMANDS = ("run", "compare", "report", "page", "card", "heads", "measure", "readme")
 # what `measure` takes: its functions stand in measure.py, which is slow to import
-MEASUREMENTS = ("ablation", "counter", "patching", "table1")
+MEASUREMENTS = ("ablation", "counter", "parts", "patching", "table1")
 
 
 class Parser(argparse.ArgumentParser):

@@ -2,6 +2,7 @@
 
     ./reproduce.sh measure ablation                      every head switched off, notebook 02
     ./reproduce.sh measure counter                       written sentences of notebook 03
+    ./reproduce.sh measure parts                         embeddings, attention, feed-forward patched
     ./reproduce.sh measure patching                      every head patched, three ways
     ./reproduce.sh measure table1 --data paper           the masks of notebook 04
     ./reproduce.sh measure table1 --data paper --limit 2     a try on 2 items of everything
@@ -20,7 +21,7 @@ from companion import stale
 from companion.results import place, question, write
 from companion.run import Run, versions
 from lib import CompanionError, paths
-from lib.bias_a_head import counter, heads, masking, patching
+from lib.bias_a_head import components, counter, heads, masking, patching
 from lib.engine import models
 
 
@@ -84,6 +85,16 @@ def patches(run: Run, options) -> Iterator[tuple]:
         yield patching.measure, patching.arguments(run, name)
 
 
+def parts(run: Run, options) -> Iterator[tuple]:
+    """`components.measure_seat` and `measure_odds` of both models: seconds on a GPU, minutes on a
+    CPU.
+    """
+    for name in (run.encoder, run.decoder):
+        yield components.measure_seat, patching.arguments(run, name)
+        if run.data == run.own_data:  # its sentences are of no data set
+            yield components.measure_odds, (name,)
+
+
 def table1(run: Run, options) -> Iterator[tuple]:
     """`masking.measure`, and `masking.measure_facts` of the same masks."""
     scores = run.measured(heads.measure, *heads.arguments(run, run.encoder, "gender"))
@@ -97,6 +108,7 @@ def table1(run: Run, options) -> Iterator[tuple]:
 MEASUREMENTS = {  # by what the command line calls them
     "ablation": ablations,
     "counter": written_sentences,
+    "parts": parts,
     "patching": patches,
     "table1": table1,
 }

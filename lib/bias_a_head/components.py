@@ -2,8 +2,8 @@
 layer, patched one at a time.
 
 What a part gives to the stream is replaced, for all tokens, as patching.py replaces a head's
-output: by zero, by its mean over all tokens, or by what it gives for the swapped text. What that does is
-measured in two ways:
+output: by zero, by its mean over all tokens, or by what it gives for the swapped text. What that
+does is measured in two ways:
 
     SEAT    in a sentence of *queen* the part gives what it gives for the same sentence with *king*,
             and the other way round
@@ -15,7 +15,8 @@ A part that is swapped keeps what others know: where the swap of one part moves 
 as the swap of the embeddings, which swaps the text itself, gender sits there.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -50,34 +51,25 @@ def measure_seat(
     """
     sets, sentences = heads.sets_and_contexts("gender", sample)
     model = models.load(name, device=device)
-    row, count = embed.rows(sentences)
     pairs = [(word, sentence) for word, own in sentences.items() for sentence in own]
-    encoded, places = embed.prepare(model, pairs)
+    encoded, _ = embed.prepare(model, pairs)
     others, n_swapped = patching.swapped_texts(model, sets, pairs, encoded)
-    shape = len(KINDS), 1 + len(parts(model)), len(sentences), model.net.config.hidden_size
-    total = torch.zeros(shape, dtype=torch.float64)
-
-    def add(batch, indices, found):
-        here = [places[i] for i in indices]
-        added = torch.zeros_like(total)
-        for kind, part, states in found:
-            vectors = embed.pool(states, here).cpu().double()
-            added[kind, part].index_add_(0, row[indices], vectors)
-        total.add_(added)  # last: a batch that does not fit is tried again in halves
-
-    _under_each(model, encoded, others, add, only)
-    result = {"in_x": np.arange(len(sets.X) + len(sets.Y)) < len(sets.X)}
-    for kind, vectors in zip(KINDS, total / count[:, None]):
-        found = patching.associations(sets, vectors, list(sentences))
-        result[kind] = np.where(vectors.numpy().any((1, 2))[:, None], found, np.nan)
+    chosen = _chosen(model, only)
+    states_of = _patched(model, encoded, others, chosen)
+    n = 1 + len(chosen)
+    found = heads.associations_in_each(model, sets, sentences, states_of, n).numpy()
     attributes = {*sets.A, *sets.B}
     n_attributes = sum(len(own) for word, own in sentences.items() if word in attributes)
-    return result | {"sentences": np.array([n_swapped, n_attributes])}
+    return {
+        "in_x": np.arange(found.shape[1]) < len(sets.X),
+        "sentences": np.array([n_swapped, n_attributes]),
+    } | _by_kind(model, chosen, found)
 
 
 measure_seat.items = lambda result: sum(result[kind][1:, 0].size for kind in KINDS)
 
 
+@torch.no_grad()
 def measure_odds(
     name: str, template: str = "", device: str | None = None, only: Sequence[int] | None = None
 ) -> dict:
@@ -94,22 +86,24 @@ def measure_odds(
     prompts = [contexts.pronoun_prompt(model, job, template) for job in jobs.singular]
     encoded = batches.encode(model, [fill.written(model, prompt) for prompt in prompts])
     partner = counterparts(share, [len(one["input_ids"]) for one in encoded])
-    others = [encoded[place] for place in partner]
     is_inside = not prompts[0].startswith(fill.BLANK)
     words = ("she", "he") if is_inside else ("She", "He")
     ids = [model.token_id(word, inside=is_inside) for word in words]
-    odds = np.full((len(KINDS), 1 + len(parts(model)), len(jobs)), np.nan)
+    chosen = _chosen(model, only)
+    states_of = _patched(model, encoded, [encoded[place] for place in partner], chosen)
 
-    def keep(batch, indices, found):
-        rows = torch.arange(len(indices), device=model.device)
+    def odds(batch, indices):
         blanks = fill.place_of_blank(model, batch)
-        head = model.anatomy.vocabulary_head(model.net)
-        for kind, part, states in found:
-            she, he = head(states[rows, blanks])[:, ids].double().T
-            odds[kind, part, indices] = ((she - he) / np.log(2)).cpu().numpy()
+        rows = torch.arange(len(indices), device=model.device)
+        vocabulary_head = model.anatomy.vocabulary_head(model.net)
+        found = []
+        for states in states_of(batch, indices):
+            she, he = vocabulary_head(states[rows, blanks])[:, ids].double().T
+            found.append((she - he) / math.log(2))
+        return torch.stack(found, 1).cpu()
 
-    _under_each(model, encoded, others, keep, only)
-    return {"share": share, "partner": partner} | dict(zip(KINDS, odds.astype(np.float32)))
+    found = torch.stack(batches.each(model, encoded, odds), 1).numpy()
+    return {"share": share, "partner": partner} | _by_kind(model, chosen, found)
 
 
 measure_odds.items = measure_seat.items
@@ -128,40 +122,46 @@ def counterparts(share: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
     return partner
 
 
-@torch.no_grad()
-def _under_each(model, encoded: list[dict], others: list[dict], use, only=None):
-    """Call use(batch, indices, found) on all texts; `found` yields (kind, part, last states).
+def _chosen(model, only: Sequence[int] | None) -> list[tuple[str, str]]:
+    """(kind, part) of the patches to make; None: all."""
+    every = list(product(KINDS, parts(model)))
+    return every if only is None else [every[i] for i in only]
 
-    Kinds are numbered as in KINDS, parts from 1: part 0 is the full model.
+
+def _by_kind(model, chosen: list[tuple[str, str]], found: np.ndarray) -> dict[str, np.ndarray]:
+    """Rows of the full model and of the chosen patches as {kind: [1 + parts, ...]}, else nan."""
+    named = parts(model)
+    kept = {}
+    for kind in KINDS:
+        kept[kind] = np.full((1 + len(named), found.shape[1]), np.nan, np.float32)
+        kept[kind][0] = found[0]
+    for (kind, part), row in zip(chosen, found[1:], strict=True):
+        kept[kind][1 + named.index(part)] = row
+    return kept
+
+
+def _patched(model, encoded: list[dict], others: list[dict], chosen: list) -> Callable:
+    """(batch, indices of its texts) -> its last states: in the full model, then under each patch.
+
+    others   for each text the one whose outputs the patch "swapped" puts in
     """
-    every = list(product(range(len(KINDS)), range(len(parts(model)))))
-    chosen = every if only is None else [every[i] for i in only]
     means = _mean_outputs(model, encoded)
 
-    def under(batch, indices):
-        other = batches.pad(model, [others[i] for i in indices])
-        use(batch, indices, _patched(model, batch, other, means, chosen))
-        return indices
+    @torch.no_grad()
+    def states_of(batch, indices) -> Iterator[torch.Tensor]:
+        yield model.net.base_model(**batch).last_hidden_state
+        with hooks.record(model, parts(model)) as seen:
+            model.net.base_model(**batches.pad(model, [others[i] for i in indices]))
+        swapped = dict(seen)  # what is seen below is of other forwards
+        for kind, part in chosen:
+            value = {"zero": 0.0, "mean": means[part], "swapped": swapped[part]}[kind]
+            with hooks.put(model, part, value):
+                yield model.net.base_model(**batch).last_hidden_state
 
-    batches.each(model, encoded, under)
-
-
-def _patched(model, batch, other, means: dict, chosen) -> Iterator[tuple[int, int, torch.Tensor]]:
-    """(kind, part, last states): the full model of each kind, then each patch."""
-    named = parts(model)
-    states = model.net.base_model(**batch).last_hidden_state
-    for kind in range(len(KINDS)):
-        yield kind, 0, states
-    with hooks.record(model, named) as swapped:
-        model.net.base_model(**other)
-    swapped = dict(swapped)  # what is recorded below is of other forwards
-    for kind, part in chosen:
-        location = named[part]
-        value = {"zero": 0.0, "mean": means[location], "swapped": swapped[location]}[KINDS[kind]]
-        with hooks.put(model, location, value):
-            yield kind, 1 + part, model.net.base_model(**batch).last_hidden_state
+    return states_of
 
 
+@torch.no_grad()
 def _mean_outputs(model, encoded: list[dict]) -> dict[str, torch.Tensor]:
     """The mean of what each part gives, over all tokens of all texts."""
     total = {}

@@ -437,7 +437,7 @@ def _turn(model, n: int) -> dict:
 
 
 def _layer_site(model, kind: str, n: int) -> _Site:
-    """A location of layer n. kind: "layer", "ffn", "ffn.out", "attn.q", "attn.k", ... "attn.out"."""
+    """A location of layer n. kind: "layer", "ffn", "ffn.out", or "attn.q" to "attn.out"."""
     parts = model.anatomy
     base = model.net.base_model
     layers = parts.layers(base)
@@ -527,7 +527,8 @@ def _hook(site: _Site, location: str, function: Callable, passed: Counter, last:
         return site.put(output, value)
 
     def on_input(module, inputs):
-        return edited(inputs[0])
+        value = edited(inputs[0])
+        return None if value is None else (value, *inputs[1:])  # a layer is given its mask too
 
     def on_output(module, inputs, output):
         return edited(output)
