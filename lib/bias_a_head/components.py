@@ -2,8 +2,8 @@
 layer, patched one at a time.
 
 What a part gives to the stream is replaced, for all tokens, as patching.py replaces a head's
-output: by zero, by its mean over all tokens, or by what it gives for the swapped text. What that does is
-measured in two ways:
+output: by zero, by its mean over all tokens, or by what it gives for the swapped text. What that
+does is measured in two ways:
 
     SEAT    in a sentence of *queen* the part gives what it gives for the same sentence with *king*,
             and the other way round

@@ -437,7 +437,7 @@ def _turn(model, n: int) -> dict:
 
 
 def _layer_site(model, kind: str, n: int) -> _Site:
-    """A location of layer n. kind: "layer", "ffn", "ffn.out", "attn.q", "attn.k", ... "attn.out"."""
+    """A location of layer n. kind: "layer", "ffn", "ffn.out", "attn.q", ... "attn.out"."""
     parts = model.anatomy
     base = model.net.base_model
     layers = parts.layers(base)
