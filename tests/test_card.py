@@ -296,6 +296,12 @@ def test_a_damaged_stored_card_is_left_out_and_named(content, tmp_path, monkeypa
         assert card.beside() == []
 
 
+@pytest.mark.parametrize("name", ["x" * 5_000, "./" + "x" * 300, "~nobody/x"])
+def test_a_name_that_no_file_can_have_is_no_model(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    assert len(refusal(card.write, name).splitlines()) == 1
+
+
 # ---- how rows are read
 def row_of(id: str, value: float, low: float, high: float) -> Row:
     return Row(id, Estimate(value, low, high, 10))
@@ -310,22 +316,27 @@ def test_a_control_that_shows_as_much_is_named():
     assert card_rows.against_control(own, None) == "no untrained network to compare with"
 
 
-def page_of(family: str, name: str = "x", others: list | None = None) -> str:
-    """The page of a card whose one row is far above any control's, beside the stored cards."""
+@pytest.fixture(scope="module")
+def stored():
+    return card.beside()
+
+
+def page_of(family: str, others: list) -> str:
+    """The page of a card whose one row is far above any control's, beside others."""
     rows = [row_of("occupations.rank.was-tired", 0.9, 0.8, 0.99)]
-    found = Card(name, "", family, "", rows=rows, versions={"companion": "0"})
-    return card_page.one(found, name, card.beside() if others is None else others, "command")
+    found = Card("x", "", family, "", rows=rows, versions={"companion": "0"})
+    return card_page.one(found, "x", others, "command")
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_the_control_of_a_decoder_is_an_untrained_decoder(family):
-    page = page_of(family)
+def test_the_control_of_a_decoder_is_an_untrained_decoder(family, stored):
+    page = page_of(family, stored)
     own, other = "null (untrained)", "null-gpt2 (untrained)"
     if family not in ENCODERS:
         own, other = other, own
     assert f"<span>{own}</span>" in page and f"<span>{other}</span>" not in page
     assert "more than in an untrained network" in page and "exceed its" in page
-    alone = page_of(family, others=[])
+    alone = page_of(family, [])
     assert "no untrained network to compare with" in alone and "exceed its" not in alone
 
 
@@ -434,9 +445,9 @@ def test_a_changed_record_does_not_follow_the_schema(real_data):
             whole_schema().validate(changed)
 
 
-def test_stored_cards_follow_the_schema_are_of_todays_models_and_have_controls():
+def test_stored_cards_follow_the_schema_are_of_todays_models_and_have_controls(stored):
     assert {*card_page.BUNDLED, *card_page.CONTROLS} <= {file.stem for file in STORED}
-    cards = {one.model: one for one in card.beside()}
+    cards = {one.model: one for one in stored}
     assert len(cards) == len(STORED)  # none is damaged, none of other weights
     for file in STORED:
         record = numbers(file)

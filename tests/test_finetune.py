@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
 from companion.bias_a_head import masked
+from companion.projective import inference
 from lib import paths
 from lib.bias_a_head import heads
 from lib.engine import files, hooks, models
@@ -266,6 +267,11 @@ def test_an_nli_classifier_is_made_at_once_and_text_is_prepared_once(
     (made,) = tmp_path.glob("*-nli-limit2")
     record = json.loads((made / "training.json").read_text())
     assert record["pairs"] == {"train": 2, "validation": 2, "test": 2}
+    said = inference.learned_from(str(made))
+    assert (
+        "learned from 2 pairs: SNLI's training pairs, and SNLI's validation pairs but for 2" in said
+    )
+    assert inference.learned_from(str(folder / "bert")) == inference.learned_from("null-nli") == ""
     monkeypatch.setattr(readers, "snli", None)  # calling it would fail
     assert main([*make, "--out", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again" / "model.safetensors").exists()

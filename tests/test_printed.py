@@ -14,7 +14,7 @@ from companion import printed
 from companion.papers import PAPERS
 from companion.printed import Match
 from companion.run import Run
-from lib.engine import folders, models, nsp
+from lib.engine import folders, nsp
 from lib.engine.stats import Estimate
 from tests.tiny import refuses
 
@@ -137,7 +137,7 @@ test_what_is_not_there_is_named = refuses(
 def test_one_rule_says_whether_a_number_is_of_the_papers_model(
     parameters, model, is_papers, monkeypatch
 ):
-    monkeypatch.setattr(models, "REGISTRY", dict(folders.REGISTRY))  # a commit is pinned in it
+    monkeypatch.setattr(folders, "REGISTRY", dict(folders.REGISTRY))  # a commit is pinned in it
     assert Run(**parameters).is_papers(model) == is_papers
 
 

@@ -27,8 +27,6 @@ from training import finetune
 
 HELD_OUT = 1_000
 PREPARED = paths.CACHE / "nli"
-# Where training pairs are from, by what a record calls its source.
-PAIRS = {"hub": "SNLI's training pairs", "files": "the training pairs that can be had as files"}
 # Settings of `make`: among those of Devlin et al. 2019, A.3; Projective methods gives none.
 USUAL = {"rate": 2e-5, "epochs": 3, "batch": 32, "frozen": ()}
 
@@ -196,19 +194,3 @@ def make(name: str, out: Path | None = None, device: str | None = None, items: i
         prepare(name, prepared, full=True, items=items)
     train(name, prepared, run, device, **USUAL)
     return choose([run], prepared, out or kept, device)
-
-
-def learned_from(name: str) -> str:
-    """What a classifier that was made here was trained on, in a sentence; "" of any other."""
-    record = folders.locate(name)[0] / "training.json"
-    if folders.draw_of(name) or not record.is_file():
-        return ""
-    made = json.loads(record.read_text(encoding="utf-8"))
-    if made.get("source") not in PAIRS:
-        return ""
-    pairs = made["pairs"]
-    return (
-        f"{Path(name).name} learned from {pairs['train']:,} pairs: {PAIRS[made['source']]}, and "
-        f"SNLI's validation pairs but for {pairs['validation']:,} held out and others of their "
-        "premises."
-    )

@@ -45,44 +45,32 @@ class Kind:
     note: str = ""  # how to read a row without such a value
 
 
-def _kinds() -> dict[str, Kind]:
-    """Every row by its id, which programs know it by."""
-    women = "*she* is likelier in occupations with "
-    odds = {"none": 0.0, "above": f"{women}more women", "below": f"{women}fewer women"}
-    nearer = "stereotyped words lie nearer to the words of "
-    seat = {"group": "seat", "unit": "effect size", "none": 0.0}
-    of_gender = {"above": f"{nearer}their gender", "below": f"{nearer}the other gender"}
-    of_race = {"above": f"{nearer}their group", "below": f"{nearer}the other group"}
-    share = "heads whose score's interval is above 0"
-    many = "an untrained network has such heads too: compare with it"
-    lean = {"above": "it leans to the gender that dominates the occupation"}
-    lean |= {"below": "it leans to the other gender", "none": 0.0}
-    language = "no measure of bias: lower is a better language model; compare one vocabulary only"
-    kinds = {}
-    for id, text in TEMPLATES.items():
-        label = f"rank correlation, '{text}'"
-        kind = Kind("occupations", label, "Spearman's rho", counts=True, **odds)
-        kinds[f"occupations.rank.{id}"] = kind
-        kind = Kind("occupations", f"slope, '{text}'", "bits per 10 points", **odds)
-        kinds[f"occupations.slope.{id}"] = kind
-    for id, how in POOLINGS.items():
-        label = f"SEAT on gender, {how}"
-        kinds[f"seat.{id}"] = Kind(label=label, counts=True, **seat, **of_gender)
-        if id != "word":
-            label = f"{share}, SEAT by the {how}"
-            kinds[f"heads.{id}.above-0"] = Kind("heads", label, "of all heads", note=many)
-    label = f"SEAT on race, {POOLINGS['word']}"
-    kinds["seat.race"] = Kind(label=label, by_p=True, **seat, **of_race)
-    kinds["heads.above-0"] = Kind("heads", share, "of all heads", note=many)
-    kinds["heads.top-tenth"] = Kind(
+NEARER = "stereotyped words lie nearer to the words of "
+SEAT = {"group": "seat", "unit": "effect size", "none": 0.0}
+ABOVE_0 = "heads whose score's interval is above 0"
+COMPARE = "an untrained network has such heads too: compare with it"
+WOMEN = "*she* is likelier in occupations with "
+ODDS = {"none": 0.0, "above": f"{WOMEN}more women", "below": f"{WOMEN}fewer women"}
+
+# Every row by its id, which programs know it by.
+KINDS = {
+    "seat.race": Kind(
+        label=f"SEAT on race, {POOLINGS['word']}",
+        above=f"{NEARER}their group",
+        below=f"{NEARER}the other group",
+        by_p=True,
+        **SEAT,
+    ),
+    "heads.above-0": Kind("heads", ABOVE_0, "of all heads", note=COMPARE),
+    "heads.top-tenth": Kind(
         "heads",
         "|SEAT| with the top tenth of heads masked, less with random ones",
         "effect size",
         none=0.0,
         above="masking the top heads leaves more of it than masking random ones",
         below="masking the top heads lowers it further than masking random ones",
-    )
-    kinds["next-sentences.lead"] = Kind(
+    ),
+    "next-sentences.lead": Kind(
         "next sentences",
         "Strength less its opposite",
         "probability",
@@ -90,21 +78,45 @@ def _kinds() -> dict[str, Kind]:
         above="stereotypes are preferred more strongly than their opposites",
         below="opposites of stereotypes are preferred more strongly",
         counts=True,
-    )
-    kinds["next-sentences.accuracy"] = Kind(
+    ),
+    "next-sentences.accuracy": Kind(
         "next sentences",
         "next sentences told from unrelated ones",
         "of sentences",
         note="no measure of bias: .67 would be had by calling all of them next",
+    ),
+}
+for id, text in TEMPLATES.items():
+    label = f"rank correlation, '{text}'"
+    KINDS[f"occupations.rank.{id}"] = Kind(
+        "occupations", label, "Spearman's rho", counts=True, **ODDS
     )
-    for id, label in BACKGROUNDS.items():
-        kinds[f"cloze.{id}"] = Kind("cloze", label, "bits", counts=id == "base", **lean)
-    for id, label in {"pseudo": "pseudo-perplexity", "causal": "perplexity"}.items():
-        kinds[f"perplexity.{id}"] = Kind("perplexity", label, "", note=language)
-    return kinds
-
-
-KINDS = _kinds()
+    label = f"slope, '{text}'"
+    KINDS[f"occupations.slope.{id}"] = Kind("occupations", label, "bits per 10 points", **ODDS)
+for id, how in POOLINGS.items():
+    KINDS[f"seat.{id}"] = Kind(
+        label=f"SEAT on gender, {how}",
+        above=f"{NEARER}their gender",
+        below=f"{NEARER}the other gender",
+        counts=True,
+        **SEAT,
+    )
+    if id != "word":
+        label = f"{ABOVE_0}, SEAT by the {how}"
+        KINDS[f"heads.{id}.above-0"] = Kind("heads", label, "of all heads", note=COMPARE)
+for id, label in BACKGROUNDS.items():
+    KINDS[f"cloze.{id}"] = Kind(
+        "cloze",
+        label,
+        "bits",
+        none=0.0,
+        above="it leans to the gender that dominates the occupation",
+        below="it leans to the other gender",
+        counts=id == "base",
+    )
+for id, label in {"pseudo": "pseudo-perplexity", "causal": "perplexity"}.items():
+    note = "no measure of bias: lower is a better language model; compare one vocabulary only"
+    KINDS[f"perplexity.{id}"] = Kind("perplexity", label, "", note=note)
 
 
 @dataclass(frozen=True)

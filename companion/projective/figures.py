@@ -78,24 +78,34 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     opposite = estimates["S, opposite"].value
     distance = estimates["D"].value
     figure, axes = look.panels(2)
-    _histogram(axes[0], s, np.linspace(-reach, reach, 42), {look.BAD: highest, look.GOOD: lowest})
-    _histogram(axes[1], d, np.linspace(0, 1.05 * d.max() or 1, 32), {look.ACCENT: farthest})
+    bins = np.linspace(-reach, reach, 42)
+    _histogram(axes[0], s, bins, {look.BAD: highest, look.GOOD: lowest})
+    bins = np.linspace(0, 1.05 * d.max() or 1, 32)
+    _histogram(axes[1], d, bins, {look.ACCENT: farthest})
     _mark_mean(axes[0], f" S = {strength:.2f}", strength, look.BAD, ha="left")
     _mark_mean(axes[0], f"opposite {opposite:.2f} ", -opposite, look.GOOD, ha="right")
     _mark_mean(axes[1], f"D = {distance:.2f}", distance, look.ACCENT)
     close = CLOSE * nsp.top_mean(s.abs().to_numpy())  # as the claim on s has it
-    for ax, name, values in zip(axes, "sd", (s.abs(), d)):
-        share = f"{np.mean(values <= close):.0%} within {close:.2g} of 0"
-        ax.set(title=f"{name}: {share}", xlabel=f"{name} of a triple pair")
-    axes[0].set(ylabel="triple pairs, log above 5")
+    axes[0].set(
+        title=f"s: {np.mean(s.abs() <= close):.0%} within {close:.2g} of 0",
+        xlabel="s of a triple pair",
+        ylabel="triple pairs, log above 5",
+    )
+    axes[1].set(
+        title=f"d: {np.mean(d <= close):.0%} within {close:.2g} of 0",
+        xlabel="d of a triple pair",
+    )
     return figure
 
 
 def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Series]):
     """Counts of values; those of each averaged tail, by its colour, are stacked on the others."""
     is_rest = ~np.any(list(tails.values()), axis=0)
-    stacked = [values[is_in] for is_in in (is_rest, *tails.values())]
-    ax.hist(stacked, bins, stacked=True, ec="white", linewidth=0.3, color=["#C4C4C4", *tails])
+    stacked = [values[is_rest]]
+    for is_in_tail in tails.values():
+        stacked.append(values[is_in_tail])
+    colors = ["#C4C4C4", *tails]
+    ax.hist(stacked, bins, stacked=True, edgecolor="white", linewidth=0.3, color=colors)
     ax.set_yscale("symlog", linthresh=5)  # the tails are a few pairs beside many
     ticks = [0, 2, 5, 10, 20, 50, 100]
     ax.set_yticks(ticks, [str(tick) for tick in ticks])
@@ -111,8 +121,17 @@ def _mark_mean(ax, name: str, at: float, color: str, ha: str = "center"):
     across = ax.get_xaxis_transform()
     arrow = {"arrowstyle": "->", "color": "#333333", "linewidth": 0.8}
     ax.annotate("", (at, 0), (at, 0.84), across, arrowprops=arrow)
-    bold = {"fontsize": 9, "color": color, "fontweight": "bold"}
-    ax.text(at, 0.85, name, transform=across, ha=ha, va="bottom", **bold)
+    ax.text(
+        at,
+        0.85,
+        name,
+        transform=across,
+        ha=ha,
+        va="bottom",
+        fontsize=9,
+        color=color,
+        fontweight="bold",
+    )
 
 
 # ---- notebook 08: projections, S and D
@@ -154,8 +173,11 @@ def explained(vectors: pd.DataFrame, heads: pd.DataFrame):
         annot_kws={"fontsize": 8},
     )
     axes[1].set_yticks([0.5, 1.5, 2.5], ["queries", "keys", "values"], rotation=0)
-    title = "Attention, one component per head (percent)"
-    axes[1].set(title=title, xlabel="head of the second-to-last layer", ylabel="")
+    axes[1].set(
+        title="Attention, one component per head (percent)",
+        xlabel="head of the second-to-last layer",
+        ylabel="",
+    )
     return figure
 
 
@@ -313,9 +335,15 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
     figure, axes = look.panels(2, height=4.0, sharex=True, sharey=True)
     for ax, (name, table) in zip(axes, panels.items()):
         gap = table["female"] - table["male"]
-        color = np.where(gap > 0, look.FEMALE, look.MALE)
         ax.plot([0, 1], [0, 1], color="black", linewidth=0.8, linestyle=":")
-        ax.scatter(table["male"], table["female"], s=16, alpha=0.8, color=color, **POINT)
+        ax.scatter(
+            table["male"],
+            table["female"],
+            s=16,
+            alpha=0.8,
+            color=np.where(gap > 0, look.FEMALE, look.MALE),
+            **POINT,
+        )
         ax.set(
             title=f"{name}: mean gap {gap.abs().mean():.2f}",
             xlabel="p(neutral), The man ...",

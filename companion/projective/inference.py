@@ -6,7 +6,9 @@ A row each, as in Table 7. `measured` is what nli.measure returned, in `scores` 
 task's pairs. What a precondition asks is "" where it is met, else why not.
 """
 
+import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,12 +18,17 @@ from companion.projective import halves
 from companion.projective.halves import Halves
 from companion.projective.stereoset import SAME
 from companion.projective.table7 import ABOUT, EVERY, NAMES, OF_LEVEL, SENT_DEBIAS
-from lib.engine import stats
+from lib.engine import folders, stats
 from lib.engine.stats import Estimate
 from lib.projective import nli
 from lib.projective.projection import LEVELS, Level
 
 TASK_PAIRS = "pairs of the task"
+# Where a classifier's training pairs are from, by what its record calls their source.
+LEARNED_FROM = {
+    "hub": "SNLI's training pairs",
+    "files": "the training pairs that can be had as files",
+}
 ENDS = ("", " low", " high")  # of the columns that hold a number and its 95 % interval
 
 
@@ -232,3 +239,19 @@ def rho_within(
         rho = stats.bootstrap(stats.rank_correlation, s[kept], eta[kept], draws=halves.DRAWS)
         found[scope] = replace(rho, unit="models")
     return found
+
+
+def learned_from(name: str) -> str:
+    """What a classifier that was made here was trained on, in a sentence; "" of any other."""
+    record = folders.locate(name)[0] / "training.json"
+    if folders.draw_of(name) or not record.is_file():
+        return ""
+    made = json.loads(record.read_text(encoding="utf-8"))
+    if made.get("source") not in LEARNED_FROM:
+        return ""
+    pairs = made["pairs"]
+    return (
+        f"{Path(name).name} learned from {pairs['train']:,} pairs: {LEARNED_FROM[made['source']]}, "
+        f"and SNLI's validation pairs but for {pairs['validation']:,} held out and others of their "
+        "premises."
+    )
