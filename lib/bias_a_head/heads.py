@@ -401,7 +401,7 @@ def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
 # ---- removing heads, to check what the gradient predicts
 @torch.no_grad()
 def associations_in_each(
-    model, sets: Sets, contexts: dict[str, list[str]], states_of, n: int, progress: str = ""
+    model, sets: Sets, contexts: dict[str, list[str]], states_of, n: int
 ) -> torch.Tensor:
     """[n, targets]: the association of each target word, X first, in each of n states of a model.
 
@@ -422,10 +422,10 @@ def associations_in_each(
         total.add_(found)
         return indices
 
-    batches.each(model, encoded, add_each, progress=progress)
+    batches.each(model, encoded, add_each)
     rows = []
-    for vectors in total / count[:, None]:
-        x, y, a, b = sets.of(vectors, contexts)
+    for of_one in total:
+        x, y, a, b = sets.of(of_one / count[:, None], contexts)
         rows.append(seat.associations(torch.cat([x, y]), a, b))
     return torch.stack(rows)
 
@@ -435,7 +435,6 @@ def without_each(
     sets: Sets,
     contexts: dict[str, list[str]],
     every: int = 1,
-    progress: str = "",
     only: Sequence[int] | None = None,
 ) -> tuple[list[tuple[int, int]], torch.Tensor]:
     """(layer, head) of one in `every` heads, and the associations of all target words without it.
@@ -460,8 +459,7 @@ def without_each(
                 states = model.net.base_model(**batch).last_hidden_state
             yield states
 
-    n = 1 + len(chosen)
-    return chosen, associations_in_each(model, sets, contexts, states_of, n, progress)
+    return chosen, associations_in_each(model, sets, contexts, states_of, 1 + len(chosen))
 
 
 def _on_diagonals(model, every: int) -> list[tuple[int, int]]:
