@@ -327,10 +327,14 @@ def associations(
     model, sets: Sets, contexts: dict[str, list[str]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The association of each target word, and whether it is of X: for intervals over words."""
-    x, y, a, b = sets.of(embed.words(model, contexts).double(), contexts)
-    s = seat.associations(torch.cat([x, y]), a, b).numpy()
-    in_x = np.repeat([True, False], [len(x), len(y)])
-    return s, in_x
+    s = associations_of(sets, embed.words(model, contexts).double(), contexts)
+    return s.numpy(), np.arange(len(s)) < len(sets.X)
+
+
+def associations_of(sets: Sets, vectors: torch.Tensor, words: Iterable[str]) -> torch.Tensor:
+    """The association of each target word, X first, where `vectors` has a row for each word."""
+    x, y, a, b = sets.of(vectors, words)
+    return seat.associations(torch.cat([x, y]), a, b)
 
 
 # ---- choosing heads: `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1
@@ -423,10 +427,7 @@ def associations_in_each(
         return indices
 
     batches.each(model, encoded, add_each)
-    rows = []
-    for of_one in total:
-        x, y, a, b = sets.of(of_one / count[:, None], contexts)
-        rows.append(seat.associations(torch.cat([x, y]), a, b))
+    rows = [associations_of(sets, of_one / count[:, None], contexts) for of_one in total]
     return torch.stack(rows)
 
 
