@@ -23,7 +23,7 @@ from lib import paths
 from lib.bias_a_head import heads, masking
 from lib.engine import batches, embed, fill, folders, nsp, pppl, stats
 from lib.engine.files import check_writable, read_text, read_toml, replace
-from lib.engine.hooks import Projection, head_mask, patch, project, record
+from lib.engine.hooks import Projection, head_mask, patch, project, put, record
 from lib.text import data, readers
 from tests.tiny import COMMON, refusal, save_tiny, tiny
 
@@ -84,6 +84,7 @@ NO_MODEL = [
     lambda bert: entered(head_mask, MASK)("mini-bert"),
     lambda bert: entered(head_mask, MASK)(bert.net),
     lambda bert: entered(patch, 0, 0, 0.0)("mini-bert"),
+    lambda bert: entered(put, "layer.0", 0.0)("mini-bert"),
     lambda bert: entered(project, {"layer.0": Projection(BASIS)})("mini-bert"),
     lambda bert: entered(record, ["layer.0"])("mini-bert"),
     lambda bert: fill.top("mini-bert", PROMPT),
@@ -107,6 +108,12 @@ PATCHES = [
         for wrong in (None, "a", torch.ones(5), torch.ones(1, 1, 1, 8))
     ),
     *((layer, head, 0.0, "has no head") for layer, head in ((3, 0), (0, 4), (-1, 0), ("0", 0))),
+]
+PUTS = [
+    *(("layer.1", wrong, "infinite") for wrong in (math.nan, 1e39)),
+    *(("layer.1", wrong, "does not fit") for wrong in (None, "a", torch.ones(5))),
+    ("attn.v.0", torch.ones(32), r"broadcasts to \[batch, tokens, 4, 8\]"),
+    *((where, 0.0, "N from 0 to 2") for where in ("ffn.out.3", None)),
 ]
 PROJECTIONS = [
     *((lambda bert, w=w: Projection(BASIS, w), "weight is") for w in (math.nan, 5, -0.1, 1j)),
@@ -205,6 +212,7 @@ STATISTICS = [
         *((call, "is no model: load one") for call in NO_MODEL),
         *((entered(head_mask, mask), said) for mask, said in MASKS),
         *((entered(patch, *given), said) for *given, said in PATCHES),
+        *((entered(put, *given), said) for *given, said in PUTS),
         (lambda bert: entered(head_mask, 1e5 * MASK)(HALF), "infinite"),
         (lambda bert: entered(patch, 1, 0, 1e5)(HALF), "infinite"),
         *PROJECTIONS,

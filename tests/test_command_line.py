@@ -384,7 +384,7 @@ def test_the_board_alone_depends_on_what_other_notebooks_found():
         ("--only 07", "no notebook 07: choose from 01, 02, 12"),
         ("--only 01,x", "--only 02,05-07"),
         ("--device cuda:99", "no device 'cuda:99': choose cpu"),
-        ("--device cpu:1", "'cpu:1': write cpu"),
+        ("--device cpu:1", "no device 'cpu:1': choose cpu"),
         ("--profile paper --data mini", "choose"),
         ("--profile grand", "or add"),
         ("--profile null@x", "mini, paper, published, trainings, null, null@1, balanced"),
@@ -463,11 +463,9 @@ def script(tmp_path):
     (*arguments, **environment) -> exit status, what it printed, the calls.
     """
     root, log, python = tmp_path / "with spaces" / "it", tmp_path / "log", tmp_path / "python"
-    named = re.findall(r"[\w/-]+\.(?:txt|yml|toml)\b", (paths.ROOT / "reproduce.sh").read_text())
-    for name in {"reproduce.sh", *(place.removeprefix("root/") for place in named)}:
-        if (paths.ROOT / name).is_file():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(paths.ROOT / name, root / name)
+    shutil.copytree(paths.ROOT / "requirements", root / "requirements")
+    for name in ("reproduce.sh", "environment.yml", "pyproject.toml"):
+        shutil.copy(paths.ROOT / name, root)
     python.write_text(f"""#!/bin/bash
         echo "PYTHONPATH=$PYTHONPATH $*" >> {shlex.quote(str(log))}
         if [ "$1 $2" = "-m venv" ]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; fi

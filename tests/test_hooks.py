@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from lib.engine import hooks, models
-from tests.tiny import ENCODERS, FAMILIES, batch, output_projection, tiny
+from tests.tiny import DECODERS, ENCODERS, FAMILIES, batch, output_projection, tiny
 
 LAYERS = 3
 HEADS = 4
@@ -92,6 +92,33 @@ def test_a_masked_head_is_a_zeroed_column_block_of_the_output_projection(family)
         output_projection(cut.net, layer)[:, head * size : (head + 1) * size] = 0
     torch.testing.assert_close(masked, logits(cut))
     assert (masked - plain).abs().max() > 1e-3
+
+
+# The product that ends a feed-forward part, inside a layer.
+LAST_PRODUCTS = {
+    **dict.fromkeys(ENCODERS, "output.dense"),
+    **dict.fromkeys(DECODERS, "mlp.down_proj"),
+    "albert": "ffn_output",
+    "distilbert": "ffn.lin2",
+    "modernbert": "mlp.Wo",
+    "gpt2": "mlp.c_proj",
+    "gpt_neox": "mlp.dense_4h_to_h",
+}
+
+
+@every_family
+def test_nothing_in_the_place_of_a_feed_forward_part_is_its_last_product_zeroed(family):
+    model = tiny(family, dtype=torch.float64)
+    plain = logits(model)
+    with hooks.put(model, "ffn.out.1", 0.0):
+        replaced = logits(model)
+    cut = unrolled(model) if family == "albert" else model
+    layer = cut.anatomy.layers(cut.net.base_model)[1]
+    for weight in layer.get_submodule(LAST_PRODUCTS[family]).parameters():
+        weight.zero_()
+    torch.testing.assert_close(replaced, logits(cut))
+    assert (replaced - plain).abs().max() > 1e-3
+    assert hook_count(model) == 0
 
 
 def test_a_forward_that_breaks_off_shifts_no_layer_of_the_next():

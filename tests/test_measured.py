@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from companion import __main__ as command, compare, results, stale
+from companion.claims import Test
 from companion.results import Rests
 from companion.run import Run
 from lib import CompanionError, paths
 from lib.bias_a_head import counter, heads, masking, patching
 from lib.engine import hooks, models
 from lib.engine.files import replace
+from lib.engine.stats import Estimate
 from tests.tiny import refusal
 
 ITEMS = 8
@@ -127,13 +129,14 @@ def test_recompute_says_what_it_computes_in_full_what_in_part_and_what_not(
 ):
     monkeypatch.delenv("COMPANION_OUT", raising=False)
     stored(RIGHT)
-    Run(out=Run().stored).judged("02", [])
+    test = Test("heads-near-zero", Estimate(0.5, 0.4, 0.6, 9), "mini-bert")
+    Run(out=Run().stored).judged("02", [test])
     run = Run(recompute=True, device="cpu")
     said = []
     for asked in ({}, {"quick": (2,)}, {"quick": None}):
         run.measured(squares, ITEMS, **asked)
         said.append(capsys.readouterr().out.removeprefix("test_measured.squares: ").strip())
-        run.judged("02", [])
+        run.judged("02", [test])
         said.append(compare.run(Run(), ["02"]).of_sizes)
     assert said == [
         "computed here in full",

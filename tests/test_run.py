@@ -22,6 +22,7 @@ import pytest
 from joblib._store_backends import FileSystemStoreBackend
 
 from companion import __main__ as command, look, notebooks, printed, profiles, results, stale
+from companion.claims import Test
 from companion.run import Run
 from lib import paths
 from lib.bias_a_head import heads, masking, patching
@@ -80,7 +81,7 @@ def test_untrained_networks_are_a_profile_and_their_other_draws_keep_tests_alone
     run = Run(profile="null@3", out=tmp_path)
     run.save(pd.DataFrame({"a": [1]}), "02_table", "A table.")
     run.compared("02", "bias_a_head", {("Table 1", "full", "SEAT"): ("1.2", "not comparable")})
-    run.judged("02", [])
+    run.judged("02", [Test("heads-near-zero", Estimate(0.5, 0.4, 0.6, 9), "null@3")])
     (kept,) = tmp_path.rglob("*.*")
     assert kept.relative_to(tmp_path).as_posix() == "claims/02.json"
 
@@ -169,7 +170,7 @@ def test_models_that_are_named(monkeypatch):
     assert Run().company == ["mini-bert", "mini-roberta", "mini-albert", "mini-gpt2"]
     assert Run(model="mini-albert").company == ["mini-albert", "mini-gpt2"]
     assert Run(profile="paper").company == ["bert-base", "gpt2"]
-    monkeypatch.setattr(models, "REGISTRY", dict(folders.REGISTRY))
+    monkeypatch.setattr(folders, "REGISTRY", dict(folders.REGISTRY))
     run = Run(model="roberta-base@0123abc")
     assert run.encoder == "roberta-base" and run.name.startswith("mini-roberta-base-0123abc-")
     assert run.flags == ["--model", "roberta-base", "--revision", "0123abc"]
@@ -335,7 +336,7 @@ def noted(log, value, name="", device=None):
 
 def test_a_result_is_computed_once(tmp_path, monkeypatch):
     log, weights, run = tmp_path / "log", {"mini-bert": "r1"}, Run()
-    monkeypatch.setattr(models, "locate", lambda name: (None, weights[name]))
+    monkeypatch.setattr(folders, "locate", lambda name: (None, weights[name]))
 
     def calls(run, *args, **kwargs):
         log.write_text("")

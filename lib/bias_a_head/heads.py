@@ -327,10 +327,14 @@ def associations(
     model, sets: Sets, contexts: dict[str, list[str]]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The association of each target word, and whether it is of X: for intervals over words."""
-    x, y, a, b = sets.of(embed.words(model, contexts).double(), contexts)
-    s = seat.associations(torch.cat([x, y]), a, b).numpy()
-    in_x = np.repeat([True, False], [len(x), len(y)])
-    return s, in_x
+    s = associations_of(sets, embed.words(model, contexts).double(), contexts)
+    return s.numpy(), np.arange(len(s)) < len(sets.X)
+
+
+def associations_of(sets: Sets, vectors: torch.Tensor, words: Iterable[str]) -> torch.Tensor:
+    """The association of each target word, X first, where `vectors` has a row for each word."""
+    x, y, a, b = sets.of(vectors, words)
+    return seat.associations(torch.cat([x, y]), a, b)
 
 
 # ---- choosing heads: `scores` is a HeadScores or its tensor; heads are (layer, head), both from 1
@@ -401,7 +405,7 @@ def _first(k: int, order: torch.Tensor, scores) -> list[tuple[int, int]]:
 # ---- removing heads, to check what the gradient predicts
 @torch.no_grad()
 def associations_in_each(
-    model, sets: Sets, contexts: dict[str, list[str]], states_of, n: int, progress: str = ""
+    model, sets: Sets, contexts: dict[str, list[str]], states_of, n: int
 ) -> torch.Tensor:
     """[n, targets]: the association of each target word, X first, in each of n states of a model.
 
@@ -422,11 +426,8 @@ def associations_in_each(
         total.add_(found)
         return indices
 
-    batches.each(model, encoded, add_each, progress=progress)
-    rows = []
-    for vectors in total / count[:, None]:
-        x, y, a, b = sets.of(vectors, contexts)
-        rows.append(seat.associations(torch.cat([x, y]), a, b))
+    batches.each(model, encoded, add_each)
+    rows = [associations_of(sets, of_one / count[:, None], contexts) for of_one in total]
     return torch.stack(rows)
 
 
@@ -435,7 +436,6 @@ def without_each(
     sets: Sets,
     contexts: dict[str, list[str]],
     every: int = 1,
-    progress: str = "",
     only: Sequence[int] | None = None,
 ) -> tuple[list[tuple[int, int]], torch.Tensor]:
     """(layer, head) of one in `every` heads, and the associations of all target words without it.
@@ -460,8 +460,7 @@ def without_each(
                 states = model.net.base_model(**batch).last_hidden_state
             yield states
 
-    n = 1 + len(chosen)
-    return chosen, associations_in_each(model, sets, contexts, states_of, n, progress)
+    return chosen, associations_in_each(model, sets, contexts, states_of, 1 + len(chosen))
 
 
 def _on_diagonals(model, every: int) -> list[tuple[int, int]]:

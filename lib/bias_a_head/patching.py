@@ -100,7 +100,6 @@ def of_half(
     sets: heads.Sets,
     contexts: dict[str, list[str]],
     patches: Sequence[Patch],
-    progress: str = "",
 ) -> tuple[np.ndarray, int]:
     """Associations [1 + patches, targets], of the full model first; how many texts were swapped."""
     pairs = [(word, sentence) for word, own in contexts.items() for sentence in own]
@@ -124,8 +123,7 @@ def of_half(
                 states = model.net.base_model(**batch).last_hidden_state
             yield states
 
-    n = 1 + len(patches)
-    found = heads.associations_in_each(model, sets, contexts, states_of, n, progress)
+    found = heads.associations_in_each(model, sets, contexts, states_of, 1 + len(patches))
     return found.numpy(), n_swapped
 
 

@@ -164,21 +164,7 @@ def patch(model, layer: int, head: int, value: torch.Tensor | float):
             f"it has {model.n_layers} layers of {model.n_heads} heads."
         )
     size = _find(model, f"attn.out.{layer}").head_size
-    try:
-        value = torch.as_tensor(value)
-        fits = value.dim() <= 3 and (value.dim() == 0 or value.shape[-1] in (1, size))
-    except (TypeError, ValueError, RuntimeError):  # no numbers
-        fits = False
-    if not fits:
-        raise CompanionError(
-            f"What takes the place of head {head} of layer {layer} does not fit: give a number, or "
-            f"a tensor that broadcasts to [batch, tokens, {size}]."
-        )
-    if not value.to(model.net.dtype).isfinite().all():  # as it is put in
-        raise CompanionError(
-            f"What takes the place of head {head} of layer {layer} has values that are nan or "
-            f"infinite in {model.net.dtype}: give finite ones."
-        )
+    value = _replacing(model, value, f"head {head} of layer {layer}", ["batch", "tokens", size])
 
     def replaced(heads: torch.Tensor) -> torch.Tensor:
         patched = heads.clone()
@@ -195,18 +181,35 @@ def put(model, location: str, value: torch.Tensor | float):
 
     value   what broadcasts to the location's tensor
     """
-    value = torch.as_tensor(value)
-    if not value.to(model.net.dtype).isfinite().all():
-        raise CompanionError(
-            f"What takes the place of {location} has values that are nan or infinite in "
-            f"{model.net.dtype}: give finite ones."
-        )
+    models.check(model)
+    *heads, _, width = _basis_shape(model, location)
+    value = _replacing(model, value, location, ["batch", "tokens", *heads, width])
 
     def replaced(states: torch.Tensor) -> torch.Tensor:
         return value.to(states).expand_as(states)
 
     with _edit(model, {location: replaced}):
         yield
+
+
+def _replacing(model, value, what: str, shape: list) -> torch.Tensor:
+    """The value that takes the place of something of this shape; what cannot is refused."""
+    try:
+        value = torch.as_tensor(value)
+        fits = not value.dim() or value.dim() <= len(shape) and value.shape[-1] in (1, shape[-1])
+    except (TypeError, ValueError, RuntimeError):  # no numbers
+        fits = False
+    if not fits:
+        raise CompanionError(
+            f"What takes the place of {what} does not fit: give a number, or a tensor that "
+            f"broadcasts to [{', '.join(map(str, shape))}]."
+        )
+    if not value.to(model.net.dtype).isfinite().all():  # as it is put in
+        raise CompanionError(
+            f"What takes the place of {what} has values that are nan or infinite in "
+            f"{model.net.dtype}: give finite ones."
+        )
+    return value
 
 
 @contextlib.contextmanager
