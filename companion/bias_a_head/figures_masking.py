@@ -36,13 +36,22 @@ def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, in
     for ax, size, title in zip(axes, (three, dose), titles):
         for strategy, color in STRATEGIES.items():
             rows = masks[(masks["strategy"] == strategy) & (masks["k"] == size)]
-            style = {"color": color, "markersize": 8, "markeredgecolor": "white"}
-            label = f"{strategy} heads masked"
-            ax.plot(rows["pppl_sample"], rows["seat"], "o", label=label, **style)
+            ax.plot(
+                rows["pppl_sample"],
+                rows["seat"],
+                "o",
+                color=color,
+                markersize=8,
+                markeredgecolor="white",
+                label=f"{strategy} heads masked",
+            )
         ax.plot(full["pppl_sample"], full["seat"], "k*", markersize=12, label="full model")
         look.mark(ax, full["seat"], upright=False, color="black")
-        xlabel = "PPPL, log scale: right is worse"
-        ax.set(title=title, xlabel=xlabel, ylabel="|SEAT|: lower is less biased")
+        ax.set(
+            title=title,
+            xlabel="PPPL, log scale: right is worse",
+            ylabel="|SEAT|: lower is less biased",
+        )
         log_ticks(ax.xaxis)
         ax.margins(0.12)
     look.legend_below(figure, axes[0], 4)
@@ -81,10 +90,20 @@ def table3_curves(curve: pd.DataFrame, nearest: pd.Series, theirs: pd.DataFrame)
         rows = curve[curve["test"] == test]
         corrected = rows[["corrected", "low", "high"]].to_numpy()
         look.band(ax, rows["k"], corrected, look.BAD, label="corrected prior")
-        published = "published notebook's prior"
-        ax.plot(rows["k"], rows["published"], "--", color=look.NEITHER, label=published)
-        of_paper = "paper, BERT-base (last: 45 heads)"
-        ax.plot(theirs.index.astype(int), theirs[test], "kx", markersize=5, label=of_paper)
+        ax.plot(
+            rows["k"],
+            rows["published"],
+            "--",
+            color=look.NEITHER,
+            label="published notebook's prior",
+        )
+        ax.plot(
+            theirs.index.astype(int),
+            theirs[test],
+            "kx",
+            markersize=5,
+            label="paper, BERT-base (last: 45 heads)",
+        )
         look.mark(ax, upright=False, color="black")
         ax.set_title(f"{test}\nnearest to 0 at K = {nearest[test]}")
         ax.set_xlabel(f"top heads masked (all: {curve['k'].max()})")
@@ -100,8 +119,14 @@ def curves(masks: pd.DataFrame):
         rows = masks[masks["strategy"].isin(["full", strategy])]
         for ax, column in zip(axes, ("seat", "pppl_sample")):
             mean = rows.groupby("k")[column].mean()
-            label = f"{strategy} heads masked"
-            ax.plot(mean.index, mean, color=color, marker="o", markersize=4, label=label)
+            ax.plot(
+                mean.index,
+                mean,
+                color=color,
+                marker="o",
+                markersize=4,
+                label=f"{strategy} heads masked",
+            )
             if strategy == "random":
                 ax.plot(rows["k"], rows[column], ".", color=color, alpha=0.5)
     axes[0].set(title="Bias", xlabel="heads masked", ylabel="|SEAT|", ylim=(0, None))
@@ -120,20 +145,40 @@ def amplified(by_factor: dict, random: tuple, masked: tuple, full: pd.Series, th
     """
     figure, axes = look.panels(2)
     factors = list(by_factor)
-    top = {"color": STRATEGIES["top"], "linewidth": 1}
     for i, (ax, start) in enumerate(zip(axes, (full["seat"], full["pppl_sample"]))):
-        bottom = [both[i] for both in by_factor.values()]
-        options = {"upright": True, "color": STRATEGIES["bottom"]}
-        look.dots(ax, bottom, factors, label=f"bottom {three} heads × factor", **options)
-        options["color"] = look.NEITHER
-        beside = [masking.LOUDER + 0.08]
-        look.dots(ax, [random[i]], beside, label=f"random {three} heads × factor", **options)
+        look.dots(
+            ax,
+            [both[i] for both in by_factor.values()],
+            factors,
+            upright=True,
+            color=STRATEGIES["bottom"],
+            label=f"bottom {three} heads × factor",
+        )
+        look.dots(
+            ax,
+            [random[i]],
+            [masking.LOUDER + 0.08],
+            upright=True,
+            color=look.NEITHER,
+            label=f"random {three} heads × factor",
+        )
         look.mark(ax, start, upright=False, color="black")
         ax.plot(1, start, "ko", label="full model")
-        ax.axhline(masked[i].value, linestyle="--", label=f"top {three} masked", **top)
-        ax.axhspan(masked[i].low, masked[i].high, color=top["color"], alpha=0.12, linewidth=0)
-        label = "factor on the heads: 0 masked, 1 full"
-        ax.set(xlabel=label, xticks=[0, 1, *filter(None, factors)], xlim=(-0.25, None))
+        value, low, high = masked[i]
+        look.mark(
+            ax,
+            value,
+            upright=False,
+            color=STRATEGIES["top"],
+            linestyle="--",
+            label=f"top {three} masked",
+        )
+        ax.axhspan(low, high, color=STRATEGIES["top"], alpha=0.12, linewidth=0)
+        ax.set(
+            xlabel="factor on the heads: 0 masked, 1 full",
+            xticks=[0, 1, *filter(None, factors)],
+            xlim=(-0.25, None),
+        )
     axes[0].set(title="Bias", ylabel="|SEAT|")
     axes[1].set(title="Language", ylabel="PPPL")
     look.legend_below(figure, axes[0], 4)
@@ -169,8 +214,11 @@ def glue_changes(changes: pd.DataFrame, theirs: pd.DataFrame, learned: list, ran
         ax.plot(theirs.loc[names, mask], range(len(names)), "kx", markersize=5)
         look.mark(ax, color="black")
         look.rows(ax, names)
-        label = "change of the score, masked less unmasked"
-        ax.set(title=f"{mask} masked", xlabel=label, xlim=(-reach, reach))
+        ax.set(
+            title=f"{mask} masked",
+            xlabel="change of the score, masked less unmasked",
+            xlim=(-reach, reach),
+        )
     marks = {"paper, BERT-base": {"color": "black", "marker": "x", "linestyle": ""}}
     if run:
         mean = "mean over seeds (blue: Top-3, orange: All), 95 % interval; dots: seeds"
