@@ -166,23 +166,13 @@ def _occupations() -> dict[tuple, float]:
 def contradictions() -> pd.DataFrame:
     """Where a paper's printed numbers disagree with each other or with its text."""
     rows = []
-
-    def add(source: str, where: str, said: float, found: float, note: str):
-        row = {"source": source, "where": where, "printed": said, "found": found, "note": note}
-        rows.append(row)
-
     table2 = printed.printed("bias_a_head", "Table 2")
     for name, row in table2[table2["All"] > table2["0 (Full)"]].iterrows():
         note = "masking all biased heads is said to worsen it, and raises it"
-        add("Bias A-head", f"Table 2, {name}", row["0 (Full)"], row["All"], note)
-    add(
-        "Counteracts",
-        "kinds of prompts",
-        9,
-        len(cloze.KINDS),
-        "the abstract's 9 leaves the base prompt out",
-    )
-    own = pd.DataFrame(rows)
+        rows.append(("Bias A-head", f"Table 2, {name}", row["0 (Full)"], row["All"], note))
+    note = "the abstract's 9 leaves the base prompt out"
+    rows.append(("Counteracts", "kinds of prompts", 9, len(cloze.KINDS), note))
+    own = pd.DataFrame(rows, columns=["source", "where", "printed", "found", "note"])
     projective = table7.contradictions().rename(columns={"recomputed": "found"})
     projective = projective.assign(source="Projective Methods")
     both = pd.concat([own, projective])[list(own)].astype({"printed": float, "found": float})
