@@ -395,10 +395,7 @@ def test_the_board_alone_depends_on_what_other_notebooks_found():
         ("--revision abc", "of the hub"),
         ("--quick --only 02", "leave one of the two out"),
         ("03", "leave it out"),
-        (
-            "measure everything",
-            "one of ablation, counter, patching, table1",
-        ),
+        ("measure everything", f"one of {', '.join(command.MEASUREMENTS)}."),
         ("report 02", "02"),
         ("measure table1 --part 1/4", "Unrecognized"),
         ("measure table1 --store --limit 8", "never stored"),
