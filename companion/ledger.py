@@ -26,13 +26,12 @@ import pandas as pd
 
 from companion import claims, results
 from companion.claims import Beside, Claim, Outcome, Test
-from companion.profiles import SWAPPED, UNTRAINED
+from companion.profiles import CONTROLS, SWAPPED, UNTRAINED
 from lib import CompanionError
 from lib.engine import stats
 from lib.engine.folders import REGISTRY, config_of, draw_of
 from lib.engine.stats import Estimate
 
-CONTROLS = {UNTRAINED: "untrained networks", SWAPPED: "the gender-swapped model"}
 RETRAININGS = "trainings-"
 PUBLISHED = "published"
 OWN = ("mini", "mini-real")  # of the bundled models: on our sentences, on real text
@@ -255,7 +254,7 @@ def _is_of(control: str, test: Test) -> bool:
     names = [name for name in (test.model, test.against) if name]
     if control == UNTRAINED:
         return all(draw_of(name) for name in names)
-    return all(Path(name).name.startswith(SWAPPED) for name in names)
+    return all(Path(name).name.startswith(control) for name in names)
 
 
 def _why_idle(control: str, tests: Sequence[Test]) -> str:

@@ -475,7 +475,7 @@ def test_knowledge_has_to_do_more_than_an_unrelated_sentence():
     assert test.beside.difference.value == pytest.approx(-0.7)
     assert found == Outcome.SUPPORTED
     _, *found = read("overturned", margins | {U: (-0.2, 0.2)})
-    assert found == [Outcome.UNDECIDED, "unrelated knowledge: as much"]
+    assert found == [Outcome.UNDECIDED, "not told apart from unrelated knowledge"]
 
 
 def test_another_reading_that_cannot_be_judged_is_left_out():

@@ -1,4 +1,4 @@
-"""What notebooks 02, 03 and 06 estimate: scores of heads, patches, and what heads attend to.
+"""Estimates of notebooks 02 to 04 and 06 and of cards: scores of heads, patches, what heads attend to.
 
 result   what heads.measure returns
 """
