@@ -1,4 +1,4 @@
-"""Estimates of notebooks 02 to 04 and 06 and of cards: scores of heads, patches, what heads attend to.
+"""Estimates of notebooks 02 to 04 and 06, and of cards: of heads, patches and attention.
 
 result   what heads.measure returns
 """
