@@ -280,8 +280,9 @@ class _Controls:
             if not alike:
                 continue
             variants = [variant for variant, _ in alike]
-            own = [name for name in variants if name == row["variant"]]
-            refined = [name for name in variants if name and row["variant"].startswith(f"{name}, ")]
+            wanted = row["variant"]
+            own = [name for name in variants if name == wanted]
+            refined = [name for name in variants if name and wanted.startswith(f"{name}, ")]
             closest = (own or refined or variants)[0]
             last = max(order for variant, order in alike if variant == closest)
             order = min(row["order"], last)
@@ -427,28 +428,18 @@ def board(tests: pd.DataFrame) -> pd.DataFrame:
     published                     how many tests on published models came to what
     needed                        how many times as much data would decide it, if it is undecided
     """
-    of_runs = {(cell["run"], cell["claim"]): cell for cell in cells(tests).to_dict("records")}
+    of_runs = {}
+    for cell in cells(tests).to_dict("records"):
+        of_runs[cell["run"], cell["claim"]] = cell
     over = of_claims(trainings(tests)).set_index("claim")
     published = of_published(tests)
-    nothing = {
-        "outcome": str(Outcome.NOT_TESTED),
-        "why": "not run",
-        "run": "",
-        "test": None,
-        "controls": [],
-        "marks": "",
-        "counts": {},
-    }
     rows = []
     for claim in claims.claims().values():
         if not claim.paper:
             continue
         own = [of_runs[run, claim.id] for run in OWN if (run, claim.id) in of_runs]
         tested = [cell for cell in own if cell["outcome"] != Outcome.NOT_TESTED]
-        untested = nothing
-        if claim.untestable:
-            untested = nothing | {"why": claim.untestable}
-        cell = next(iter(tested + own), untested)
+        cell = next(iter(tested + own), _not_run(claim))
         again = over.loc[claim.id] if claim.id in over.index else {}
         others = []
         if not claim.any_data:
@@ -471,6 +462,19 @@ def board(tests: pd.DataFrame) -> pd.DataFrame:
         }
         rows.append(row)
     return pd.DataFrame(rows).astype(object)
+
+
+def _not_run(claim: Claim) -> dict:
+    """The cell of a claim that no run tests."""
+    return {
+        "outcome": str(Outcome.NOT_TESTED),
+        "why": claim.untestable or "not run",
+        "run": "",
+        "test": None,
+        "controls": [],
+        "marks": "",
+        "counts": {},
+    }
 
 
 def needed(row: dict) -> float:

@@ -191,7 +191,7 @@ def more_pronounced(base: dict, chat: dict) -> stats.Estimate:
 
 def spread_change(base: dict, other: dict) -> stats.Estimate:
     """By what the standard deviation of the scores of heads is multiplied, over folds."""
-    before = estimators.with_resamples(base)
-    after = estimators.with_resamples(other)
-    ratio = after.std(axis=(-2, -1)) / before.std(axis=(-2, -1))
+    before = estimators.with_resamples(base).std(axis=(-2, -1))
+    after = estimators.with_resamples(other).std(axis=(-2, -1))
+    ratio = after / before
     return estimators.percentile_interval(ratio[0], ratio[1:])

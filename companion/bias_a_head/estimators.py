@@ -135,7 +135,9 @@ def resampled_seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarr
     counts = np.zeros((draws, n))
     for side in (in_x, in_y):
         counts[:, side] = stats.bootstrap_weights(side.sum(), draws, rng)
-    sign = np.where(in_x, 1 / in_x.sum(), -1 / in_y.sum())
+    n_x = in_x.sum()
+    n_y = in_y.sum()
+    sign = np.where(in_x, 1 / n_x, -1 / n_y)
     s = result["s"].T
     difference = (counts * sign) @ s
     total = counts @ s
@@ -160,8 +162,10 @@ def seat_interval(result: dict) -> stats.Estimate:
     in_x = result["in_x"]
     difference = scipy_stats.ttest_ind(s[in_x], s[~in_x], equal_var=False)
     interval = difference.confidence_interval()
-    low, high = np.array(interval) / s.std(ddof=1)
-    return stats.Estimate(result["seat"], float(low), float(high), len(s), "words")
+    deviation = s.std(ddof=1)
+    low = float(interval.low / deviation)
+    high = float(interval.high / deviation)
+    return stats.Estimate(result["seat"], low, high, len(s), "words")
 
 
 def seat_change(base: dict, other: dict) -> stats.Estimate:
@@ -170,7 +174,8 @@ def seat_change(base: dict, other: dict) -> stats.Estimate:
     size_of_base = np.abs(resampled_seats(base))
     resampled = size - size_of_base
     change = abs(other["seat"]) - abs(base["seat"])
-    return percentile_interval(change, resampled, n=len(base["s"]), unit="target words")
+    n_words = len(base["s"])
+    return percentile_interval(change, resampled, n=n_words, unit="target words")
 
 
 def near_zero(result: dict) -> stats.Estimate:
@@ -262,7 +267,7 @@ def layers_with_biased_heads(frame: pd.DataFrame) -> stats.Estimate:
     interval reaches above 0.
     """
     by_layer = frame.groupby("layer")[["score", "low", "high"]].max()
-    value, low, high = (int((by_layer[column] > 0).sum()) for column in by_layer)
+    value, low, high = (by_layer > 0).sum().tolist()
     return stats.Estimate(value, low, high, len(by_layer), "layers")
 
 
@@ -398,8 +403,9 @@ class Experiment:
         percentage points of attention.
         """
         row = self.tests[kind].loc["sentence"]
-        ends = (float(row[name]) for name in ("difference", "low", "high"))
-        return stats.Estimate(*ends, n=int(row["n"]), unit="sentences") * 100
+        value, low, high = row[["difference", "low", "high"]].astype(float).tolist()
+        share = stats.Estimate(value, low, high, int(row["n"]), "sentences")
+        return share * 100
 
     @cached_property
     def shifts(self) -> dict[tuple[str, str], stats.Estimate]:

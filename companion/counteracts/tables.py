@@ -93,8 +93,10 @@ def by_occupation(answer: dict, k: int = FULL, words: str = "outputs") -> pd.Dat
     if k:
         p = answer["p"][:, :k]
         gender = answer["genders"][words][:, :k]
-        table["female"] = (p * (gender > 0)).sum(1)
-        table["male"] = (p * (gender < 0)).sum(1)
+        of_female = np.where(gender > 0, p, 0)
+        of_male = np.where(gender < 0, p, 0)
+        table["female"] = of_female.sum(1)
+        table["male"] = of_male.sum(1)
     else:
         mass = answer["mass"][words]
         table["female"] = mass[:, 0]
@@ -191,7 +193,11 @@ def mean_change(margins: Sequence[dict], kind: str) -> tuple[stats.Estimate, int
 
     margins   of `resampled`, of each model: the same occupations are drawn in all
     """
-    changes = np.array([each[kind][:, 0] - each["base"][:, 0] for each in margins])
+    changes = []
+    for of_model in margins:
+        moved = of_model[kind] - of_model["base"]
+        changes.append(moved[:, 0])
+    changes = np.array(changes)
     low, high = np.quantile(changes[:, 1:], stats.ENDS, axis=1)
     is_above = stats.settled(low) > 0
     is_below = stats.settled(high) < 0
@@ -209,7 +215,8 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     groups = table.groupby(["dominated", "kind"], sort=False, observed=True)
     for (dominated, kind), group in groups:
         for gender in ("female", "male"):
-            mean = stats.mean(group[gender].to_numpy())
+            p = group[gender].to_numpy()
+            mean = stats.mean(p)
             rows.append((dominated, kind, gender, *mean))
     return pd.DataFrame(rows, columns=["dominated", "kind", "gender", "value", "low", "high"])
 
@@ -278,8 +285,9 @@ def relative(answer: dict, k: int = 10) -> pd.DataFrame:
     One row per token and prompt. Columns: occupation, kind, token, gender (female, male, neither),
     ratio.
     """
-    prompts = pd.DataFrame(answer["prompts"])[["occupation", "kind"]]
-    said = prompts.loc[prompts.index.repeat(k)].reset_index(drop=True)
+    prompts = pd.DataFrame(answer["prompts"])
+    of_prompt = prompts.index.repeat(k)
+    said = prompts.loc[of_prompt, ["occupation", "kind"]].reset_index(drop=True)
     signs = answer["genders"]["outputs"][:, :k]
     said["token"] = [token for tokens in answer["tokens"] for token in tokens[:k]]
     said["gender"] = [GENDERS[sign] for sign in signs.ravel()]
