@@ -121,20 +121,21 @@ def test_tokens_are_the_tokenizers_in_2000_texts(page, rounded):
     assert sum(unknown in ids for ids in ours) > 100  # words that it does not know are among them
 
 
-def test_probabilities_are_torchs_on_60_questions(page, rounded, gender):
+def test_probabilities_are_torchs_on_32_questions(page, rounded, gender):
     """Untouched, with heads off, with the direction taken out, with a sentence in front."""
     rng = random.Random(1)
     heads = [one["head"] for one in totry.heads("mini-bert")]
-    jobs = data.words("occupations").singular[:15]
+    jobs = data.words("occupations").singular[:8]
     sentences = [contexts.pronoun_prompt(rounded, job) for job in jobs]
-    facts = data.demo("factual_gender_200")["sentence"][:15]
+    facts = data.demo("factual_gender_200")["sentence"][:8]
     sentences += [one.format(fill.BLANK) for one in facts]
     numbers = rounded.tokenizer.get_vocab()
     for n, sentence in enumerate(2 * sentences):
-        off = rng.sample(heads, rng.choice([0, 1, 3, 91])) if n >= 30 else []
-        out = n >= 30 and n % 2 == 0
+        is_changed = n >= len(sentences)
+        off = rng.sample(heads, rng.choice([0, 1, 3, 91])) if is_changed else []
+        out = is_changed and n % 2 == 0
         front = "My brother works as a nurse." if n % 4 == 3 else ""
-        most = 16_384 if n % 30 == 0 else 50  # now and then the whole vocabulary
+        most = 16_384 if n % 16 == 0 else 50  # now and then the whole vocabulary
         answer = ask(page, sentence, front, most, off=off, out=out)
         mask = torch.ones(12, 12)
         for layer, head in (map(int, name.split("-")) for name in off):
@@ -158,23 +159,19 @@ def test_a_head_looks_where_torch_says(page, rounded):
 
 
 def test_the_map_is_each_head_off_by_itself_and_can_be_stopped(page):
-    alone = {name: ask(page, NURSE, off=[name])["after"] for name in ("12-9", "7-4", "1-3")}
     untouched = ask(page, NURSE)["after"]
     put(page, control="[MASK].", fact="[MASK].")  # short ones, to be quick
-    press(page, "#every")
-    while page.run("mapping !== 0"):
-        time.sleep(0.2)
-    found = page.run("Object.fromEntries(moved)")
-    assert len(found) == 144 and page.run("document.getElementById('progress').hidden")
-    for name, odds in alone.items():
-        assert found[name][0] == pytest.approx(odds - untouched, abs=1e-6)
     page.run("document.getElementById('every').click()")
-    while page.run("moved.size < 5"):
+    while page.run("moved.size < 10"):
         time.sleep(0.01)
     page.run("document.getElementById('stop').click()")
+    found = page.run("Object.fromEntries(moved)")
+    for name in list(found)[:3]:
+        alone = ask(page, NURSE, off=[name])["after"]
+        assert found[name][0] == pytest.approx(alone - untouched, abs=1e-6)
     seen = page.run("moved.size")
     page.run("refresh(CARDS)")
-    assert 5 <= page.run("moved.size") == seen < 144  # nothing comes after the stop
+    assert 10 <= page.run("moved.size") == seen < 144  # nothing comes after the stop
     page.run("fields.colour.value = 'score'; set({front: 'A new one.'})")
     assert page.run("moved.size") == 0  # what was asked before is nothing to the new sentence
 
